@@ -1,0 +1,15 @@
+//! What a fabric is: its topology, its Clos shape, which addresses lead along which trees, what every
+//! switch's table holds, who talks to whom, and the independent checkers that prove all of it.
+//!
+//! Pure data in, pure data out: no clock, no socket, no thread, no file. Text formats take and give
+//! bytes; reading files is the caller's business.
+
+pub mod generate;
+pub mod ibnet;
+pub mod id;
+pub mod link;
+pub mod topology;
+
+pub use id::{Dlid, Guid, Lid, Lmc, PortNum, TreeId};
+pub use link::{LinkRate, Speed, Width};
+pub use topology::{Node, NodeIndex, NodeKind, Port, PortIndex, Topology};

@@ -1,0 +1,224 @@
+//! A fabric's nodes, ports and cables: immutable, with dense indices.
+//!
+//! Nodes are in one canonical order - switches, adapters, routers, each by GUID - so that the same fabric
+//! discovered in another order gives the same indices, and with them the same addresses and tables.
+//! Switches come first: a switch's [`NodeIndex`] is also its index into any table by switch.
+
+mod builder;
+
+use std::ops::Range;
+
+pub use builder::{Handle, TopologyBuilder, TopologyError};
+
+use crate::{Guid, Lid, LinkRate, Lmc, PortNum};
+
+/// Most nodes in a topology: well above a subnet's 49,151 addresses, small enough for 32-bit indices.
+pub const MAX_NODES: usize = 1 << 18;
+/// Most external ports of a node; 255 is "no port" in a forwarding table.
+pub const MAX_PORTS: u8 = 254;
+
+/// A node's place in its [`Topology`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u32);
+
+impl NodeIndex {
+    /// As an index into tables by node.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A port's place in its [`Topology`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortIndex(pub u32);
+
+impl PortIndex {
+    /// As an index into tables by port.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What NodeInfo:NodeType says (IBA 14.2.5.3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NodeKind {
+    /// Forwards by its linear forwarding table; its port 0 is its own management port.
+    Switch,
+    /// A channel adapter; its ports are end ports.
+    Adapter,
+    /// Joins subnets; within this one its ports are end ports.
+    Router,
+}
+
+/// One switch, adapter or router.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// NodeGUID.
+    pub guid: Guid,
+    /// SystemImageGUID: chips of one chassis share it. 0 where the source did not say.
+    pub system_image: Guid,
+    /// VendorID, 0 where unknown.
+    pub vendor: u32,
+    /// DeviceID, 0 where unknown.
+    pub device: u32,
+    /// NodeDescription, or the name the source used.
+    pub name: Box<str>,
+    /// External ports, 1 to [`MAX_PORTS`].
+    pub ports: u8,
+    /// Switches only: port 0 is enhanced (IBA 14.2.5.4).
+    pub enhanced_port0: bool,
+    first_port: u32,
+}
+
+/// One port, port 0 of every node included (meaningless on adapters and routers).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// PortGUID. On switches every port has the node's.
+    pub guid: Guid,
+    /// The node it belongs to.
+    pub node: NodeIndex,
+    /// The address the source reported, [`Lid::NONE`] where none. On switches at port 0.
+    pub lid: Lid,
+    /// LMC the source reported.
+    pub lmc: Lmc,
+    /// Width and speed where the source said.
+    pub rate: Option<LinkRate>,
+    peer: u32,
+}
+
+const NO_PEER: u32 = u32::MAX;
+
+/// See the module's documentation. Made by [`TopologyBuilder`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topology {
+    nodes: Box<[Node]>,
+    ports: Box<[Port]>,
+    switches: u32,
+}
+
+impl Topology {
+    /// Number of switches; they are the nodes `0..switches`.
+    pub const fn switch_count(&self) -> usize {
+        self.switches as usize
+    }
+
+    /// Every switch, by GUID.
+    pub fn switches(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = NodeIndex> + ExactSizeIterator + use<> {
+        (0..self.switches).map(NodeIndex)
+    }
+
+    /// Number of nodes.
+    pub const fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Every node: switches, adapters, routers, each by GUID.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeIndex> + ExactSizeIterator + use<> {
+        (0..self.nodes.len() as u32).map(NodeIndex)
+    }
+
+    /// Number of ports, port 0 of every node included.
+    pub const fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Every port, port 0 of every node included.
+    pub fn ports(&self) -> impl ExactSizeIterator<Item = PortIndex> + use<> {
+        (0..self.ports.len() as u32).map(PortIndex)
+    }
+
+    /// The node at `index`.
+    pub fn node(&self, index: NodeIndex) -> &Node {
+        &self.nodes[index.index()]
+    }
+
+    /// True for switches.
+    pub const fn is_switch(&self, index: NodeIndex) -> bool {
+        index.0 < self.switches
+    }
+
+    /// The port at `index`.
+    pub fn port(&self, index: PortIndex) -> &Port {
+        &self.ports[index.index()]
+    }
+
+    /// The port `num` of `node`, if the node has it. Port 0 exists on every node.
+    pub fn port_of(&self, node: NodeIndex, num: PortNum) -> Option<PortIndex> {
+        let node = self.node(node);
+        (num.0 <= node.ports).then(|| PortIndex(node.first_port + u32::from(num.0)))
+    }
+
+    /// The number of a port on its node.
+    pub fn num(&self, index: PortIndex) -> PortNum {
+        let first = self.node(self.port(index).node).first_port;
+        PortNum((index.0 - first) as u8)
+    }
+
+    /// Port 0 of `node`: where a switch is addressed.
+    pub fn port0(&self, node: NodeIndex) -> PortIndex {
+        PortIndex(self.node(node).first_port)
+    }
+
+    /// The external ports of `node`, 1 upwards.
+    pub fn external_ports(
+        &self,
+        node: NodeIndex,
+    ) -> impl DoubleEndedIterator<Item = PortIndex> + ExactSizeIterator + use<> {
+        let node = self.node(node);
+        let range: Range<u32> = node.first_port + 1..node.first_port + 1 + u32::from(node.ports);
+        range.map(PortIndex)
+    }
+
+    /// The other end of the cable in `index`, if there is one.
+    pub fn peer(&self, index: PortIndex) -> Option<PortIndex> {
+        let peer = self.port(index).peer;
+        (peer != NO_PEER).then_some(PortIndex(peer))
+    }
+
+    /// The node at the other end of the cable in `index`.
+    pub fn peer_node(&self, index: PortIndex) -> Option<NodeIndex> {
+        self.peer(index).map(|peer| self.port(peer).node)
+    }
+
+    /// The cables of `node`: own port, port at the other end.
+    pub fn cables(&self, node: NodeIndex) -> impl Iterator<Item = (PortIndex, PortIndex)> + '_ {
+        self.external_ports(node).filter_map(|port| self.peer(port).map(|peer| (port, peer)))
+    }
+
+    /// The switch-to-switch cables of `switch`: own port number, the other switch.
+    pub fn switch_links(
+        &self,
+        switch: NodeIndex,
+    ) -> impl Iterator<Item = (PortNum, NodeIndex)> + '_ {
+        self.cables(switch).filter_map(|(port, peer)| {
+            let other = self.port(peer).node;
+            self.is_switch(other).then(|| (self.num(port), other))
+        })
+    }
+
+    /// Number of cables.
+    pub fn cable_count(&self) -> usize {
+        self.ports.iter().filter(|port| port.peer != NO_PEER).count() / 2
+    }
+
+    /// Name and port, as people point at them: `leaf3/20`.
+    pub fn port_name(&self, index: PortIndex) -> String {
+        format!("{}/{}", self.node(self.port(index).node).name, self.num(index))
+    }
+
+    /// A copy without the given cables (either end names one). Used to plan for faults, and by tests.
+    pub fn without_cables(&self, cut: &[PortIndex]) -> Self {
+        let mut topology = self.clone();
+        for &end in cut {
+            if let Some(peer) = topology.peer(end) {
+                topology.ports[end.index()].peer = NO_PEER;
+                topology.ports[peer.index()].peer = NO_PEER;
+            }
+        }
+        topology
+    }
+}

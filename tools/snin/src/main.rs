@@ -1,0 +1,2 @@
+//! The one command an admin types.
+fn main() {}
