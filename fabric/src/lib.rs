@@ -4,12 +4,16 @@
 //! Pure data in, pure data out: no clock, no socket, no thread, no file. Text formats take and give
 //! bytes; reading files is the caller's business.
 
+pub mod addresses;
 pub mod generate;
 pub mod ibnet;
 pub mod id;
+pub mod lft;
 pub mod link;
 pub mod topology;
 
+pub use addresses::Addresses;
 pub use id::{Dlid, Guid, Lid, Lmc, PortNum, TreeId};
+pub use lft::ForwardingTable;
 pub use link::{LinkRate, Speed, Width};
 pub use topology::{Node, NodeIndex, NodeKind, Port, PortIndex, Topology};
