@@ -5,11 +5,14 @@
 //! bytes; reading files is the caller's business.
 
 pub mod addresses;
+pub mod clos;
 pub mod generate;
+pub mod hosts;
 pub mod ibnet;
 pub mod id;
 pub mod lft;
 pub mod link;
+pub mod routing;
 pub mod topology;
 
 pub use addresses::Addresses;

@@ -1,0 +1,25 @@
+//! The independent checkers: they believe no planner, only cables, addresses and tables.
+//!
+//! Nothing here uses the code that recognises, routes or packs; whatever a checker needs to know it works
+//! out again from the [`Topology`](crate::Topology), the [`Addresses`](crate::Addresses) and every switch's
+//! [`ForwardingTable`](crate::ForwardingTable) (by switch index; a switch without a table forwards
+//! nothing). So a table or a plan from anywhere can be judged, and an error of a planner's is not repeated
+//! in its judge.
+//!
+//! - [`walk()`](walk::walk): does every address arrive, from every switch?
+//! - [`trees`](tree::trees): along its tree, wherever the cables allow?
+//! - [`credit`](credit::credit): can the fabric deadlock?
+//! - [`owner`](owner::owner): does every directed link have one owner at most?
+//!
+//! Each counts everything and records the first few failures by name.
+
+pub mod credit;
+pub mod owner;
+pub mod tree;
+pub mod walk;
+
+mod cycle;
+mod findings;
+mod wiring;
+
+pub use findings::Findings;

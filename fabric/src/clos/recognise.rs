@@ -1,0 +1,291 @@
+//! From cables to stages.
+
+use super::irregular;
+use super::{Clos, Level};
+use crate::hosts::Hosts;
+use crate::{NodeIndex, Topology};
+
+/// The least share of the cables of a complete Clos that have to be there for a fabric to be called one.
+const LEAST_CABLED: f64 = 0.5;
+/// In a three-stage Clos a core may carry a few hosts: at most this share of what the fullest leaf has.
+const CORE_HOST_SHARE: f64 = 0.25;
+
+/// Why a fabric is no Clos.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotClos {
+    /// Nobody to connect.
+    #[error("no host hangs on any switch")]
+    NoHosts,
+    /// A single switch needs no trees.
+    #[error("it is one switch, `{0}`")]
+    OneSwitch(String),
+    /// Parts that no cable joins.
+    #[error("`{0}` and `{1}` are not connected")]
+    Islands(String, String),
+    /// A cable within a stage.
+    #[error("`{0}` and `{1}` are cabled to each other, and other paths make them the same stage")]
+    OddCycle(String, String),
+    /// Too few cables to call it a Clos.
+    #[error("only {present} of {pairs} pairs of {lower} and {upper} are cabled")]
+    Sparse {
+        /// Cabled pairs.
+        present: usize,
+        /// Pairs that a complete Clos cables.
+        pairs: usize,
+        /// The lower stage.
+        lower: &'static str,
+        /// The upper stage.
+        upper: &'static str,
+    },
+    /// Three stages: two aggregation switches of a pod have a core in common.
+    #[error("`{0}` and `{1}`, of one pod, lead to the same cores")]
+    SharedCores(String, String),
+    /// Three stages: an aggregation switch without leaves.
+    #[error("`{0}` has no leaf below it")]
+    NoLeafBelow(String),
+    /// One pod only, and switches above that reach only part of it.
+    #[error("`{0}` has no host and reaches only {1} of {2} switches of the stage below")]
+    PartialRoot(String, usize, usize),
+    /// Hosts that routes of the form up-then-down do not join.
+    #[error("no route up and then down joins hosts on `{0}` and `{1}`")]
+    Unjoined(String, String),
+}
+
+/// Recognises two and three stages.
+///
+/// # Errors
+/// Exactly why the fabric is neither.
+pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
+    let count = hosts.per_switch(topology);
+    if hosts.is_empty() {
+        return Err(NotClos::NoHosts);
+    }
+    if topology.switch_count() == 1 {
+        return Err(NotClos::OneSwitch(name(topology, NodeIndex(0))));
+    }
+    let side = two_sides(topology)?;
+    let hosts_on = |wanted: bool| -> usize {
+        topology.switches().filter(|s| side[s.index()] == wanted).map(|s| count[s.index()]).sum()
+    };
+    let leaf_side = hosts_on(true) > hosts_on(false);
+    let on_side = |wanted| topology.switches().filter(|s| side[s.index()] == wanted).collect();
+    let lower: Vec<NodeIndex> = on_side(leaf_side);
+    let upper: Vec<NodeIndex> = on_side(!leaf_side);
+
+    let split_at = |most: usize| -> (Vec<NodeIndex>, Vec<NodeIndex>) {
+        lower.iter().copied().partition(|s| count[s.index()] > most)
+    };
+    let fullest = lower.iter().map(|s| count[s.index()]).max().unwrap_or(0);
+    let (leaves, hostless) = split_at(0);
+    let mut clos = if hostless.is_empty() {
+        let (leaves, cores) = split_at((fullest as f64 * CORE_HOST_SHARE) as usize);
+        two_stages(topology, &lower, &upper).or_else(|error| {
+            if cores.is_empty() {
+                return Err(error);
+            }
+            three_stages(topology, &leaves, &upper, &cores).map_err(|_| error)
+        })?
+    } else {
+        three_stages(topology, &leaves, &upper, &hostless)
+            .or_else(|error| two_stages(topology, &lower, &upper).map_err(|_| error))?
+    };
+    clos.transit = transit_leaf(topology, &clos);
+    clos.irregularities = irregular::list(topology, hosts, &clos);
+    Ok(clos)
+}
+
+pub(super) fn name(topology: &Topology, switch: NodeIndex) -> String {
+    topology.node(switch).name.to_string()
+}
+
+/// Colours the switches so that every cable joins the two colours; the first switch is `false`.
+fn two_sides(topology: &Topology) -> Result<Vec<bool>, NotClos> {
+    let mut side: Vec<Option<bool>> = vec![None; topology.switch_count()];
+    let first = NodeIndex(0);
+    side[first.index()] = Some(false);
+    let mut reached = vec![first];
+    let mut next = 0;
+    while let Some(&switch) = reached.get(next) {
+        next += 1;
+        let own = side[switch.index()];
+        for (_, peer) in topology.switch_links(switch) {
+            let seen = &mut side[peer.index()];
+            if seen.is_none() {
+                *seen = own.map(|side| !side);
+                reached.push(peer);
+            } else if *seen == own {
+                return Err(NotClos::OddCycle(name(topology, switch), name(topology, peer)));
+            }
+        }
+    }
+    let islands = |s: NodeIndex| NotClos::Islands(name(topology, first), name(topology, s));
+    topology.switches().map(|s| side[s.index()].ok_or_else(|| islands(s))).collect()
+}
+
+fn two_stages(
+    topology: &Topology,
+    leaves: &[NodeIndex],
+    spines: &[NodeIndex],
+) -> Result<Clos, NotClos> {
+    let pairs = leaves.len() * spines.len();
+    let planes = planes(topology, leaves, pairs, "leaf", "spine")?;
+    let switches = topology.switch_count();
+    let mut level = vec![Level::Leaf; switches];
+    let mut group = vec![0; switches];
+    for (place, spine) in spines.iter().enumerate() {
+        level[spine.index()] = Level::Root;
+        group[spine.index()] = place as u32;
+    }
+    Ok(Clos {
+        leaves: leaves.to_vec(),
+        aggregation: Vec::new(),
+        roots: spines.to_vec(),
+        leaf_planes: planes,
+        root_planes: planes,
+        transit: leaves[0],
+        irregularities: Vec::new(),
+        level,
+        pod: vec![0; switches],
+        group,
+        pods: 1,
+        groups: spines.len() as u32,
+    })
+}
+
+fn three_stages(
+    topology: &Topology,
+    leaves: &[NodeIndex],
+    aggregation: &[NodeIndex],
+    cores: &[NodeIndex],
+) -> Result<Clos, NotClos> {
+    let switches = topology.switch_count();
+    let mut level = vec![Level::Leaf; switches];
+    aggregation.iter().for_each(|s| level[s.index()] = Level::Aggregation);
+    cores.iter().for_each(|s| level[s.index()] = Level::Root);
+
+    // A pod is what hangs together without the cores, a group what hangs together without the leaves.
+    let (pod, pods) = components(topology, leaves, |s| level[s.index()] != Level::Root);
+    let (group, groups) = components(topology, cores, |s| level[s.index()] != Level::Leaf);
+    if let Some(&lonely) = aggregation.iter().find(|s| pod[s.index()] == u32::MAX) {
+        return Err(NotClos::NoLeafBelow(name(topology, lonely)));
+    }
+    if pods == 1 {
+        let reach = |core: NodeIndex| distinct_peers(topology, core);
+        let poorest = cores.iter().copied().min_by_key(|&core| reach(core)).unwrap_or(cores[0]);
+        let (reached, all) = (reach(poorest), aggregation.len());
+        return Err(NotClos::PartialRoot(name(topology, poorest), reached, all));
+    }
+    let mut taken = std::collections::BTreeMap::new();
+    for &switch in aggregation.iter().filter(|s| group[s.index()] != u32::MAX) {
+        let place = (pod[switch.index()], group[switch.index()]);
+        if let Some(other) = taken.insert(place, switch) {
+            return Err(NotClos::SharedCores(name(topology, other), name(topology, switch)));
+        }
+    }
+    let in_pods: usize = (0..pods)
+        .map(|p| {
+            let count = |set: &[NodeIndex]| set.iter().filter(|s| pod[s.index()] == p).count();
+            count(leaves) * count(aggregation)
+        })
+        .sum();
+    let leaf_planes = planes(topology, leaves, in_pods, "leaf", "aggregation switch")?;
+    let complete = cores.len() * pods as usize;
+    let root_planes = planes(topology, cores, complete, "core", "pod")?;
+    Ok(Clos {
+        leaves: leaves.to_vec(),
+        aggregation: aggregation.to_vec(),
+        roots: cores.to_vec(),
+        leaf_planes,
+        root_planes,
+        transit: leaves[0],
+        irregularities: Vec::new(),
+        level,
+        pod,
+        group,
+        pods,
+        groups,
+    })
+}
+
+/// Numbers the connected parts of the switches that `within` admits, in order of `seeds`; switches that
+/// no seed reaches have `u32::MAX`.
+fn components(
+    topology: &Topology,
+    seeds: &[NodeIndex],
+    within: impl Fn(NodeIndex) -> bool,
+) -> (Vec<u32>, u32) {
+    let mut part = vec![u32::MAX; topology.switch_count()];
+    let mut parts = 0;
+    for &seed in seeds {
+        if part[seed.index()] != u32::MAX {
+            continue;
+        }
+        part[seed.index()] = parts;
+        let mut reached = vec![seed];
+        while let Some(switch) = reached.pop() {
+            for (_, peer) in topology.switch_links(switch) {
+                if within(peer) && part[peer.index()] == u32::MAX {
+                    part[peer.index()] = parts;
+                    reached.push(peer);
+                }
+            }
+        }
+        parts += 1;
+    }
+    (part, parts)
+}
+
+fn distinct_peers(topology: &Topology, switch: NodeIndex) -> usize {
+    multiplicities(topology, switch).len()
+}
+
+/// The switches cabled to `switch`, with the number of parallel cables to each.
+pub(super) fn multiplicities(topology: &Topology, switch: NodeIndex) -> Vec<(NodeIndex, usize)> {
+    let mut peers: Vec<NodeIndex> = topology.switch_links(switch).map(|(_, peer)| peer).collect();
+    peers.sort_unstable();
+    peers.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect()
+}
+
+/// The usual number of parallel cables of `switches` to their peers, if enough pairs are cabled.
+fn planes(
+    topology: &Topology,
+    switches: &[NodeIndex],
+    pairs: usize,
+    lower: &'static str,
+    upper: &'static str,
+) -> Result<usize, NotClos> {
+    let mut how_often = std::collections::BTreeMap::new();
+    let mut present = 0;
+    for &switch in switches {
+        for (_, cables) in multiplicities(topology, switch) {
+            *how_often.entry(cables).or_insert(0usize) += 1;
+            present += 1;
+        }
+    }
+    if (present as f64) < pairs as f64 * LEAST_CABLED {
+        return Err(NotClos::Sparse { present, pairs, lower, upper });
+    }
+    let usual = how_often.iter().max_by_key(|&(&cables, &often)| (often, cables));
+    Ok(usual.map_or(1, |(&cables, _)| cables))
+}
+
+/// The leaf with cables to the most switches above it - in three stages in the pod whose aggregation
+/// switches have the most cores - and among those the one with the lowest GUID.
+fn transit_leaf(topology: &Topology, clos: &Clos) -> NodeIndex {
+    let mut cores_below = vec![0; clos.pods() as usize];
+    for &switch in &clos.aggregation {
+        let cores = topology
+            .switch_links(switch)
+            .filter(|&(_, peer)| clos.level(peer) == Level::Root)
+            .map(|(_, peer)| peer);
+        let mut cores: Vec<NodeIndex> = cores.collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores_below[clos.pod(switch) as usize] += cores.len();
+    }
+    let reach =
+        |leaf: NodeIndex| (cores_below[clos.pod(leaf) as usize], distinct_peers(topology, leaf));
+    let best =
+        clos.leaves.iter().copied().max_by_key(|&leaf| (reach(leaf), std::cmp::Reverse(leaf)));
+    best.unwrap_or(clos.leaves[0])
+}

@@ -1,0 +1,94 @@
+//! A recognised Clos.
+
+use super::Irregularity;
+use crate::{NodeIndex, PortNum, Topology};
+
+/// A switch's stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Hosts hang here.
+    Leaf,
+    /// Between leaves and cores; three stages only.
+    Aggregation,
+    /// A spine of two stages, a core of three.
+    Root,
+}
+
+/// A fabric's Clos shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Clos {
+    /// Leaves, by GUID.
+    pub leaves: Vec<NodeIndex>,
+    /// Aggregation switches, by GUID; empty with two stages.
+    pub aggregation: Vec<NodeIndex>,
+    /// Spines or cores, by GUID.
+    pub roots: Vec<NodeIndex>,
+    /// Parallel cables of a leaf and the switch above it, as most pairs have them.
+    pub leaf_planes: usize,
+    /// Parallel cables of a root and the switch below it. With two stages these are the same cables.
+    pub root_planes: usize,
+    /// The leaf that routes between roots pass through, at the top of the ranks.
+    pub transit: NodeIndex,
+    /// Everything that is not as it would be in a regular fabric.
+    pub irregularities: Vec<Irregularity>,
+    /// Stage of every switch.
+    pub(super) level: Vec<Level>,
+    /// Pod of every leaf and aggregation switch; 0 with two stages and for roots.
+    pub(super) pod: Vec<u32>,
+    /// Group of every root and aggregation switch; of a spine its own place among the roots.
+    pub(super) group: Vec<u32>,
+    pub(super) pods: u32,
+    pub(super) groups: u32,
+}
+
+impl Clos {
+    /// 2 or 3.
+    pub fn stages(&self) -> usize {
+        if self.aggregation.is_empty() { 2 } else { 3 }
+    }
+
+    /// Stage of a switch.
+    pub fn level(&self, switch: NodeIndex) -> Level {
+        self.level[switch.index()]
+    }
+
+    /// Pod of a leaf or aggregation switch, from 0; always 0 with two stages.
+    pub fn pod(&self, switch: NodeIndex) -> u32 {
+        self.pod[switch.index()]
+    }
+
+    /// Group of a root or aggregation switch, from 0 by lowest root GUID.
+    pub fn group(&self, switch: NodeIndex) -> u32 {
+        self.group[switch.index()]
+    }
+
+    /// Number of pods; 1 with two stages.
+    pub const fn pods(&self) -> u32 {
+        self.pods
+    }
+
+    /// Number of groups; the number of spines with two stages.
+    pub const fn groups(&self) -> u32 {
+        self.groups
+    }
+
+    /// How many cables lead from `switch` up to the next stage.
+    pub fn uplinks(&self, topology: &Topology, switch: NodeIndex) -> usize {
+        let height = |level| match level {
+            Level::Leaf => 0,
+            Level::Aggregation => 1,
+            Level::Root => 2,
+        };
+        let own = height(self.level(switch));
+        topology.switch_links(switch).filter(|&(_, peer)| height(self.level(peer)) > own).count()
+    }
+}
+
+/// The parallel cables from `lower` to `upper`, as `lower`'s ports, lowest first: the n-th is plane n.
+pub(crate) fn parallel(
+    topology: &Topology,
+    lower: NodeIndex,
+    upper: NodeIndex,
+) -> impl Iterator<Item = PortNum> + '_ {
+    topology.switch_links(lower).filter(move |&(_, peer)| peer == upper).map(|(port, _)| port)
+}

@@ -1,0 +1,243 @@
+//! Which addresses every port has, and which tree each address leads along.
+
+use super::Forest;
+use crate::addresses::Addresses;
+use crate::clos::Clos;
+use crate::{Dlid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId};
+
+/// Addresses that do not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// More addresses than a subnet has.
+    #[error(
+        "{ports} end ports with LMC {lmc} and {switches} switches need {needed} LIDs; a subnet has {}: \
+         at most LMC {fits} fits",
+        Lid::MAX_UNICAST
+    )]
+    TooManyLids {
+        /// End ports to be addressed.
+        ports: usize,
+        /// Switches, with one address each.
+        switches: usize,
+        /// The LMC asked for.
+        lmc: Lmc,
+        /// Addresses needed, alignment included.
+        needed: usize,
+        /// The most that would fit.
+        fits: Lmc,
+    },
+    /// Too large for any LMC.
+    #[error(
+        "{ports} end ports and {switches} switches do not fit a subnet's {} LIDs, even at LMC 0",
+        Lid::MAX_UNICAST
+    )]
+    TooManyPorts {
+        /// End ports to be addressed.
+        ports: usize,
+        /// Switches.
+        switches: usize,
+    },
+}
+
+/// Base LIDs by (leaf GUID, leaf port), and the tree behind every offset.
+///
+/// Where 2^LMC >= trees, offset = tree (further offsets are aliases of `offset mod trees`). Otherwise
+/// every port has 2^LMC trees of its own, rotated from port to port so that together they cover all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddressPlan {
+    addresses: Addresses,
+    lmc: Lmc,
+    trees: usize,
+    /// Place of every port among the end ports; [`NO_END`] for switches' and unused ports.
+    end_of_port: Vec<u32>,
+    /// The trees of every end port's offsets, 2^LMC each; empty where offset = tree.
+    choices: Vec<TreeId>,
+}
+
+const NO_END: u32 = u32::MAX;
+
+impl AddressPlan {
+    /// Plans addresses: `lmc` where given, else the least that gives every tree an address of its own,
+    /// else the most that fits.
+    ///
+    /// # Errors
+    /// When the LMC asked for, or even LMC 0, needs more LIDs than there are.
+    pub fn new(
+        topology: &Topology,
+        shape: Option<(&Clos, &Forest)>,
+        lmc: Option<Lmc>,
+    ) -> Result<Self, PlanError> {
+        let trees = shape.map_or(0, |(_, forest)| forest.len());
+        let ends = end_ports(topology);
+        let (ports, switches) = (ends.len(), topology.switch_count());
+        let fits = (0..=7)
+            .rev()
+            .filter_map(Lmc::new)
+            .find(|&lmc| lids_needed(ports, switches, lmc) <= Lid::MAX_UNICAST.index());
+        let Some(fits) = fits else { return Err(PlanError::TooManyPorts { ports, switches }) };
+        let wanted = Lmc::at_least(trees.max(1)).unwrap_or(Lmc::MAX);
+        let lmc = lmc.unwrap_or_else(|| wanted.min(fits));
+        if lmc > fits {
+            let needed = lids_needed(ports, switches, lmc);
+            return Err(PlanError::TooManyLids { ports, switches, lmc, needed, fits });
+        }
+        let addresses = assign(topology, &ends, lmc);
+        let mut end_of_port = vec![NO_END; topology.port_count()];
+        for (n, end) in ends.iter().enumerate() {
+            end_of_port[end.port.index()] = n as u32;
+        }
+        let mut plan = Self { addresses, lmc, trees, end_of_port, choices: Vec::new() };
+        if let Some((clos, forest)) = shape.filter(|_| trees > lmc.addresses()) {
+            plan.rotate(topology, clos, forest, &ends);
+        }
+        Ok(plan)
+    }
+
+    /// One address a port, leading along the tree that D-mod-K gives the host: uplinks of a leaf, then of
+    /// an aggregation switch, in turn over the hosts (Zahavi, "D-Mod-K routing", 2010).
+    ///
+    /// # Errors
+    /// When even one address a port does not fit.
+    pub fn d_mod_k(topology: &Topology, clos: &Clos, forest: &Forest) -> Result<Self, PlanError> {
+        let mut plan = Self::new(topology, Some((clos, forest)), Some(Lmc::ZERO))?;
+        let groups = forest.groups().max(1);
+        let mut of_group: Vec<Vec<TreeId>> = vec![Vec::new(); groups as usize];
+        forest.trees().iter().for_each(|tree| of_group[tree.group as usize].push(tree.id));
+        let choice = |end: usize| {
+            let group = &of_group[end % groups as usize];
+            group[end / groups as usize % group.len()]
+        };
+        plan.choices = (0..end_ports(topology).len()).map(choice).collect();
+        Ok(plan)
+    }
+
+    /// Who has which address.
+    pub const fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// LMC of every end port; switches have one address.
+    pub const fn lmc(&self) -> Lmc {
+        self.lmc
+    }
+
+    /// The tree that the address `base + offset` of an end port leads along; `None` for all other
+    /// ports, offsets beyond 2^LMC and fabrics without trees.
+    pub fn tree(&self, port: PortIndex, offset: u16) -> Option<TreeId> {
+        let (end, offset) = (self.end_of_port[port.index()], usize::from(offset));
+        if end == NO_END || offset >= self.lmc.addresses() || self.trees == 0 {
+            return None;
+        }
+        if self.choices.is_empty() {
+            return Some(TreeId((offset % self.trees) as u16));
+        }
+        self.choices.get(end as usize * self.lmc.addresses() + offset).copied()
+    }
+
+    /// The address of `port` along `tree`; aliases are never given.
+    pub fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
+        let base = self.addresses.base(port)?;
+        let offset = self.trees(port).position(|along| along == tree)?;
+        Some(Dlid(Lid(base.0 + offset as u16)))
+    }
+
+    /// The trees of the addresses of `port`, one an offset, aliases left out.
+    pub fn trees(&self, port: PortIndex) -> impl Iterator<Item = TreeId> + '_ {
+        let granted = self.lmc.addresses().min(self.trees);
+        (0..granted as u16).map_while(move |offset| self.tree(port, offset))
+    }
+
+    fn rotate(&mut self, topology: &Topology, clos: &Clos, forest: &Forest, ends: &[EndPort]) {
+        let rotation = Rotation::new(forest);
+        let leaf_in_pod = places_in_pod(topology, clos);
+        let mut place = 0;
+        for (n, end) in ends.iter().enumerate() {
+            place = if n > 0 && ends[n - 1].switch == end.switch { place + 1 } else { 0 };
+            let own = forest.rooted_at(end.switch);
+            for k in 0..self.lmc.addresses() {
+                // What hangs on a root is reached through that root, whatever the tree.
+                let tree = match &own {
+                    Some(own) => TreeId((own.start + k % own.len()) as u16),
+                    None => rotation.tree(place, leaf_in_pod[end.switch.index()], k),
+                };
+                self.choices.push(tree);
+            }
+        }
+    }
+}
+
+/// The rule by which ports with fewer addresses than trees share the trees out among them.
+struct Rotation {
+    of_group: Vec<Vec<TreeId>>,
+}
+
+impl Rotation {
+    fn new(forest: &Forest) -> Self {
+        let mut of_group = vec![Vec::new(); forest.groups() as usize];
+        forest.trees().iter().for_each(|tree| of_group[tree.group as usize].push(tree.id));
+        Self { of_group }
+    }
+
+    /// Successive addresses lie in successive groups, from one that depends on the place on the leaf and
+    /// the leaf's in its pod; within a group the core depends on the leaf's place.
+    fn tree(&self, place: usize, leaf: usize, k: usize) -> TreeId {
+        let groups = self.of_group.len();
+        let turn = place + leaf + k;
+        let group = &self.of_group[turn % groups];
+        group[(leaf + k + turn / groups) % group.len()]
+    }
+}
+
+/// Place of every switch among those of its pod and stage.
+fn places_in_pod(topology: &Topology, clos: &Clos) -> Vec<usize> {
+    let mut place = vec![0; topology.switch_count()];
+    for stage in [&clos.leaves, &clos.aggregation] {
+        let mut next = vec![0; clos.pods() as usize];
+        for &switch in stage {
+            let next = &mut next[clos.pod(switch) as usize];
+            place[switch.index()] = *next;
+            *next += 1;
+        }
+    }
+    place
+}
+
+/// A port that gets 2^LMC addresses.
+struct EndPort {
+    port: PortIndex,
+    switch: NodeIndex,
+}
+
+/// Adapter and router ports on switches, by (switch GUID, switch port): hosts, aggregation nodes and
+/// routers alike.
+fn end_ports(topology: &Topology) -> Vec<EndPort> {
+    let on = |switch: NodeIndex| {
+        topology.cables(switch).filter_map(move |(_, port)| {
+            (!topology.is_switch(topology.port(port).node)).then_some(EndPort { port, switch })
+        })
+    };
+    topology.switches().flat_map(on).collect()
+}
+
+/// The highest LID that [`assign`] gives.
+fn lids_needed(ports: usize, switches: usize, lmc: Lmc) -> usize {
+    let block = lmc.addresses();
+    (switches + 1).next_multiple_of(block) + ports * block - 1
+}
+
+/// Switches from LID 1, end ports from the first block after them. All fits: the caller has counted.
+fn assign(topology: &Topology, ends: &[EndPort], lmc: Lmc) -> Addresses {
+    let mut addresses = Addresses::none(topology.port_count());
+    let mut give = |port, lid: usize, lmc| {
+        let given = addresses.assign(port, Lid(lid as u16), lmc);
+        debug_assert_eq!(given, Ok(()), "lids_needed counts what assign gives");
+    };
+    for (n, switch) in topology.switches().enumerate() {
+        give(topology.port0(switch), n + 1, Lmc::ZERO);
+    }
+    let first = (topology.switch_count() + 1).next_multiple_of(lmc.addresses());
+    for (n, end) in ends.iter().enumerate() {
+        give(end.port, first + n * lmc.addresses(), lmc);
+    }
+    addresses
+}

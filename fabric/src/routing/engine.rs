@@ -1,0 +1,185 @@
+//! The whole computation: a topology in, addresses, trees and tables out.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{AddressPlan, Forest, PlanError, Ranks, Unreachable, min_hop, tables};
+use crate::clos::{Clos, NotClos, recognise};
+use crate::hosts::Hosts;
+use crate::{ForwardingTable, Lmc, NodeIndex, Topology};
+
+/// How tables are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// Routing trees on a Clos; up*/down* from breadth-first ranks on anything else.
+    #[default]
+    Trees,
+    /// Balanced shortest paths at LMC 0.
+    MinHop,
+    /// D-mod-K at LMC 0, Clos only.
+    DModK,
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trees => "trees",
+            Self::MinHop => "minhop",
+            Self::DModK => "dmodk",
+        })
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let engines = [Self::Trees, Self::MinHop, Self::DModK];
+        let found = engines.into_iter().find(|engine| engine.to_string() == text);
+        found.ok_or_else(|| format!("`{text}` is no routing (expected trees, minhop or dmodk)"))
+    }
+}
+
+/// Why there are no tables.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RoutingError {
+    /// The addresses do not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// D-mod-K counts the uplinks of a Clos.
+    #[error("dmodk needs a Clos, and this fabric is none: {0}")]
+    NeedsClos(NotClos),
+    /// The baselines have one address a port.
+    #[error("{0} routes at LMC 0 only, not {1}")]
+    NeedsLmcZero(Engine, Lmc),
+}
+
+/// Everything that follows from a topology.
+#[derive(Clone, Debug)]
+pub struct Routing {
+    /// Which engine made it.
+    pub engine: Engine,
+    /// The hosts and their numbers.
+    pub hosts: Hosts,
+    /// The Clos, or why it is none.
+    pub shape: Result<Clos, NotClos>,
+    /// What "up" means; min-hop knows none.
+    pub ranks: Option<Ranks>,
+    /// The routing trees; none without a Clos.
+    pub forest: Forest,
+    /// The addresses and the tree behind each.
+    pub plan: AddressPlan,
+    /// One table a switch, by switch.
+    pub tables: Vec<ForwardingTable>,
+    /// Pairs of switches between which no legal route exists.
+    pub unreachable: Vec<Unreachable>,
+}
+
+impl Routing {
+    /// Computes addresses, trees and tables. `lmc`: `None` for the least that gives each tree an
+    /// address, or the most that fits.
+    ///
+    /// # Errors
+    /// See [`RoutingError`]. A fabric that is no Clos is no error: it is routed up*/down*.
+    pub fn compute(
+        topology: &Topology,
+        engine: Engine,
+        lmc: Option<Lmc>,
+    ) -> Result<Self, RoutingError> {
+        let hosts = Hosts::of(topology);
+        let shape = recognise(topology, &hosts);
+        match engine {
+            Engine::Trees => Self::trees(topology, hosts, shape, lmc),
+            Engine::MinHop | Engine::DModK if lmc.is_some_and(|lmc| lmc != Lmc::ZERO) => {
+                Err(RoutingError::NeedsLmcZero(engine, lmc.unwrap_or_default()))
+            }
+            Engine::MinHop => Self::min_hop(topology, hosts, shape),
+            Engine::DModK => Self::d_mod_k(topology, hosts, shape),
+        }
+    }
+
+    fn trees(
+        topology: &Topology,
+        hosts: Hosts,
+        shape: Result<Clos, NotClos>,
+        lmc: Option<Lmc>,
+    ) -> Result<Self, RoutingError> {
+        let engine = Engine::Trees;
+        let not_clos = match shape {
+            Err(reason) => reason,
+            Ok(clos) => {
+                let ranks = Ranks::of_clos(topology, &clos);
+                let forest = Forest::grow(topology, &clos);
+                let plan = AddressPlan::new(topology, Some((&clos, &forest)), lmc)?;
+                let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+                let Some(pair) = unjoined(topology, &hosts, &unreachable) else {
+                    let (shape, ranks) = (Ok(clos), Some(ranks));
+                    return Ok(Self {
+                        engine,
+                        hosts,
+                        shape,
+                        ranks,
+                        forest,
+                        plan,
+                        tables,
+                        unreachable,
+                    });
+                };
+                // So many cables are missing that its ranks leave hosts without a route: what joins
+                // them is worth more than its trees.
+                let name = |switch: NodeIndex| topology.node(switch).name.to_string();
+                NotClos::Unjoined(name(pair.from), name(pair.to))
+            }
+        };
+        let ranks = Ranks::breadth_first(topology);
+        let forest = Forest::bare(topology);
+        let plan = AddressPlan::new(topology, None, lmc)?;
+        let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+        let (shape, ranks) = (Err(not_clos), Some(ranks));
+        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
+    }
+
+    fn min_hop(
+        topology: &Topology,
+        hosts: Hosts,
+        shape: Result<Clos, NotClos>,
+    ) -> Result<Self, RoutingError> {
+        let plan = AddressPlan::new(topology, None, Some(Lmc::ZERO))?;
+        let (tables, unreachable) = min_hop::fill(topology, plan.addresses());
+        Ok(Self {
+            engine: Engine::MinHop,
+            hosts,
+            shape,
+            ranks: None,
+            forest: Forest::bare(topology),
+            plan,
+            tables,
+            unreachable,
+        })
+    }
+
+    fn d_mod_k(
+        topology: &Topology,
+        hosts: Hosts,
+        shape: Result<Clos, NotClos>,
+    ) -> Result<Self, RoutingError> {
+        let clos = shape.map_err(RoutingError::NeedsClos)?;
+        let ranks = Ranks::of_clos(topology, &clos);
+        let forest = Forest::grow(topology, &clos);
+        let plan = AddressPlan::d_mod_k(topology, &clos, &forest)?;
+        let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+        let (engine, shape, ranks) = (Engine::DModK, Ok(clos), Some(ranks));
+        Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
+    }
+}
+
+/// The first pair of host-carrying switches without a route, although cables connect them.
+fn unjoined(
+    topology: &Topology,
+    hosts: &Hosts,
+    unreachable: &[Unreachable],
+) -> Option<Unreachable> {
+    let count = hosts.per_switch(topology);
+    let carries = |switch: NodeIndex| count[switch.index()] > 0;
+    unreachable.iter().copied().find(|pair| carries(pair.from) && carries(pair.to))
+}

@@ -1,0 +1,163 @@
+//! Routing trees: one a root and plane, and which switches each of them covers.
+
+use crate::clos::{Clos, Level, parallel};
+use crate::{NodeIndex, PortNum, Topology, TreeId};
+
+/// One routing tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoutingTree {
+    /// Its number.
+    pub id: TreeId,
+    /// The spine or core it grows from.
+    pub root: NodeIndex,
+    /// Which of the root's parallel cables it uses, from 0.
+    pub plane: u16,
+    /// Trees of one group share the links between leaves and the switches above: with three stages a
+    /// (group of cores, leaf plane), with two the tree alone.
+    pub group: u32,
+}
+
+/// Every routing tree of a Clos, numbered from 0 by (root GUID, plane).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forest {
+    trees: Vec<RoutingTree>,
+    groups: u32,
+    /// `up[switch * trees + tree]`: the port of a leaf or aggregation switch towards the tree's root,
+    /// 0xFF where the tree does not cover the switch (all the way to its root) or the switch is a root.
+    up: Vec<u8>,
+    /// Place among the roots of every switch; `u32::MAX` for others.
+    root_place: Vec<u32>,
+    root_planes: usize,
+}
+
+impl Forest {
+    /// Grows the trees.
+    pub fn grow(topology: &Topology, clos: &Clos) -> Self {
+        let trees = number_trees(clos);
+        let groups = trees.iter().map(|tree| tree.group + 1).max().unwrap_or(0);
+        let mut root_place = vec![u32::MAX; topology.switch_count()];
+        for (place, root) in clos.roots.iter().enumerate() {
+            root_place[root.index()] = place as u32;
+        }
+        let up = vec![PortNum::NONE.0; topology.switch_count() * trees.len()];
+        let root_planes = clos.root_planes;
+        let mut forest = Self { trees, groups, up, root_place, root_planes };
+        // Aggregation switches first: a leaf is covered where the switch above it is.
+        for &switch in &clos.aggregation {
+            forest.connect_to_roots(topology, clos, switch);
+        }
+        for &leaf in &clos.leaves {
+            match clos.stages() {
+                2 => forest.connect_to_roots(topology, clos, leaf),
+                _ => forest.connect_to_aggregation(topology, clos, leaf),
+            }
+        }
+        forest
+    }
+
+    /// No trees: for fabrics that are no Clos.
+    pub fn bare(topology: &Topology) -> Self {
+        let root_place = vec![u32::MAX; topology.switch_count()];
+        Self { trees: Vec::new(), groups: 0, up: Vec::new(), root_place, root_planes: 0 }
+    }
+
+    /// Number of trees.
+    pub const fn len(&self) -> usize {
+        self.trees.len()
+    }
+
+    /// True without trees.
+    pub const fn is_empty(&self) -> bool {
+        self.trees.is_empty()
+    }
+
+    /// Every tree, by number.
+    pub fn trees(&self) -> &[RoutingTree] {
+        &self.trees
+    }
+
+    /// Number of groups of trees; each of two stages' trees is its own.
+    pub const fn groups(&self) -> u32 {
+        self.groups
+    }
+
+    /// The port of `switch` towards the root of `tree`; `None` where the tree does not cover it and at
+    /// the root itself.
+    pub fn up(&self, switch: NodeIndex, tree: TreeId) -> Option<PortNum> {
+        let port = self.ups(switch)[tree.index()];
+        (port != PortNum::NONE.0).then_some(PortNum(port))
+    }
+
+    /// The ports of `switch` towards every tree's root, by tree; 0xFF as in a forwarding table.
+    pub(super) fn ups(&self, switch: NodeIndex) -> &[u8] {
+        &self.up[switch.index() * self.len()..][..self.len()]
+    }
+
+    /// The trees that grow from `switch`, if it is a root.
+    pub fn rooted_at(&self, switch: NodeIndex) -> Option<std::ops::Range<usize>> {
+        let place = self.root_place[switch.index()];
+        let first = place as usize * self.root_planes;
+        (place != u32::MAX).then_some(first..first + self.root_planes)
+    }
+
+    /// Whether `tree` joins `switch` to its root: the pair is *usable* for grants.
+    pub fn covers(&self, switch: NodeIndex, tree: TreeId) -> bool {
+        self.trees[tree.index()].root == switch || self.up(switch, tree).is_some()
+    }
+
+    /// Spines for leaves of two stages, cores for aggregation switches of three: plane n is the n-th of
+    /// the parallel cables. A pair with fewer cables has the lower planes, so that what is missing is
+    /// missing from the same trees everywhere.
+    fn connect_to_roots(&mut self, topology: &Topology, clos: &Clos, switch: NodeIndex) {
+        let count = self.len();
+        for (place, &root) in clos.roots.iter().enumerate() {
+            if clos.stages() == 3 && clos.group(root) != clos.group(switch) {
+                continue;
+            }
+            let cables = parallel(topology, switch, root).take(self.root_planes);
+            for (plane, port) in cables.enumerate() {
+                self.up[switch.index() * count + place * self.root_planes + plane] = port.0;
+            }
+        }
+    }
+
+    fn connect_to_aggregation(&mut self, topology: &Topology, clos: &Clos, leaf: NodeIndex) {
+        let count = self.len();
+        let above: Vec<NodeIndex> =
+            clos.aggregation.iter().copied().filter(|&s| clos.pod(s) == clos.pod(leaf)).collect();
+        for switch in above {
+            let cables: Vec<PortNum> = parallel(topology, leaf, switch).collect();
+            for tree in 0..count {
+                let plane = self.trees[tree].group as usize % clos.leaf_planes;
+                if let (Some(port), Some(_)) =
+                    (cables.get(plane), self.up(switch, TreeId(tree as u16)))
+                {
+                    self.up[leaf.index() * count + tree] = port.0;
+                }
+            }
+        }
+    }
+}
+
+fn number_trees(clos: &Clos) -> Vec<RoutingTree> {
+    let mut trees = Vec::with_capacity(clos.roots.len() * clos.root_planes);
+    let mut of_group = vec![0usize; clos.groups() as usize];
+    for &root in &clos.roots {
+        for plane in 0..clos.root_planes {
+            let id = TreeId(trees.len() as u16);
+            let group = match clos.stages() {
+                2 => u32::from(id.0),
+                // The trees of a group take turns on the leaves' parallel cables.
+                _ => {
+                    let turn = &mut of_group[clos.group(root) as usize];
+                    let leaf_plane = *turn % clos.leaf_planes;
+                    *turn += 1;
+                    clos.group(root) * clos.leaf_planes as u32 + leaf_plane as u32
+                }
+            };
+            trees.push(RoutingTree { id, root, plane: plane as u16, group });
+        }
+    }
+    debug_assert!(trees.iter().all(|tree| clos.level(tree.root) == Level::Root));
+    trees
+}

@@ -1,0 +1,19 @@
+//! From a fabric's shape to addresses, trees and tables.
+//!
+//! Data flows one way: [`Clos`](crate::clos::Clos) gives the [`Forest`] of routing trees and the
+//! [`Ranks`]; forest and LMC give the [`AddressPlan`]; all together give one
+//! [`ForwardingTable`](crate::ForwardingTable) a switch. A fabric that is no Clos has ranks, but no trees.
+
+mod address_plan;
+mod engine;
+mod forest;
+mod min_hop;
+mod ranks;
+mod reach;
+mod tables;
+
+pub use address_plan::{AddressPlan, PlanError};
+pub use engine::{Engine, Routing, RoutingError};
+pub use forest::{Forest, RoutingTree};
+pub use ranks::Ranks;
+pub use tables::Unreachable;
