@@ -5,6 +5,7 @@
 //! bytes; reading files is the caller's business.
 
 pub mod addresses;
+pub mod check;
 pub mod clos;
 pub mod generate;
 pub mod hosts;

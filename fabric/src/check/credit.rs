@@ -199,7 +199,8 @@ impl Lane {
         let depends_on = |port: PortIndex| {
             let own = topology.port0(topology.port(port).node).0;
             let row = &self.bits[self.row[port.index()] as usize..][..words_a_row(topology, port)];
-            let bits = (0..row.len() as u32 * 64).filter(|&bit| row[bit as usize / 64] >> (bit % 64) & 1 == 1);
+            let bits = (0..row.len() as u32 * 64)
+                .filter(|&bit| row[bit as usize / 64] >> (bit % 64) & 1 == 1);
             bits.filter_map(|bit| topology.peer(PortIndex(own + bit))).map(|end| end.0).collect()
         };
         topology.ports().map(depends_on).collect()

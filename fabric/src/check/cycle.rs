@@ -44,10 +44,9 @@ fn kahn(arcs: &[Vec<u32>]) -> Vec<bool> {
 pub(super) fn short_cycle(arcs: &[Vec<u32>], entangled: &[bool]) -> Option<Vec<u32>> {
     let mut cycle = some_cycle(arcs, entangled)?;
     for start in cycle.clone().into_iter().take(TRIES) {
-        if let Some(shorter) = cycle_through(arcs, entangled, start) {
-            if shorter.len() < cycle.len() {
-                cycle = shorter;
-            }
+        match cycle_through(arcs, entangled, start) {
+            Some(shorter) if shorter.len() < cycle.len() => cycle = shorter,
+            _ => {}
         }
     }
     Some(cycle)

@@ -6,10 +6,10 @@
 //! nothing). So a table or a plan from anywhere can be judged, and an error of a planner's is not repeated
 //! in its judge.
 //!
-//! - [`walk()`](walk::walk): does every address arrive, from every switch?
-//! - [`trees`](tree::trees): along its tree, wherever the cables allow?
-//! - [`credit`](credit::credit): can the fabric deadlock?
-//! - [`owner`](owner::owner): does every directed link have one owner at most?
+//! - [`walk()`]: does every address arrive, from every switch?
+//! - [`trees`]: along its tree, wherever the cables allow?
+//! - [`credit()`]: can the fabric deadlock?
+//! - [`owner()`]: does every directed link have one owner at most?
 //!
 //! Each counts everything and records the first few failures by name.
 
@@ -22,4 +22,8 @@ mod cycle;
 mod findings;
 mod wiring;
 
+pub use credit::credit;
 pub use findings::Findings;
+pub use owner::owner;
+pub use tree::trees;
+pub use walk::walk;

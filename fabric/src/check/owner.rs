@@ -167,6 +167,9 @@ impl Ledger<'_> {
     /// Goes the grant's path, cable by cable and table by table; the first thing wrong is told.
     fn follow(&mut self, tables: &[ForwardingTable], grant: &PlannedPath) {
         let topology = self.topology;
+        if topology.is_switch(topology.port(grant.source).node) {
+            return self.wrong(grant, 0, "a switch is no source");
+        }
         let mut at = self.enters(grant);
         for (hop, &(switch, out)) in grant.path.iter().enumerate() {
             let wrong = match at {
@@ -198,13 +201,12 @@ impl Ledger<'_> {
 
     /// Where a packet of the grant's is when it has left its source.
     fn enters(&self, grant: &PlannedPath) -> Step {
-        let topology = self.topology;
-        match (Wiring::switch_of(topology, grant.source), topology.peer(grant.source)) {
-            (Some(switch), Some(port)) => Step::Switch(switch, port),
-            // A switch's own port 0 sends too, if over no link.
-            (Some(switch), None) => Step::Switch(switch, grant.source),
-            (None, Some(port)) => Step::Arrived(port),
-            (None, None) => Step::NoCable,
+        match self.topology.peer(grant.source) {
+            None => Step::NoCable,
+            Some(port) => match self.topology.port(port).node {
+                node if self.topology.is_switch(node) => Step::Switch(node, port),
+                _ => Step::Arrived(port),
+            },
         }
     }
 

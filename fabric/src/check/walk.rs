@@ -248,8 +248,7 @@ impl<'a> Walker<'a> {
             self.by_hops[hops] += 1;
             return;
         }
-        let cabled =
-            home.is_some_and(|home| self.part[home.index()] == self.part[switch.index()]);
+        let cabled = home.is_some_and(|home| self.part[home.index()] == self.part[switch.index()]);
         match fate {
             Fate::Loop => self.report.looped += 1,
             _ if cabled => self.report.lost += 1,
