@@ -15,6 +15,7 @@ pub mod lft;
 pub mod link;
 pub mod routing;
 pub mod topology;
+pub mod traffic;
 
 pub use addresses::Addresses;
 pub use id::{Dlid, Guid, Lid, Lmc, PortNum, TreeId};

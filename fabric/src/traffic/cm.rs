@@ -1,0 +1,142 @@
+//! htsim's connection matrix.
+
+use super::file::{FileError, Problem, demand};
+use super::{Demand, HostNames};
+
+/// What a connection line may say besides the pair, each with a number; none of it is used.
+const KEYS: [&str; 7] =
+    ["id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"];
+/// Lines about what triggers what and what fails.
+const PASSED_OVER: [&str; 4] = ["Triggers", "trigger", "Failures", "failure"];
+
+pub(super) fn is_cm(text: &str) -> bool {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    first.is_some_and(|line| line.split_ascii_whitespace().next() == Some("Nodes"))
+}
+
+pub(super) fn parse(text: &str, names: &HostNames) -> Result<Vec<Demand>, FileError> {
+    let mut demands = Vec::new();
+    let (mut nodes, mut declared) = (u32::MAX, None);
+    let mut last = 1;
+    for (line, text) in text.lines().enumerate() {
+        last = line + 1;
+        let at = |problem| FileError { line: last, problem };
+        let mut words = text.split_ascii_whitespace();
+        match words.next() {
+            None => {}
+            Some(word) if word.starts_with('#') || PASSED_OVER.contains(&word) => {}
+            Some("Nodes") => nodes = count(words.next(), "nodes").map_err(at)?,
+            Some("Connections") => {
+                declared = Some(count(words.next(), "connections").map_err(at)? as usize);
+            }
+            Some(pair) => {
+                let not_understood = || at(Problem::Connection(text.to_owned()));
+                let (source, destination) = pair.split_once("->").ok_or_else(not_understood)?;
+                if !options(words) || !is_number(source) || !is_number(destination) {
+                    return Err(not_understood());
+                }
+                let demand = demand(names, source, destination, None).map_err(at)?;
+                let host = demand.source.max(demand.destination);
+                if host.0 >= nodes {
+                    return Err(at(Problem::BeyondNodes { host, nodes }));
+                }
+                demands.push(demand);
+            }
+        }
+    }
+    match declared {
+        Some(declared) if declared != demands.len() => {
+            let problem = Problem::Connections { found: demands.len(), declared };
+            Err(FileError { line: last, problem })
+        }
+        _ => Ok(demands),
+    }
+}
+
+fn count(word: Option<&str>, of: &'static str) -> Result<u32, Problem> {
+    let word = word.unwrap_or("");
+    word.parse().map_err(|_| Problem::Count(word.to_owned(), of))
+}
+
+/// Known keys, each with a number.
+fn options<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
+    while let Some(key) = words.next() {
+        let number = words.next().is_some_and(|value| value.parse::<f64>().is_ok());
+        if !KEYS.contains(&key) || !number {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+    use crate::Guid;
+    use std::io::Write as _;
+
+    fn names(hosts: u64) -> HostNames {
+        HostNames::new((0..hosts).map(|host| (Guid(host), "host")))
+    }
+
+    #[test]
+    fn the_pairs_are_used() {
+        let text = b"Nodes 4\nConnections 2\nTriggers 1\n\
+                     0->3 id 1 start 0 size 2000000 send_done_trigger 1\n\
+                     3->1 id 2 start 0.5 size 0\n\
+                     trigger id 1 oneshot\n";
+        assert_eq!(parse(text, &names(4)), Ok(vec![Demand::new(0, 3), Demand::new(3, 1)]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let cases = [
+            (
+                "Nodes 4\nConnections 2\n0->1 id 1 start 0 size 9\n",
+                "3: 1 connections, but the file declares 2 (is it truncated?)",
+            ),
+            ("Nodes 4\n0->4 id 1\n", "2: no host has number 4 (4 hosts, numbered from 0)"),
+            ("Nodes 2\n0->3 id 1\n", "2: host 3 is beyond the 2 nodes that the file declares"),
+            ("Nodes x\n", "1: `x` is no number of nodes"),
+            ("Nodes 4\nConnections\n", "2: `` is no number of connections"),
+            ("Nodes 4\n1->1 id 1\n", "2: host 1 sends to itself"),
+            (
+                "Nodes 4\n0-1 id 1\n",
+                "2: not understood: `0-1 id 1` (expected SOURCE->DESTINATION id I start T size S)",
+            ),
+            (
+                "Nodes 4\n0->1 id\n",
+                "2: not understood: `0->1 id` (expected SOURCE->DESTINATION id I start T size S)",
+            ),
+            (
+                "Nodes 4\n0->host id 1\n",
+                "2: not understood: `0->host id 1` (expected SOURCE->DESTINATION id I start T size S)",
+            ),
+        ];
+        for (text, told) in cases {
+            assert_eq!(parse(text.as_bytes(), &names(4)).unwrap_err().to_string(), told);
+        }
+    }
+
+    /// A file that htsim's own tools made. It lies beside the repository, not in it.
+    #[test]
+    fn a_real_file_is_a_permutation() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/traffic/perm_1024_seed7.cm");
+        let Ok(text) = std::fs::read(path) else {
+            // Straight to stderr: the test harness hides what is printed.
+            let _ = writeln!(std::io::stderr(), "NOT TESTED: {path} is absent");
+            return;
+        };
+        let demands = parse(&text, &names(1024)).unwrap();
+        assert_eq!(demands.len(), 1024);
+        assert_eq!(demands[0], Demand::new(871, 509));
+        let mut sources: Vec<u32> = demands.iter().map(|demand| demand.source.0).collect();
+        sources.sort_unstable();
+        assert!(sources.into_iter().eq(0..1024));
+    }
+}

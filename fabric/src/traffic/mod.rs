@@ -1,0 +1,35 @@
+//! Who wants to send to whom: generated patterns, and files.
+//!
+//! Everything here speaks of hosts by number (see [`Hosts`](crate::hosts::Hosts)); [`HostNames`]
+//! translates the GUIDs and descriptions that people write.
+
+mod adversarial;
+mod cm;
+mod csv;
+mod file;
+mod names;
+mod pattern;
+
+pub use file::{FileError, Problem, parse};
+pub use names::{HostNames, NameError};
+pub use pattern::{MAX_DEMANDS, Pattern, PatternError, Shape};
+
+use crate::hosts::HostId;
+
+/// One host wants to send to another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Demand {
+    /// Who sends.
+    pub source: HostId,
+    /// Who receives, never the source itself.
+    pub destination: HostId,
+    /// How much, in bit/s; `None` is as much as a host link carries.
+    pub rate: Option<u64>,
+}
+
+impl Demand {
+    /// A demand for as much as the link carries.
+    pub const fn new(source: u32, destination: u32) -> Self {
+        Self { source: HostId(source), destination: HostId(destination), rate: None }
+    }
+}
