@@ -133,14 +133,19 @@ fn judge(topology: &Topology, traffic: Traffic, lanes: &[Lane]) -> CreditReport 
         let entangled = entangled(&arcs);
         report.entangled += entangled.iter().filter(|&&is| is).count() as u64;
         if report.cycle.is_none() {
-            let sender = |&link: &u32| topology.peer(PortIndex(link));
-            report.cycle = short_cycle(&arcs, &entangled).map(|links| CreditLoop {
-                lane: number as u8,
-                links: links.iter().filter_map(sender).map(|p| topology.port_name(p)).collect(),
-            });
+            report.cycle = short_cycle(&arcs, &entangled)
+                .map(|links| CreditLoop { lane: number as u8, links: names(topology, &links) });
         }
     }
     report
+}
+
+/// The senders of a cycle's links, from the lowest on.
+fn names(topology: &Topology, links: &[u32]) -> Vec<String> {
+    let mut senders: Vec<_> = links.iter().filter_map(|&l| topology.peer(PortIndex(l))).collect();
+    let lowest = (0..senders.len()).min_by_key(|&n| senders[n]).unwrap_or(0);
+    senders.rotate_left(lowest);
+    senders.into_iter().map(|port| topology.port_name(port)).collect()
 }
 
 /// The dependencies on one virtual lane. A link is known by the port that receives from it; what it depends
