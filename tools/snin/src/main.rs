@@ -1,2 +1,50 @@
 //! The one command an admin types.
-fn main() {}
+
+mod cli;
+mod command;
+mod document;
+mod failure;
+mod input;
+mod output;
+mod svg;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command, Topo};
+use output::Output;
+
+/// How a command that came to its end ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// All is well.
+    Well,
+    /// Something is irregular, wrong or different.
+    Unwell,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = Output::new(io::stdout().lock());
+    let done = match cli.command {
+        Command::Topo(Topo::Generate { recipe }) => command::topo::generate(recipe, &mut out),
+        Command::Topo(Topo::Check { topology, format }) => {
+            command::topo::check(&topology.topology, format.json, &mut out)
+        }
+        Command::Plan(plan) => command::plan::run(&plan, &mut out),
+        Command::Verify(verify) => command::verify::run(&verify, &mut out),
+        Command::Man { directory } => command::manual::pages(&directory),
+        Command::Completions { shell } => command::manual::completions(shell, &mut out),
+    };
+    match done.and_then(|verdict| out.finish().map(|()| verdict)) {
+        Ok(Verdict::Well) => ExitCode::SUCCESS,
+        Ok(Verdict::Unwell) => ExitCode::from(1),
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::note(failure);
+            ExitCode::from(3)
+        }
+    }
+}

@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` shows what snin does, `make test` runs every test. Both do all their
+# set-up: `deps` installs the Debian packages that are missing (with sudo if not root) and nothing else.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+
+# What it takes to build, and the judges that the tests ask.
+BUILD_PACKAGES := gcc libc6-dev
+JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark
+
+SNIN := target/release/snin
+DEMO := target/demo
+
+.PHONY: demo test deps deps-build lint clean
+
+demo: deps-build
+	$(CARGO) build --release --quiet --bin snin
+	@mkdir -p $(DEMO)
+	@echo '$$ snin topo generate clos:36,18,18 > $(DEMO)/fabric.ibnetdiscover'
+	@$(SNIN) topo generate clos:36,18,18 > $(DEMO)/fabric.ibnetdiscover
+	@echo '$$ snin topo check $(DEMO)/fabric.ibnetdiscover'
+	@$(SNIN) topo check $(DEMO)/fabric.ibnetdiscover
+	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg'
+	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg
+	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --json > $(DEMO)/plan.json
+	@echo '$$ snin verify --topology $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json'
+	@$(SNIN) verify --topology $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json
+	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk    # the same, routed statically'
+	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
+	@echo 'The picture: $(DEMO)/plan.svg'
+
+test: deps lint
+	$(CARGO) test --workspace --quiet
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+deps-build:
+	@.ci/install $(BUILD_PACKAGES)
+
+deps:
+	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES)
+
+clean:
+	$(CARGO) clean

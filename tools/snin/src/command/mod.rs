@@ -1,0 +1,6 @@
+//! The subcommands.
+
+pub(crate) mod manual;
+pub(crate) mod plan;
+pub(crate) mod topo;
+pub(crate) mod verify;

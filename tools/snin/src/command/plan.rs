@@ -1,0 +1,171 @@
+//! `snin plan`: tables, and one window of connections.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use snin_controller::plan::{Plan, plan_window};
+use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
+use snin_fabric::dump;
+use snin_fabric::routing::Routing;
+use snin_fabric::traffic::Demand;
+use snin_fabric::Topology;
+
+use crate::document::{PlanDocument, ReasonEntry};
+use crate::failure::Failure;
+use crate::output::{Output, Progress, note};
+use crate::{Verdict, cli, input, svg};
+
+/// How many violations are named; all are counted.
+const NAMED: usize = 10;
+
+/// Computes, packs, writes.
+pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let progress = Progress::new();
+    progress.step("reading the topology");
+    let topology = input::topology(&args.topology)?;
+    progress.step("computing addresses, trees and tables");
+    let routing = Routing::compute(&topology, args.routing, args.lmc)
+        .map_err(|error| Failure::Routing { name: args.topology.clone(), error })?;
+    let demands = match &args.traffic {
+        None => Vec::new(),
+        Some(traffic) => input::traffic(traffic, args.seed, &topology, &routing)?,
+    };
+    progress.step(format!("packing {} connections", demands.len()));
+    let plan = plan_window(&topology, &routing, &demands);
+    progress.step("checking the owner of every link");
+    let certificate = certify(&topology, &routing, &demands, &plan);
+    if let Some(directory) = &args.lfts {
+        progress.step("writing the tables");
+        write_tables(directory, &topology, &routing)?;
+    }
+    if let Some(file) = &args.svg {
+        progress.step("drawing");
+        let drawing = svg::draw(&topology, &routing, &demands, &plan);
+        fs::write(file, drawing).map_err(Failure::file(file))?;
+    }
+    drop(progress);
+
+    let load = certificate.max_link_load;
+    let document = PlanDocument::new(&topology, &routing, &demands, &plan, load);
+    if args.format.json {
+        out.json(&document)?;
+    } else {
+        print(&topology, &routing, &document, args.traffic.is_some(), out)?;
+    }
+    let violations = certificate.violations.total;
+    if violations > 0 {
+        return Err(Failure::content(&args.topology, format_args!(" {certificate}")));
+    }
+    let left_over = !plan.deferred.is_empty() || !plan.refused.is_empty();
+    if args.strict && left_over {
+        let first = document.refused.first().or_else(|| document.deferred.first());
+        if let Some(entry) = first {
+            let (waiting, never) = (plan.deferred.len(), plan.refused.len());
+            note(format_args!(
+                "{}: {waiting} deferred and {never} refused with --strict; first {} -> {}: {}",
+                args.traffic.as_deref().unwrap_or_default(),
+                entry.source.0,
+                entry.destination.0,
+                entry.reason
+            ));
+        }
+        return Ok(Verdict::Unwell);
+    }
+    Ok(Verdict::Well)
+}
+
+/// The independent checker's word on the plan.
+fn certify(
+    topology: &Topology,
+    routing: &Routing,
+    demands: &[Demand],
+    plan: &Plan,
+) -> OwnerReport {
+    let port = |host| routing.hosts.get(host).map(|host| host.port);
+    let paths = plan.grants.iter().filter_map(|grant| {
+        let demand = demands[grant.demand];
+        Some(PlannedPath {
+            source: port(demand.source)?,
+            destination: port(demand.destination)?,
+            dlid: grant.dlid.0,
+            path: grant.path.iter().map(|hop| (hop.switch, hop.port)).collect(),
+        })
+    });
+    let paths: Vec<PlannedPath> = paths.collect();
+    owner(topology, routing.plan.addresses(), &routing.tables, &paths, NAMED)
+}
+
+fn write_tables(directory: &Path, topology: &Topology, routing: &Routing) -> Result<(), Failure> {
+    fs::create_dir_all(directory).map_err(Failure::file(directory))?;
+    let addresses = routing.plan.addresses();
+    let files = [
+        ("dump_fts.txt", dump::lfts::dump_fts(topology, addresses, &routing.tables)),
+        ("opensm-lfts.dump", dump::lfts::opensm(topology, addresses, &routing.tables)),
+        ("guid2lid", dump::guid2lid::write(topology, addresses)),
+    ];
+    for (name, text) in files {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(Failure::file(&path))?;
+    }
+    Ok(())
+}
+
+fn print<W: Write>(
+    topology: &Topology,
+    routing: &Routing,
+    document: &PlanDocument,
+    traffic: bool,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let shape = match &routing.shape {
+        Ok(clos) if clos.stages() == 2 => {
+            format!("Clos, {} leaves x {} spines", clos.leaves.len(), clos.roots.len())
+        }
+        Ok(clos) => format!(
+            "Clos, {} pods, {} leaves, {} cores",
+            clos.pods(),
+            clos.leaves.len(),
+            clos.roots.len()
+        ),
+        Err(reason) => format!("no Clos: {reason}"),
+    };
+    let lmc = routing.plan.lmc();
+    let lids = routing.plan.addresses().iter().map(|(_, _, lmc)| lmc.addresses()).sum::<usize>();
+    let routes: usize = routing.tables.iter().map(|table| table.iter().count()).sum();
+    let mut row = |key: &str, value: String| out.line(format_args!("{key:<18}{value}"));
+    row("fabric", shape)?;
+    row("hosts", format!("{}", routing.hosts.len()))?;
+    row("switches", format!("{}", topology.switch_count()))?;
+    row("routing", format!("{}, {} trees", routing.engine, routing.forest.len()))?;
+    row("addresses", format!("{lids} LIDs, LMC {lmc} ({} a host port)", lmc.addresses()))?;
+    row("table entries", format!("{routes}"))?;
+    if !routing.unreachable.is_empty() {
+        row("unreachable", format!("{} pairs of switches", routing.unreachable.len()))?;
+    }
+    if !traffic {
+        return Ok(());
+    }
+    let summary = &document.summary;
+    let of_requested = 100.0 * summary.granted as f64 / summary.requested.max(1) as f64;
+    row("requested", format!("{}", summary.requested))?;
+    row("granted", format!("{} ({of_requested:.1} %)", summary.granted))?;
+    row("deferred", format!("{}", summary.deferred))?;
+    row("refused", format!("{}", summary.refused))?;
+    row("bound", format!("{} (what hosts and leaves' links allow)", summary.bound))?;
+    row("max link load", format!("{}", summary.max_link_load))?;
+    reasons("deferred because", &document.deferred, out)?;
+    reasons("refused because", &document.refused, out)
+}
+
+/// How often each reason was given.
+fn reasons<W: Write>(
+    title: &str,
+    entries: &[ReasonEntry],
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let mut count = BTreeMap::<&str, usize>::new();
+    entries.iter().for_each(|entry| *count.entry(&entry.reason).or_default() += 1);
+    count.iter().try_for_each(|(reason, n)| out.line(format_args!("{title}: {reason}: {n}")))
+}

@@ -1,0 +1,137 @@
+//! `snin topo`: make a fabric, or say what a fabric is.
+
+use std::io::Write;
+
+use serde::Serialize;
+use snin_fabric::clos::{Clos, Irregularity, recognise};
+use snin_fabric::generate::Recipe;
+use snin_fabric::hosts::{Hosts, is_aggregation_node};
+use snin_fabric::{NodeKind, Topology, ibnet};
+
+use crate::Verdict;
+use crate::document::SCHEMA_VERSION;
+use crate::failure::Failure;
+use crate::input;
+use crate::output::Output;
+
+/// Prints a generated fabric.
+pub(crate) fn generate<W: Write>(recipe: Recipe, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let topology = recipe.build().map_err(|error| Failure::content("recipe", format!(" {error}")))?;
+    out.text(&ibnet::write(&topology))?;
+    Ok(Verdict::Well)
+}
+
+/// What `snin topo check --json` prints.
+#[derive(Serialize)]
+struct Check {
+    schema_version: u32,
+    hosts: usize,
+    switches: usize,
+    cables: usize,
+    aggregation_nodes: usize,
+    routers: usize,
+    /// Absent when the fabric is no Clos.
+    clos: Option<ClosSummary>,
+    /// Absent when it is one.
+    not_clos: Option<String>,
+    irregularities: Vec<Irregularity>,
+}
+
+#[derive(Serialize)]
+struct ClosSummary {
+    stages: usize,
+    leaves: usize,
+    aggregation_switches: usize,
+    /// Spines of two stages, cores of three.
+    roots: usize,
+    pods: u32,
+    planes: usize,
+    trees: usize,
+}
+
+/// Says which Clos a fabric is.
+pub(crate) fn check<W: Write>(
+    name: &str,
+    json: bool,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let topology = input::topology(name)?;
+    let hosts = Hosts::of(&topology);
+    let shape = recognise(&topology, &hosts);
+    let check = summarise(&topology, &hosts, shape);
+    if json {
+        out.json(&check)?;
+    } else {
+        print(&check, out)?;
+    }
+    let regular = check.not_clos.is_none() && check.irregularities.is_empty();
+    Ok(if regular { Verdict::Well } else { Verdict::Unwell })
+}
+
+fn summarise(
+    topology: &Topology,
+    hosts: &Hosts,
+    shape: Result<Clos, snin_fabric::clos::NotClos>,
+) -> Check {
+    let count = |kind| topology.nodes().filter(|&n| topology.node(n).kind == kind).count();
+    let built_in = topology.nodes().filter(|&node| is_aggregation_node(topology, node)).count();
+    let (clos, not_clos, irregularities) = match shape {
+        Err(reason) => (None, Some(reason.to_string()), Vec::new()),
+        Ok(clos) => {
+            let summary = ClosSummary {
+                stages: clos.stages(),
+                leaves: clos.leaves.len(),
+                aggregation_switches: clos.aggregation.len(),
+                roots: clos.roots.len(),
+                pods: clos.pods(),
+                planes: clos.leaf_planes,
+                trees: clos.roots.len() * clos.root_planes,
+            };
+            (Some(summary), None, clos.irregularities)
+        }
+    };
+    Check {
+        schema_version: SCHEMA_VERSION,
+        hosts: hosts.len(),
+        switches: topology.switch_count(),
+        cables: topology.cable_count(),
+        aggregation_nodes: built_in,
+        routers: count(NodeKind::Router),
+        clos,
+        not_clos,
+        irregularities,
+    }
+}
+
+fn print<W: Write>(check: &Check, out: &mut Output<W>) -> Result<(), Failure> {
+    let Check { hosts, switches, cables, aggregation_nodes, routers, .. } = check;
+    out.line(format_args!("{hosts} hosts, {switches} switches, {cables} cables"))?;
+    if *aggregation_nodes > 0 {
+        out.line(format_args!("{aggregation_nodes} aggregation nodes: addressed, but no hosts"))?;
+    }
+    if *routers > 0 {
+        out.line(format_args!("{routers} routers: addressed, but no hosts"))?;
+    }
+    match (&check.clos, &check.not_clos) {
+        (Some(c), _) if c.stages == 2 => out.line(format_args!(
+            "two-stage Clos: {} leaves, {} spines, {} plane(s), {} routing trees",
+            c.leaves, c.roots, c.planes, c.trees
+        ))?,
+        (Some(c), _) => out.line(format_args!(
+            "three-stage Clos: {} pods, {} leaves, {} aggregation switches, {} cores, {} routing trees",
+            c.pods, c.leaves, c.aggregation_switches, c.roots, c.trees
+        ))?,
+        (None, reason) => {
+            let reason = reason.as_deref().unwrap_or_default();
+            out.line(format_args!("no Clos: {reason}"))?;
+            return out.line("it can be routed up*/down*, without trees (`snin plan --lfts`)");
+        }
+    }
+    match check.irregularities.len() {
+        0 => out.line("regular"),
+        count => {
+            out.line(format_args!("{count} irregularities:"))?;
+            check.irregularities.iter().try_for_each(|i| out.line(format_args!("  {i}")))
+        }
+    }
+}

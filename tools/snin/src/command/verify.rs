@@ -1,0 +1,256 @@
+//! `snin verify`: the checkers alone, on anyone's tables and plan.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use snin_fabric::addresses::{AddressError, Addresses};
+use snin_fabric::check::credit::{CreditReport, Traffic, credit};
+use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
+use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
+use snin_fabric::check::walk::{WalkReport, walk};
+use snin_fabric::{
+    ForwardingTable, Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology, dump,
+};
+
+use crate::document::{GuidText, PlanDocument, SCHEMA_VERSION};
+use crate::failure::Failure;
+use crate::output::{Output, Progress};
+use crate::{Verdict, cli, input};
+
+/// How many failures of each checker are named; all are counted.
+const NAMED: usize = 10;
+
+/// What `snin verify --json` prints.
+#[derive(Serialize)]
+struct Report {
+    schema_version: u32,
+    healthy: bool,
+    routes: WalkReport,
+    credit: CreditReport,
+    /// Only with a plan that has trees.
+    trees: Option<TreeReport>,
+    /// Only with a plan.
+    owners: Option<OwnerReport>,
+}
+
+/// Reads, checks, reports.
+pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let progress = Progress::new();
+    progress.step("reading the topology");
+    let topology = input::topology(&args.topology)?;
+    let ports = PortsByGuid::new(&topology);
+    progress.step("reading tables and plan");
+    let plan = args.plan.as_deref().map(read_plan).transpose()?;
+    let (dump_file, guid2lid) = locate(&args.lfts);
+    let text = input::file(&dump_file)?;
+    let tables = dump::lfts::parse(&text, &topology)
+        .map_err(|error| Failure::content(&dump_file.display().to_string(), error))?;
+    let addresses = match (&args.plan, &plan) {
+        (Some(file), Some(plan)) => planned_addresses(file, plan, &topology, &ports)?,
+        _ if guid2lid.exists() => {
+            let name = guid2lid.display().to_string();
+            dump::guid2lid::parse(&input::file(&guid2lid)?, &topology)
+                .map_err(|error| Failure::content(&name, error))?
+        }
+        _ => Addresses::reported(&topology)
+            .map_err(|(port, error)| taken(&args.topology, &topology, port, error))?,
+    };
+    progress.step("walking every route");
+    let routes = walk(&topology, &addresses, &tables, NAMED);
+    progress.step("looking for credit loops");
+    let credit = credit(&topology, &addresses, &tables, Traffic::All, |_, _| 0);
+    progress.step("checking trees and owners");
+    let (trees, owners) = match (&args.plan, &plan) {
+        (Some(file), Some(plan)) => {
+            let checked = Checked { file, plan, topology: &topology, ports: &ports };
+            let trees = checked.trees(&addresses, &tables)?;
+            (trees, Some(checked.owners(&addresses, &tables)?))
+        }
+        _ => (None, None),
+    };
+    drop(progress);
+
+    let healthy = routes.is_ok()
+        && credit.is_ok()
+        && trees.as_ref().is_none_or(TreeReport::is_ok)
+        && owners.as_ref().is_none_or(OwnerReport::is_ok);
+    let report = Report { schema_version: SCHEMA_VERSION, healthy, routes, credit, trees, owners };
+    if args.format.json {
+        out.json(&report)?;
+    } else {
+        print(&report, out)?;
+    }
+    Ok(if healthy { Verdict::Well } else { Verdict::Unwell })
+}
+
+fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(&report.routes)?;
+    out.line(&report.credit)?;
+    if let Some(trees) = &report.trees {
+        out.line(trees)?;
+    }
+    if let Some(owners) = &report.owners {
+        out.line(owners)?;
+    }
+    out.line(if report.healthy { "healthy" } else { "NOT healthy" })
+}
+
+/// The table dump and the guid2lid file that `--lfts` points at.
+fn locate(lfts: &Path) -> (PathBuf, PathBuf) {
+    if !lfts.is_dir() {
+        return (lfts.to_owned(), lfts.with_file_name("guid2lid"));
+    }
+    let names = ["opensm-lfts.dump", "dump_fts.txt"];
+    let found = names.iter().map(|name| lfts.join(name)).find(|path| path.exists());
+    (found.unwrap_or_else(|| lfts.join(names[0])), lfts.join("guid2lid"))
+}
+
+fn read_plan(path: &Path) -> Result<PlanDocument, Failure> {
+    let name = path.display().to_string();
+    let plan: PlanDocument = serde_json::from_slice(&input::file(path)?)
+        .map_err(|error| Failure::content(&name, format_args!("{}: {error}", error.line())))?;
+    if plan.schema_version != SCHEMA_VERSION {
+        let what = format!("1: schema_version {} (expected {SCHEMA_VERSION})", plan.schema_version);
+        return Err(Failure::content(&name, what));
+    }
+    Ok(plan)
+}
+
+fn taken(name: &str, topology: &Topology, port: PortIndex, error: AddressError) -> Failure {
+    Failure::content(name, format_args!(" {}: {error}", topology.port_name(port)))
+}
+
+/// Ports by GUID: switches at their port 0.
+struct PortsByGuid {
+    ports: BTreeMap<Guid, PortIndex>,
+}
+
+impl PortsByGuid {
+    fn new(topology: &Topology) -> Self {
+        let mut ports = BTreeMap::new();
+        for node in topology.nodes() {
+            if topology.node(node).kind == NodeKind::Switch {
+                ports.insert(topology.node(node).guid, topology.port0(node));
+            } else {
+                let cabled = topology.cables(node).map(|(port, _)| port);
+                ports.extend(cabled.map(|port| (topology.port(port).guid, port)));
+            }
+        }
+        Self { ports }
+    }
+
+    fn find(&self, plan: &Path, guid: GuidText) -> Result<PortIndex, Failure> {
+        let unknown = || {
+            let what = format_args!(" port GUID {} is not in the topology", guid.0).to_string();
+            Failure::content(&plan.display().to_string(), what)
+        };
+        self.ports.get(&guid.0).copied().ok_or_else(unknown)
+    }
+}
+
+fn planned_addresses(
+    file: &Path,
+    plan: &PlanDocument,
+    topology: &Topology,
+    ports: &PortsByGuid,
+) -> Result<Addresses, Failure> {
+    let name = file.display().to_string();
+    let lmc = Lmc::new(plan.lmc)
+        .ok_or_else(|| Failure::content(&name, format_args!(" lmc {} (0 to 7)", plan.lmc)))?;
+    let mut addresses = Addresses::none(topology.port_count());
+    for (&guid, &lid) in &plan.lids {
+        let port = ports.find(file, guid)?;
+        let lmc = if topology.is_switch(topology.port(port).node) { Lmc::ZERO } else { lmc };
+        addresses
+            .assign(port, Lid(lid), lmc)
+            .map_err(|error| taken(&name, topology, port, error))?;
+    }
+    Ok(addresses)
+}
+
+/// A plan held against a fabric.
+struct Checked<'a> {
+    file: &'a Path,
+    plan: &'a PlanDocument,
+    topology: &'a Topology,
+    ports: &'a PortsByGuid,
+}
+
+impl Checked<'_> {
+    fn trees(
+        &self,
+        addresses: &Addresses,
+        tables: &[ForwardingTable],
+    ) -> Result<Option<TreeReport>, Failure> {
+        if self.plan.trees.is_empty() {
+            return Ok(None);
+        }
+        let mut checked = Vec::new();
+        for tree in &self.plan.trees {
+            let root = self.switch(tree.root)?;
+            checked.push(CheckedTree { root, plane: tree.plane });
+        }
+        let stages = self.stages(checked[0].root);
+        let count = checked.len();
+        let mut of_port: BTreeMap<PortIndex, &[u16]> = BTreeMap::new();
+        for (&guid, trees) in &self.plan.address_trees {
+            of_port.insert(self.ports.find(self.file, guid)?, trees);
+        }
+        let identity = self.plan.address_trees.is_empty();
+        let tree_of = |lid: Lid| {
+            let (port, offset) = addresses.owner(lid)?;
+            let tree = if identity {
+                usize::from(offset) % count
+            } else {
+                usize::from(*of_port.get(&port)?.get(usize::from(offset))?)
+            };
+            let end = !self.topology.is_switch(self.topology.port(port).node);
+            (end && tree < count).then_some(tree)
+        };
+        Ok(Some(trees(self.topology, addresses, tables, &checked, stages, tree_of, NAMED)))
+    }
+
+    /// A root whose neighbours carry hosts is a spine of two stages.
+    fn stages(&self, root: NodeIndex) -> Stages {
+        let carries_hosts = |switch: NodeIndex| {
+            self.topology.cables(switch).any(|(_, peer)| {
+                let node = self.topology.port(peer).node;
+                self.topology.node(node).kind == NodeKind::Adapter
+            })
+        };
+        let below = self.topology.switch_links(root).any(|(_, peer)| carries_hosts(peer));
+        if below { Stages::Two } else { Stages::Three }
+    }
+
+    fn owners(
+        &self,
+        addresses: &Addresses,
+        tables: &[ForwardingTable],
+    ) -> Result<OwnerReport, Failure> {
+        let mut paths = Vec::with_capacity(self.plan.grants.len());
+        for grant in &self.plan.grants {
+            let mut path = Vec::with_capacity(grant.path.len());
+            for hop in &grant.path {
+                path.push((self.switch(hop.switch)?, PortNum(hop.port)));
+            }
+            paths.push(PlannedPath {
+                source: self.ports.find(self.file, grant.source)?,
+                destination: self.ports.find(self.file, grant.destination)?,
+                dlid: Lid(grant.dlid),
+                path,
+            });
+        }
+        Ok(owner(self.topology, addresses, tables, &paths, NAMED))
+    }
+
+    fn switch(&self, guid: GuidText) -> Result<NodeIndex, Failure> {
+        let node = self.topology.port(self.ports.find(self.file, guid)?).node;
+        if self.topology.is_switch(node) {
+            return Ok(node);
+        }
+        let what = format_args!(" GUID {} is no switch", guid.0).to_string();
+        Err(Failure::content(&self.file.display().to_string(), what))
+    }
+}

@@ -1,0 +1,55 @@
+//! Why a command ends without its result: one line on stderr, exit code 3.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use snin_fabric::routing::RoutingError;
+
+/// What cannot be used, and where.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A file that cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file whose content is wrong. `what` begins with the line number where there is one.
+    #[error("{name}:{what}")]
+    Content {
+        /// The file.
+        name: String,
+        /// Line and value.
+        what: String,
+    },
+    /// The fabric cannot be routed as asked.
+    #[error("{name}: {error}")]
+    Routing {
+        /// The fabric.
+        name: String,
+        /// Why.
+        error: RoutingError,
+    },
+    /// Stdout is gone.
+    #[error("stdout: {0}")]
+    Output(io::Error),
+}
+
+impl Failure {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::File { path, error }
+    }
+
+    /// A wrong content; `what` displays as `LINE: message`.
+    pub(crate) fn content(name: &str, what: impl std::fmt::Display) -> Self {
+        Self::Content { name: name.to_owned(), what: what.to_string() }
+    }
+
+    /// A reader that closed its end early wanted no more: that is no failure.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

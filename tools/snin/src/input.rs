@@ -1,0 +1,69 @@
+//! What commands read: fabrics, patterns, tables.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use snin_fabric::generate::Recipe;
+use snin_fabric::routing::Routing;
+use snin_fabric::traffic::{self, Demand, HostNames, Pattern};
+use snin_fabric::{Topology, ibnet};
+
+use crate::failure::Failure;
+
+/// The largest file that is read: 11,664 hosts' topology is 10 MB, their plan 30 MB.
+const MAX_FILE: u64 = 1 << 30;
+
+/// A fabric: a file, stdin, or a recipe.
+pub(crate) fn topology(name: &str) -> Result<Topology, Failure> {
+    if name == "-" {
+        let mut text = Vec::new();
+        let read = io::stdin().lock().take(MAX_FILE).read_to_end(&mut text);
+        read.map_err(Failure::file(Path::new("stdin")))?;
+        return ibnet::parse(&text).map_err(|error| Failure::content("stdin", error));
+    }
+    let path = Path::new(name);
+    // A file of that name wins; what looks like a recipe and is no file is a recipe.
+    if !path.exists() && (name.starts_with("clos:") || name.starts_with("fattree:")) {
+        let recipe: Recipe = name.parse().map_err(|error| recipe_error(name, &error))?;
+        return recipe.build().map_err(|error| recipe_error(name, &error));
+    }
+    ibnet::parse(&file(path)?).map_err(|error| Failure::content(name, error))
+}
+
+fn recipe_error(name: &str, error: &impl std::fmt::Display) -> Failure {
+    Failure::content(name, format_args!(" {error}"))
+}
+
+/// A whole file, up to a gigabyte.
+pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let length = fs::metadata(path).map_err(Failure::file(path))?.len();
+    if length > MAX_FILE {
+        let too_large = io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 GiB");
+        return Err(Failure::file(path)(too_large));
+    }
+    fs::read(path).map_err(Failure::file(path))
+}
+
+/// Who talks to whom: a file, or a pattern where no file has that name.
+pub(crate) fn traffic(
+    name: &str,
+    seed: u64,
+    topology: &Topology,
+    routing: &Routing,
+) -> Result<Vec<Demand>, Failure> {
+    let path = Path::new(name);
+    if path.exists() {
+        let names = HostNames::of(topology, &routing.hosts);
+        return traffic::parse(&file(path)?, &names).map_err(|error| Failure::content(name, error));
+    }
+    let wrong = |error| Failure::content(name, format_args!(" no such file, and {error}"));
+    let pattern: Pattern = name.parse().map_err(wrong)?;
+    let leaf_of: Vec<u32> = routing.hosts.iter().map(|(_, host)| host.switch.0).collect();
+    let uplinks = match &routing.shape {
+        Ok(clos) => clos.leaves.iter().map(|&leaf| clos.uplinks(topology, leaf)).max().unwrap_or(1),
+        Err(_) => 1,
+    };
+    let shape = traffic::Shape { leaf_of: &leaf_of, uplinks: uplinks as u32 };
+    pattern.generate(shape, seed).map_err(|error| Failure::content(name, format_args!(" {error}")))
+}

@@ -1,0 +1,144 @@
+//! The fabric: a row of switches a stage, two lines a cable.
+
+use std::fmt::Write as _;
+
+use snin_fabric::clos::Level;
+use snin_fabric::{NodeIndex, PortIndex};
+
+use super::{Extent, Scene, colour};
+
+const ROW: f64 = 170.0;
+const BOX: f64 = 14.0;
+const LEAST_PITCH: f64 = 18.0;
+const LEAST_WIDTH: f64 = 900.0;
+/// With more switches than this in a row their names are tooltips only.
+const NAMED_ROW: usize = 80;
+
+pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) -> Extent {
+    let rows = rows(scene);
+    let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = (longest as f64 * LEAST_PITCH).max(LEAST_WIDTH);
+    let mut centre = vec![(0.0, 0.0); scene.topology.switch_count()];
+    for (row, switches) in rows.iter().enumerate() {
+        let pitch = width / switches.len() as f64;
+        for (place, switch) in switches.iter().enumerate() {
+            let x = left + pitch * (place as f64 + 0.5);
+            centre[switch.index()] = (x, top + BOX + ROW * row as f64);
+        }
+    }
+    cables(scene, body, &centre);
+    let hosts = scene.routing.hosts.per_switch(scene.topology);
+    for switches in &rows {
+        for &switch in switches {
+            let named = switches.len() <= NAMED_ROW;
+            switch_box(scene, body, switch, centre[switch.index()], hosts[switch.index()], named);
+        }
+    }
+    // Names hang below the last row.
+    Extent { width, height: BOX * 2.0 + ROW * rows.len().saturating_sub(1) as f64 + 130.0 }
+}
+
+/// The switches from the top row to the bottom one.
+fn rows(scene: &Scene<'_>) -> Vec<Vec<NodeIndex>> {
+    let height = |switch: NodeIndex| match (&scene.routing.shape, &scene.routing.ranks) {
+        (Ok(clos), _) => match clos.level(switch) {
+            Level::Root => 0,
+            Level::Aggregation => 1,
+            Level::Leaf => 2,
+        },
+        (Err(_), Some(ranks)) => ranks.rank(switch),
+        (Err(_), None) => 0,
+    };
+    let mut rows = std::collections::BTreeMap::<u32, Vec<NodeIndex>>::new();
+    for switch in scene.topology.switches() {
+        rows.entry(height(switch)).or_default().push(switch);
+    }
+    rows.into_values().collect()
+}
+
+/// Idle cables as one path, so that large fabrics stay small files; owned ones a line a direction.
+fn cables(scene: &Scene<'_>, body: &mut String, centre: &[(f64, f64)]) {
+    let topology = scene.topology;
+    let mut owner: Vec<Option<usize>> = vec![None; topology.port_count()];
+    for (number, grant) in scene.plan.grants.iter().enumerate() {
+        for hop in &grant.path {
+            if let Some(port) = topology.port_of(hop.switch, hop.port) {
+                owner[port.index()] = Some(number);
+            }
+        }
+    }
+    let mut idle = String::new();
+    let mut owned = String::new();
+    for switch in topology.switches() {
+        for (port, peer) in topology.cables(switch) {
+            let other = topology.port(peer).node;
+            if !topology.is_switch(other) {
+                continue;
+            }
+            let (from, to) = (centre[switch.index()], centre[other.index()]);
+            match owner[port.index()] {
+                Some(number) => owned_line(scene, &mut owned, port, peer, number, (from, to)),
+                None if port < peer => {
+                    let _ = write!(idle, "M{:.1} {:.1}L{:.1} {:.1}", from.0, from.1, to.0, to.1);
+                }
+                None => {}
+            }
+        }
+    }
+    let _ = writeln!(body, "<path d=\"{idle}\" stroke=\"#d8d8d8\" stroke-width=\"0.6\" fill=\"none\"/>");
+    let _ = writeln!(body, "<g stroke-width=\"1.3\">\n{owned}</g>");
+}
+
+/// The line of one direction, moved to its own side and apart from parallel cables.
+fn owned_line(
+    scene: &Scene<'_>,
+    lines: &mut String,
+    port: PortIndex,
+    peer: PortIndex,
+    grant: usize,
+    ((x1, y1), (x2, y2)): ((f64, f64), (f64, f64)),
+) {
+    let topology = scene.topology;
+    let (switch, other) = (topology.port(port).node, topology.port(peer).node);
+    let parallel = topology.switch_links(switch).filter(|&(_, peer)| peer == other);
+    let place = parallel.take_while(|&(num, _)| num < topology.num(port)).count() as f64;
+    let upwards = y2 < y1;
+    let shift = if upwards { -0.9 } else { 0.9 } + place * 4.0;
+    let _ = writeln!(
+        lines,
+        "<line x1=\"{:.1}\" y1=\"{y1:.1}\" x2=\"{:.1}\" y2=\"{y2:.1}\" stroke=\"{}\"><title>{} to {}: {}\
+         </title></line>",
+        x1 + shift,
+        x2 + shift,
+        colour(grant),
+        super::escape(&topology.port_name(port)),
+        super::escape(&topology.port_name(peer)),
+        scene.grant_title(grant)
+    );
+}
+
+fn switch_box(
+    scene: &Scene<'_>,
+    body: &mut String,
+    switch: NodeIndex,
+    (x, y): (f64, f64),
+    hosts: usize,
+    named: bool,
+) {
+    let name = scene.switch_name(switch);
+    let _ = writeln!(
+        body,
+        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"2\" fill=\"#fff\" \
+         stroke=\"#333\"><title>{name}: {hosts} hosts</title></rect>",
+        x - BOX / 2.0,
+        y - BOX / 2.0
+    );
+    if named {
+        let (tx, ty) = (x + 3.5, y + BOX);
+        let _ = writeln!(
+            body,
+            "<text x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" transform=\"rotate(90 {tx:.1} {ty:.1})\" \
+             dx=\"4\" dy=\"-1\" stroke=\"#fff\" stroke-width=\"2.5\" paint-order=\"stroke\">{name}</text>"
+        );
+    }
+}

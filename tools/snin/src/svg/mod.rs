@@ -1,0 +1,114 @@
+//! A plan as a picture: the fabric with its links coloured by owner, and Paull's matrix.
+
+mod fabric;
+mod paull;
+
+use std::fmt::Write as _;
+
+use snin_controller::plan::Plan;
+use snin_fabric::routing::Routing;
+use snin_fabric::traffic::Demand;
+use snin_fabric::{NodeIndex, Topology};
+
+const MARGIN: f64 = 24.0;
+const TITLE: f64 = 44.0;
+
+/// What both pictures are drawn from.
+struct Scene<'a> {
+    topology: &'a Topology,
+    routing: &'a Routing,
+    demands: &'a [Demand],
+    plan: &'a Plan,
+}
+
+impl Scene<'_> {
+    fn host_name(&self, host: snin_fabric::hosts::HostId) -> String {
+        let Some(host) = self.routing.hosts.get(host) else { return host.to_string() };
+        escape(&self.topology.node(self.topology.port(host.port).node).name)
+    }
+
+    fn switch_name(&self, switch: NodeIndex) -> String {
+        escape(&self.topology.node(switch).name)
+    }
+
+    /// `source to destination on tree t`, for tooltips.
+    fn grant_title(&self, grant: usize) -> String {
+        let grant = &self.plan.grants[grant];
+        let demand = self.demands[grant.demand];
+        let (source, destination) = (demand.source, demand.destination);
+        let (from, to) = (self.host_name(source), self.host_name(destination));
+        format!("{from} to {to}, tree {}, DLID {}", grant.tree, grant.dlid)
+    }
+}
+
+/// One SVG document: the fabric above, Paull's matrix below where there are grants between switches.
+pub(crate) fn draw(
+    topology: &Topology,
+    routing: &Routing,
+    demands: &[Demand],
+    plan: &Plan,
+) -> String {
+    let scene = Scene { topology, routing, demands, plan };
+    let mut body = String::new();
+    let fabric = fabric::draw(&scene, &mut body, MARGIN, MARGIN + TITLE);
+    let top = MARGIN + TITLE + fabric.height + MARGIN;
+    let matrix = paull::draw(&scene, &mut body, MARGIN, top);
+    let width = fabric.width.max(matrix.width).max(600.0) + 2.0 * MARGIN;
+    let height = top + matrix.height + MARGIN;
+
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\" \
+         fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+    );
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        svg,
+        "<text x=\"{MARGIN}\" y=\"{:.0}\" font-size=\"16\" font-weight=\"bold\">{} hosts, {} switches, \
+         {} trees</text>",
+        MARGIN + 8.0,
+        routing.hosts.len(),
+        topology.switch_count(),
+        routing.forest.len()
+    );
+    let _ = writeln!(
+        svg,
+        "<text x=\"{MARGIN}\" y=\"{:.0}\">{} of {} connections granted, {} deferred, {} refused; a colour \
+         is an owner, grey is idle; left of a cable up, right down</text>",
+        MARGIN + 28.0,
+        plan.grants.len(),
+        demands.len(),
+        plan.deferred.len(),
+        plan.refused.len()
+    );
+    svg.push_str(&body);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+struct Extent {
+    width: f64,
+    height: f64,
+}
+
+/// Neighbouring numbers get colours far apart: steps of the golden angle around the wheel.
+fn colour(number: usize) -> String {
+    let hue = (number as f64 * 137.508) % 360.0;
+    let lightness = [42, 55, 34][number % 3];
+    format!("hsl({hue:.0},72%,{lightness}%)")
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

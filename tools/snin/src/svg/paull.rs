@@ -1,0 +1,111 @@
+//! Paull's matrix: a row a source leaf, a column a destination leaf, in each cell the trees that carry
+//! its connections. A tree appears at most once in a row and once in a column.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use snin_fabric::NodeIndex;
+
+use super::{Extent, Scene, colour};
+
+const HEAD: f64 = 130.0;
+/// Up to so many leaves the trees are written as numbers; beyond, cells are coloured squares.
+const WRITTEN: usize = 48;
+
+pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) -> Extent {
+    let cells = cells(scene);
+    if cells.is_empty() {
+        return Extent { width: 0.0, height: 0.0 };
+    }
+    let mut switches: Vec<NodeIndex> = cells.keys().flat_map(|&(from, to)| [from, to]).collect();
+    switches.sort_unstable();
+    switches.dedup();
+    let most = cells.values().map(Vec::len).max().unwrap_or(1);
+    let across = (most as f64).sqrt().ceil().max(1.0);
+    let written = switches.len() <= WRITTEN;
+    let mark = if written { 12.0 } else { 4.0 };
+    let cell = mark * across + 3.0;
+    let (x0, y0) = (left + HEAD, top + HEAD);
+    let side = cell * switches.len() as f64;
+
+    let _ = writeln!(
+        body,
+        "<text x=\"{left:.0}\" y=\"{:.0}\" font-size=\"13\" font-weight=\"bold\">Paull's matrix</text>\n\
+         <text x=\"{left:.0}\" y=\"{:.0}\">rows send, columns receive; numbers are trees</text>",
+        top + 4.0,
+        top + 20.0
+    );
+    grid(body, (x0, y0), cell, switches.len());
+    for (place, &switch) in switches.iter().enumerate().filter(|_| written) {
+        let at = cell * (place as f64 + 0.5);
+        let name = scene.switch_name(switch);
+        let (x, y) = (x0 + at + 3.0, y0 - 4.0);
+        let _ = writeln!(
+            body,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" text-anchor=\"end\">{name}</text>\
+             <text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"9\" transform=\"rotate(-90 {x:.1} {y:.1})\">{name}\
+             </text>",
+            x0 - 4.0,
+            y0 + at + 3.0
+        );
+    }
+    let place = |switch: NodeIndex| switches.partition_point(|&s| s < switch) as f64;
+    for (&(from, to), grants) in &cells {
+        for (n, &grant) in grants.iter().enumerate() {
+            let (column, row) = (n as f64 % across, (n as f64 / across).floor());
+            let x = x0 + place(to) * cell + 1.5 + column * mark;
+            let y = y0 + place(from) * cell + 1.5 + row * mark;
+            entry(scene, body, (x, y), mark, grant, written);
+        }
+    }
+    Extent { width: HEAD + side, height: HEAD + side }
+}
+
+/// The grants between each pair of switches; those within a switch use no link between switches.
+fn cells(scene: &Scene<'_>) -> BTreeMap<(NodeIndex, NodeIndex), Vec<usize>> {
+    let mut cells = BTreeMap::<_, Vec<usize>>::new();
+    for (number, grant) in scene.plan.grants.iter().enumerate() {
+        if let [first, .., last] = grant.path.as_slice() {
+            cells.entry((first.switch, last.switch)).or_default().push(number);
+        }
+    }
+    cells
+}
+
+fn grid(body: &mut String, (x0, y0): (f64, f64), cell: f64, count: usize) {
+    let side = cell * count as f64;
+    let mut lines = String::new();
+    for place in 0..=count {
+        let at = cell * place as f64;
+        let _ = write!(lines, "M{:.1} {y0:.1}v{side:.1}M{x0:.1} {:.1}h{side:.1}", x0 + at, y0 + at);
+    }
+    let _ = writeln!(body, "<path d=\"{lines}\" stroke=\"#ddd\" stroke-width=\"0.5\" fill=\"none\"/>");
+}
+
+fn entry(
+    scene: &Scene<'_>,
+    body: &mut String,
+    (x, y): (f64, f64),
+    mark: f64,
+    grant: usize,
+    written: bool,
+) {
+    let tree = scene.plan.grants[grant].tree;
+    let title = scene.grant_title(grant);
+    let fill = colour(tree.index());
+    let _ = write!(
+        body,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{mark}\" height=\"{mark}\" fill=\"{fill}\"><title>{title}\
+         </title></rect>"
+    );
+    if written {
+        let _ = write!(
+            body,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"7.5\" fill=\"#fff\" text-anchor=\"middle\" \
+             pointer-events=\"none\">{tree}</text>",
+            x + mark / 2.0,
+            y + mark / 2.0 + 2.7
+        );
+    }
+    body.push('\n');
+}
