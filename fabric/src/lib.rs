@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod check;
 pub mod clos;
+pub mod dump;
 pub mod generate;
 pub mod hosts;
 pub mod ibnet;

@@ -1,0 +1,218 @@
+//! OpenSM's `guid2lid`: the first and last LID of every port, by port GUID.
+//!
+//! ```text
+//! 0x0000000000100003 0x0020 0x0023
+//!
+//! 0x0000000000200000 0x0003 0x0003
+//!
+//! ```
+//!
+//! OpenSM reads it from its cache directory when it starts, and keeps to it where LMC and alignment
+//! agree.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::DumpError;
+use crate::addresses::AddressError;
+use crate::id::BadGuid;
+use crate::{Addresses, Guid, Lid, Lmc, PortIndex, PortNum, Topology};
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A NUL byte: not a text file.
+    #[error("this is no guid2lid text (binary data)")]
+    Binary,
+    /// Not a GUID and two LIDs.
+    #[error("not understood: `{0:.60}` (expected GUID FIRST_LID LAST_LID)")]
+    Form(String),
+    /// No GUID.
+    #[error(transparent)]
+    Guid(#[from] BadGuid),
+    /// No 16-bit number.
+    #[error("`{0:.40}` is no LID (expected 0x and up to 4 hex digits)")]
+    Lid(String),
+    /// Not 1, 2, 4 ... 128 LIDs.
+    #[error("LIDs {first} to {last} are no block of 1, 2, 4 ... 128")]
+    Block {
+        /// First LID.
+        first: Lid,
+        /// Last LID.
+        last: Lid,
+    },
+    /// A GUID with two lines.
+    #[error("{guid} is listed twice (first on line {first})")]
+    Twice {
+        /// The port.
+        guid: Guid,
+        /// Where it was first.
+        first: usize,
+    },
+    /// Addresses that this port cannot have.
+    #[error("{guid}: {error}{}", taken_by.as_ref().map_or(String::new(), |g| format!(" by {g}")))]
+    Address {
+        /// The port.
+        guid: Guid,
+        /// Why not.
+        error: AddressError,
+        /// Who has the LID already.
+        taken_by: Option<Guid>,
+    },
+    /// A file from elsewhere.
+    #[error("none of its GUIDs is a port of this fabric")]
+    Foreign,
+}
+
+/// The text: one line an addressed port, by GUID.
+pub fn write(topology: &Topology, addresses: &Addresses) -> String {
+    let mut lines: Vec<(Guid, Lid, Lid)> = addresses
+        .iter()
+        .map(|(port, base, lmc)| {
+            let last = base.0 + (lmc.addresses() - 1) as u16;
+            (topology.port(port).guid, base, Lid(last))
+        })
+        .collect();
+    lines.sort_unstable();
+    let mut text = String::with_capacity(lines.len() * 34);
+    for (guid, first, last) in lines {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{guid} 0x{:04x} 0x{:04x}\n", first.0, last.0);
+    }
+    text
+}
+
+/// Reads the text. Ports that the fabric does not have are passed over: OpenSM remembers ports that have
+/// left.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn parse(text: &[u8], topology: &Topology) -> Result<Addresses, DumpError<Problem>> {
+    let ports = ports_by_guid(topology);
+    let mut addresses = Addresses::none(topology.port_count());
+    let mut seen = BTreeMap::new();
+    let (mut line, mut known) = (0, 0);
+    for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
+        line = index + 1;
+        let at = |problem| DumpError { line, problem };
+        if bytes.contains(&0) {
+            return Err(at(Problem::Binary));
+        }
+        let bytes = String::from_utf8_lossy(bytes);
+        let Some((guid, base, lmc)) = entry(bytes.trim()).map_err(at)? else { continue };
+        if let Some(first) = seen.insert(guid, line) {
+            return Err(at(Problem::Twice { guid, first }));
+        }
+        if let Some(&port) = ports.get(&guid) {
+            known += 1;
+            addresses.assign(port, base, lmc).map_err(|error| {
+                let taken_by = match error {
+                    AddressError::Taken { owner, .. } => Some(topology.port(owner).guid),
+                    _ => None,
+                };
+                at(Problem::Address { guid, error, taken_by })
+            })?;
+        }
+    }
+    if known == 0 { Err(DumpError { line, problem: Problem::Foreign }) } else { Ok(addresses) }
+}
+
+/// A line's GUID, base LID and LMC; `None` for a line that says nothing.
+fn entry(line: &str) -> Result<Option<(Guid, Lid, Lmc)>, Problem> {
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let &[guid, first, last] = words.as_slice() else {
+        return Err(Problem::Form(line.to_owned()));
+    };
+    let (guid, first, last) = (guid.parse()?, lid(first)?, lid(last)?);
+    let count = (last.index() + 1).saturating_sub(first.index());
+    let lmc = Lmc::at_least(count).filter(|lmc| lmc.addresses() == count);
+    Ok(Some((guid, first, lmc.ok_or(Problem::Block { first, last })?)))
+}
+
+fn lid(word: &str) -> Result<Lid, Problem> {
+    let digits = word.strip_prefix("0x").filter(|digits| !digits.starts_with('+'));
+    let value = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    value.map(Lid).ok_or_else(|| Problem::Lid(word.to_owned()))
+}
+
+/// The addressable ports. A port without a cable may have any GUID, another port's too: cabled ones win.
+fn ports_by_guid(topology: &Topology) -> BTreeMap<Guid, PortIndex> {
+    let addressable = |port: &PortIndex| {
+        topology.is_switch(topology.port(*port).node) == (topology.num(*port) == PortNum::ZERO)
+    };
+    let mut ports: Vec<PortIndex> = topology.ports().filter(addressable).collect();
+    ports.sort_by_key(|&port| topology.peer(port).is_some());
+    ports.into_iter().map(|port| (topology.port(port).guid, port)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Recipe;
+
+    /// Two leaves, two spines, four hosts: switches 0x0200_01_.., hosts 0x0200_10_.. .
+    fn fabric() -> Topology {
+        "clos:2,2,2".parse::<Recipe>().unwrap().build().unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let topology = fabric();
+        let mut addresses = Addresses::none(topology.port_count());
+        let mut next = 4;
+        for node in topology.nodes() {
+            let (port, lmc) = if topology.is_switch(node) {
+                (topology.port0(node), Lmc::ZERO)
+            } else {
+                (topology.port_of(node, PortNum(1)).unwrap(), Lmc::new(2).unwrap())
+            };
+            addresses.assign(port, Lid(next), lmc).unwrap();
+            next += 4;
+        }
+        let text = write(&topology, &addresses);
+        assert!(text.starts_with("0x0200010000000000 0x0004 0x0004\n\n0x0200010000000100 0x0008 "));
+        assert!(text.contains("\n0x0200100000000301 0x0020 0x0023\n\n"), "{text}");
+        assert_eq!(parse(text.as_bytes(), &topology), Ok(addresses));
+    }
+
+    #[test]
+    fn ports_that_have_left_and_comments_are_passed_over() {
+        let text = b"# kept\n0x77 0x0010 0x0010\r\n\n0x200010000000000 0x1 0x1\n";
+        let addresses = parse(text, &fabric()).unwrap();
+        assert_eq!(addresses.iter().count(), 1);
+        assert_eq!(addresses.top(), Lid(1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let cases: [(&[u8], &str); 11] = [
+            (b"", "1: none of its GUIDs is a port of this fabric"),
+            (b"0x77 0x1 0x1\n", "2: none of its GUIDs is a port of this fabric"),
+            (b"\n\x7fELF\0", "2: this is no guid2lid text (binary data)"),
+            (b"0x77 0x1\n", "1: not understood: `0x77 0x1` (expected GUID FIRST_LID LAST_LID)"),
+            (b"77z 0x1 0x1\n", "1: `77z` is no GUID (expected 0x and up to 16 hex digits)"),
+            (b"0x77 1 0x1\n", "1: `1` is no LID (expected 0x and up to 4 hex digits)"),
+            (b"0x77 0x1 0x10000\n", "1: `0x10000` is no LID (expected 0x and up to 4 hex digits)"),
+            (b"\n0x77 0x4 0x6\n", "2: LIDs 4 to 6 are no block of 1, 2, 4 ... 128"),
+            (
+                b"0x77 0x4 0x4\n\n0x77 0x5 0x5",
+                "3: 0x0000000000000077 is listed twice (first on line 1)",
+            ),
+            (
+                b"0x0200010000000000 0x4 0x4\n0x0200010000000100 0x4 0x4\n",
+                "2: 0x0200010000000100: LID 4 is taken by 0x0200010000000000",
+            ),
+            (
+                b"0x0200010000000000 0xc000 0xc000\n",
+                "1: 0x0200010000000000: LID 49152 with LMC 0 is outside the unicast range 1 to 49151",
+            ),
+        ];
+        for (text, told) in cases {
+            let error = parse(text, &fabric()).unwrap_err();
+            assert_eq!(error.to_string(), told, "{}", text.escape_ascii());
+        }
+    }
+}

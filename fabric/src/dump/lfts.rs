@@ -1,0 +1,133 @@
+//! Forwarding tables as text, one block a switch, in either of the two forms in use.
+//!
+//! `dump_fts`, `dump_lfts.sh` and `ibroute`:
+//!
+//! ```text
+//! Unicast lids [0x0-0x1b] of switch Lid 8 guid 0x0000000000200001 (leaf1):
+//!   Lid  Out   Destination
+//!        Port     Info
+//! 0x0001 005 : (Switch portguid 0x0000000000200000: 'leaf0')
+//! 0x0004 005 : (Channel Adapter portguid 0x0000000000100001: 'host0')
+//! 0x0005 006 : (path #2 out of 4: portguid 0x0000000000100001)
+//! 3 valid lids dumped
+//! ```
+//!
+//! OpenSM's `opensm-lfts.dump`, which `opensm -R file -U FILE` loads:
+//!
+//! ```text
+//! Unicast lids [0-27] of switch Lid 8 guid 0x0000000000200001 ('leaf1'):
+//! 0x0001 005 # Switch portguid 0x0000000000200000: 'leaf0'
+//! 0x0005 006 # Channel Adapter portguid 0x0000000000100001: 'host0'
+//! 27 lids dumped
+//! ```
+
+mod parse;
+
+use std::fmt::Write as _;
+
+pub use parse::{Problem, parse};
+
+use crate::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, Topology};
+
+/// Which of the two forms to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    DumpFts,
+    OpenSm,
+}
+
+/// All tables as `dump_fts` prints them, by switch. What is not forwarded is left out.
+pub fn dump_fts(topology: &Topology, addresses: &Addresses, tables: &[ForwardingTable]) -> String {
+    write(topology, addresses, tables, Form::DumpFts)
+}
+
+/// All tables as OpenSM dumps and loads them, by switch. What is not forwarded is left out.
+pub fn opensm(topology: &Topology, addresses: &Addresses, tables: &[ForwardingTable]) -> String {
+    write(topology, addresses, tables, Form::OpenSm)
+}
+
+fn write(
+    topology: &Topology,
+    addresses: &Addresses,
+    tables: &[ForwardingTable],
+    form: Form,
+) -> String {
+    let entries: usize = tables.iter().map(|table| table.entries().len()).sum();
+    let mut text = String::with_capacity(entries * 72);
+    for (switch, table) in topology.switches().zip(tables) {
+        block(&mut text, topology, addresses, switch, table, form);
+    }
+    text
+}
+
+// Writing to a String cannot fail.
+fn block(
+    text: &mut String,
+    topology: &Topology,
+    addresses: &Addresses,
+    switch: NodeIndex,
+    table: &ForwardingTable,
+    form: Form,
+) {
+    let node = topology.node(switch);
+    let lid = addresses.base(topology.port0(switch)).unwrap_or(Lid::NONE);
+    let top = table.entries().len().saturating_sub(1);
+    let (guid, name) = (node.guid, &node.name);
+    let _ = match form {
+        Form::DumpFts => write!(
+            text,
+            "Unicast lids [0x0-0x{top:x}] of switch Lid {lid} guid {guid} ({name}):\n  \
+             Lid  Out   Destination\n       Port     Info \n"
+        ),
+        Form::OpenSm => {
+            writeln!(text, "Unicast lids [0-{top}] of switch Lid {lid} guid {guid} ('{name}'):")
+        }
+    };
+    let mut count = 0;
+    for (lid, port) in table.iter() {
+        let _ = write!(text, "0x{:04x} {:03} ", lid.0, port.0);
+        destination(text, topology, addresses, lid, form);
+        count += 1;
+    }
+    let _ = match form {
+        Form::DumpFts => writeln!(text, "{count} valid lids dumped "),
+        // OpenSM counts up to the top, whatever is forwarded.
+        Form::OpenSm => writeln!(text, "{top} lids dumped"),
+    };
+}
+
+/// Who answers to `lid`. OpenSM takes a LID that the GUID does not have for that port's first.
+fn destination(
+    text: &mut String,
+    topology: &Topology,
+    addresses: &Addresses,
+    lid: Lid,
+    form: Form,
+) {
+    let Some((index, offset)) = addresses.owner(lid) else {
+        text.push_str(match form {
+            Form::DumpFts => ": (unknown node and type)\n",
+            Form::OpenSm => "# unknown node and type\n",
+        });
+        return;
+    };
+    let port = topology.port(index);
+    let node = topology.node(port.node);
+    let kind = match node.kind {
+        NodeKind::Switch => "Switch",
+        NodeKind::Adapter => "Channel Adapter",
+        NodeKind::Router => "Router",
+    };
+    let (guid, name) = (port.guid, &node.name);
+    let _ = match form {
+        Form::OpenSm => writeln!(text, "# {kind} portguid {guid}: '{name}'"),
+        Form::DumpFts if offset == 0 => writeln!(text, ": ({kind} portguid {guid}: '{name}')"),
+        Form::DumpFts => {
+            let of = addresses.lmc(index).addresses();
+            writeln!(text, ": (path #{} out of {of}: portguid {guid})", offset + 1)
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests;
