@@ -5,8 +5,8 @@ mod naive;
 
 use naive::{Subnet, build, by_offset};
 use proptest::prelude::*;
-use rand::seq::SliceRandom as _;
 use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::check::owner;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, Violation};

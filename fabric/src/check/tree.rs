@@ -83,7 +83,8 @@ impl fmt::Display for TreeReport {
 }
 
 /// Checks, for every address of a host that `tree_of` gives a tree (an index into `trees`), whether it leads
-/// along that tree from every switch with hosts. Records the first `limit` routes that stray.
+/// along that tree from every switch with hosts. An address without a tree, or with one beyond `trees`, is
+/// not looked at: compare `routes` with what is expected. Records the first `limit` routes that stray.
 ///
 /// In two stages that is: up the plane's cable to the root, down the plane's cable to the destination's
 /// leaf; hosts on the root itself need only one of them. In three: up over an aggregation switch to the
@@ -97,8 +98,10 @@ pub fn trees(
     tree_of: impl Fn(Lid) -> Option<usize>,
     limit: usize,
 ) -> TreeReport {
+    let mut is_root = vec![false; topology.switch_count()];
+    trees.iter().for_each(|tree| is_root[tree.root.index()] = true);
     let branches: Vec<Branches> =
-        trees.iter().map(|&tree| Branches::of(topology, tree, trees, stages)).collect();
+        trees.iter().map(|&tree| Branches::of(topology, tree, &is_root, stages)).collect();
     let sources = switches_with_hosts(topology);
     let wiring = Wiring::of(topology);
     let mut report =
@@ -150,10 +153,10 @@ struct Branches {
 }
 
 impl Branches {
-    fn of(topology: &Topology, tree: CheckedTree, trees: &[CheckedTree], stages: Stages) -> Self {
+    fn of(topology: &Topology, tree: CheckedTree, is_root: &[bool], stages: Stages) -> Self {
         let mut of = vec![Branch::None; topology.switch_count()];
         // Another tree's root is on this tree's level: to pass it is to go down and up again.
-        let below = |switch: NodeIndex| trees.iter().all(|other| other.root != switch);
+        let below = |switch: NodeIndex| !is_root[switch.index()];
         for (_, switch) in topology.switch_links(tree.root).filter(|&(_, switch)| below(switch)) {
             of[switch.index()] = match stages {
                 Stages::Two => plane_cable(topology, switch, tree),
