@@ -1,0 +1,95 @@
+//! Evict and retry: where no chain finds room, a connection takes the place of others, which then
+//! look for room themselves. One that was refused often is pushed aside less readily, so that the
+//! search does not turn in circles; whatever it tried beyond its best is taken back.
+
+use std::collections::VecDeque;
+
+use super::insert::Inserter;
+use super::sets;
+use super::state::State;
+
+/// Evictions by which a search may fail to get better before it ends, for each connection waiting.
+const PATIENCE: usize = 300;
+/// Evictions in one search, for each connection known.
+const BUDGET: usize = 20;
+/// How many connections an ejection chain may look at within the search.
+const REACH: usize = 64;
+
+/// Searches by eviction; its buffers are kept.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Retry {
+    waiting: VecDeque<u32>,
+    /// How often each connection found no room.
+    failures: Vec<u32>,
+    /// The step at which each was placed last.
+    placed: Vec<u32>,
+}
+
+impl Retry {
+    /// Packs more of the connections in `failed`; those left over, among them perhaps some that were
+    /// packed before, remain there.
+    pub(super) fn run(
+        &mut self,
+        state: &mut State,
+        inserter: &mut Inserter,
+        failed: &mut Vec<u32>,
+    ) {
+        self.begin(state.connections.len(), failed);
+        let mut best = state.journal.len();
+        let (mut step, mut improved) = (0, 0);
+        let budget = BUDGET * state.connections.len();
+        while step < budget && step - improved < PATIENCE * (failed.len() + 10) {
+            let Some(id) = self.waiting.pop_front() else {
+                break;
+            };
+            step += 1;
+            if !inserter.insert(state, id, REACH) {
+                self.failures[id as usize] += 1;
+                self.displace(state, id, step as u32);
+            }
+            if self.waiting.len() < failed.len() {
+                failed.clear();
+                failed.extend(self.waiting.iter().copied());
+                (best, improved) = (state.journal.len(), step);
+            }
+        }
+        state.roll_back(best);
+    }
+
+    fn begin(&mut self, connections: usize, failed: &[u32]) {
+        self.waiting.clear();
+        self.waiting.extend(failed.iter().copied());
+        self.failures.clear();
+        self.failures.resize(connections, 0);
+        self.placed.clear();
+        self.placed.resize(connections, 0);
+    }
+
+    /// Puts a connection where it costs least, in place of those that are there.
+    fn displace(&mut self, state: &mut State, id: u32, step: u32) {
+        let cheapest = sets::members(state.effective(id))
+            .filter_map(|tree| Some((self.cost(state, id, tree)?, tree)))
+            .min();
+        let Some((_, tree)) = cheapest else {
+            self.waiting.push_back(id);
+            return;
+        };
+        for &other in state.blockers(id, tree).ids() {
+            state.lift(other);
+            self.waiting.push_back(other);
+        }
+        state.place(id, tree);
+        self.placed[id as usize] = step;
+    }
+
+    /// How much it costs to evict whoever is in the way: how many and how often they failed, then who
+    /// was left in peace longest. `None` where one of them is pinned.
+    fn cost(&self, state: &State, id: u32, tree: usize) -> Option<(u32, u32)> {
+        let blockers = state.blockers(id, tree);
+        let ids = blockers.ids();
+        let movable = ids.iter().all(|&other| !state.get(other).pinned);
+        let price = |&other: &u32| 1 + self.failures[other as usize];
+        let latest = ids.iter().map(|&other| self.placed[other as usize]).max().unwrap_or(0);
+        movable.then(|| (ids.iter().map(price).sum(), latest))
+    }
+}
