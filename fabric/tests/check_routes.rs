@@ -272,3 +272,16 @@ fn three_stages_without_a_core_cable_lack_it_in_that_pod_only() {
     // Within the pod the way by agg0 is no way of core1's tree any more.
     assert_eq!(report.no_cable, outgoing + incoming + pod_hosts);
 }
+
+#[test]
+fn hosts_on_another_core_are_on_no_tree() {
+    // Pods s0 s2 and s1 s3 under the cores s4 and s5; every switch has a host.
+    let cables = [(0, 2), (1, 3), (2, 4), (2, 5), (3, 4), (3, 5)];
+    let Subnet { topology, addresses, tables } =
+        Subnet::shortest(graph(6, 1, &cables), 0, |_, _, choices| choices[0]);
+    let cores: Vec<_> = [4, 5].map(|s| CheckedTree { root: NodeIndex(s), plane: 0 }).into();
+    let report = trees(&topology, &addresses, &tables, &cores, Stages::Three, |_| Some(0), 9);
+    assert!(report.is_ok(), "{report}");
+    // To and from s5 its way to s4 would go down first; all others are on s4's tree.
+    assert_eq!((report.on_tree, report.no_cable), (5 * 4, 5 * 2));
+}

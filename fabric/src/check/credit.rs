@@ -2,7 +2,7 @@
 //!
 //! A packet holds a buffer of the link it came by while it waits for credit on the link it leaves by: the
 //! first link *depends* on the second. Where these dependencies close no cycle, the fabric cannot deadlock
-//! (Dally and Seitz, 1987), and for tables with one next hop the reverse holds in the worst case too.
+//! (Dally and Seitz, 1987). Where they do, it may not yet: whether enough packets meet depends on traffic.
 
 use std::fmt;
 
