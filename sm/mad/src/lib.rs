@@ -58,6 +58,7 @@ pub mod tables;
 
 mod error;
 mod node;
+mod rate;
 mod smp;
 mod table;
 mod wire;

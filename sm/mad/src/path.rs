@@ -41,6 +41,11 @@ impl DrPath {
         Some(self)
     }
 
+    /// As long, all ports 0.
+    pub(crate) const fn blank(self) -> Self {
+        Self { hops: self.hops, ports: [0; 64] }
+    }
+
     /// Number of hops.
     pub const fn hops(&self) -> usize {
         self.hops as usize

@@ -10,6 +10,7 @@ use crate::error::{BadField, Error};
 use crate::header::{
     AttributeId, Class, Directed, Header, LidRouted, Method, Status, TransactionId,
 };
+use crate::notice::Notice;
 use crate::path::{DrPath, PERMISSIVE, Route};
 use crate::table::Table;
 use crate::wire::{Hex32, MKey, Octets};
@@ -39,13 +40,17 @@ pub struct Smp {
     pub hop_pointer: u8,
     /// On its way back (IBA 14.2.2).
     pub returning: bool,
-    /// By which ports it came, as far as it has come: the way back.
+    /// By which ports it came: the way back. As long as the path; 0 for the hops yet to come.
     pub return_path: DrPath,
 }
 
 impl Smp {
     /// Asks for an attribute.
     pub const fn get(attribute: AttributeId, modifier: u32, route: Route) -> Self {
+        let return_path = match route {
+            Route::Lid => DrPath::HERE,
+            Route::Directed { path, .. } => path.blank(),
+        };
         Self {
             method: Method::Get,
             status: Status::OK,
@@ -56,13 +61,19 @@ impl Smp {
             route,
             hop_pointer: 0,
             returning: false,
-            return_path: DrPath::HERE,
+            return_path,
         }
     }
 
     /// Writes an attribute, whose value goes into the MAD with [`Mad::put`].
     pub const fn set(attribute: AttributeId, modifier: u32, route: Route) -> Self {
         Self { method: Method::Set, ..Self::get(attribute, modifier, route) }
+    }
+
+    /// Tells a manager that something happened; the [`Notice`] goes into the MAD with [`Mad::put`]. Traps
+    /// are routed by LID, to MasterSMLID (IBA 14.2.3).
+    pub const fn trap() -> Self {
+        Self { method: Method::Trap, ..Self::get(Notice::ID, 0, Route::Lid) }
     }
 
     /// With this transaction id.

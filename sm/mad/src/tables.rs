@@ -67,8 +67,8 @@ table! {
 }
 
 table! {
-    /// 32 entries of a switch's multicast table, 16 ports wide (IBA 14.2.5.12). The modifier: bits 31-28 which
-    /// 16 ports, bits 8-0 the block: entry 0 is for LID 0xC000 plus 32 times block.
+    /// 32 entries of a switch's multicast table, 16 ports wide (IBA 14.2.5.12). The modifier: bits 31-28
+    /// which 16 ports, bits 8-0 the block: entry 0 is for LID 0xC000 plus 32 times block.
     pub struct MulticastForwarding("MulticastForwardingTable", 64 bytes) {
         /// By LID: the ports to leave by, the lowest in the lowest bit.
         "PortMask" masks: [Hex16; 32] = 0, 16;
