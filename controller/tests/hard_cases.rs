@@ -55,14 +55,14 @@ fn unequal_leaves_cost_no_more_than_they_force() {
 
 /// 2,048 hosts with 16 addresses for 32 trees.
 #[test]
-fn half_the_trees_addressed_carry_nearly_everything() {
+fn half_the_trees_addressed_carry_everything() {
     for seed in 0..5 {
         let mut fabric = Fabric::two_stage(64, 32);
         let rotated = |host: usize| (0..16).map(|i| (host % 32 + host / 32 + i) % 32).collect();
         fabric.sets = (0..2048).map(rotated).collect();
         let asks = permutation(&equal_leaves(64, 32), Some, &mut rng(seed));
         let granted = Checked::new(fabric).insert(&asks).granted.len();
-        assert!(granted * 1000 >= asks.len() * 998, "{granted} of {}, seed {seed}", asks.len());
+        assert_eq!(granted, asks.len(), "seed {seed}");
     }
 }
 
@@ -89,6 +89,32 @@ fn four_addresses_of_324_trees_carry_most_at_once_and_all_in_four_windows() {
             asks.retain(|ask| !done.contains(&ask.id));
             if asks.is_empty() {
                 break;
+            }
+        }
+    }
+}
+
+/// Two connections exchange destinations, again and again, on leaves that are nearly full.
+#[test]
+fn insertions_into_a_nearly_full_fabric_move_at_most_one_connection_a_leaf() {
+    for (leaves, hosts, load) in [(36, 18, 99), (64, 32, 95)] {
+        let mut rng = rng(3);
+        let mut packer = Checked::new(Fabric::two_stage(leaves, hosts));
+        let mut asks = permutation(&equal_leaves(leaves, hosts), |_| None, &mut rng);
+        asks.truncate(asks.len() * load / 100);
+        packer.insert(&asks);
+        for _ in 0..100 {
+            let [a, b] = [0; 2].map(|_| rng.random_range(0..asks.len()));
+            let crossed = asks[a].source == asks[b].destination;
+            if a == b || crossed || asks[b].source == asks[a].destination {
+                continue;
+            }
+            packer.apply(&[asks[a].id, asks[b].id], &[]);
+            (asks[a].destination, asks[b].destination) = (asks[b].destination, asks[a].destination);
+            for ask in [asks[a], asks[b]] {
+                let outcome = packer.insert(&[ask]);
+                assert_eq!(outcome.granted.len(), 1);
+                assert!(outcome.moved.len() < leaves);
             }
         }
     }

@@ -47,7 +47,7 @@ pub struct SharedLink {
 impl Certificate {
     pub(super) fn of(state: &State) -> Self {
         let mut owners = Vec::new();
-        for id in (0..state.connections.len() as u32).filter(|&id| state.is_packed(id)) {
+        for id in state.packed() {
             let (c, owner) = (state.get(id), ConnectionId(id));
             let tree = TreeId(c.tree);
             let group = state.shape.group_of(tree) as u32;

@@ -191,6 +191,7 @@ impl Multigraph<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::seq::index::sample;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -214,6 +215,33 @@ mod tests {
                 };
                 let out: usize = (0..count).map(yields).sum();
                 assert!(out < usize::max(upper[x], lower[y]), "edge {e} of {edges:?}");
+            }
+        }
+    }
+
+    /// The theorem itself, with lists no longer than it needs.
+    #[test]
+    fn every_edge_is_coloured_from_its_list() {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        for _ in 0..2000 {
+            let vertices = rng.random_range(1..7);
+            let count = rng.random_range(1..25);
+            let mut end = || rng.random_range(0..vertices);
+            let edges: Vec<_> = (0..count).map(|_| (end(), end())).collect();
+            let graph = Multigraph { vertices, edges: &edges };
+            let (upper, lower) = graph.degrees(|_| true);
+            let lengths = edges.iter().map(|&(x, y)| usize::max(upper[x], lower[y]));
+            let colours = lengths.clone().max().unwrap() + rng.random_range(0..4);
+            let list = |length| sample(&mut rng, colours, length).into_vec();
+            let lists: Vec<Vec<usize>> = lengths.map(list).collect();
+            assert!(graph.is_choosable(|edge| lists[edge].len()));
+            let coloured = graph.colour(colours, |edge, colour| lists[edge].contains(&colour));
+            for (e, &(x, y)) in edges.iter().enumerate() {
+                let colour =
+                    coloured[e].unwrap_or_else(|| panic!("no colour for {e} of {edges:?}"));
+                assert!(lists[e].contains(&colour));
+                let same = |f: usize| coloured[f] == Some(colour) && f != e;
+                assert!(!(0..count).any(|f| same(f) && (edges[f].0 == x || edges[f].1 == y)));
             }
         }
     }

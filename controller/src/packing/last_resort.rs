@@ -42,7 +42,7 @@ fn choose_by_degree(state: &mut State, failed: &mut Vec<u32>) -> Option<Vec<u32>
     let mut up: Vec<usize> = (0..state.shape.leaves()).map(links).collect();
     let mut down = up.clone();
     let (pinned, mut ids): (Vec<u32>, Vec<u32>) =
-        packed(state).partition(|&id| state.get(id).pinned);
+        state.packed().partition(|&id| state.get(id).pinned);
     for (source, destination) in pinned.into_iter().map(|id| ends(state, id)) {
         up[source] -= 1;
         down[destination] -= 1;
@@ -74,7 +74,7 @@ fn choose_by_degree(state: &mut State, failed: &mut Vec<u32>) -> Option<Vec<u32>
 /// is possible.
 fn colour_lists(state: &mut State, failed: &[u32]) -> bool {
     let ids: Vec<u32> =
-        packed(state).filter(|&id| !state.get(id).pinned).chain(failed.iter().copied()).collect();
+        state.packed().filter(|&id| !state.get(id).pinned).chain(failed.iter().copied()).collect();
     let lists: Vec<Vec<u64>> = ids.iter().map(|&id| without_pinned(state, id)).collect();
     let edges: Vec<_> = ids.iter().map(|&id| ends(state, id)).collect();
     let graph = Multigraph { vertices: state.shape.leaves(), edges: &edges };
@@ -92,10 +92,6 @@ fn colour_lists(state: &mut State, failed: &[u32]) -> bool {
         state.place(id, tree.expect("the theorem colours every edge"));
     }
     true
-}
-
-fn packed(state: &State) -> impl Iterator<Item = u32> + '_ {
-    (0..state.connections.len() as u32).filter(|&id| state.is_packed(id))
 }
 
 fn ends(state: &State, id: u32) -> (usize, usize) {

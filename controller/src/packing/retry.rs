@@ -8,12 +8,13 @@ use super::insert::Inserter;
 use super::sets;
 use super::state::State;
 
-/// Evictions by which a search may fail to get better before it ends, for each connection waiting.
-const PATIENCE: usize = 300;
-/// Evictions in one search, for each connection known.
-const BUDGET: usize = 20;
-/// How many connections an ejection chain may look at within the search.
-const REACH: usize = 64;
+/// Steps without getting better after which a search ends, for each connection there is.
+const PATIENCE: usize = 20;
+/// Steps of one search, for each connection there is.
+const BUDGET: usize = 100;
+/// How many connections an ejection chain may look at within the search: chains that lead anywhere
+/// are short, and a step more is worth more than a longer chain.
+const REACH: usize = 16;
 
 /// Searches by eviction; its buffers are kept.
 #[derive(Clone, Default, Debug)]
@@ -37,8 +38,8 @@ impl Retry {
         self.begin(state.connections.len(), failed);
         let mut best = state.journal.len();
         let (mut step, mut improved) = (0, 0);
-        let budget = BUDGET * state.connections.len();
-        while step < budget && step - improved < PATIENCE * (failed.len() + 10) {
+        let size = state.packed().count() + failed.len();
+        while step < BUDGET * size && step - improved < PATIENCE * size {
             let Some(id) = self.waiting.pop_front() else {
                 break;
             };

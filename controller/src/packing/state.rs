@@ -137,6 +137,11 @@ impl State {
         self.get(id).tree != NO_TREE
     }
 
+    /// All packed connections, by number.
+    pub(super) fn packed(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.connections.len() as u32).filter(|&id| self.is_packed(id))
+    }
+
     /// Makes a connection known, not packed yet.
     pub(super) fn learn(&mut self, id: ConnectionId, connection: Connection) {
         if id.index() >= self.connections.len() {
