@@ -157,9 +157,11 @@ fn address_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, V
     if routing.plan.lmc().addresses() >= routing.forest.len() {
         return BTreeMap::new();
     }
-    let ends = routing.plan.addresses().iter().filter(|&(port, _, _)| {
-        !topology.is_switch(topology.port(port).node)
-    });
+    let ends = routing
+        .plan
+        .addresses()
+        .iter()
+        .filter(|&(port, _, _)| !topology.is_switch(topology.port(port).node));
     ends.map(|(port, _, _)| {
         let trees = routing.plan.trees(port).map(|tree| tree.0).collect();
         (GuidText(topology.port(port).guid), trees)

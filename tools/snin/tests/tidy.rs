@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates and the layer each is in; a crate depends on lower layers only.
-const LAYERS: [(&str, u32); 13] = [
+const LAYERS: [(&str, u32); 11] = [
     ("snin-fabric", 0),
     ("snin-protocol", 1),
     ("snin-mad", 1),
@@ -19,8 +19,6 @@ const LAYERS: [(&str, u32); 13] = [
     ("snin-benches", 4),
     // Test support: starts the programs that judge our claims.
     ("snin-judges", 4),
-    ("snin-fuzz", 4),
-    ("snin-soak", 4),
 ];
 
 /// Crates that know no clocks, sockets, files or threads.
@@ -142,7 +140,11 @@ fn pure_crates_are_pure() {
         for path in files(&member.directory.join("src"), &[".rs"]) {
             let text = fs::read_to_string(&path).expect("source");
             for word in IMPURE {
-                assert!(!production(&text).contains(word), "{name}: {} uses {word}", path.display());
+                assert!(
+                    !production(&text).contains(word),
+                    "{name}: {} uses {word}",
+                    path.display()
+                );
             }
         }
     }
@@ -157,7 +159,12 @@ fn files_are_of_a_readable_size() {
         if path.extension().is_some_and(|ending| ending == "rs") {
             for (number, line) in text.lines().enumerate() {
                 let columns = line.chars().count();
-                assert!(columns <= MOST_COLUMNS, "{}:{}: {columns} columns", path.display(), number + 1);
+                assert!(
+                    columns <= MOST_COLUMNS,
+                    "{}:{}: {columns} columns",
+                    path.display(),
+                    number + 1
+                );
             }
         }
     }
@@ -169,7 +176,9 @@ fn nothing_prints_past_its_output() {
     let own = Path::new(file!()).file_name().expect("a name");
     for path in files(&root(), &[".rs"]).into_iter().filter(|path| path.file_name() != Some(own)) {
         let text = fs::read_to_string(&path).expect("source");
-        let allowed = path.components().any(|part| ["tests", "benches"].iter().any(|&d| part.as_os_str() == d));
+        let allowed = path
+            .components()
+            .any(|part| ["tests", "benches"].iter().any(|&d| part.as_os_str() == d));
         let switched_off = text.contains("allow(clippy::disallowed_macros");
         assert!(allowed || !switched_off, "{} prints", path.display());
         assert!(!text.contains("FIXME"), "{} has a FIXME", path.display());

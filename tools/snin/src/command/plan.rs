@@ -6,11 +6,11 @@ use std::io::Write;
 use std::path::Path;
 
 use snin_controller::plan::{Plan, plan_window};
+use snin_fabric::Topology;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
 use snin_fabric::dump;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
-use snin_fabric::Topology;
 
 use crate::document::{PlanDocument, ReasonEntry};
 use crate::failure::Failure;
@@ -77,12 +77,7 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
 }
 
 /// The independent checker's word on the plan.
-fn certify(
-    topology: &Topology,
-    routing: &Routing,
-    demands: &[Demand],
-    plan: &Plan,
-) -> OwnerReport {
+fn certify(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &Plan) -> OwnerReport {
     let port = |host| routing.hosts.get(host).map(|host| host.port);
     let paths = plan.grants.iter().filter_map(|grant| {
         let demand = demands[grant.demand];

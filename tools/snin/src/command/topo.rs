@@ -16,7 +16,8 @@ use crate::output::Output;
 
 /// Prints a generated fabric.
 pub(crate) fn generate<W: Write>(recipe: Recipe, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let topology = recipe.build().map_err(|error| Failure::content("recipe", format!(" {error}")))?;
+    let topology =
+        recipe.build().map_err(|error| Failure::content("recipe", format!(" {error}")))?;
     out.text(&ibnet::write(&topology))?;
     Ok(Verdict::Well)
 }

@@ -7,17 +7,20 @@ use snin_fabric::{NodeIndex, PortIndex};
 
 use super::{Extent, Scene, colour};
 
-const ROW: f64 = 170.0;
+const ROW: f64 = 260.0;
+/// Room for the names below the last row.
+const NAMES: f64 = 90.0;
 const BOX: f64 = 14.0;
-const LEAST_PITCH: f64 = 18.0;
+const LEAST_PITCH: f64 = 34.0;
 const LEAST_WIDTH: f64 = 900.0;
+const MOST_WIDTH: f64 = 4000.0;
 /// With more switches than this in a row their names are tooltips only.
 const NAMED_ROW: usize = 80;
 
 pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) -> Extent {
     let rows = rows(scene);
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = (longest as f64 * LEAST_PITCH).max(LEAST_WIDTH);
+    let width = (longest as f64 * LEAST_PITCH).clamp(LEAST_WIDTH, MOST_WIDTH);
     let mut centre = vec![(0.0, 0.0); scene.topology.switch_count()];
     for (row, switches) in rows.iter().enumerate() {
         let pitch = width / switches.len() as f64;
@@ -29,13 +32,15 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
     cables(scene, body, &centre);
     let hosts = scene.routing.hosts.per_switch(scene.topology);
     for switches in &rows {
-        for &switch in switches {
-            let named = switches.len() <= NAMED_ROW;
-            switch_box(scene, body, switch, centre[switch.index()], hosts[switch.index()], named);
+        let labels = match switches.len() {
+            0..=NAMED_ROW => scene.labels(switches),
+            _ => vec![String::new(); switches.len()],
+        };
+        for (&switch, label) in switches.iter().zip(&labels) {
+            switch_box(scene, body, switch, centre[switch.index()], hosts[switch.index()], label);
         }
     }
-    // Names hang below the last row.
-    Extent { width, height: BOX * 2.0 + ROW * rows.len().saturating_sub(1) as f64 + 130.0 }
+    Extent { width, height: BOX * 2.0 + ROW * rows.len().saturating_sub(1) as f64 + NAMES }
 }
 
 /// The switches from the top row to the bottom one.
@@ -85,7 +90,10 @@ fn cables(scene: &Scene<'_>, body: &mut String, centre: &[(f64, f64)]) {
             }
         }
     }
-    let _ = writeln!(body, "<path d=\"{idle}\" stroke=\"#d8d8d8\" stroke-width=\"0.6\" fill=\"none\"/>");
+    let _ = writeln!(
+        body,
+        "<path d=\"{idle}\" stroke=\"#d8d8d8\" stroke-width=\"0.6\" fill=\"none\"/>"
+    );
     let _ = writeln!(body, "<g stroke-width=\"1.3\">\n{owned}</g>");
 }
 
@@ -123,7 +131,7 @@ fn switch_box(
     switch: NodeIndex,
     (x, y): (f64, f64),
     hosts: usize,
-    named: bool,
+    label: &str,
 ) {
     let name = scene.switch_name(switch);
     let _ = writeln!(
@@ -133,12 +141,12 @@ fn switch_box(
         x - BOX / 2.0,
         y - BOX / 2.0
     );
-    if named {
+    if !label.is_empty() {
         let (tx, ty) = (x + 3.5, y + BOX);
         let _ = writeln!(
             body,
             "<text x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" transform=\"rotate(90 {tx:.1} {ty:.1})\" \
-             dx=\"4\" dy=\"-1\" stroke=\"#fff\" stroke-width=\"2.5\" paint-order=\"stroke\">{name}</text>"
+             dx=\"4\" dy=\"-1\" stroke=\"#fff\" stroke-width=\"2.5\" paint-order=\"stroke\">{label}</text>"
         );
     }
 }

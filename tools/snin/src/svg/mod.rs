@@ -31,6 +31,13 @@ impl Scene<'_> {
         escape(&self.topology.node(switch).name)
     }
 
+    /// Short labels: what all names have in common is left out where names are long, and what is still too
+    /// long keeps its end.
+    fn labels(&self, switches: &[NodeIndex]) -> Vec<String> {
+        let names: Vec<&str> = switches.iter().map(|&s| &*self.topology.node(s).name).collect();
+        shorten(&names).iter().map(|name| escape(name)).collect()
+    }
+
     /// `source to destination on tree t`, for tooltips.
     fn grant_title(&self, grant: usize) -> String {
         let grant = &self.plan.grants[grant];
@@ -96,6 +103,31 @@ fn colour(number: usize) -> String {
     let hue = (number as f64 * 137.508) % 360.0;
     let lightness = [42, 55, 34][number % 3];
     format!("hsl({hue:.0},72%,{lightness}%)")
+}
+
+const LONGEST_LABEL: usize = 16;
+
+fn shorten(names: &[&str]) -> Vec<String> {
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    if longest <= LONGEST_LABEL {
+        return names.iter().map(|&name| name.to_owned()).collect();
+    }
+    // The common end starts at the last character that separates words, so that no word is torn.
+    let end = common_length(names.iter().map(|name| name.chars().rev().collect()).collect());
+    let cut = |name: &str| -> String {
+        let chars: Vec<char> = name.chars().collect();
+        let tail: String = chars[chars.len() - end..].iter().collect();
+        let torn = tail.find([':', '/', ' ', ';']).unwrap_or(tail.len());
+        let kept = &chars[..chars.len() - (tail.len() - torn).min(chars.len())];
+        kept[kept.len().saturating_sub(LONGEST_LABEL)..].iter().collect()
+    };
+    names.iter().map(|name| cut(name)).collect()
+}
+
+fn common_length(reversed: Vec<Vec<char>>) -> usize {
+    let Some((first, others)) = reversed.split_first() else { return 0 };
+    let same = |at: usize| others.iter().all(|other| other.get(at) == first.get(at));
+    (0..first.len()).take_while(|&at| same(at)).count()
 }
 
 fn escape(text: &str) -> String {

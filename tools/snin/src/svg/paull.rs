@@ -8,7 +8,7 @@ use snin_fabric::NodeIndex;
 
 use super::{Extent, Scene, colour};
 
-const HEAD: f64 = 130.0;
+const HEAD: f64 = 100.0;
 /// Up to so many leaves the trees are written as numbers; beyond, cells are coloured squares.
 const WRITTEN: usize = 48;
 
@@ -36,9 +36,9 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
         top + 20.0
     );
     grid(body, (x0, y0), cell, switches.len());
-    for (place, &switch) in switches.iter().enumerate().filter(|_| written) {
+    let labels = if written { scene.labels(&switches) } else { Vec::new() };
+    for (place, name) in labels.iter().enumerate() {
         let at = cell * (place as f64 + 0.5);
-        let name = scene.switch_name(switch);
         let (x, y) = (x0 + at + 3.0, y0 - 4.0);
         let _ = writeln!(
             body,
@@ -79,7 +79,8 @@ fn grid(body: &mut String, (x0, y0): (f64, f64), cell: f64, count: usize) {
         let at = cell * place as f64;
         let _ = write!(lines, "M{:.1} {y0:.1}v{side:.1}M{x0:.1} {:.1}h{side:.1}", x0 + at, y0 + at);
     }
-    let _ = writeln!(body, "<path d=\"{lines}\" stroke=\"#ddd\" stroke-width=\"0.5\" fill=\"none\"/>");
+    let _ =
+        writeln!(body, "<path d=\"{lines}\" stroke=\"#ddd\" stroke-width=\"0.5\" fill=\"none\"/>");
 }
 
 fn entry(
