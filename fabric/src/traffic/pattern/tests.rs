@@ -1,5 +1,10 @@
-use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
 use proptest::prelude::*;
+
+use super::*;
+use crate::generate::Recipe;
+use crate::routing::{Engine, Routing};
 
 /// Hosts on equal leaves of `per_leaf`, with as many uplinks.
 fn generate(pattern: Pattern, hosts: u32, per_leaf: u32, seed: u64) -> Vec<Demand> {
@@ -77,6 +82,24 @@ fn the_adversary_fills_one_uplink_of_each_leaf() {
             assert_ne!(demand.destination.0 / per_leaf, demand.source.0 / per_leaf);
         }
     }
+}
+
+#[test]
+fn d_mod_k_falls_for_the_adversary() {
+    let topology = "clos:6,4,4".parse::<Recipe>().unwrap().build().unwrap();
+    let routing = Routing::compute(&topology, Engine::DModK, None).unwrap();
+    let host = |id| routing.hosts.get(id).unwrap();
+    let leaf_of: Vec<u32> = routing.hosts.iter().map(|(_, host)| host.switch.0).collect();
+    let shape = Shape { leaf_of: &leaf_of, uplinks: 4 };
+    let mut used = BTreeMap::<_, BTreeSet<_>>::new();
+    for demand in Pattern::Adversarial.generate(shape, 0).unwrap() {
+        let leaf = host(demand.source).switch;
+        let lid = routing.plan.addresses().base(host(demand.destination).port).unwrap();
+        used.entry(leaf).or_default().insert(routing.tables[leaf.index()].get(lid));
+    }
+    // A remainder has six hosts and a leaf four: a third of the leaves are dealt two remainders.
+    let uplinks: Vec<usize> = used.values().map(BTreeSet::len).collect();
+    assert_eq!(uplinks, [1, 2, 1, 1, 2, 1]);
 }
 
 #[test]
