@@ -263,3 +263,14 @@ fn preferred_trees_are_kept() {
     let granted: Vec<usize> = packer.insert(&asks).granted.iter().map(|g| g.1.index()).collect();
     assert_eq!(granted, [3, 3, 0, 2]);
 }
+
+/// A number that is asked for again gives up what it had, granted anew or not.
+#[test]
+fn a_number_asked_for_again_is_removed_first() {
+    let mut packer = Checked::new(Fabric::two_stage(3, 1));
+    packer.insert(&[Ask::new(0, 0, 1), Ask::new(1, 1, 2)]);
+    let outcome = packer.insert(&[Ask::new(0, 0, 2), Ask::new(1, 2, 1)]);
+    assert_eq!((outcome.granted.len(), outcome.moved.len()), (2, 0));
+    let outcome = packer.insert(&[Ask::new(0, 1, 1), Ask::new(2, 0, 2)]);
+    assert_eq!((outcome.granted.len(), outcome.refused.len()), (1, 1));
+}
