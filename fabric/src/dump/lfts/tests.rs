@@ -134,3 +134,28 @@ fn what_is_wrong_is_told_with_its_line() {
         assert_eq!(error.to_string(), told, "{text}");
     }
 }
+
+#[test]
+fn no_part_is_taken_for_the_whole() {
+    let topology = fabric();
+    let (addresses, tables) = tables(&topology);
+    for text in [dump_fts(&topology, &addresses, &tables), opensm(&topology, &addresses, &tables)] {
+        let text = text.trim_end().as_bytes();
+        assert!((0..text.len()).all(|end| parse(&text[..end], &topology).is_err()));
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(at in 0_usize..1600, byte: u8, noise in "[ -~\n]{0,20}") {
+        let topology = fabric();
+        let (addresses, tables) = tables(&topology);
+        let mut text = dump_fts(&topology, &addresses, &tables).into_bytes();
+        let at = at.min(text.len() - 1);
+        text[at] = byte;
+        text.splice(at..at, noise.into_bytes());
+        let _ = parse(&text, &topology);
+        let _ = crate::dump::guid2lid::parse(&text, &topology);
+        let _ = crate::traffic::parse(&text, &crate::traffic::HostNames::default());
+    }
+}
