@@ -2,16 +2,13 @@
 
 use std::path::Path;
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use snin_controller::plan::{Plan, Refuse, Wait, plan_window};
 use snin_fabric::check::owner::{PlannedPath, owner};
-use snin_fabric::generate::Recipe;
+use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::{Demand, Pattern, Shape};
-use snin_fabric::{Lmc, PortIndex, Topology, ibnet};
+use snin_fabric::{Lmc, Topology, ibnet};
 
 fn generated(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
@@ -114,16 +111,6 @@ fn every_pattern_of_the_smallest_fabrics_is_granted_whole() {
     }
 }
 
-fn cut(topology: &Topology, count: usize, seed: u64) -> Topology {
-    let ends = topology.switches().flat_map(|s| topology.cables(s).collect::<Vec<_>>());
-    let inner = |&(port, peer): &(PortIndex, PortIndex)| {
-        port < peer && topology.is_switch(topology.port(peer).node)
-    };
-    let mut cables: Vec<PortIndex> = ends.filter(inner).map(|(port, _)| port).collect();
-    cables.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    topology.without_cables(&cables[..count])
-}
-
 /// What is deferred above what leaf degrees force is at most 2 % of the pattern.
 fn assert_near_bound(name: &str, plan: &Plan, demands: &[Demand]) {
     let above = plan.bound - plan.grants.len();
@@ -135,7 +122,7 @@ fn assert_near_bound(name: &str, plan: &Plan, demands: &[Demand]) {
 fn missing_cables_defer_what_leaf_degrees_force() {
     for cuts in [10, 60] {
         for seed in 0..5 {
-            let topology = cut(&generated("clos:36,18,18"), cuts, seed);
+            let topology = cut_cables(&generated("clos:36,18,18"), cuts, seed);
             let routing = routed(&topology);
             let demands = permutation(&routing, seed);
             let name = format!("{cuts} cuts, seed {seed}");

@@ -2,8 +2,12 @@
 
 use std::str::FromStr;
 
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
 use crate::topology::{Handle, MAX_PORTS, TopologyBuilder, TopologyError};
-use crate::{Guid, LinkRate, NodeKind, PortNum, Topology};
+use crate::{Guid, LinkRate, NodeKind, PortIndex, PortNum, Topology};
 
 /// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]` or `fattree:RADIX[,PODS]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +128,19 @@ fn guid(kind: u64, number: u32) -> Guid {
     Guid(0x0200_0000_0000_0000 | kind << 40 | u64::from(number) << 8)
 }
 
+/// A copy with `count` of the cables between switches taken away at random, or all where there are fewer.
+pub fn cut_cables(topology: &Topology, count: usize, seed: u64) -> Topology {
+    let mut cables: Vec<PortIndex> = Vec::new();
+    for switch in topology.switches() {
+        let inner = |&(port, peer): &(PortIndex, PortIndex)| {
+            port < peer && topology.is_switch(topology.port(peer).node)
+        };
+        cables.extend(topology.cables(switch).filter(inner).map(|(port, _)| port));
+    }
+    cables.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    topology.without_cables(&cables[..count.min(cables.len())])
+}
+
 #[derive(Default)]
 struct Fabric {
     builder: TopologyBuilder,
@@ -233,6 +250,16 @@ mod tests {
         assert_eq!(fabric.switch_count(), 3 * 4 + 4);
         assert_eq!(fabric.node_count(), fabric.switch_count() + 12);
         assert_eq!(fabric.cable_count(), 12 + 3 * 4 + 3 * 4);
+    }
+
+    #[test]
+    fn cutting_takes_cables_between_switches_only() {
+        let whole = "clos:4,3,2".parse::<Recipe>().unwrap().build().unwrap();
+        let cut = cut_cables(&whole, 5, 1);
+        assert_eq!(cut.cable_count(), whole.cable_count() - 5);
+        assert_eq!(cut_cables(&whole, 5, 1), cut);
+        assert_ne!(cut_cables(&whole, 5, 2), cut);
+        assert_eq!(cut_cables(&whole, 99, 1).cable_count(), 8, "the hosts' own");
     }
 
     #[test]

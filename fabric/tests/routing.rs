@@ -1,34 +1,19 @@
 //! Tables of every kind of fabric, judged by the independent checkers: no route lost, no credit loop, every
 //! address along its tree wherever the cables allow.
 
-use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::tree::{CheckedTree, Stages, trees};
 use snin_fabric::check::walk::walk;
 use snin_fabric::clos::NotClos;
-use snin_fabric::generate::Recipe;
+use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::topology::TopologyBuilder;
-use snin_fabric::{Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, Lid, Lmc, NodeIndex, NodeKind, PortNum, Topology};
 
 fn generated(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
-}
-
-/// Switch-to-switch cables, one end each.
-fn inner_cables(topology: &Topology) -> Vec<PortIndex> {
-    let ends = topology.switches().flat_map(|s| topology.cables(s).collect::<Vec<_>>());
-    let inner =
-        ends.filter(|&(port, peer)| port < peer && topology.is_switch(topology.port(peer).node));
-    inner.map(|(port, _)| port).collect()
-}
-
-fn cut(topology: &Topology, count: usize, seed: u64) -> Topology {
-    let mut cables = inner_cables(topology);
-    cables.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    topology.without_cables(&cables[..count.min(cables.len())])
 }
 
 /// Computes tables and has everything that can be judged judged.
@@ -108,7 +93,7 @@ fn missing_cables() {
         for seed in 0..5 {
             judged(
                 &format!("{recipe} - {cuts}, {seed}"),
-                &cut(&generated(recipe), cuts, seed),
+                &cut_cables(&generated(recipe), cuts, seed),
                 None,
             );
         }
@@ -117,7 +102,7 @@ fn missing_cables() {
         for seed in 0..10 {
             judged(
                 &format!("{recipe} - {cuts}, {seed}"),
-                &cut(&generated(recipe), cuts, seed),
+                &cut_cables(&generated(recipe), cuts, seed),
                 None,
             );
         }
@@ -131,9 +116,13 @@ fn heavily_cut_fabrics_keep_every_pair_that_cables_join() {
         let recipe = ["clos:4,3,2", "clos:3,3,2,2", "fattree:4", "fattree:6,2"][seed % 4];
         let whole = generated(recipe);
         let mut random = ChaCha8Rng::seed_from_u64(seed as u64);
-        let count = random.random_range(0..inner_cables(&whole).len());
+        let count = random.random_range(0..whole.cable_count());
         let lmc = Lmc::new(random.random_range(0..4));
-        judged(&format!("{recipe} - {count}, {seed}"), &cut(&whole, count, seed as u64), lmc);
+        judged(
+            &format!("{recipe} - {count}, {seed}"),
+            &cut_cables(&whole, count, seed as u64),
+            lmc,
+        );
     }
 }
 

@@ -48,7 +48,9 @@ impl PackingShape {
             }
         };
         for (leaf, &switch) in switch_of_leaf.iter().enumerate() {
-            for tree in routing.forest.trees().iter().filter(|t| !routing.forest.covers(switch, t.id)) {
+            for tree in
+                routing.forest.trees().iter().filter(|t| !routing.forest.covers(switch, t.id))
+            {
                 shape.set_unusable(LeafId(leaf as u32), tree.id);
             }
         }

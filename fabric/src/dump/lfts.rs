@@ -25,9 +25,9 @@ mod parse;
 
 use std::fmt::Write as _;
 
-pub use parse::{Problem, parse};
+pub use parse::{Problem, Reader, parse};
 
-use crate::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, Topology};
+use crate::{Addresses, ForwardingTable, Lid, Node, NodeKind, Topology};
 
 /// Which of the two forms to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,41 +36,52 @@ enum Form {
     OpenSm,
 }
 
-/// All tables as `dump_fts` prints them, by switch. What is not forwarded is left out.
-pub fn dump_fts(topology: &Topology, addresses: &Addresses, tables: &[ForwardingTable]) -> String {
+/// All tables as `dump_fts` prints them, a text a switch, by switch. What is not forwarded is left out.
+///
+/// Texts come one by one because all together take gigabytes on a large fabric.
+pub fn dump_fts<'a>(
+    topology: &'a Topology,
+    addresses: &'a Addresses,
+    tables: &'a [ForwardingTable],
+) -> impl Iterator<Item = String> + 'a {
     write(topology, addresses, tables, Form::DumpFts)
 }
 
-/// All tables as OpenSM dumps and loads them, by switch. What is not forwarded is left out.
-pub fn opensm(topology: &Topology, addresses: &Addresses, tables: &[ForwardingTable]) -> String {
+/// All tables as OpenSM dumps and loads them, a text a switch, by switch. What is not forwarded is left
+/// out.
+pub fn opensm<'a>(
+    topology: &'a Topology,
+    addresses: &'a Addresses,
+    tables: &'a [ForwardingTable],
+) -> impl Iterator<Item = String> + 'a {
     write(topology, addresses, tables, Form::OpenSm)
 }
 
-fn write(
-    topology: &Topology,
-    addresses: &Addresses,
-    tables: &[ForwardingTable],
+fn write<'a>(
+    topology: &'a Topology,
+    addresses: &'a Addresses,
+    tables: &'a [ForwardingTable],
     form: Form,
-) -> String {
-    let entries: usize = tables.iter().map(|table| table.entries().len()).sum();
-    let mut text = String::with_capacity(entries * 72);
-    for (switch, table) in topology.switches().zip(tables) {
-        block(&mut text, topology, addresses, switch, table, form);
-    }
-    text
+) -> impl Iterator<Item = String> + 'a {
+    let top = tables.iter().map(|table| table.entries().len()).max().unwrap_or(0);
+    // What a line says of its LID is the same for every switch.
+    let destinations: Vec<String> =
+        (0..top).map(|lid| destination(topology, addresses, Lid(lid as u16), form)).collect();
+    topology.switches().zip(tables).map(move |(switch, table)| {
+        let lid = addresses.base(topology.port0(switch)).unwrap_or(Lid::NONE);
+        block(topology.node(switch), lid, table, &destinations, form)
+    })
 }
 
 // Writing to a String cannot fail.
 fn block(
-    text: &mut String,
-    topology: &Topology,
-    addresses: &Addresses,
-    switch: NodeIndex,
+    node: &Node,
+    lid: Lid,
     table: &ForwardingTable,
+    destinations: &[String],
     form: Form,
-) {
-    let node = topology.node(switch);
-    let lid = addresses.base(topology.port0(switch)).unwrap_or(Lid::NONE);
+) -> String {
+    let mut text = String::with_capacity(table.entries().len() * 76 + 256);
     let top = table.entries().len().saturating_sub(1);
     let (guid, name) = (node.guid, &node.name);
     let _ = match form {
@@ -86,7 +97,7 @@ fn block(
     let mut count = 0;
     for (lid, port) in table.iter() {
         let _ = write!(text, "0x{:04x} {:03} ", lid.0, port.0);
-        destination(text, topology, addresses, lid, form);
+        text.push_str(&destinations[lid.index()]);
         count += 1;
     }
     let _ = match form {
@@ -94,22 +105,16 @@ fn block(
         // OpenSM counts up to the top, whatever is forwarded.
         Form::OpenSm => writeln!(text, "{top} lids dumped"),
     };
+    text
 }
 
 /// Who answers to `lid`. OpenSM takes a LID that the GUID does not have for that port's first.
-fn destination(
-    text: &mut String,
-    topology: &Topology,
-    addresses: &Addresses,
-    lid: Lid,
-    form: Form,
-) {
+fn destination(topology: &Topology, addresses: &Addresses, lid: Lid, form: Form) -> String {
     let Some((index, offset)) = addresses.owner(lid) else {
-        text.push_str(match form {
-            Form::DumpFts => ": (unknown node and type)\n",
-            Form::OpenSm => "# unknown node and type\n",
-        });
-        return;
+        return match form {
+            Form::DumpFts => ": (unknown node and type)\n".to_owned(),
+            Form::OpenSm => "# unknown node and type\n".to_owned(),
+        };
     };
     let port = topology.port(index);
     let node = topology.node(port.node);
@@ -119,14 +124,14 @@ fn destination(
         NodeKind::Router => "Router",
     };
     let (guid, name) = (port.guid, &node.name);
-    let _ = match form {
-        Form::OpenSm => writeln!(text, "# {kind} portguid {guid}: '{name}'"),
-        Form::DumpFts if offset == 0 => writeln!(text, ": ({kind} portguid {guid}: '{name}')"),
+    match form {
+        Form::OpenSm => format!("# {kind} portguid {guid}: '{name}'\n"),
+        Form::DumpFts if offset == 0 => format!(": ({kind} portguid {guid}: '{name}')\n"),
         Form::DumpFts => {
             let of = addresses.lmc(index).addresses();
-            writeln!(text, ": (path #{} out of {of}: portguid {guid})", offset + 1)
+            format!(": (path #{} out of {of}: portguid {guid})\n", offset + 1)
         }
-    };
+    }
 }
 
 #[cfg(test)]

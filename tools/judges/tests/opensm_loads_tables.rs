@@ -107,7 +107,7 @@ fn opensm_loads_these(
         host: Some(&first_host(topology)),
         lmc: routing.plan.lmc().bits(),
         guid2lid: Some(&dump::guid2lid::write(topology, addresses)),
-        tables: Some(&dump::lfts::opensm(topology, addresses, tables)),
+        tables: Some(&dump::lfts::opensm(topology, addresses, tables).collect::<String>()),
     };
     let left = opensm.bring_up(&simulator)?;
     assert!(left.log.contains("SUBNET UP"), "{}", left.log);

@@ -49,6 +49,12 @@ pub(crate) enum Topo {
     Generate {
         /// clos:LEAVES,SPINES,HOSTS[,PLANES] or fattree:RADIX[,PODS]; hosts are counted per leaf
         recipe: Recipe,
+        /// Take away this many cables between switches, chosen at random
+        #[arg(long, default_value_t = 0, value_name = "CABLES")]
+        cut: usize,
+        /// Seed of the choice
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        seed: u64,
     },
     /// Say which Clos a fabric is and name every irregularity, or say why it is none
     ///

@@ -1,18 +1,20 @@
 //! What commands read: fabrics, patterns, tables.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::{self, Demand, HostNames, Pattern};
-use snin_fabric::{Topology, ibnet};
+use snin_fabric::{ForwardingTable, Topology, dump, ibnet};
 
 use crate::failure::Failure;
 
 /// The largest file that is read: 11,664 hosts' topology is 10 MB, their plan 30 MB.
 const MAX_FILE: u64 = 1 << 30;
+/// The longest line of a table dump.
+const MAX_LINE: u64 = 4096;
 
 /// A fabric: a file, stdin, or a recipe.
 pub(crate) fn topology(name: &str) -> Result<Topology, Failure> {
@@ -43,6 +45,23 @@ pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Failure> {
         return Err(Failure::file(path)(too_large));
     }
     fs::read(path).map_err(Failure::file(path))
+}
+
+/// Forwarding tables, line by line: a dump of 11,664 hosts' fabric takes gigabytes.
+pub(crate) fn tables(path: &Path, topology: &Topology) -> Result<Vec<ForwardingTable>, Failure> {
+    let wrong = |error| Failure::content(&path.display().to_string(), error);
+    let file = fs::File::open(path).map_err(Failure::file(path))?;
+    let mut file = BufReader::with_capacity(1 << 16, file);
+    let mut reader = dump::lfts::Reader::new(topology);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut rest = (&mut file).take(MAX_LINE);
+        if rest.read_until(b'\n', &mut line).map_err(Failure::file(path))? == 0 {
+            return reader.finish().map_err(wrong);
+        }
+        reader.read(&line).map_err(wrong)?;
+    }
 }
 
 /// Who talks to whom: a file, or a pattern where no file has that name.

@@ -29,7 +29,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = Output::new(io::stdout().lock());
     let done = match cli.command {
-        Command::Topo(Topo::Generate { recipe }) => command::topo::generate(recipe, &mut out),
+        Command::Topo(Topo::Generate { recipe, cut, seed }) => {
+            command::topo::generate(recipe, cut, seed, &mut out)
+        }
         Command::Topo(Topo::Check { topology, format }) => {
             command::topo::check(&topology.topology, format.json, &mut out)
         }

@@ -24,11 +24,12 @@ const LAYERS: [(&str, u32); 11] = [
 /// Crates that know no clocks, sockets, files or threads.
 const PURE: [&str; 4] = ["snin-fabric", "snin-protocol", "snin-mad", "snin-controller"];
 
-const IMPURE: [&str; 9] = [
+const IMPURE: [&str; 10] = [
     "std::time",
     "SystemTime",
-    "std::net",
-    "std::os::unix::net",
+    "TcpStream",
+    "UdpSocket",
+    "std::os::unix",
     "std::fs",
     "std::thread",
     "std::process",

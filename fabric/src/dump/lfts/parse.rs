@@ -85,17 +85,8 @@ pub enum Problem {
 /// The first thing that is wrong, with its line.
 pub fn parse(text: &[u8], topology: &Topology) -> Result<Vec<ForwardingTable>, DumpError<Problem>> {
     let mut reader = Reader::new(topology);
-    let mut line = 0;
-    for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
-        line = index + 1;
-        let at = |problem| DumpError { line, problem };
-        if bytes.contains(&0) {
-            return Err(at(Problem::Binary));
-        }
-        // Only names can be other than ASCII, and those are not used.
-        reader.line(line, String::from_utf8_lossy(bytes).trim()).map_err(at)?;
-    }
-    reader.finish().map_err(|problem| DumpError { line, problem })
+    text.split(|&byte| byte == b'\n').try_for_each(|line| reader.read(line))?;
+    reader.finish()
 }
 
 /// A table whose end is still to come.
@@ -104,7 +95,10 @@ struct Open {
     entries: usize,
 }
 
-struct Reader<'a> {
+/// Reads tables line by line, as [`parse`] does a whole text: dumps of large fabrics take gigabytes.
+pub struct Reader<'a> {
+    /// Lines read so far.
+    lines: usize,
     topology: &'a Topology,
     by_guid: BTreeMap<Guid, NodeIndex>,
     /// By switch: where its table began, and the table.
@@ -113,10 +107,35 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(topology: &'a Topology) -> Self {
+    /// Nothing read yet.
+    pub fn new(topology: &'a Topology) -> Self {
         let by_guid = topology.switches().map(|switch| (topology.node(switch).guid, switch));
         let (by_guid, tables) = (by_guid.collect(), vec![None; topology.switch_count()]);
-        Self { topology, by_guid, tables, open: None }
+        Self { lines: 0, topology, by_guid, tables, open: None }
+    }
+
+    /// Reads the next line, with or without its line break.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(&mut self, line: &[u8]) -> Result<(), DumpError<Problem>> {
+        self.lines += 1;
+        let number = self.lines;
+        if line.contains(&0) {
+            return Err(DumpError { line: number, problem: Problem::Binary });
+        }
+        // Only names can be other than ASCII, and those are not used.
+        let text = String::from_utf8_lossy(line);
+        self.line(number, text.trim()).map_err(|problem| DumpError { line: number, problem })
+    }
+
+    /// The tables, once every line has been read.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn finish(self) -> Result<Vec<ForwardingTable>, DumpError<Problem>> {
+        let line = self.lines;
+        self.complete().map_err(|problem| DumpError { line, problem })
     }
 
     fn line(&mut self, number: usize, line: &str) -> Result<(), Problem> {
@@ -183,7 +202,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(self) -> Result<Vec<ForwardingTable>, Problem> {
+    fn complete(self) -> Result<Vec<ForwardingTable>, Problem> {
         self.check_closed()?;
         if self.tables.iter().all(Option::is_none) {
             return Err(Problem::Empty);

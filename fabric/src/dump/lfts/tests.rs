@@ -31,7 +31,7 @@ fn the_forms_are_those_of_the_tools() {
     let topology = fabric();
     let (addresses, mut tables) = tables(&topology);
     tables[0].set(Lid(5), PortNum(2));
-    let text = dump_fts(&topology, &addresses, &tables);
+    let text: String = dump_fts(&topology, &addresses, &tables).collect();
     let expected = "\
 Unicast lids [0x0-0x17] of switch Lid 1 guid 0x0200010000000000 (leaf0):
   Lid  Out   Destination
@@ -46,7 +46,7 @@ Unicast lids [0x0-0x17] of switch Lid 1 guid 0x0200010000000000 (leaf0):
 0x0011 004 : (path #2 out of 4: portguid 0x0200100000000201)
 8 valid lids dumped \nUnicast lids [0x0-0x17] of switch Lid 2 guid ";
     assert!(text.starts_with(expected), "{text}");
-    let text = opensm(&topology, &addresses, &tables);
+    let text: String = opensm(&topology, &addresses, &tables).collect();
     let expected = "\
 Unicast lids [0-23] of switch Lid 1 guid 0x0200010000000000 ('leaf0'):
 0x0001 000 # Switch portguid 0x0200010000000000: 'leaf0'
@@ -67,7 +67,7 @@ fn what_is_written_is_read() {
     let topology = fabric();
     let (addresses, tables) = tables(&topology);
     for form in [Form::DumpFts, Form::OpenSm] {
-        let text = write(&topology, &addresses, &tables, form);
+        let text: String = write(&topology, &addresses, &tables, form).collect();
         assert_eq!(parse(text.as_bytes(), &topology).as_ref(), Ok(&tables), "{text}");
         let crlf = text.replace('\n', "\r\n");
         assert_eq!(parse(crlf.as_bytes(), &topology).as_ref(), Ok(&tables));
@@ -139,7 +139,11 @@ fn what_is_wrong_is_told_with_its_line() {
 fn no_part_is_taken_for_the_whole() {
     let topology = fabric();
     let (addresses, tables) = tables(&topology);
-    for text in [dump_fts(&topology, &addresses, &tables), opensm(&topology, &addresses, &tables)] {
+    let texts: [String; 2] = [
+        dump_fts(&topology, &addresses, &tables).collect(),
+        opensm(&topology, &addresses, &tables).collect(),
+    ];
+    for text in texts {
         let text = text.trim_end().as_bytes();
         assert!((0..text.len()).all(|end| parse(&text[..end], &topology).is_err()));
     }
@@ -150,7 +154,8 @@ proptest::proptest! {
     fn no_text_panics(at in 0_usize..1600, byte: u8, noise in "[ -~\n]{0,20}") {
         let topology = fabric();
         let (addresses, tables) = tables(&topology);
-        let mut text = dump_fts(&topology, &addresses, &tables).into_bytes();
+        let text: String = dump_fts(&topology, &addresses, &tables).collect();
+        let mut text = text.into_bytes();
         let at = at.min(text.len() - 1);
         text[at] = byte;
         text.splice(at..at, noise.into_bytes());

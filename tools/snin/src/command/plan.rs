@@ -94,15 +94,25 @@ fn certify(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &Pl
 
 fn write_tables(directory: &Path, topology: &Topology, routing: &Routing) -> Result<(), Failure> {
     fs::create_dir_all(directory).map_err(Failure::file(directory))?;
-    let addresses = routing.plan.addresses();
-    let files = [
-        ("dump_fts.txt", dump::lfts::dump_fts(topology, addresses, &routing.tables)),
-        ("opensm-lfts.dump", dump::lfts::opensm(topology, addresses, &routing.tables)),
-        ("guid2lid", dump::guid2lid::write(topology, addresses)),
-    ];
-    for (name, text) in files {
-        let path = directory.join(name);
-        fs::write(&path, text).map_err(Failure::file(&path))?;
+    let (addresses, tables) = (routing.plan.addresses(), routing.tables.as_slice());
+    write_texts(
+        &directory.join("dump_fts.txt"),
+        dump::lfts::dump_fts(topology, addresses, tables),
+    )?;
+    write_texts(
+        &directory.join("opensm-lfts.dump"),
+        dump::lfts::opensm(topology, addresses, tables),
+    )?;
+    write_texts(
+        &directory.join("guid2lid"),
+        std::iter::once(dump::guid2lid::write(topology, addresses)),
+    )
+}
+
+fn write_texts(path: &Path, texts: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let mut file = fs::File::create(path).map_err(Failure::file(path))?;
+    for text in texts {
+        file.write_all(text.as_bytes()).map_err(Failure::file(path))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use snin_fabric::clos::{Clos, Irregularity, recognise};
-use snin_fabric::generate::Recipe;
+use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::hosts::{Hosts, is_aggregation_node};
 use snin_fabric::{NodeKind, Topology, ibnet};
 
@@ -15,10 +15,15 @@ use crate::input;
 use crate::output::Output;
 
 /// Prints a generated fabric.
-pub(crate) fn generate<W: Write>(recipe: Recipe, out: &mut Output<W>) -> Result<Verdict, Failure> {
+pub(crate) fn generate<W: Write>(
+    recipe: Recipe,
+    cut: usize,
+    seed: u64,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
     let topology =
         recipe.build().map_err(|error| Failure::content("recipe", format!(" {error}")))?;
-    out.text(&ibnet::write(&topology))?;
+    out.text(&ibnet::write(&cut_cables(&topology, cut, seed)))?;
     Ok(Verdict::Well)
 }
 

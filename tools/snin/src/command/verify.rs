@@ -44,9 +44,7 @@ pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<V
     progress.step("reading tables and plan");
     let plan = args.plan.as_deref().map(read_plan).transpose()?;
     let (dump_file, guid2lid) = locate(&args.lfts);
-    let text = input::file(&dump_file)?;
-    let tables = dump::lfts::parse(&text, &topology)
-        .map_err(|error| Failure::content(&dump_file.display().to_string(), error))?;
+    let tables = input::tables(&dump_file, &topology)?;
     let addresses = match (&args.plan, &plan) {
         (Some(file), Some(plan)) => planned_addresses(file, plan, &topology, &ports)?,
         _ if guid2lid.exists() => {
