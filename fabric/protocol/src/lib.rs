@@ -1,0 +1,5 @@
+//! What daemons say to each other, and the time they share.
+
+mod time;
+
+pub use time::Time;
