@@ -64,23 +64,27 @@ fn write<'a>(
     form: Form,
 ) -> impl Iterator<Item = String> + 'a {
     let top = tables.iter().map(|table| table.entries().len()).max().unwrap_or(0);
-    // What a line says of its LID is the same for every switch.
-    let destinations: Vec<String> =
-        (0..top).map(|lid| destination(topology, addresses, Lid(lid as u16), form)).collect();
+    // All that differs from switch to switch is the port.
+    let lines: Vec<Line> = (0..top as u16)
+        .map(|lid| Line {
+            lid: format!("0x{lid:04x} "),
+            destination: destination(topology, addresses, Lid(lid), form),
+        })
+        .collect();
     topology.switches().zip(tables).map(move |(switch, table)| {
         let lid = addresses.base(topology.port0(switch)).unwrap_or(Lid::NONE);
-        block(topology.node(switch), lid, table, &destinations, form)
+        block(topology.node(switch), lid, table, &lines, form)
     })
 }
 
+/// An entry's line, around the port.
+struct Line {
+    lid: String,
+    destination: String,
+}
+
 // Writing to a String cannot fail.
-fn block(
-    node: &Node,
-    lid: Lid,
-    table: &ForwardingTable,
-    destinations: &[String],
-    form: Form,
-) -> String {
+fn block(node: &Node, lid: Lid, table: &ForwardingTable, lines: &[Line], form: Form) -> String {
     let mut text = String::with_capacity(table.entries().len() * 76 + 256);
     let top = table.entries().len().saturating_sub(1);
     let (guid, name) = (node.guid, &node.name);
@@ -94,10 +98,13 @@ fn block(
             writeln!(text, "Unicast lids [0-{top}] of switch Lid {lid} guid {guid} ('{name}'):")
         }
     };
+    let ports: Vec<String> = (0..=u8::MAX).map(|port| format!("{port:03} ")).collect();
     let mut count = 0;
     for (lid, port) in table.iter() {
-        let _ = write!(text, "0x{:04x} {:03} ", lid.0, port.0);
-        text.push_str(&destinations[lid.index()]);
+        let line = &lines[lid.index()];
+        text.push_str(&line.lid);
+        text.push_str(&ports[port.index()]);
+        text.push_str(&line.destination);
         count += 1;
     }
     let _ = match form {
