@@ -6,7 +6,7 @@ use crate::hosts::Hosts;
 use crate::{NodeIndex, Topology};
 
 /// The least share of the cables of a complete Clos that have to be there for a fabric to be called one.
-const LEAST_CABLED: f64 = 0.5;
+const LEAST_CABLED: f64 = 0.75;
 /// In a three-stage Clos a core may carry a few hosts: at most this share of what the fullest leaf has.
 const CORE_HOST_SHARE: f64 = 0.25;
 
@@ -72,23 +72,22 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     let lower: Vec<NodeIndex> = on_side(leaf_side);
     let upper: Vec<NodeIndex> = on_side(!leaf_side);
 
-    let split_at = |most: usize| -> (Vec<NodeIndex>, Vec<NodeIndex>) {
-        lower.iter().copied().partition(|s| count[s.index()] > most)
-    };
     let fullest = lower.iter().map(|s| count[s.index()]).max().unwrap_or(0);
-    let (leaves, hostless) = split_at(0);
-    let mut clos = if hostless.is_empty() {
-        let (leaves, cores) = split_at((fullest as f64 * CORE_HOST_SHARE) as usize);
-        two_stages(topology, &lower, &upper).or_else(|error| {
-            if cores.is_empty() {
-                return Err(error);
-            }
-            three_stages(topology, &leaves, &upper, &cores).map_err(|_| error)
-        })?
-    } else {
-        three_stages(topology, &leaves, &upper, &hostless)
-            .or_else(|error| two_stages(topology, &lower, &upper).map_err(|_| error))?
+    let few = (fullest as f64 * CORE_HOST_SHARE) as usize;
+    let three = |most: usize| {
+        let (leaves, cores): (Vec<_>, Vec<_>) =
+            lower.iter().copied().partition(|s| count[s.index()] > most);
+        (!cores.is_empty()).then(|| three_stages(topology, &leaves, &upper, &cores))
     };
+    let two = || Some(two_stages(topology, &lower, &upper));
+    // Switches of the leaf side without hosts are cores, or leaves whose hosts are off; a core may carry
+    // a few hosts. The likeliest reading that holds is taken, else the likeliest says why it does not.
+    let all_carry = lower.iter().all(|s| count[s.index()] > 0);
+    let mut readings =
+        if all_carry { vec![two(), three(few)] } else { vec![three(0), three(few), two()] };
+    let holds = readings.iter().position(|reading| matches!(reading, Some(Ok(_)))).unwrap_or(0);
+    let mut clos =
+        readings.swap_remove(holds).unwrap_or_else(|| two_stages(topology, &lower, &upper))?;
     clos.transit = transit_leaf(topology, &clos);
     clos.irregularities = irregular::list(topology, hosts, &clos);
     Ok(clos)

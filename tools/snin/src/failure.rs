@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use snin_fabric::generate::RecipeError;
 use snin_fabric::routing::RoutingError;
 
 /// What cannot be used, and where.
@@ -24,6 +25,9 @@ pub(crate) enum Failure {
         /// Line and value.
         what: String,
     },
+    /// A fabric that cannot be made.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
     /// The fabric cannot be routed as asked.
     #[error("{name}: {error}")]
     Routing {

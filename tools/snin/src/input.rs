@@ -27,14 +27,9 @@ pub(crate) fn topology(name: &str) -> Result<Topology, Failure> {
     let path = Path::new(name);
     // A file of that name wins; what looks like a recipe and is no file is a recipe.
     if !path.exists() && (name.starts_with("clos:") || name.starts_with("fattree:")) {
-        let recipe: Recipe = name.parse().map_err(|error| recipe_error(name, &error))?;
-        return recipe.build().map_err(|error| recipe_error(name, &error));
+        return Ok(name.parse::<Recipe>()?.build()?);
     }
     ibnet::parse(&file(path)?).map_err(|error| Failure::content(name, error))
-}
-
-fn recipe_error(name: &str, error: &impl std::fmt::Display) -> Failure {
-    Failure::content(name, format_args!(" {error}"))
 }
 
 /// A whole file, up to a gigabyte.

@@ -21,8 +21,7 @@ pub(crate) fn generate<W: Write>(
     seed: u64,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let topology =
-        recipe.build().map_err(|error| Failure::content("recipe", format!(" {error}")))?;
+    let topology = recipe.build()?;
     out.text(&ibnet::write(&cut_cables(&topology, cut, seed)))?;
     Ok(Verdict::Well)
 }
