@@ -190,6 +190,58 @@ fn connections_within_a_leaf_use_no_tree() {
     assert_eq!(Some(grant.dlid.0), routing.plan.addresses().base(host.port));
 }
 
+/// A generated fabric with one more host on each of the switches named.
+fn with_hosts_on(recipe: &str, switches: &[&str]) -> Topology {
+    let mut text = ibnet::write(&generated(recipe));
+    for (n, name) in switches.iter().enumerate() {
+        // One port more on the switch, and the host's own record at the end.
+        let named = format!("# \"{name}\"");
+        let is_header = |line: &&str| line.starts_with("Switch") && line.contains(&named);
+        let header = text.lines().find(is_header).unwrap();
+        let (word, rest) = header.split_once('\t').unwrap();
+        let (ports, rest) = rest.split_once(' ').unwrap();
+        let port = ports.parse::<u32>().unwrap() + 1;
+        let id = rest.split('"').nth(1).unwrap().to_owned();
+        let line =
+            format!("{word}\t{port} {rest}\n[{port}]\t\"odd{n}\"[1]\t# \"odd{n}\" lid 0 4xNDR");
+        let record = format!(
+            "\nCa\t1 \"odd{n}\"\n[1]\t\"{id}\"[{port}]\t# lid 0 lmc 0 \"{name}\" lid 0 4xNDR\n"
+        );
+        text = text.replacen(header, &line, 1) + &record;
+    }
+    ibnet::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn hosts_on_spines_and_cores_take_part() {
+    for (recipe, odd) in
+        [("clos:5,4,3", &["spine1", "spine3"][..]), ("fattree:8", &["core4", "agg2"])]
+    {
+        let topology = with_hosts_on(recipe, odd);
+        let lmc = Lmc::new(4);
+        let routing = Routing::compute(&topology, Engine::Trees, lmc).unwrap();
+        assert!(routing.shape.is_ok(), "{recipe}");
+        let clos = routing.shape.as_ref().unwrap();
+        let off_leaf =
+            |host: HostId| !clos.leaves.contains(&routing.hosts.get(host).unwrap().switch);
+        let mut granted_off_leaf = 0;
+        for seed in 0..30 {
+            let demands = permutation(&routing, seed);
+            let plan = planned(recipe, &topology, &routing, &demands);
+            // A host on a core has one tree: on a full fabric that may be one too few.
+            assert!(plan.deferred.len() * 50 <= demands.len(), "{recipe}, seed {seed}");
+            // Two roots have no tree in common: what goes between them is refused, not deferred.
+            for (demand, _) in &plan.refused {
+                let Demand { source, destination, .. } = demands[*demand];
+                assert!(off_leaf(source) && off_leaf(destination), "{recipe}, seed {seed}");
+            }
+            let off = |d: &Demand| off_leaf(d.source) || off_leaf(d.destination);
+            granted_off_leaf += plan.grants.iter().filter(|g| off(&demands[g.demand])).count();
+        }
+        assert!(granted_off_leaf > 60, "{recipe}: {granted_off_leaf}");
+    }
+}
+
 #[test]
 fn static_routing_grants_what_its_only_paths_allow() {
     let topology = generated("clos:36,18,18");
