@@ -38,10 +38,9 @@ impl Draft {
         (node, PortNum(*used))
     }
 
-    fn cable(&mut self, a: Handle, b: Handle) -> [(Handle, PortNum); 2] {
-        let ends = [self.end(a), self.end(b)];
-        self.builder.cable(ends[0], ends[1]).unwrap();
-        ends
+    fn cable(&mut self, a: Handle, b: Handle) {
+        let (a, b) = (self.end(a), self.end(b));
+        self.builder.cable(a, b).unwrap();
     }
 
     fn end_node(&mut self, kind: NodeKind, name: &str, switch: Handle) -> Handle {
@@ -62,7 +61,7 @@ impl Draft {
         let (leaf, spine) = (draft.switches("leaf", leaves), draft.switches("spine", spines));
         for &l in &leaf {
             draft.hosts(l, hosts);
-            spine.iter().for_each(|&s| drop(draft.cable(l, s)));
+            spine.iter().for_each(|&s| draft.cable(l, s));
         }
         (draft, leaf, spine)
     }
@@ -111,7 +110,7 @@ fn unequal_leaves_and_short_uplinks() {
 fn a_leaf_without_hosts_is_still_a_leaf() {
     let (mut draft, _, spine) = Draft::clos(3, 3, 2);
     let empty = draft.node(NodeKind::Switch, "empty");
-    spine.iter().for_each(|&s| drop(draft.cable(empty, s)));
+    spine.iter().for_each(|&s| draft.cable(empty, s));
     let clos = recognised(&draft.build());
     assert_eq!((clos.stages(), clos.leaves.len(), clos.roots.len()), (2, 4, 3));
     assert_eq!(named(&clos), ["unequal leaf: empty has 0 hosts, most have 2"]);
@@ -161,9 +160,9 @@ fn aggregation_nodes_and_routers_are_addressed_but_no_hosts() {
 fn mixed_speeds_are_named_cable_by_cable() {
     let (mut draft, leaf, spine) = Draft::clos(3, 2, 1);
     let rate = |text: &str| text.parse::<LinkRate>().unwrap();
-    for n in 0..3 {
+    for (n, &leaf) in leaf.iter().enumerate() {
         for (port, text) in [(2, "4xNDR"), (3, if n == 1 { "4xHDR" } else { "4xNDR" })] {
-            draft.builder.set_rate(leaf[n], PortNum(port), rate(text)).unwrap();
+            draft.builder.set_rate(leaf, PortNum(port), rate(text)).unwrap();
             let other = spine[usize::from(port) - 2];
             let theirs = if n == 2 && port == 3 { "2xNDR" } else { text };
             draft.builder.set_rate(other, PortNum(n as u8 + 1), rate(theirs)).unwrap();
@@ -256,7 +255,7 @@ fn what_is_no_clos_says_exactly_why() {
     // A long line of switches: every other one a leaf, but most pairs are not cabled.
     let mut line = Draft::new();
     let switches = line.switches("s", 12);
-    switches.windows(2).for_each(|pair| drop(line.cable(pair[0], pair[1])));
+    switches.windows(2).for_each(|pair| line.cable(pair[0], pair[1]));
     switches.iter().for_each(|&s| line.hosts(s, 1));
     let text = reason(&line.build()).to_string();
     assert!(text.ends_with("pairs of leaf and spine are cabled"), "{text}");
@@ -274,7 +273,7 @@ fn cores_shared_within_a_pod_are_no_three_stages() {
         draft.cable(l, aggregation[pod + 1]);
     }
     for &a in &aggregation {
-        core.iter().for_each(|&c| drop(draft.cable(a, c)));
+        core.iter().for_each(|&c| draft.cable(a, c));
     }
     let topology = draft.build();
     let reason = recognise(&topology, &Hosts::of(&topology)).unwrap_err();
