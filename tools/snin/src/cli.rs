@@ -47,7 +47,7 @@ pub(crate) enum Command {
 pub(crate) enum Topo {
     /// Print a generated fabric as ibnetdiscover would
     Generate {
-        /// clos:LEAVES,SPINES,HOSTS[,PLANES] or fattree:RADIX[,PODS]; hosts are counted per leaf
+        /// `clos:LEAVES,SPINES,HOSTS[,PLANES]` or `fattree:RADIX[,PODS]`; hosts are counted per leaf
         recipe: Recipe,
         /// Take away this many cables between switches, chosen at random
         #[arg(long, default_value_t = 0, value_name = "CABLES")]
