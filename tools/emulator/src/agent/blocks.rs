@@ -1,0 +1,149 @@
+//! Tables of a port, block by block: GUIDs, partitions, service levels, arbitration.
+
+use std::collections::BTreeMap;
+
+use snin_fabric::Guid;
+use snin_mad::tables::PARTITION_BLOCK;
+use snin_mad::{Attribute, GuidInfo, PKey, PKeyTable, SlToVl, Status, Table, VlArbitration};
+
+use super::{Outcome, Request};
+use crate::fabric::Fabric;
+
+/// What was written to a port's tables; most ports hold what they had when they were made.
+#[derive(Default)]
+pub(crate) struct PortTables {
+    guids: BTreeMap<u8, Guid>,
+    p_keys: BTreeMap<u16, PKey>,
+    /// By input port.
+    sl_to_vl: BTreeMap<u8, [u8; 64]>,
+    /// By quarter, from 1.
+    vl_arbitration: BTreeMap<u16, [u8; 64]>,
+}
+
+const GUID_BLOCK: usize = 8;
+/// Entries of a quarter of the arbitration table (IBA 14.2.5.9).
+const ARBITRATION_BLOCK: u8 = 32;
+
+impl Fabric {
+    fn tables_mut(&mut self, port: u32) -> &mut PortTables {
+        self.ports[port as usize].tables.get_or_insert_default()
+    }
+
+    fn written<V: Copy, K: Ord>(
+        &self,
+        port: u32,
+        table: impl Fn(&PortTables) -> &BTreeMap<K, V>,
+        key: K,
+    ) -> Option<V> {
+        let tables = self.ports[port as usize].tables.as_deref()?;
+        table(tables).get(&key).copied()
+    }
+
+    /// The port of a switch that a modifier names; an adapter's is the one that is asked.
+    fn named_port(&self, request: &Request<'_>, num: u32) -> Result<u32, Status> {
+        let node = &self.nodes[request.node as usize];
+        if !node.is_switch() {
+            return Ok(request.end);
+        }
+        let num = u8::try_from(num).map_err(|_| Status::BAD_VALUE)?;
+        node.port(num).ok_or(Status::BAD_VALUE)
+    }
+
+    /// IBA 14.2.5.5. The first GUID is the port's own and cannot be written.
+    pub(super) fn guid_info(&mut self, request: &mut Request<'_>) -> Outcome {
+        let port = request.end;
+        let cap = usize::from(self.ports[port as usize].view().guid_cap());
+        let first = (request.modifier as usize).saturating_mul(GUID_BLOCK);
+        if first >= cap {
+            return Err(Status::BAD_VALUE);
+        }
+        let new = GuidInfo::view(GuidInfo::data(&request.mad.0)).guids();
+        let mut guids = [Guid(0); GUID_BLOCK];
+        for (i, guid) in guids.iter_mut().enumerate().take(cap - first) {
+            let entry = (first + i) as u8;
+            if request.set && entry > 0 {
+                self.tables_mut(port).guids.insert(entry, new[i]);
+            }
+            let own = if entry == 0 { self.ports[port as usize].guid } else { Guid(0) };
+            *guid = self.written(port, |tables| &tables.guids, entry).unwrap_or(own);
+        }
+        request.mad.put(&GuidInfo { guids });
+        Ok(())
+    }
+
+    /// IBA 14.2.5.7. Entries of the last block beyond the table are read as 0 and written to nowhere.
+    pub(super) fn p_key_table(&mut self, request: &mut Request<'_>) -> Outcome {
+        let (num, block) = (request.modifier >> 16, request.modifier & 0xFFFF);
+        let port = self.named_port(request, num)?;
+        let node = &self.nodes[request.node as usize];
+        let cap = match &node.switch {
+            Some(switch) if num > 0 => switch.info.partition_enforcement_cap,
+            _ => node.partition_cap,
+        };
+        let first = block as usize * PARTITION_BLOCK;
+        if first >= usize::from(cap) {
+            return Err(Status::BAD_VALUE);
+        }
+        let new = PKeyTable::view(PKeyTable::data(&request.mad.0)).keys();
+        let mut keys = [PKey(0); PARTITION_BLOCK];
+        for (i, key) in keys.iter_mut().enumerate().take(usize::from(cap) - first) {
+            let entry = (first + i) as u16;
+            if request.set {
+                self.tables_mut(port).p_keys.insert(entry, new[i]);
+            }
+            // After power on there is the default partition and no other (IBA 10.9.1.2).
+            let initial = if entry == 0 { PKey::DEFAULT } else { PKey(0) };
+            *key = self.written(port, |tables| &tables.p_keys, entry).unwrap_or(initial);
+        }
+        request.mad.put(&PKeyTable { keys });
+        Ok(())
+    }
+
+    /// IBA 14.2.5.8. Several tables in one SMP (OptimizedSLtoVLMappingProgramming) are not supported.
+    pub(super) fn sl_to_vl(&mut self, request: &mut Request<'_>) -> Outcome {
+        let (input, output) = (request.modifier >> 8, request.modifier & 0xFF);
+        let port = self.named_port(request, output)?;
+        self.named_port(request, input)?;
+        let input = if self.nodes[request.node as usize].is_switch() { input as u8 } else { 0 };
+        if request.set {
+            let new = *SlToVl::data(&request.mad.0);
+            self.tables_mut(port).sl_to_vl.insert(input, new);
+        }
+        let vls = self.ports[port as usize].view().vl_cap().data_vls().unwrap_or(1);
+        let initial = || {
+            let mut bytes = [0; 64];
+            SlToVl { vls: std::array::from_fn(|sl| sl as u8 % vls) }.emit(&mut bytes);
+            bytes
+        };
+        let written = self.written(port, |tables| &tables.sl_to_vl, input);
+        *SlToVl::data_mut(&mut request.mad.0) = written.unwrap_or_else(initial);
+        Ok(())
+    }
+
+    /// IBA 14.2.5.9: quarters 1 and 2 are the low priority table, 3 and 4 the high one. Entries beyond the
+    /// port's capability are read as 0 and written to nowhere.
+    pub(super) fn vl_arbitration(&mut self, request: &mut Request<'_>) -> Outcome {
+        let (quarter, num) = ((request.modifier >> 16) as u16, request.modifier & 0xFFFF);
+        let port = self.named_port(request, num)?;
+        let view = self.ports[port as usize].view();
+        let (cap, before) = match quarter {
+            1 => (view.vl_arbitration_low_cap(), 0),
+            2 => (view.vl_arbitration_low_cap(), ARBITRATION_BLOCK),
+            3 => (view.vl_arbitration_high_cap(), 0),
+            4 => (view.vl_arbitration_high_cap(), ARBITRATION_BLOCK),
+            _ => return Err(Status::BAD_VALUE),
+        };
+        if before >= cap {
+            return Err(Status::BAD_VALUE);
+        }
+        let bytes = usize::from((cap - before).min(ARBITRATION_BLOCK)) * 2;
+        if request.set {
+            let mut new = *VlArbitration::data(&request.mad.0);
+            new[bytes..].fill(0);
+            self.tables_mut(port).vl_arbitration.insert(quarter, new);
+        }
+        let written = self.written(port, |tables| &tables.vl_arbitration, quarter);
+        *VlArbitration::data_mut(&mut request.mad.0) = written.unwrap_or([0; 64]);
+        Ok(())
+    }
+}

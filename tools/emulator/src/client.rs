@@ -1,0 +1,141 @@
+//! Managers: programs at a port, which send MADs and take those that come for them.
+
+use std::collections::VecDeque;
+
+use snin_fabric::{Lid, NodeKind, PortIndex};
+use snin_mad::port::Capabilities;
+use snin_mad::{Mad, PERMISSIVE, PortInfo};
+use snin_protocol::Time;
+
+use crate::emulator::Emulator;
+use crate::packet::Packet;
+
+/// A client of an [`Emulator`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientId(u32);
+
+/// Why no client can sit at a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Not in the topology.
+    #[error("there is no port {0:?}")]
+    NoSuchPort(PortIndex),
+    /// An external port of a switch, or port 0 of something else, has no queue pairs.
+    #[error("port {0:?} is not a place for a client: take an adapter's port or a switch's port 0")]
+    NoEndPort(PortIndex),
+    /// One client a port.
+    #[error("another client sits at port {0:?}")]
+    Taken(PortIndex),
+}
+
+/// A MAD that came for a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// When.
+    pub at: Time,
+    /// The client's port, by which it came.
+    pub port: PortIndex,
+    /// Who sent it: 0xFFFF if it came along a directed route.
+    pub slid: Lid,
+    /// The MAD.
+    pub mad: Mad,
+}
+
+pub(crate) struct Client {
+    port: u32,
+    inbox: VecDeque<Received>,
+}
+
+impl Emulator {
+    /// Puts a client at a port.
+    ///
+    /// # Errors
+    /// When the port is no place for one.
+    pub fn attach(&mut self, port: PortIndex) -> Result<ClientId, AttachError> {
+        let topology = self.fabric.topology();
+        if port.index() >= topology.port_count() {
+            return Err(AttachError::NoSuchPort(port));
+        }
+        let is_switch = topology.node(topology.port(port).node).kind == NodeKind::Switch;
+        if is_switch != (topology.num(port).0 == 0) {
+            return Err(AttachError::NoEndPort(port));
+        }
+        let place = &mut self.fabric.ports[port.index()].client;
+        if place.is_some() {
+            return Err(AttachError::Taken(port));
+        }
+        let id = self.clients.len() as u32;
+        *place = Some(id);
+        self.clients.push(Client { port: port.0, inbox: VecDeque::new() });
+        Ok(ClientId(id))
+    }
+
+    /// The client's program ends: what comes for it comes to nobody, and IsSM is taken back.
+    pub fn detach(&mut self, client: ClientId) {
+        self.set_manager(client, false);
+        let client = &mut self.clients[client.0 as usize];
+        self.fabric.ports[client.port as usize].client = None;
+        client.inbox.clear();
+    }
+
+    /// Sets or clears IsSM in the port's CapabilityMask: whether SMInfo reaches the client. The agent tells
+    /// the change (trap 144).
+    pub fn set_manager(&mut self, client: ClientId, is_sm: bool) {
+        let port = self.clients[client.0 as usize].port;
+        let state = &mut self.fabric.ports[port as usize];
+        if state.client != Some(client.0) || state.has(Capabilities::SM) == is_sm {
+            return;
+        }
+        let old = state.view().capabilities();
+        let new = if is_sm { old.with(Capabilities::SM) } else { old.without(Capabilities::SM) };
+        PortInfo::edit(&mut state.info).capabilities(new);
+        self.fabric.notify_local_change(port, false);
+        self.grant_wishes();
+    }
+
+    /// Sends a MAD. `to` is the LID it is routed to: of its destination, or where a directed route begins by
+    /// LID, of the switch at which the directed part begins; a directed route from here has none, and `to`
+    /// is not looked at. What cannot leave is dropped and counted. `now` is the time since the last event
+    /// at most: what is due until then happens first.
+    pub fn send(&mut self, client: ClientId, mad: &Mad, to: Lid, now: Time) {
+        self.advance(now);
+        let port = self.clients[client.0 as usize].port;
+        if self.fabric.ports[port as usize].client != Some(client.0) {
+            return;
+        }
+        self.stats.sent += 1;
+        let slid = self.fabric.ports[port as usize].lid();
+        let packet = Packet { mad: mad.clone(), dlid: to, slid, by: port, relays: 0, tried: false };
+        let Some(packet) = self.admit(packet) else {
+            return;
+        };
+        self.depart(packet, port);
+        self.grant_wishes();
+    }
+
+    /// The next MAD that came for a client, in the order of arrival.
+    pub fn poll(&mut self, client: ClientId) -> Option<Received> {
+        self.clients[client.0 as usize].inbox.pop_front()
+    }
+
+    /// A packet has come to its end, at a manager.
+    pub(crate) fn hand_over(&mut self, packet: u32, end: u32) {
+        let held = self.packets.get(packet);
+        let client = self.fabric.ports[end as usize].client;
+        match client.map(|client| &mut self.clients[client as usize].inbox) {
+            Some(inbox) if inbox.len() < self.fabric.config().inbox => {
+                self.stats.delivered += 1;
+                let slid = if held.is_directed() { PERMISSIVE } else { held.slid };
+                inbox.push_back(Received {
+                    at: self.now,
+                    port: PortIndex(end),
+                    slid,
+                    mad: held.mad.clone(),
+                });
+            }
+            Some(_) => self.stats.inbox_full += 1,
+            None => self.stats.nobody += 1,
+        }
+        self.packets.remove(packet);
+    }
+}

@@ -1,0 +1,104 @@
+//! What can go wrong, and when.
+
+use snin_fabric::{Guid, NodeIndex, PortIndex};
+use snin_protocol::Time;
+
+use crate::config::Noise;
+use crate::emulator::Emulator;
+use crate::hardware::{Health, NO_PORT};
+use crate::queue::Event;
+use snin_mad::NodeString;
+
+/// Something that goes wrong, or right again. A cable is named by either of its ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A cable is cut; both ends notice at once.
+    Cut(PortIndex),
+    /// The cable is whole again: the link trains.
+    Restore(PortIndex),
+    /// The link goes down and trains again.
+    Bounce(PortIndex),
+    /// A node loses power, and with it everything that was written to it.
+    PowerOff(NodeIndex),
+    /// A node has power again: empty tables, no LIDs, its links train.
+    PowerOn(NodeIndex),
+    /// Loses power for so long.
+    Reboot(NodeIndex, Time),
+    /// A node's agents become slow, or dead, or well.
+    Agent(NodeIndex, Health),
+    /// MADs come to harm wherever they are.
+    Noise(Noise),
+    /// MADs come to harm on this cable, each time they pass.
+    CableNoise(PortIndex, Noise),
+    /// A node claims another GUID: most likely one that another node has.
+    NodeGuid(NodeIndex, Guid),
+    /// An operator renames a node; its agent tells (trap 144).
+    Rename(NodeIndex, String),
+}
+
+impl Emulator {
+    /// Lets something go wrong at a time; one that has passed means now.
+    ///
+    /// # Panics
+    /// If the fault names a node or port that the topology has not.
+    pub fn inject(&mut self, fault: Fault, at: Time) {
+        let topology = self.fabric.topology();
+        match &fault {
+            Fault::Cut(port)
+            | Fault::Restore(port)
+            | Fault::Bounce(port)
+            | Fault::CableNoise(port, _) => {
+                assert!(port.index() < topology.port_count(), "no such port: {fault:?}");
+            }
+            Fault::PowerOff(node)
+            | Fault::PowerOn(node)
+            | Fault::Reboot(node, _)
+            | Fault::Agent(node, _)
+            | Fault::NodeGuid(node, _)
+            | Fault::Rename(node, _) => {
+                assert!(node.index() < topology.node_count(), "no such node: {fault:?}");
+            }
+            Fault::Noise(_) => {}
+        }
+        self.faults.push(Some(fault));
+        let fault = (self.faults.len() - 1) as u32;
+        self.queue.push(at.max(self.now), Event::Fault { fault });
+    }
+
+    pub(crate) fn strike(&mut self, fault: u32) {
+        let Some(fault) = self.faults.get_mut(fault as usize).and_then(Option::take) else {
+            return;
+        };
+        self.stats.faults += 1;
+        let fabric = &mut self.fabric;
+        match fault {
+            Fault::Cut(port) => fabric.cut(port.0),
+            Fault::Restore(port) => fabric.restore(port.0),
+            Fault::Bounce(port) => fabric.link_down(port.0, None),
+            Fault::PowerOff(node) => fabric.power_off(node.0),
+            Fault::PowerOn(node) => fabric.power_on(node.0),
+            Fault::Reboot(node, pause) => {
+                fabric.power_off(node.0);
+                let life = fabric.nodes[node.index()].life;
+                self.queue.push(self.now + pause, Event::PowerOn { node: node.0, life });
+            }
+            Fault::Agent(node, health) => fabric.nodes[node.index()].health = health,
+            Fault::Noise(noise) => self.noise = noise,
+            Fault::CableNoise(port, noise) => {
+                let peer = fabric.ports[port.index()].cable;
+                for end in [port.0, peer].into_iter().filter(|&end| end != NO_PORT) {
+                    fabric.ports[end as usize].noise = noise;
+                }
+            }
+            Fault::NodeGuid(node, guid) => fabric.nodes[node.index()].guid = guid,
+            Fault::Rename(node, name) => {
+                fabric.nodes[node.index()].description = NodeString::new(&name);
+                let is_switch = fabric.nodes[node.index()].is_switch();
+                let teller = fabric.ports_of(node.0).nth(usize::from(!is_switch));
+                if let Some(port) = teller {
+                    fabric.notify_local_change(port, true);
+                }
+            }
+        }
+    }
+}
