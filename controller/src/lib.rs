@@ -1,6 +1,7 @@
 //! The connection controller of a strictly non-interfering fabric: packs requested connections onto
 //! trees so that no directed link ever carries two of them.
 
+pub mod admission;
 pub mod bound;
 pub mod packing;
 pub mod plan;
