@@ -22,12 +22,15 @@ pub struct RoutingTree {
 pub struct Forest {
     trees: Vec<RoutingTree>,
     groups: u32,
-    /// `up[switch * trees + tree]`: the port of a leaf or aggregation switch towards the tree's root,
+    /// `up[switch * (trees + 1) + tree]`: the port of a leaf or aggregation switch towards the tree's root,
     /// 0xFF where the tree does not cover the switch (all the way to its root) or the switch is a root.
     up: Vec<u8>,
     /// Place among the roots of every switch; `u32::MAX` for others.
     root_place: Vec<u32>,
     root_planes: usize,
+    /// By switch: the groups with trees that cover it from above, in `groups_of`.
+    first_group: Vec<u32>,
+    group_list: Vec<u32>,
 }
 
 impl Forest {
@@ -39,9 +42,11 @@ impl Forest {
         for (place, root) in clos.roots.iter().enumerate() {
             root_place[root.index()] = place as u32;
         }
-        let up = vec![PortNum::NONE.0; topology.switch_count() * trees.len()];
+        let up = vec![PortNum::NONE.0; topology.switch_count() * (trees.len() + 1)];
         let root_planes = clos.root_planes;
-        let mut forest = Self { trees, groups, up, root_place, root_planes };
+        let (first_group, group_list) = (Vec::new(), Vec::new());
+        let mut forest =
+            Self { trees, groups, up, root_place, root_planes, first_group, group_list };
         // Aggregation switches first: a leaf is covered where the switch above it is.
         for &switch in &clos.aggregation {
             forest.connect_to_roots(topology, clos, switch);
@@ -52,13 +57,24 @@ impl Forest {
                 _ => forest.connect_to_aggregation(topology, clos, leaf),
             }
         }
+        forest.list_groups(topology);
         forest
     }
 
     /// No trees: for fabrics that are no Clos.
     pub fn bare(topology: &Topology) -> Self {
         let root_place = vec![u32::MAX; topology.switch_count()];
-        Self { trees: Vec::new(), groups: 0, up: Vec::new(), root_place, root_planes: 0 }
+        let mut forest = Self {
+            trees: Vec::new(),
+            groups: 0,
+            up: vec![PortNum::NONE.0; topology.switch_count()],
+            root_place,
+            root_planes: 0,
+            first_group: Vec::new(),
+            group_list: Vec::new(),
+        };
+        forest.list_groups(topology);
+        forest
     }
 
     /// Number of trees.
@@ -88,9 +104,29 @@ impl Forest {
         (port != PortNum::NONE.0).then_some(PortNum(port))
     }
 
-    /// The ports of `switch` towards every tree's root, by tree; 0xFF as in a forwarding table.
+    /// The ports of `switch` towards every tree's root, by tree; 0xFF as in a forwarding table. One entry
+    /// more says the same of no tree.
     pub(super) fn ups(&self, switch: NodeIndex) -> &[u8] {
-        &self.up[switch.index() * self.len()..][..self.len()]
+        let row = self.len() + 1;
+        &self.up[switch.index() * row..][..row]
+    }
+
+    /// The groups with trees that cover `switch` from above, lowest first; none for roots.
+    pub(super) fn groups_of(&self, switch: NodeIndex) -> &[u32] {
+        let range = self.first_group[switch.index()]..self.first_group[switch.index() + 1];
+        &self.group_list[range.start as usize..range.end as usize]
+    }
+
+    fn list_groups(&mut self, topology: &Topology) {
+        self.first_group.push(0);
+        for switch in topology.switches() {
+            let covering = self.trees.iter().filter(|tree| self.up(switch, tree.id).is_some());
+            let mut groups: Vec<u32> = covering.map(|tree| tree.group).collect();
+            groups.sort_unstable();
+            groups.dedup();
+            self.group_list.extend(groups);
+            self.first_group.push(self.group_list.len() as u32);
+        }
     }
 
     /// The trees that grow from `switch`, if it is a root.
@@ -109,14 +145,14 @@ impl Forest {
     /// the parallel cables. A pair with fewer cables has the lower planes, so that what is missing is
     /// missing from the same trees everywhere.
     fn connect_to_roots(&mut self, topology: &Topology, clos: &Clos, switch: NodeIndex) {
-        let count = self.len();
+        let row = switch.index() * (self.len() + 1);
         for (place, &root) in clos.roots.iter().enumerate() {
             if clos.stages() == 3 && clos.group(root) != clos.group(switch) {
                 continue;
             }
             let cables = parallel(topology, switch, root).take(self.root_planes);
             for (plane, port) in cables.enumerate() {
-                self.up[switch.index() * count + place * self.root_planes + plane] = port.0;
+                self.up[row + place * self.root_planes + plane] = port.0;
             }
         }
     }
@@ -132,7 +168,7 @@ impl Forest {
                 if let (Some(port), Some(_)) =
                     (cables.get(plane), self.up(switch, TreeId(tree as u16)))
                 {
-                    self.up[leaf.index() * count + tree] = port.0;
+                    self.up[leaf.index() * (count + 1) + tree] = port.0;
                 }
             }
         }

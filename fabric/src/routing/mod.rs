@@ -16,4 +16,4 @@ pub use address_plan::{AddressPlan, PlanError};
 pub use engine::{Engine, Routing, RoutingError};
 pub use forest::{Forest, RoutingTree};
 pub use ranks::Ranks;
-pub use tables::Unreachable;
+pub use tables::{Unreachable, fill as fill_tables};

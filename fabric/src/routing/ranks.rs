@@ -10,6 +10,8 @@ pub struct Ranks {
     rank: Vec<u32>,
     /// Switches from the top to the bottom.
     descending: Vec<NodeIndex>,
+    /// Place of each in that order.
+    place: Vec<u32>,
 }
 
 impl Ranks {
@@ -57,7 +59,11 @@ impl Ranks {
     fn new(rank: Vec<u32>) -> Self {
         let mut descending: Vec<NodeIndex> = (0..rank.len() as u32).map(NodeIndex).collect();
         descending.sort_by_key(|s| (rank[s.index()], *s));
-        Self { rank, descending }
+        let mut place = vec![0; rank.len()];
+        for (at, switch) in descending.iter().enumerate() {
+            place[switch.index()] = at as u32;
+        }
+        Self { rank, descending, place }
     }
 
     /// The rank of a switch.
@@ -67,7 +73,12 @@ impl Ranks {
 
     /// Whether a step from `lower` to `upper` goes up.
     pub fn is_above(&self, upper: NodeIndex, lower: NodeIndex) -> bool {
-        (self.rank(upper), upper) < (self.rank(lower), lower)
+        self.place(upper) < self.place(lower)
+    }
+
+    /// The place of a switch from the top, 0 for the topmost.
+    pub(super) fn place(&self, switch: NodeIndex) -> u32 {
+        self.place[switch.index()]
     }
 
     /// Switches from the top to the bottom.

@@ -1,42 +1,91 @@
 //! Up-then-down reachability of one destination switch from all others.
 
+use std::collections::BTreeMap;
+
 use super::Ranks;
 use crate::{NodeIndex, PortNum, Topology};
 
 const FAR: u32 = u32::MAX;
 
-/// A cable from one switch to another, as [`Reach`] walks them.
-#[derive(Clone, Copy)]
-struct Link {
-    port: u8,
-    peer: u32,
-    up: bool,
+/// The cables of one direction of a switch: own port, the switch there, lowest port first.
+type Cables = Vec<(u8, u32)>;
+
+/// The switch-to-switch cables of a fabric, up and down. Switches whose cables of a direction lead from the
+/// same ports to the same switches are *twins* in it: whatever is asked, they answer alike, so it is worked
+/// out once for all of them. In a regular Clos that is one for the leaves of a pod.
+pub(super) struct Links {
+    up: Direction,
+    down: Direction,
+    /// The sets of twins upwards, so that those of the switches above come first.
+    twins_from_top: Vec<u32>,
 }
 
-/// The switch-to-switch cables of a fabric, with their direction, packed for walking them often.
-pub(super) struct Links {
-    first: Vec<u32>,
-    links: Vec<Link>,
+struct Direction {
+    twin_of: Vec<u32>,
+    cables: Vec<Cables>,
+}
+
+impl Direction {
+    fn new(cables_of: impl Iterator<Item = Cables>) -> Self {
+        let mut known = BTreeMap::new();
+        let mut cables = Vec::new();
+        let twin_of = cables_of.map(|own| {
+            *known.entry(own.clone()).or_insert_with(|| {
+                cables.push(own);
+                cables.len() as u32 - 1
+            })
+        });
+        Self { twin_of: twin_of.collect(), cables }
+    }
+
+    fn of(&self, switch: NodeIndex) -> &[(u8, u32)] {
+        &self.cables[self.twin_of[switch.index()] as usize]
+    }
 }
 
 impl Links {
     pub(super) fn new(topology: &Topology, ranks: &Ranks) -> Self {
-        let mut first = vec![0];
-        let mut links = Vec::new();
-        for switch in topology.switches() {
-            links.extend(topology.switch_links(switch).map(|(port, peer)| Link {
-                port: port.0,
-                peer: peer.0,
-                up: ranks.is_above(peer, switch),
-            }));
-            first.push(links.len() as u32);
+        let cables = |switch: NodeIndex, up: bool| -> Cables {
+            topology
+                .switch_links(switch)
+                .filter(|&(_, peer)| ranks.is_above(peer, switch) == up)
+                .map(|(port, peer)| (port.0, peer.0))
+                .collect()
+        };
+        let up = Direction::new(topology.switches().map(|switch| cables(switch, true)));
+        let down = Direction::new(topology.switches().map(|switch| cables(switch, false)));
+        // Twins have the same switches above them, so the first of a set comes after all of those.
+        let mut listed = vec![false; up.cables.len()];
+        let mut twins_from_top = Vec::with_capacity(up.cables.len());
+        for switch in ranks.descending() {
+            let twins = up.twin_of[switch.index()];
+            if !std::mem::replace(&mut listed[twins as usize], true) {
+                twins_from_top.push(twins);
+            }
         }
-        Self { first, links }
+        Self { up, down, twins_from_top }
     }
+}
 
-    fn of(&self, switch: NodeIndex) -> &[Link] {
-        let range = self.first[switch.index()]..self.first[switch.index() + 1];
-        &self.links[range.start as usize..range.end as usize]
+/// The nearest of a switch's cables: hops over it, and the lowest port of those with as many.
+#[derive(Clone, Copy)]
+struct Nearest {
+    hops: u32,
+    port: u8,
+}
+
+impl Nearest {
+    const NONE: Self = Self { hops: FAR, port: PortNum::NONE.0 };
+
+    fn among(cables: &[(u8, u32)], hops: impl Fn(usize) -> u32) -> Self {
+        let mut nearest = Self::NONE;
+        for &(port, peer) in cables {
+            let over = hops(peer as usize).saturating_add(1);
+            if over < nearest.hops {
+                nearest = Self { hops: over, port };
+            }
+        }
+        nearest
     }
 }
 
@@ -45,51 +94,90 @@ impl Links {
 /// A switch that can reach the destination going only down does so; else it goes up. That makes any
 /// choice among legal next hops free of loops: the rank falls, then rises, and never turns twice.
 pub(super) struct Reach {
-    /// Hops going only down.
-    down: Vec<u32>,
-    /// Hops by the legal way: down where that is possible.
-    legal: Vec<u32>,
+    /// By switch: the way that goes only down. Few have one: those above the destination.
+    down: Vec<Nearest>,
+    /// The switches above the destination, itself included, from the bottom up.
+    above: Vec<NodeIndex>,
+    /// By set of twins: that way, where it was worked out.
+    twins_down: Vec<Option<Nearest>>,
+    /// By set of twins: the way that goes up first.
+    up: Vec<Nearest>,
 }
 
 impl Reach {
-    pub(super) fn new(switches: usize) -> Self {
-        Self { down: vec![FAR; switches], legal: vec![FAR; switches] }
+    pub(super) fn new(links: &Links) -> Self {
+        Self {
+            down: vec![Nearest::NONE; links.up.twin_of.len()],
+            above: Vec::new(),
+            twins_down: vec![None; links.down.cables.len()],
+            up: vec![Nearest::NONE; links.up.cables.len()],
+        }
     }
 
-    /// Computes the distances to `destination`: one pass upwards, one pass downwards over the ranks.
+    /// Computes distances and next hops to `destination`: upwards over the switches above it, then
+    /// downwards over all sets of twins.
     pub(super) fn compute(&mut self, links: &Links, ranks: &Ranks, destination: NodeIndex) {
-        self.down.fill(FAR);
-        self.down[destination.index()] = 0;
-        for &switch in ranks.descending().iter().rev().filter(|&&s| s != destination) {
-            let below = links.of(switch).iter().filter(|link| !link.up);
-            let nearest = below.map(|link| self.down[link.peer as usize]).min();
-            self.down[switch.index()] = nearest.unwrap_or(FAR).saturating_add(1);
+        for switch in self.above.drain(..) {
+            self.down[switch.index()] = Nearest::NONE;
         }
-        self.legal.copy_from_slice(&self.down);
-        for &switch in ranks.descending() {
-            if self.legal[switch.index()] == FAR {
-                let above = links.of(switch).iter().filter(|link| link.up);
-                let nearest = above.map(|link| self.legal[link.peer as usize]).min();
-                self.legal[switch.index()] = nearest.unwrap_or(FAR).saturating_add(1);
+        self.down[destination.index()] = Nearest { hops: 0, port: PortNum::ZERO.0 };
+        self.above.push(destination);
+        let mut next = 0;
+        while let Some(&switch) = self.above.get(next) {
+            next += 1;
+            for &(_, peer) in links.up.of(switch) {
+                let down = &mut self.down[peer as usize];
+                if down.hops == FAR {
+                    // Marked as found; the way itself follows when all below it are known.
+                    down.hops = FAR - 1;
+                    self.above.push(NodeIndex(peer));
+                }
             }
+        }
+        self.above.sort_unstable_by_key(|&switch| std::cmp::Reverse(ranks.place(switch)));
+        self.twins_down.fill(None);
+        for &switch in self.above.iter().skip(1) {
+            let twins = links.down.twin_of[switch.index()] as usize;
+            let cables = &links.down.cables[twins];
+            self.down[switch.index()] = *self.twins_down[twins]
+                .get_or_insert_with(|| Nearest::among(cables, |peer| self.down[peer].hops));
+        }
+        for &twins in &links.twins_from_top {
+            let hops = |peer: usize| match self.down[peer].hops {
+                FAR => self.up[links.up.twin_of[peer] as usize].hops,
+                hops => hops,
+            };
+            self.up[twins as usize] = Nearest::among(&links.up.cables[twins as usize], hops);
         }
     }
 
-    /// The nearest legal next hops of `switch`, lowest port first; empty where there is no route.
+    /// Tells for every switch the lowest port of its nearest legal next hops: 0xFF where there is no route,
+    /// 0 for the destination.
+    pub(super) fn ports(&self, links: &Links, mut tell: impl FnMut(usize, u8)) {
+        for (switch, &twins) in links.up.twin_of.iter().enumerate() {
+            tell(switch, self.up[twins as usize].port);
+        }
+        for &switch in &self.above {
+            tell(switch.index(), self.down[switch.index()].port);
+        }
+    }
+
+    /// All nearest legal next hops of `switch`, lowest port first; empty where there is no route.
     pub(super) fn nearest(&self, links: &Links, switch: NodeIndex, ports: &mut Vec<PortNum>) {
+        let twins = links.up.twin_of[switch.index()] as usize;
+        let (cables, hops) = match self.down[switch.index()].hops {
+            FAR => (links.up.of(switch), self.up[twins].hops),
+            hops => (links.down.of(switch), hops),
+        };
+        let only_down = self.down[switch.index()].hops != FAR;
+        let from = |peer: usize| match self.down[peer].hops {
+            FAR if !only_down => self.up[links.up.twin_of[peer] as usize].hops,
+            hops => hops,
+        };
         ports.clear();
-        let only_down = self.down[switch.index()] != FAR;
-        let mut best = FAR;
-        for link in links.of(switch).iter().filter(|link| link.up != only_down) {
-            let peer = link.peer as usize;
-            let distance = if only_down { self.down[peer] } else { self.legal[peer] };
-            if distance < best {
-                best = distance;
-                ports.clear();
-            }
-            if distance == best && distance != FAR {
-                ports.push(PortNum(link.port));
-            }
+        if hops != FAR {
+            let near = |&&(_, peer): &&(u8, u32)| from(peer as usize).saturating_add(1) == hops;
+            ports.extend(cables.iter().filter(near).map(|&(port, _)| PortNum(port)));
         }
     }
 }
