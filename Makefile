@@ -11,7 +11,7 @@ JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark
 SNIN := target/release/snin
 DEMO := target/demo
 
-.PHONY: demo test deps deps-build lint clean
+.PHONY: demo test deps deps-build lint clean bench bench-tables
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -31,6 +31,12 @@ demo: deps-build
 
 test: deps lint
 	$(CARGO) test --workspace --quiet
+
+# Every benchmark at full size; each appends lines to target/bench/results.jsonl.
+bench: bench-tables
+
+bench-tables: deps-build
+	$(CARGO) run --release --quiet -p snin-benches --bin tables
 
 lint:
 	$(CARGO) fmt --all --check
