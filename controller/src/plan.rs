@@ -126,7 +126,7 @@ impl Planner<'_> {
         }
         let admission = admit(self.demands, &possible, self.routing.hosts.len());
         self.plan.deferred.extend(admission.waiting);
-        admission.admitted
+        admission.now
     }
 
     fn impossible(&self, demand: &Demand) -> Option<Refuse> {

@@ -3,46 +3,36 @@
 use snin_fabric::traffic::Demand;
 
 use super::Wait;
+use crate::admission::{Admission, Ask, HostLinks, Limits};
+use crate::packing::ConnectionId;
 
 /// The two halves of the possible demands.
-pub(super) struct Admission {
+pub(super) struct Admitted {
     /// One a sender and one a receiver at most, in order.
-    pub(super) admitted: Vec<usize>,
+    pub(super) now: Vec<usize>,
     /// The others, each with the end that is busy.
     pub(super) waiting: Vec<(usize, Wait)>,
 }
 
-/// Admits demands whose ends have the most to do first, then the oldest, so that a pattern that lasts
-/// many windows does not wait for its busiest port at the end.
-pub(super) fn admit(demands: &[Demand], possible: &[usize], hosts: usize) -> Admission {
-    let mut sends = vec![0u32; hosts];
-    let mut receives = vec![0u32; hosts];
+/// Admits what the first window of the whole pattern would hold. Whatever its rate, a demand has the
+/// links of both hosts to itself: the plan promises that no link has two owners.
+pub(super) fn admit(demands: &[Demand], possible: &[usize], hosts: usize) -> Admitted {
+    let limits = Limits { requests: demands.len() as u32, overdue_after: u64::MAX };
+    let mut admission = Admission::new(HostLinks::uniform(hosts, 1), limits);
     for &index in possible {
-        sends[demands[index].source.index()] += 1;
-        receives[demands[index].destination.index()] += 1;
-    }
-    let degree = |&index: &usize| {
         let Demand { source, destination, .. } = demands[index];
-        sends[source.index()].max(receives[destination.index()])
-    };
-    let mut order = possible.to_vec();
-    order.sort_by_key(|index| (std::cmp::Reverse(degree(index)), *index));
-
+        let ask = Ask { source, destination, arrival: 0, windows: 1, rate: None };
+        let added = admission.add(ConnectionId(index as u32), &ask);
+        debug_assert_eq!(added, Ok(()), "possible demands name two hosts");
+    }
+    let mut now: Vec<usize> = admission.choose(0).iter().map(|id| id.index()).collect();
+    now.sort_unstable();
     let mut sending = vec![false; hosts];
-    let mut receiving = vec![false; hosts];
-    let mut admission = Admission { admitted: Vec::new(), waiting: Vec::new() };
-    for index in order {
-        let Demand { source, destination, .. } = demands[index];
-        if sending[source.index()] {
-            admission.waiting.push((index, Wait::SourceBusy));
-        } else if receiving[destination.index()] {
-            admission.waiting.push((index, Wait::DestinationBusy));
-        } else {
-            sending[source.index()] = true;
-            receiving[destination.index()] = true;
-            admission.admitted.push(index);
-        }
-    }
-    admission.admitted.sort_unstable();
-    admission
+    now.iter().for_each(|&index| sending[demands[index].source.index()] = true);
+    let waits = |index: usize| {
+        let sends = sending[demands[index].source.index()];
+        (index, if sends { Wait::SourceBusy } else { Wait::DestinationBusy })
+    };
+    let others = possible.iter().copied().filter(|index| now.binary_search(index).is_err());
+    Admitted { waiting: others.map(waits).collect(), now }
 }
