@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use snin_fabric::{Lid, NodeKind, PortIndex};
 use snin_mad::port::Capabilities;
-use snin_mad::{Mad, PERMISSIVE, PortInfo};
+use snin_mad::{Mad, PortInfo};
 use snin_protocol::Time;
 
 use crate::emulator::Emulator;
@@ -35,7 +35,8 @@ pub struct Received {
     pub at: Time,
     /// The client's port, by which it came.
     pub port: PortIndex,
-    /// Who sent it: 0xFFFF if it came along a directed route.
+    /// Who sent it, and where an answer that begins its way by LID is sent to: 0xFFFF if the last part of
+    /// its way was directed.
     pub slid: Lid,
     /// The MAD.
     pub mad: Mad,
@@ -95,8 +96,8 @@ impl Emulator {
 
     /// Sends a MAD. `to` is the LID it is routed to: of its destination, or where a directed route begins by
     /// LID, of the switch at which the directed part begins; a directed route from here has none, and `to`
-    /// is not looked at. What cannot leave is dropped and counted. `now` is the time since the last event
-    /// at most: what is due until then happens first.
+    /// is not looked at. What cannot leave is dropped and counted. What is due until `now` happens first; a
+    /// time that has passed means now.
     pub fn send(&mut self, client: ClientId, mad: &Mad, to: Lid, now: Time) {
         self.advance(now);
         let port = self.clients[client.0 as usize].port;
@@ -125,13 +126,8 @@ impl Emulator {
         match client.map(|client| &mut self.clients[client as usize].inbox) {
             Some(inbox) if inbox.len() < self.fabric.config().inbox => {
                 self.stats.delivered += 1;
-                let slid = if held.is_directed() { PERMISSIVE } else { held.slid };
-                inbox.push_back(Received {
-                    at: self.now,
-                    port: PortIndex(end),
-                    slid,
-                    mad: held.mad.clone(),
-                });
+                let (at, port) = (self.now, PortIndex(end));
+                inbox.push_back(Received { at, port, slid: held.slid, mad: held.mad.clone() });
             }
             Some(_) => self.stats.inbox_full += 1,
             None => self.stats.nobody += 1,

@@ -3,8 +3,9 @@
 use snin_fabric::addresses::AddressError;
 use snin_fabric::{
     Addresses, ForwardingTable, Guid, Lid, LinkRate, Lmc, NodeIndex, NodeKind, PortIndex, PortNum,
-    Topology,
+    Speed, Topology,
 };
+use snin_mad::port::Capabilities2;
 use snin_mad::{AttributeId, LinearForwarding, MKey, NodeString, PortInfo, PortState, SwitchInfo};
 use snin_mad::{PhysicalState, Table};
 use snin_protocol::Time;
@@ -90,7 +91,7 @@ impl Fabric {
             None => Blank::of_adapter(&self.config.adapter),
         };
         let mut info = blank.port_info(num);
-        info.set_rate(self.topology.port(PortIndex(index)).rate.unwrap_or(LinkRate::NDR4));
+        run_at(&mut info, self.topology.port(PortIndex(index)).rate.unwrap_or(LinkRate::NDR4));
         if num == 0 {
             info.state = PortState::Active;
             info.physical_state = PhysicalState::LinkUp;
@@ -101,7 +102,9 @@ impl Fabric {
         port.counters = Counters::default();
         port.counted_from = None;
         port.tables = None;
-        port.notices = None;
+        if let Some(notices) = &mut port.notices {
+            notices.clear();
+        }
         port.lease_ends = None;
     }
 
@@ -247,6 +250,19 @@ impl Fabric {
             .m_key(key)
             .m_key_protect(protect & 3)
             .m_key_lease_period(lease);
+    }
+}
+
+/// Shows a rate, and the capabilities that go with it (IBA 14.2.5.6, CapabilityMask2).
+fn run_at(info: &mut PortInfo, rate: LinkRate) {
+    info.set_rate(rate);
+    let needs = [
+        (Speed::Hdr, Capabilities2::LINK_SPEED_HDR),
+        (Speed::Ndr, Capabilities2::LINK_SPEED_NDR),
+        (Speed::Xdr, Capabilities2::EXTENDED_SPEEDS2.with(Capabilities2::LINK_SPEED_XDR)),
+    ];
+    for (_, capability) in needs.iter().filter(|(speed, _)| rate.speed >= *speed) {
+        info.capabilities2 = info.capabilities2.with(*capability);
     }
 }
 

@@ -53,6 +53,7 @@ mod link;
 mod notices;
 mod packet;
 mod queue;
+mod routes;
 mod transport;
 
 pub use client::{AttachError, ClientId, Received};

@@ -31,6 +31,12 @@ impl Notices {
         Some(notice)
     }
 
+    /// Forgets everything, as a loss of power does.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.round = self.round.wrapping_add(1);
+    }
+
     fn pop(&mut self) {
         self.queue.pop_front();
         self.toggle = !self.toggle;

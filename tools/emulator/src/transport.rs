@@ -135,11 +135,11 @@ impl Emulator {
     /// A switch looks into its table (IBA 18.2.4.3). Its own LID must be in it too.
     fn forward(&mut self, packet: u32, by: u32) {
         let held = self.packets.get(packet);
-        held.relays += 1;
-        if held.relays > self.fabric.config().relays {
+        if held.relays >= self.fabric.config().relays {
             self.stats.looped += 1;
             return self.packets.remove(packet);
         }
+        held.relays += 1;
         let node = self.fabric.node_of(by);
         let entry = node.switch.as_deref().and_then(|switch| switch.forward(held.dlid));
         match entry.and_then(|num| node.port(num)) {
@@ -272,9 +272,9 @@ impl Emulator {
         let index = self.fabric.ports[port as usize].node;
         let node = &mut self.fabric.nodes[index as usize];
         let latency = match node.health {
-            Health::Well => well,
-            Health::Slow(latency) => latency,
-            Health::Dead => {
+            Health::Well if node.powered => well,
+            Health::Slow(latency) if node.powered => latency,
+            _ => {
                 self.stats.dead += 1;
                 return self.packets.remove(packet);
             }
