@@ -15,7 +15,7 @@ pub struct Unreachable {
 
 /// Destinations filled in together: what one table gets of them lies close together, and what all tables
 /// get of them stays in the cache.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// Fills the tables, one a switch: among legal next hops the tree's own link first, then the nearest, then -
 /// with trees - the lowest port, without them each address in turn. Also says which pairs of switches have no
