@@ -45,6 +45,7 @@ mod agent;
 mod client;
 mod config;
 mod counters;
+pub mod data;
 mod emulator;
 mod fabric;
 mod fault;

@@ -1,0 +1,171 @@
+//! Adapters: messages become packets, packets become messages and acknowledgements.
+
+use std::collections::VecDeque;
+
+use snin_fabric::{Lid, PortIndex};
+
+use super::agenda::Agenda;
+use super::clock::{NEVER, ns};
+use super::message::MessageId;
+use super::network::Network;
+use super::observer::{DropReason, Observer};
+use super::packet::{Packet, data_bytes};
+use super::transmit::Offer;
+
+/// Acknowledgements that may wait at an end port; more are dropped.
+const MAX_ACKS: usize = 4_096;
+
+/// What an end port has to send.
+#[derive(Debug)]
+pub(super) struct Adapter {
+    /// By VL: messages that take turns.
+    messages: Vec<VecDeque<u32>>,
+    acknowledgements: VecDeque<u32>,
+}
+
+impl Adapter {
+    pub(super) fn new(vls: usize) -> Self {
+        Self { messages: vec![VecDeque::new(); vls], acknowledgements: VecDeque::new() }
+    }
+}
+
+impl<Q: Agenda> Network<Q> {
+    /// A message may be sent from now on.
+    pub(super) fn begin(&mut self, message: u32) {
+        let transfer = &self.transfers[message as usize];
+        let (port, vl) = (transfer.port, usize::from(transfer.vl));
+        let idle = self.idle_time(message);
+        self.transfers[message as usize].idle = idle;
+        self.adapter(port).messages[vl].push_back(message);
+        self.active += 1;
+        self.has_to_decide(port);
+    }
+
+    fn adapter(&mut self, port: u32) -> &mut Adapter {
+        &mut self.adapters[self.ports[port as usize].place as usize]
+    }
+
+    /// Sends a packet if there is one; acknowledgements before data of the same VL.
+    pub(super) fn decide_at_adapter<O: Observer>(&mut self, port: u32, observer: &mut O) {
+        let mut offer = Offer::default();
+        for vl in 0..self.config.vls {
+            if let Some(bytes) = self.next_size(port, vl) {
+                self.offer(&mut offer, port, vl, bytes);
+            }
+        }
+        let Some(vl) = self.choose_vl(port, offer) else {
+            return;
+        };
+        let acknowledgement = if vl == self.config.ack_vl {
+            self.adapter(port).acknowledgements.pop_front()
+        } else {
+            None
+        };
+        if let Some(id) = acknowledgement.or_else(|| self.next_packet(port, vl)) {
+            self.transmit(port, id, observer);
+        }
+    }
+
+    /// Bytes of the next packet on `vl`.
+    fn next_size(&mut self, port: u32, vl: u8) -> Option<u16> {
+        let place = self.ports[port as usize].place as usize;
+        if vl == self.config.ack_vl
+            && let Some(&id) = self.adapters[place].acknowledgements.front()
+        {
+            return Some(self.packets[id].bytes);
+        }
+        loop {
+            let &message = self.adapters[place].messages[usize::from(vl)].front()?;
+            let transfer = &self.transfers[message as usize];
+            if transfer.until > self.now {
+                return Some(data_bytes(transfer.payload(transfer.sent)));
+            }
+            self.adapters[place].messages[usize::from(vl)].pop_front();
+            self.active -= 1;
+        }
+    }
+
+    /// Makes the next packet of the message whose turn it is on `vl`.
+    fn next_packet(&mut self, port: u32, vl: u8) -> Option<u32> {
+        let state = &self.ports[port as usize];
+        let messages = &mut self.adapters[state.place as usize].messages[usize::from(vl)];
+        let message = messages.pop_front()?;
+        let transfer = &mut self.transfers[message as usize];
+        let payload = transfer.payload(transfer.sent);
+        transfer.sent += 1;
+        if transfer.is_sent() {
+            self.active -= 1;
+        } else {
+            messages.push_back(message);
+        }
+        let born = transfer.begin.max(state.free_at);
+        Some(self.packets.insert(Packet {
+            bytes: data_bytes(payload),
+            payload,
+            last: transfer.is_sent(),
+            ..Packet::new(message, transfer.dlid, vl, born)
+        }))
+    }
+
+    /// A packet's last byte is at an end port.
+    pub(super) fn arrive_at_adapter<O: Observer>(&mut self, id: u32, observer: &mut O) {
+        let packet = self.packets[id];
+        let port = packet.at;
+        if packet.lost {
+            return self.drop_packet(id, port, DropReason::Damaged, observer);
+        }
+        let owner = self.addresses.owner(Lid(packet.dlid));
+        let Some((_, offset)) = owner.filter(|&(owner, _)| owner == PortIndex(port)) else {
+            return self.drop_packet(id, port, DropReason::Stranger, observer);
+        };
+        self.free_buffer(port, packet.vl, packet.blocks(), self.now);
+        self.packets.remove(id);
+        if packet.ack {
+            self.statistics.acknowledgements += 1;
+            return;
+        }
+        let latency = ns(self.now - packet.born).nanos();
+        self.statistics.arrived(packet.payload, ns(packet.waited).nanos(), latency);
+        self.count(&packet, observer);
+        let transfer = &self.transfers[packet.message as usize];
+        let due = packet.last || transfer.arrived.is_multiple_of(u64::from(self.config.ack_every));
+        if transfer.acknowledged && due {
+            self.acknowledge(&packet, offset, observer);
+        }
+    }
+
+    /// One packet more of its message.
+    fn count<O: Observer>(&mut self, packet: &Packet, observer: &mut O) {
+        let transfer = &mut self.transfers[packet.message as usize];
+        transfer.arrived += 1;
+        transfer.delivered += u64::from(packet.payload);
+        if transfer.arrived == transfer.packets && transfer.completed == NEVER {
+            transfer.completed = self.now;
+            if let Some(idle) = transfer.idle {
+                self.statistics.completed(self.now - transfer.begin, idle);
+            }
+            observer.completed(MessageId(packet.message), ns(self.now));
+        }
+    }
+
+    /// Sends one back to the source, by the address that has the same offset from its base as the one that
+    /// the packet came to: both directions use the same tree.
+    fn acknowledge<O: Observer>(&mut self, packet: &Packet, offset: u16, observer: &mut O) {
+        let source = PortIndex(self.transfers[packet.message as usize].port);
+        let Some(base) = self.addresses.base(source) else {
+            return;
+        };
+        let offset = offset % self.addresses.lmc(source).addresses() as u16;
+        let ack = Packet {
+            ack: true,
+            ..Packet::new(packet.message, base.0 + offset, self.config.ack_vl, self.now)
+        };
+        let id = self.packets.insert(ack);
+        let port = packet.at;
+        if self.adapter(port).acknowledgements.len() >= MAX_ACKS {
+            return self.drop_packet(id, port, DropReason::NoRoom, observer);
+        }
+        self.adapter(port).acknowledgements.push_back(id);
+        self.has_to_decide(port);
+    }
+}

@@ -1,0 +1,43 @@
+//! Cables cut and restored.
+
+use snin_fabric::PortIndex;
+
+use super::agenda::Agenda;
+use super::network::Network;
+use super::port::NO_PORT;
+
+impl<Q: Agenda> Network<Q> {
+    /// Cuts the cable in `port`, now. What is on it is lost and dropped where it comes to next, unless a
+    /// switch has begun to send it on; what waits for it in switches is discarded; adapters wait.
+    pub fn cut(&mut self, port: PortIndex) {
+        let Some(ends) = self.ends(port).filter(|&[end, _]| self.ports[end as usize].up) else {
+            return;
+        };
+        for end in ends {
+            self.ports[end as usize].up = false;
+            self.has_to_decide(end);
+        }
+        let now = self.now;
+        for packet in self.packets.iter_mut() {
+            packet.lost |= ends.contains(&packet.at) && packet.tail > now;
+        }
+    }
+
+    /// Makes the cable in `port` whole again.
+    pub fn restore(&mut self, port: PortIndex) {
+        for end in self.ends(port).into_iter().flatten() {
+            self.ports[end as usize].up = true;
+            self.has_to_decide(end);
+        }
+    }
+
+    /// Whether the port has a cable that is whole.
+    pub fn is_up(&self, port: PortIndex) -> bool {
+        self.ports.get(port.index()).is_some_and(|port| port.up)
+    }
+
+    fn ends(&self, port: PortIndex) -> Option<[u32; 2]> {
+        let peer = self.ports.get(port.index())?.peer;
+        (peer != NO_PORT).then_some([port.0, peer])
+    }
+}

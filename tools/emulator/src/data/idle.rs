@@ -1,0 +1,51 @@
+//! How long a message would take if it were alone: the closed form.
+
+use super::agenda::Agenda;
+use super::clock::transmission;
+use super::network::Network;
+use super::packet::data_bytes;
+use super::port::NO_PORT;
+
+impl<Q: Agenda> Network<Q> {
+    /// Picoseconds from the first bit of a message leaving to the last arriving, by the tables as they are:
+    /// the first packet's way, and the transmission of the others on the slowest link. Exact where all
+    /// links are equally fast, and elsewhere for whole packets; buffers must hold a round trip. `None`
+    /// where the tables lead nowhere.
+    pub(super) fn idle_time(&self, message: u32) -> Option<u64> {
+        let transfer = &self.transfers[message as usize];
+        let first = data_bytes(transfer.payload(0));
+        let (mut port, mut leaves) = (&self.ports[transfer.port as usize], 0_u64);
+        let mut slowest = port.rate;
+        // A loop-free way passes each switch once.
+        for _ in 0..=self.tables.len() {
+            slowest = slowest.min(port.rate);
+            let there = leaves + self.propagation;
+            let tail = there + transmission(first, port.rate);
+            if !port.to_switch {
+                let last = data_bytes(transfer.payload(transfer.packets - 1));
+                let whole = transmission(data_bytes(transfer.payload(0)), slowest);
+                return Some(match transfer.packets {
+                    1 => tail,
+                    n => tail
+                        .saturating_add(whole.saturating_mul(n - 2))
+                        .saturating_add(transmission(last, slowest)),
+                });
+            }
+            let input = &self.ports[port.peer as usize];
+            let table = &self.tables[input.place as usize];
+            let number = *table.get(usize::from(transfer.dlid))?;
+            if number == 0 || number > input.last {
+                return None;
+            }
+            let output = &self.ports[input.sibling(number) as usize];
+            if output.peer == NO_PORT {
+                return None;
+            }
+            let in_time =
+                (tail + self.switch_delay).saturating_sub(transmission(first, output.rate));
+            leaves = in_time.max(there + port.header + self.switch_delay);
+            port = output;
+        }
+        None
+    }
+}

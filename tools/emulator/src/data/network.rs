@@ -1,0 +1,281 @@
+//! The network as its users see it, and the loop that lets time pass.
+
+use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, PortIndex, Topology};
+use snin_protocol::Time;
+
+use super::adapter::Adapter;
+use super::agenda::{Agenda, Event};
+use super::arbiter::Tables;
+use super::clock::{NEVER, ns, ps, transmission};
+use super::config::{Config, ConfigError};
+use super::counters::Counters;
+use super::link::Lane;
+use super::message::{MAX_MESSAGES, Message, MessageId, Progress, SendError, Transfer};
+use super::observer::Observer;
+use super::packet::{BLOCK, Packets, data_bytes};
+use super::port::{NO_PORT, Port};
+use super::statistics::Statistics;
+use super::switch::Crossbars;
+use super::wheel::Wheel;
+
+/// What became of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// More will happen.
+    Running,
+    /// Nothing more will happen, and nothing is left: every packet arrived or was dropped.
+    Finished,
+    /// Nothing more will happen, but packets or messages are left: they wait for each other in a credit
+    /// loop, or for a cable.
+    Stuck,
+}
+
+/// A fabric that carries messages. See the [module](super) for what is emulated.
+#[derive(Debug)]
+pub struct Network<Q = Wheel> {
+    pub(super) config: Config,
+    pub(super) arbitration: Tables,
+    /// Picoseconds.
+    pub(super) propagation: u64,
+    pub(super) switch_delay: u64,
+    /// Blocks of a buffer.
+    pub(super) capacity: u32,
+    pub(super) tables: Vec<Vec<u8>>,
+    pub(super) addresses: Addresses,
+    pub(super) ports: Vec<Port>,
+    /// By port and VL.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) crossbars: Crossbars,
+    pub(super) adapters: Vec<Adapter>,
+    pub(super) packets: Packets,
+    pub(super) transfers: Vec<Transfer>,
+    /// Messages that have begun and are not sent.
+    pub(super) active: usize,
+    pub(super) agenda: Q,
+    pub(super) now: u64,
+    /// Ports that have to decide before time goes on.
+    pub(super) undecided: Vec<u32>,
+    pub(super) statistics: Statistics,
+}
+
+impl Network {
+    /// Nothing is addressed, no table forwards anything, all cables are whole, the time is 0.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn new(topology: &Topology, config: Config) -> Result<Self, ConfigError> {
+        Self::with_agenda(topology, config)
+    }
+}
+
+impl<Q: Agenda> Network<Q> {
+    /// The same with another agenda.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn with_agenda(topology: &Topology, config: Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        let mut end_ports = 0;
+        let port = |index| {
+            let node = topology.port(index).node;
+            let place = if topology.is_switch(node) {
+                node.0
+            } else {
+                end_ports += 1;
+                end_ports - 1
+            };
+            Port::new(topology, &config, index, place)
+        };
+        let ports: Vec<Port> = topology.ports().map(port).collect();
+        let capacity = config.buffer / BLOCK;
+        let vls = usize::from(config.vls);
+        let slowest = ports.iter().map(|port| port.rate).min().unwrap_or(u64::MAX);
+        let (propagation, switch_delay) = (ps(config.propagation), ps(config.switch_delay));
+        let span = propagation + switch_delay + transmission(data_bytes(config.mtu), slowest);
+        Ok(Self {
+            arbitration: Tables::new(config.arbitration.clone()),
+            propagation,
+            switch_delay,
+            capacity,
+            tables: vec![Vec::new(); topology.switch_count()],
+            addresses: Addresses::none(topology.port_count()),
+            lanes: (0..ports.len() * vls).map(|_| Lane::new(capacity)).collect(),
+            crossbars: Crossbars::new(topology, &config),
+            adapters: (0..end_ports).map(|_| Adapter::new(vls)).collect(),
+            ports,
+            packets: Packets::new(),
+            transfers: Vec::new(),
+            active: 0,
+            agenda: Q::with_span(span),
+            now: 0,
+            undecided: Vec::new(),
+            statistics: Statistics::new(),
+            config,
+        })
+    }
+
+    /// From now on end ports answer to these LIDs, and drop packets for others.
+    pub fn set_addresses(&mut self, addresses: &Addresses) {
+        self.addresses = addresses.clone();
+    }
+
+    /// From now on switches forward by these tables, one a switch. Packets that wait in a switch keep their
+    /// way out.
+    pub fn set_tables(&mut self, tables: &[ForwardingTable]) {
+        for (switch, table) in (0..).map(NodeIndex).zip(tables) {
+            self.set_table(switch, table);
+        }
+    }
+
+    /// From now on `switch` forwards by `table`.
+    ///
+    /// # Panics
+    /// Where the topology has no such switch.
+    pub fn set_table(&mut self, switch: NodeIndex, table: &ForwardingTable) {
+        let entries = &mut self.tables[switch.index()];
+        entries.clear();
+        entries.extend_from_slice(table.entries());
+    }
+
+    /// Gives a message to its source's adapter.
+    ///
+    /// # Errors
+    /// A message that no adapter would take.
+    pub fn send(&mut self, message: Message) -> Result<MessageId, SendError> {
+        let port = self.ports.get(message.source.index());
+        if !port.is_some_and(|port| !port.of_switch && port.peer != NO_PORT) {
+            return Err(SendError::NotAnEndPort(message.source));
+        }
+        if message.destination == Lid::NONE || message.destination > Lid::MAX_UNICAST {
+            return Err(SendError::NotUnicast(message.destination));
+        }
+        if message.vl >= self.config.vls {
+            return Err(SendError::NoSuchVl { vl: message.vl, vls: self.config.vls });
+        }
+        if self.transfers.len() >= MAX_MESSAGES {
+            return Err(SendError::TooMany);
+        }
+        let id = self.transfers.len() as u32;
+        let transfer = Transfer::new(&message, self.config.mtu, self.now);
+        let begin = transfer.begin;
+        self.transfers.push(transfer);
+        if begin == self.now {
+            self.begin(id);
+        } else {
+            self.agenda.push(begin, Event::Begin(id));
+        }
+        Ok(MessageId(id))
+    }
+
+    /// Lets time pass until `until`, that moment included, or until nothing more happens.
+    pub fn run_until(&mut self, until: Time) -> Outcome {
+        self.run_observed(until, &mut ())
+    }
+
+    /// The same before the eyes of an observer.
+    pub fn run_observed<O: Observer>(&mut self, until: Time, observer: &mut O) -> Outcome {
+        let until = ps(until);
+        self.decide(observer);
+        while let Some(at) = self.agenda.next() {
+            if at > until {
+                self.now = self.now.max(until);
+                return Outcome::Running;
+            }
+            self.now = at;
+            while let Some(event) = self.agenda.pop(at) {
+                self.happen(event, observer);
+            }
+            self.decide(observer);
+        }
+        if until != NEVER {
+            self.now = self.now.max(until);
+        }
+        let nothing_left = self.packets.live() == 0 && self.active == 0;
+        if nothing_left { Outcome::Finished } else { Outcome::Stuck }
+    }
+
+    /// The time, rounded up.
+    pub const fn now(&self) -> Time {
+        ns(self.now)
+    }
+
+    /// How far a message has come.
+    ///
+    /// # Panics
+    /// Where this network was not given the message.
+    pub fn progress(&self, message: MessageId) -> Progress {
+        self.transfers[message.0 as usize].progress()
+    }
+
+    /// What a port counted for a VL; nothing where there is no such port or VL.
+    pub fn counters(&self, port: PortIndex, vl: u8) -> Counters {
+        let lane = port.index() * usize::from(self.config.vls) + usize::from(vl);
+        let lane = self.lanes.get(lane).filter(|_| vl < self.config.vls);
+        lane.map_or_else(Counters::default, |lane| lane.counters)
+    }
+
+    /// Counted so far.
+    pub const fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Counted so far; begins anew.
+    pub fn take_statistics(&mut self) -> Statistics {
+        std::mem::replace(&mut self.statistics, Statistics::new())
+    }
+
+    /// The payload that `port` can send in packets of full size that begin within `time`, if nothing stops
+    /// it: what goodput is measured by.
+    pub fn payload_possible(&self, port: PortIndex, time: Time) -> u64 {
+        let rate = self.ports[port.index()].rate;
+        let packet = transmission(data_bytes(self.config.mtu), rate);
+        ps(time).div_ceil(packet).saturating_mul(u64::from(self.config.mtu))
+    }
+
+    fn happen<O: Observer>(&mut self, event: Event, observer: &mut O) {
+        match event {
+            Event::Sent(port) => self.sent(port),
+            Event::Arrive(packet) => {
+                let port = &self.ports[self.packets[packet].at as usize];
+                if port.of_switch {
+                    self.arrive_at_switch(packet, observer);
+                } else {
+                    self.arrive_at_adapter(packet, observer);
+                }
+            }
+            Event::Wake(port) => {
+                if self.ports[port as usize].wake_at <= self.now {
+                    self.ports[port as usize].wake_at = NEVER;
+                }
+                self.has_to_decide(port);
+            }
+            Event::Begin(message) => self.begin(message),
+        }
+    }
+
+    /// Notes that a port may find something to send.
+    pub(super) fn has_to_decide(&mut self, port: u32) {
+        let state = &mut self.ports[port as usize];
+        if !state.undecided && !state.busy {
+            state.undecided = true;
+            self.undecided.push(port);
+        }
+    }
+
+    /// Lets every port decide that has to.
+    fn decide<O: Observer>(&mut self, observer: &mut O) {
+        let mut next = 0;
+        while let Some(&port) = self.undecided.get(next) {
+            next += 1;
+            let state = &mut self.ports[port as usize];
+            state.undecided = false;
+            match (state.of_switch, state.up) {
+                (true, true) => self.decide_at_switch(port, observer),
+                (true, false) => self.discard_waiting(port, observer),
+                (false, true) => self.decide_at_adapter(port, observer),
+                (false, false) => {}
+            }
+        }
+        self.undecided.clear();
+    }
+}
