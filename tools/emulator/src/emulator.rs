@@ -216,7 +216,7 @@ impl Emulator {
 
     /// Plans what the hardware wants to happen.
     pub(crate) fn grant_wishes(&mut self) {
-        while let Some(wish) = self.fabric.wishes.pop() {
+        for wish in std::mem::take(&mut self.fabric.wishes) {
             match wish {
                 Wish::Train(port) => {
                     let attempt = self.fabric.ports[port as usize].attempt;

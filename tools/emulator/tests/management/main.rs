@@ -3,6 +3,7 @@
 mod blocks;
 mod bring_up;
 mod counters;
+mod fabrics;
 mod faults;
 mod fuzz;
 mod m_key;

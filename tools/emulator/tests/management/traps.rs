@@ -34,7 +34,8 @@ fn traps(lab: &mut Lab, time: Time) -> Vec<(Time, u16, u16, u64)> {
 }
 
 fn repress(lab: &mut Lab, to: u16, transaction: u64) {
-    let mut smp = Smp::trap().transaction(snin_mad::TransactionId(transaction));
+    let id = snin_mad::TransactionId(transaction);
+    let mut smp = Smp::trap().transaction(id).m_key(lab.m_key);
     smp.method = Method::TrapRepress;
     lab.send(&smp.mad(), Lid(to));
 }
@@ -63,6 +64,23 @@ fn a_trap_is_repeated_until_repressed() {
     assert_eq!(lab.emulator.next_event_time(), None);
 }
 
+/// TrapRepress needs the M_Key like a write (IBA 14.2.4).
+#[test]
+fn only_who_knows_the_key_represses() {
+    let mut lab = lab();
+    let port0 = lab.port("leaf1", 0);
+    lab.emulator.protect(port0, snin_mad::MKey(7), 0, 0);
+    lab.emulator.inject(Fault::Cut(lab.port("leaf1", 1)), Time::ZERO);
+    let first = traps(&mut lab, Time::millis(1));
+    repress(&mut lab, 3, first[0].3);
+    // Repeated, and the wrong key is a story of its own.
+    assert_eq!(traps(&mut lab, INTERVAL).len(), 1);
+    lab.m_key = snin_mad::MKey(7);
+    repress(&mut lab, 3, first[0].3);
+    let told = traps(&mut lab, INTERVAL);
+    assert!(!told.is_empty() && told.iter().all(|trap| trap.2 == 256), "{told:?}");
+}
+
 /// What happens while a trap is under way is told after it, once, with a transaction of its own.
 #[test]
 fn what_happens_before_the_manager_heard_is_told_again() {
@@ -86,7 +104,9 @@ fn what_happens_before_the_manager_heard_is_told_again() {
 #[test]
 fn both_ends_tell_and_who_has_no_manager_is_silent() {
     let mut lab = lab();
-    // spine0 forwards but has no LID: it cannot tell.
+    // spine0 forwards and knows a manager but has no LID; spine1 knows no manager: they cannot tell.
+    lab.change_port("spine0", 0, |info| info.master_sm_lid = Lid(1)).value();
+    lab.change_port("spine1", 0, |info| info.lid = Lid(5)).value();
     let cable = lab.port("leaf0", 4);
     let between = lab.port("leaf0", 3);
     lab.emulator.inject(Fault::Bounce(cable), Time::ZERO);
