@@ -1,0 +1,124 @@
+//! The configuration, as TOML has it. Every key has a default; unknown keys are refused.
+
+use serde::Deserialize;
+use snin_fabric::Lmc;
+use snin_mad::{MKey, PKey};
+use snin_protocol::Time;
+
+use crate::error::ConfigError;
+use crate::events::LocalPort;
+
+/// Every key of the sweep core.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The local port through which the subnet is managed, as the driver numbers its ports.
+    pub port: u32,
+    /// 2^LMC addresses a host port. Unset: as saved, else the least that gives each tree its own address, or
+    /// the most that fits. Only the operator changes it.
+    pub lmc: Option<u8>,
+    /// The key that this manager puts on every SMP and every port. 0: none.
+    pub m_key: u64,
+    /// The partitions of every port, as full (0x8000 set) or limited member. The default partition alone by
+    /// default, as a port has it after power on (IBA 10.9.1.2).
+    pub partitions: Vec<u16>,
+    /// Milliseconds to wait for an answer.
+    pub timeout_ms: u32,
+    /// How often a question is asked before the node counts as mute.
+    pub attempts: u8,
+    /// SMPs in flight to begin with; the number grows while answers come and halves when one does not.
+    pub window: u32,
+    /// The most SMPs in flight.
+    pub window_max: u32,
+    /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
+    pub sweep_interval_s: u32,
+    /// Where the transaction ids begin; another after each restart, so that late answers to the last run
+    /// are not taken for answers to this one.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            lmc: None,
+            m_key: 0,
+            partitions: vec![PKey::DEFAULT.0],
+            timeout_ms: 100,
+            attempts: 4,
+            window: 32,
+            window_max: 128,
+            sweep_interval_s: 10,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Checks the numbers, so that the core need not.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let within = |key, value: u32, least: u32, most: u32, expected| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(ConfigError::Range { key, value: value.into(), expected })
+        };
+        within("lmc", self.lmc.unwrap_or(0).into(), 0, 7, "0 to 7")?;
+        within("timeout_ms", self.timeout_ms, 1, 60_000, "1 to 60000")?;
+        within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
+        within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
+        within("window", self.window, 1, self.window_max, "1 to window_max")?;
+        match self.partitions.len() {
+            0..=32 => Ok(()),
+            many => Err(ConfigError::Partitions(many)),
+        }
+    }
+
+    pub(crate) const fn local_port(&self) -> LocalPort {
+        LocalPort(self.port)
+    }
+
+    pub(crate) fn lmc(&self) -> Option<Lmc> {
+        self.lmc.and_then(Lmc::new)
+    }
+
+    pub(crate) const fn m_key(&self) -> MKey {
+        MKey(self.m_key)
+    }
+
+    pub(crate) const fn timeout(&self) -> Time {
+        Time::millis(self.timeout_ms as u64)
+    }
+
+    pub(crate) const fn sweep_interval(&self) -> Option<Time> {
+        match self.sweep_interval_s {
+            0 => None,
+            seconds => Some(Time::secs(seconds as u64)),
+        }
+    }
+
+    /// The block of the partition table that every port shall hold.
+    pub(crate) fn partition_block(&self) -> [PKey; 32] {
+        std::array::from_fn(|i| PKey(self.partitions.get(i).copied().unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_or_out_of_range_is_refused() {
+        let read = |text: &str| toml::from_str::<Config>(text);
+        assert_eq!(read("").unwrap(), Config::default());
+        assert_eq!(read("lmc = 4").unwrap().lmc(), Lmc::new(4));
+        assert!(read("lcm = 4").is_err());
+        let refused =
+            [("lmc = 8", "lmc"), ("attempts = 0", "attempts"), ("window = 129", "window")];
+        for (text, key) in refused {
+            let error = read(text).unwrap().check().unwrap_err();
+            assert!(matches!(error, ConfigError::Range { key: k, .. } if k == key), "{error}");
+        }
+        assert_eq!(Config::default().check(), Ok(()));
+    }
+}

@@ -1,0 +1,40 @@
+//! What can be asked of a node, or written to it.
+
+use snin_fabric::PortNum;
+
+/// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// The node at which the manager sits: the first to be discovered.
+    pub(crate) const OWN: Self = Self(0);
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A port of a node.
+pub(crate) type End = (NodeId, PortNum);
+
+/// One SMP's purpose.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Ask {
+    /// NodeInfo of whoever is at the other end of this port's cable; of the own node without a port.
+    Identify(Option<End>),
+    /// NodeDescription.
+    Describe(NodeId),
+    /// SwitchInfo.
+    ReadSwitch(NodeId),
+    /// Clears PortStateChange.
+    ClearChange(NodeId),
+    /// PortInfo.
+    ReadPort(NodeId, PortNum),
+    /// The managed block of the partition table.
+    ReadKeys(NodeId, PortNum),
+    /// A block of the forwarding table.
+    ReadBlock(NodeId, u16),
+    /// A step of the schedule.
+    Step(u32),
+}

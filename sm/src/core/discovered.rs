@@ -1,0 +1,91 @@
+//! Recognition begins with a [`Topology`]: what was discovered as the planners want to have it.
+
+use std::collections::BTreeMap;
+
+use snin_fabric::topology::{Handle, TopologyBuilder, TopologyError};
+use snin_fabric::{NodeIndex, NodeKind, PortIndex, PortNum, Topology};
+
+use super::ask::{End, NodeId};
+use super::graph::Graph;
+
+/// A topology and whose node is whose.
+#[derive(Clone, Debug)]
+pub(crate) struct Discovered {
+    pub(crate) topology: Topology,
+    /// By node of the topology.
+    ids: Vec<NodeId>,
+    /// By node of the graph.
+    nodes: BTreeMap<NodeId, NodeIndex>,
+}
+
+impl Discovered {
+    /// Every node that can be reached and every cable that is up at both ends.
+    pub(crate) fn of(graph: &Graph) -> Result<Self, TopologyError> {
+        let mut builder = TopologyBuilder::new();
+        let mut handles: BTreeMap<NodeId, Handle> = BTreeMap::new();
+        for (id, node) in graph.reachable() {
+            let info = &node.info;
+            let label = node.label();
+            let handle = builder.add(node.kind, node.guid(), info.num_ports.into(), &label)?;
+            let entry = builder.node_mut(handle);
+            entry.system_image = info.system_image_guid;
+            entry.vendor = info.vendor_id.0;
+            entry.device = info.device_id.0.into();
+            entry.enhanced_port0 =
+                node.switch.as_ref().is_some_and(|switch| switch.enhanced_port_zero);
+            for (num, port) in node.external() {
+                if let Some(guid) = port.guid.filter(|_| node.kind != NodeKind::Switch) {
+                    builder.set_port_guid(handle, num, guid)?;
+                }
+                if let Some(rate) = port.info.as_ref().and_then(|info| info.rate(None)) {
+                    builder.set_rate(handle, num, rate)?;
+                }
+            }
+            handles.insert(id, handle);
+        }
+        for (&id, &handle) in &handles {
+            for (num, _) in graph.node(id).external() {
+                let Some(link) = graph.link((id, num)).filter(|link| (id, num) < link.to) else {
+                    continue;
+                };
+                if let Some(&other) = handles.get(&link.to.0) {
+                    builder.cable((handle, num), (other, link.to.1))?;
+                }
+            }
+        }
+        let topology = builder.build()?;
+        let mut nodes = BTreeMap::new();
+        let mut ids = Vec::with_capacity(topology.node_count());
+        for index in topology.nodes() {
+            // Every node of the topology came from the graph, by its GUID.
+            let id = graph.find(topology.node(index).guid).unwrap_or(NodeId::OWN);
+            nodes.insert(id, index);
+            ids.push(id);
+        }
+        Ok(Self { topology, ids, nodes })
+    }
+
+    pub(crate) fn id(&self, node: NodeIndex) -> NodeId {
+        self.ids[node.index()]
+    }
+
+    /// The port as the graph knows it.
+    pub(crate) fn end(&self, port: PortIndex) -> End {
+        (self.id(self.topology.port(port).node), self.topology.num(port))
+    }
+
+    pub(crate) fn index(&self, node: NodeId) -> Option<NodeIndex> {
+        self.nodes.get(&node).copied()
+    }
+
+    pub(crate) fn port(&self, (node, num): End) -> Option<PortIndex> {
+        self.topology.port_of(self.index(node)?, num)
+    }
+
+    /// The port that is addressed at this node: port 0 of a switch, the local one of anything else.
+    pub(crate) fn own_port(&self, graph: &Graph) -> Option<PortIndex> {
+        let own = graph.node(NodeId::OWN);
+        let num = if own.is_switch() { PortNum::ZERO } else { own.info.local_port };
+        self.port((NodeId::OWN, num))
+    }
+}

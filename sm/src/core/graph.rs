@@ -1,0 +1,364 @@
+//! What is known of the fabric: nodes, their ports, which port is cabled to which, and the way to each.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use snin_fabric::{Guid, NodeKind, PortNum};
+use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SwitchInfo};
+
+use super::ask::{Ask, End, NodeId};
+use super::mirror::Mirror;
+
+/// A cable, seen from one end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    /// The other end.
+    pub(crate) to: End,
+    /// The survey that last asked who is there.
+    pub(crate) confirmed: u32,
+}
+
+/// Why there is no link although the cable is up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// Nobody answers.
+    Mute,
+    /// Somebody with a GUID that another has already.
+    Clash(Guid),
+}
+
+/// One port of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Port {
+    /// PortGUID, where it was told.
+    pub(crate) guid: Option<Guid>,
+    /// PortInfo as last read or written.
+    pub(crate) info: Option<PortInfo>,
+    /// The managed block of its partition table.
+    pub(crate) keys: Option<Box<[PKey; 32]>>,
+    pub(crate) link: Option<Link>,
+    pub(crate) trouble: Option<Trouble>,
+    /// Active since before the last schedule began: proof that its switch has not been reset since.
+    pub(crate) steady: bool,
+}
+
+impl Port {
+    /// Whether SMPs pass: not DOWN.
+    pub(crate) fn is_up(&self) -> bool {
+        self.info.as_ref().is_some_and(is_up)
+    }
+}
+
+/// Not DOWN.
+pub(crate) const fn is_up(info: &PortInfo) -> bool {
+    matches!(
+        info.state,
+        PortState::Initialize | PortState::Armed | PortState::Active | PortState::ActiveDefer
+    )
+}
+
+/// One switch, adapter or router.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    pub(crate) info: NodeInfo,
+    /// NodeDescription, once it was told.
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) switch: Option<SwitchInfo>,
+    /// By number, port 0 included.
+    pub(crate) ports: Vec<Port>,
+    pub(crate) mirror: Mirror,
+    /// The survey that last met it.
+    pub(crate) seen: u32,
+    /// The way there; none while it cannot be reached.
+    pub(crate) path: Option<DrPath>,
+    /// Two switches claim to be this one: only what its own ports see holds.
+    pub(crate) contested: bool,
+    /// It answered once and then no more.
+    pub(crate) lost: bool,
+    /// Some port went down or came up since its table was last known for sure.
+    pub(crate) shaken: bool,
+    /// The survey that last took its table for unknown.
+    pub(crate) mirrored: u32,
+}
+
+impl Node {
+    fn new(info: NodeInfo) -> Self {
+        let kind = match info.node_type {
+            NodeType::Switch => NodeKind::Switch,
+            NodeType::Router => NodeKind::Router,
+            _ => NodeKind::Adapter,
+        };
+        Self {
+            kind,
+            name: None,
+            switch: None,
+            ports: vec![Port::default(); usize::from(info.num_ports) + 1],
+            mirror: Mirror::default(),
+            seen: 0,
+            path: None,
+            contested: false,
+            lost: false,
+            shaken: false,
+            mirrored: 0,
+            info,
+        }
+    }
+
+    pub(crate) fn is_switch(&self) -> bool {
+        self.kind == NodeKind::Switch
+    }
+
+    pub(crate) const fn guid(&self) -> Guid {
+        self.info.node_guid
+    }
+
+    /// Its external ports.
+    pub(crate) fn external(&self) -> impl Iterator<Item = (PortNum, &Port)> {
+        self.ports.iter().enumerate().skip(1).map(|(num, port)| (PortNum(num as u8), port))
+    }
+
+    /// The name that people know it by.
+    pub(crate) fn label(&self) -> String {
+        match self.name.as_deref() {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => self.guid().to_string(),
+        }
+    }
+}
+
+/// More nodes than a subnet has addresses are a mistake or an attack.
+const MOST_NODES: usize = 1 << 17;
+
+/// Everything known.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    nodes: Vec<Node>,
+    by_guid: BTreeMap<Guid, NodeId>,
+    by_port_guid: BTreeMap<Guid, End>,
+}
+
+impl Graph {
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+
+    pub(crate) fn port(&self, (node, port): End) -> Option<&Port> {
+        self.nodes.get(node.index())?.ports.get(port.index())
+    }
+
+    pub(crate) fn port_mut(&mut self, (node, port): End) -> Option<&mut Port> {
+        self.nodes.get_mut(node.index())?.ports.get_mut(port.index())
+    }
+
+    /// Every node ever met.
+    pub(crate) fn ids(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+
+    /// Every node that can be reached.
+    pub(crate) fn reachable(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.ids().map(|id| (id, self.node(id))).filter(|(_, node)| node.path.is_some())
+    }
+
+    /// The node with this GUID.
+    pub(crate) fn find(&self, guid: Guid) -> Option<NodeId> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The node that says this of itself; a new one if it was never met, `None` when there are too many.
+    pub(crate) fn admit(&mut self, info: &NodeInfo) -> Option<NodeId> {
+        if let Some(id) = self.find(info.node_guid) {
+            return Some(id);
+        }
+        if self.nodes.len() >= MOST_NODES {
+            return None;
+        }
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node::new(info.clone()));
+        self.by_guid.insert(info.node_guid, id);
+        Some(id)
+    }
+
+    /// Another node behind the same GUID: its hardware was exchanged.
+    pub(crate) fn replace(&mut self, id: NodeId, info: &NodeInfo) {
+        self.isolate(id);
+        self.nodes[id.index()] = Node::new(info.clone());
+    }
+
+    /// Notes the port's GUID; the other port's end if another node has it and can be reached.
+    pub(crate) fn claim_port_guid(&mut self, end: End, guid: Guid) -> Option<End> {
+        let holder = self.by_port_guid.get(&guid).copied().filter(|&holder| {
+            let linked = self.port(holder).is_some_and(|port| port.link.is_some());
+            holder != end && (linked || holder.0 == NodeId::OWN)
+        });
+        if holder.is_none() {
+            self.by_port_guid.insert(guid, end);
+            if let Some(port) = self.port_mut(end) {
+                port.guid = Some(guid);
+            }
+        }
+        holder
+    }
+
+    /// Joins two ports; whatever they were joined to before is not any more.
+    pub(crate) fn connect(&mut self, a: End, b: End, survey: u32) {
+        for (end, other) in [(a, b), (b, a)] {
+            if self.link(end).is_some_and(|link| link.to != other) {
+                self.disconnect(end);
+            }
+        }
+        for (end, to) in [(a, b), (b, a)] {
+            if let Some(port) = self.port_mut(end) {
+                port.link = Some(Link { to, confirmed: survey });
+                port.trouble = None;
+            }
+        }
+    }
+
+    /// Takes the cable off both ends; the other end, if there was one.
+    pub(crate) fn disconnect(&mut self, end: End) -> Option<End> {
+        let link = self.port_mut(end)?.link.take()?;
+        if let Some(port) = self.port_mut(link.to) {
+            port.link = None;
+        }
+        Some(link.to)
+    }
+
+    /// Takes every cable off the node; the ports at the other ends.
+    pub(crate) fn isolate(&mut self, id: NodeId) -> Vec<End> {
+        let ports = 0..self.node(id).ports.len() as u8;
+        ports.filter_map(|port| self.disconnect((id, PortNum(port)))).collect()
+    }
+
+    pub(crate) fn link(&self, end: End) -> Option<Link> {
+        self.port(end)?.link
+    }
+
+    /// The way of an SMP.
+    pub(crate) fn path(&self, ask: Ask) -> Option<DrPath> {
+        match ask {
+            Ask::Identify(None) => Some(DrPath::HERE),
+            Ask::Identify(Some((node, port))) => self.node(node).path?.then(port),
+            Ask::Describe(node)
+            | Ask::ReadSwitch(node)
+            | Ask::ClearChange(node)
+            | Ask::ReadPort(node, _)
+            | Ask::ReadKeys(node, _)
+            | Ask::ReadBlock(node, _) => self.node(node).path,
+            Ask::Step(_) => None,
+        }
+    }
+
+    /// The ports that the way to a question's node leaves by, the nearest first.
+    pub(crate) fn way(&self, ask: Ask) -> Vec<End> {
+        let mut way = Vec::new();
+        let mut at = NodeId::OWN;
+        for &port in self.path(ask).as_ref().map_or(&[][..], DrPath::ports) {
+            let end = (at, PortNum(port));
+            way.push(end);
+            let Some(link) = self.link(end) else { break };
+            at = link.to.0;
+        }
+        way
+    }
+
+    /// Finds the shortest way to every node anew, over the links that are left.
+    pub(crate) fn retrace(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.path = None);
+        let Some(own) = self.nodes.first_mut() else { return };
+        own.path = Some(DrPath::HERE);
+        let local = own.info.local_port;
+        let mut queue = VecDeque::from([NodeId::OWN]);
+        while let Some(id) = queue.pop_front() {
+            let node = self.node(id);
+            let Some(path) = node.path else { continue };
+            if !node.is_switch() && id != NodeId::OWN {
+                continue;
+            }
+            let only = (!node.is_switch()).then_some(local);
+            let ways: Vec<(PortNum, NodeId)> = node
+                .external()
+                .filter(|&(num, _)| only.is_none_or(|only| only == num))
+                .filter_map(|(num, port)| Some((num, port.link?.to.0)))
+                .collect();
+            for (num, next) in ways {
+                if self.node(next).path.is_none()
+                    && let Some(path) = path.then(num)
+                {
+                    self.node_mut(next).path = Some(path);
+                    queue.push_back(next);
+                }
+            }
+        }
+    }
+
+    /// Finds a way to a node that was just joined to others.
+    pub(crate) fn retrace_one(&mut self, id: NodeId) {
+        if id == NodeId::OWN {
+            self.node_mut(id).path = Some(DrPath::HERE);
+            return;
+        }
+        let over = |(_, port): (PortNum, &Port)| {
+            let (node, num) = port.link?.to;
+            let passes = self.node(node).is_switch() || node == NodeId::OWN;
+            self.node(node).path.filter(|_| passes)?.then(num)
+        };
+        let path = self.node(id).external().filter_map(over).min();
+        self.node_mut(id).path = path;
+    }
+
+    /// `node/port`, as people point at ports.
+    pub(crate) fn port_name(&self, (node, port): End) -> String {
+        format!("{}/{port}", self.node(node).label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(graph: &mut Graph, guid: u64, node_type: NodeType, ports: u8) -> NodeId {
+        let info = NodeInfo {
+            node_type,
+            num_ports: ports,
+            node_guid: Guid(guid),
+            port_guid: Guid(guid),
+            local_port: PortNum(1),
+            ..NodeInfo::default()
+        };
+        graph.admit(&info).unwrap()
+    }
+
+    #[test]
+    fn ways_are_shortest_and_lead_through_switches_only() {
+        let mut graph = Graph::default();
+        let own = node(&mut graph, 1, NodeType::ChannelAdapter, 1);
+        let [a, b] = [2, 3].map(|guid| node(&mut graph, guid, NodeType::Switch, 4));
+        let two_ports = node(&mut graph, 4, NodeType::ChannelAdapter, 2);
+        let far = node(&mut graph, 5, NodeType::Switch, 4);
+        let join = |graph: &mut Graph, x: NodeId, p: u8, y: NodeId, q: u8| {
+            graph.connect((x, PortNum(p)), (y, PortNum(q)), 1);
+        };
+        join(&mut graph, own, 1, a, 1);
+        join(&mut graph, a, 2, b, 1);
+        join(&mut graph, b, 2, two_ports, 1);
+        join(&mut graph, far, 1, two_ports, 2);
+        graph.retrace();
+        assert_eq!(graph.node(two_ports).path, DrPath::new(&[1, 2, 2]));
+        assert_eq!(graph.node(far).path, None, "no way through an adapter");
+
+        // A cable that moves takes the place of the one that was there.
+        join(&mut graph, a, 2, far, 3);
+        graph.retrace();
+        assert_eq!(graph.node(far).path, DrPath::new(&[1, 2]));
+        assert_eq!(graph.node(b).path, None);
+        assert!(graph.link((b, PortNum(1))).is_none());
+        assert_eq!(graph.isolate(far).len(), 2);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a switch's forwarding table holds, as far as answers have told.
+
+use snin_fabric::lft::BLOCK;
+use snin_fabric::{Lid, PortNum};
+
+/// An entry that drops.
+pub(crate) const NONE: u8 = PortNum::NONE.0;
+
+/// One switch's table as last read or written, block by block, and its LinearFDBTop.
+///
+/// A switch drops what lies above its top (IBA 14.2.5.4), so a block above it may hold anything: it need not
+/// be read, but has to be written before the top is raised.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mirror {
+    top: Lid,
+    entries: Vec<u8>,
+    known: Vec<bool>,
+}
+
+impl Mirror {
+    /// Nothing known of a switch but its top.
+    pub(crate) fn unread(top: Lid) -> Self {
+        Self { top: top.min(Lid::MAX_UNICAST), entries: Vec::new(), known: Vec::new() }
+    }
+
+    /// LinearFDBTop.
+    pub(crate) const fn top(&self) -> Lid {
+        self.top
+    }
+
+    /// The top was written.
+    pub(crate) const fn set_top(&mut self, top: Lid) {
+        self.top = top;
+    }
+
+    /// The block was read or written.
+    pub(crate) fn set_block(&mut self, block: u16, ports: &[u8; BLOCK]) {
+        let block = usize::from(block);
+        if self.known.len() <= block {
+            self.known.resize(block + 1, false);
+            self.entries.resize((block + 1) * BLOCK, NONE);
+        }
+        self.known[block] = true;
+        self.entries[block * BLOCK..][..BLOCK].copy_from_slice(ports);
+    }
+
+    /// The block may hold anything from now on.
+    pub(crate) fn forget_block(&mut self, block: u16) {
+        if let Some(known) = self.known.get_mut(usize::from(block)) {
+            *known = false;
+        }
+    }
+
+    /// The block, if it is known.
+    pub(crate) fn block(&self, block: u16) -> Option<&[u8; BLOCK]> {
+        let block = usize::from(block);
+        self.known.get(block).filter(|&&known| known)?;
+        self.entries[block * BLOCK..].first_chunk()
+    }
+
+    /// By which port the switch forwards `lid` now; unknown blocks count as dropping.
+    pub(crate) fn forwards(&self, lid: Lid) -> u8 {
+        let (block, entry) = (lid.index() / BLOCK, lid.index() % BLOCK);
+        if lid > self.top {
+            return NONE;
+        }
+        self.block(block as u16).map_or(NONE, |ports| ports[entry])
+    }
+
+    /// Whether the switch forwards at all.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.top.0 != 0
+    }
+
+    /// Blocks that forward and have not been read.
+    pub(crate) fn unread_blocks(&self) -> impl Iterator<Item = u16> + '_ {
+        let last = if self.is_live() { self.top.index() / BLOCK + 1 } else { 0 };
+        (0..last as u16).filter(|&block| self.block(block).is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn above_its_top_a_switch_drops_whatever_it_holds() {
+        let mut mirror = Mirror::unread(Lid(70));
+        assert_eq!(mirror.unread_blocks().collect::<Vec<_>>(), [0, 1]);
+        mirror.set_block(1, &[7; BLOCK]);
+        assert_eq!(mirror.unread_blocks().collect::<Vec<_>>(), [0]);
+        assert_eq!((mirror.forwards(Lid(70)), mirror.forwards(Lid(71))), (7, NONE));
+        assert_eq!(mirror.forwards(Lid(3)), NONE, "unknown");
+        mirror.set_top(Lid(100));
+        assert_eq!(mirror.forwards(Lid(71)), 7);
+        mirror.forget_block(1);
+        assert_eq!(mirror.block(1), None);
+        assert_eq!(Mirror::unread(Lid(0)).unread_blocks().count(), 0);
+    }
+}

@@ -1,0 +1,504 @@
+//! In which order tables are written, so that no state on the way has a loop or a deadlock.
+//!
+//! A packet that goes down in the planner's ranks and then up again is the root of all evil: without such a
+//! turn, no mixture of entries has a forwarding loop or a credit loop. So the order sees to it that none
+//! ever exists:
+//!
+//! 1. *Retire.* What the switches hold may turn that way in the new ranks (another manager's tables, or the
+//!    ranks changed). Those entries drop before anything else is written - or lead straight home, where a
+//!    cable that nothing uses yet does.
+//! 2. *Downstream first.* A switch is written after the next one on its new route that is written too, so
+//!    that what it sends goes on to its end. And a switch that shall send up what it sent down is written
+//!    after those above that still send down to it: until then it drops rather than going back up.
+//!
+//! A write carries 64 addresses, and what is right for one may be wrong for another: where the writes wait
+//! for each other in a circle, those that would only lose packets for a moment stop waiting; where that does
+//! not help, a block is written twice, first with what changes dropped.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use snin_fabric::lft::BLOCK;
+use snin_fabric::routing::Ranks;
+use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortNum, Topology};
+
+use super::mirror::{Mirror, NONE};
+
+/// One write to a switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Write {
+    pub(crate) switch: NodeIndex,
+    pub(crate) what: What,
+}
+
+/// What is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// The block as it shall be.
+    Block(u16),
+    /// The block on its way there: some of its entries drop.
+    Dropping(u16, Box<[u8; BLOCK]>),
+    /// LinearFDBTop: from now on everything up to it is forwarded.
+    Top,
+}
+
+/// All writes: those of `retire` in any order, then those of `writes`, each after the ones it waits for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Order {
+    pub(crate) retire: Vec<Write>,
+    pub(crate) writes: Vec<Write>,
+    /// The second waits for the first.
+    pub(crate) after: Vec<(u32, u32)>,
+}
+
+/// How the tables are and how they shall be.
+pub(crate) struct Tables<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) ranks: &'a Ranks,
+    /// By switch: what it holds.
+    pub(crate) held: Vec<&'a Mirror>,
+    /// By switch: what it shall hold.
+    pub(crate) wanted: &'a [ForwardingTable],
+    /// The highest address.
+    pub(crate) top: Lid,
+}
+
+impl Tables<'_> {
+    /// A block as it shall be.
+    pub(crate) fn wanted_block(&self, switch: NodeIndex, block: u16) -> [u8; BLOCK] {
+        wanted_block(&self.wanted[switch.index()], block)
+    }
+
+    /// Blocks that forward now or shall forward.
+    fn blocks(&self, switch: usize) -> usize {
+        self.top.max(self.held[switch].top()).index() / BLOCK + 1
+    }
+
+    /// What is to be written; `None` where the switch holds it already.
+    fn differing(&self, switch: usize, block: u16) -> Option<[u8; BLOCK]> {
+        if usize::from(block) >= self.blocks(switch) {
+            return None;
+        }
+        let wanted = self.wanted_block(NodeIndex(switch as u32), block);
+        (self.held[switch].block(block) != Some(&wanted)).then_some(wanted)
+    }
+
+    fn raises_top(&self, switch: usize) -> bool {
+        self.held[switch].top() < self.top
+    }
+}
+
+/// A block of a table as it shall be: what lies beyond the table drops.
+pub(crate) fn wanted_block(table: &ForwardingTable, block: u16) -> [u8; BLOCK] {
+    let rest = table.entries().get(usize::from(block) * BLOCK..).unwrap_or_default();
+    std::array::from_fn(|i| rest.get(i).copied().unwrap_or(NONE))
+}
+
+/// Finds the order. `urgent` addresses come first among what may be written at the same time.
+pub(crate) fn order(tables: &Tables<'_>, urgent: &[Lid]) -> Order {
+    let mut units = Units::of(tables, urgent);
+    let mut retired = Retired::default();
+    if tables.held.iter().any(|mirror| mirror.is_live()) {
+        let wiring = Wiring::of(tables);
+        let blocks = (0..tables.held.len()).map(|s| tables.blocks(s)).max().unwrap_or(0);
+        for block in 0..blocks as u16 {
+            constrain(tables, &wiring, block, &mut units, &mut retired);
+        }
+    }
+    let mut retire = Vec::new();
+    for ((switch, block), entries) in retired.entries {
+        let switch = NodeIndex(switch);
+        let mut ports = tables.held[switch.index()].block(block).copied().unwrap_or([NONE; BLOCK]);
+        entries.into_iter().for_each(|(entry, port)| ports[entry] = port);
+        let done = ports == tables.wanted_block(switch, block);
+        if done {
+            units.settle(Unit::Block(switch.0, block));
+        }
+        let what = if done { What::Block(block) } else { What::Dropping(block, Box::new(ports)) };
+        retire.push(Write { switch, what });
+    }
+    let (writes, after) = units.sort(tables);
+    Order { retire, writes, after }
+}
+
+/// What takes effect at once: a block, or everything above the old top.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Unit {
+    Block(u32, u16),
+    Top(u32),
+}
+
+/// One waits for another: always, or only so that no packet is lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Wait {
+    first: u32,
+    then: u32,
+    /// `false`: for the sake of packets only.
+    always: bool,
+}
+
+struct Units {
+    units: Vec<Unit>,
+    number: BTreeMap<Unit, u32>,
+    waits: Vec<Wait>,
+    /// Written already, when the sort begins.
+    settled: BTreeSet<u32>,
+}
+
+impl Units {
+    fn of(tables: &Tables<'_>, urgent: &[Lid]) -> Self {
+        let mut units = Vec::new();
+        for switch in 0..tables.held.len() {
+            let blocks = 0..tables.blocks(switch) as u16;
+            let differing = blocks.filter(|&block| tables.differing(switch, block).is_some());
+            units.extend(differing.map(|block| Unit::Block(switch as u32, block)));
+        }
+        let tops = (0..tables.held.len()).filter(|&switch| tables.raises_top(switch));
+        units.extend(tops.map(|switch| Unit::Top(switch as u32)));
+        let urgent: BTreeSet<u16> = urgent.iter().map(|lid| lid.0 / BLOCK as u16).collect();
+        // Block by block over all switches, so that an address works everywhere soon after anywhere.
+        units.sort_by_key(|unit| match *unit {
+            Unit::Block(switch, block) => (!urgent.contains(&block), block, switch),
+            Unit::Top(switch) => (true, u16::MAX, switch),
+        });
+        let number = units.iter().enumerate().map(|(n, &unit)| (unit, n as u32)).collect();
+        let mut all = Self { units, number, waits: Vec::new(), settled: BTreeSet::new() };
+        for n in 0..all.units.len() as u32 {
+            if let Unit::Block(switch, block) = all.units[n as usize]
+                && usize::from(block + 1) * BLOCK > tables.held[switch as usize].top().index() + 1
+                && let Some(&top) = all.number.get(&Unit::Top(switch))
+            {
+                all.waits.push(Wait { first: n, then: top, always: true });
+            }
+        }
+        all
+    }
+
+    fn wait(&mut self, first: Unit, then: Unit, always: bool, of_block: &mut Vec<Wait>) {
+        if first == then {
+            return;
+        }
+        if let (Some(&first), Some(&then)) = (self.number.get(&first), self.number.get(&then)) {
+            of_block.push(Wait { first, then, always });
+        }
+    }
+
+    /// It is written before everything else: nothing waits for it, and it for nothing.
+    fn settle(&mut self, unit: Unit) {
+        self.settled.extend(self.number.get(&unit).copied());
+    }
+
+    fn keep(&mut self, of_block: &mut Vec<Wait>) {
+        // Of two waits of the same pair the strict one comes last, and stays.
+        of_block.sort_unstable();
+        of_block.dedup_by(|later, kept| {
+            let same = (later.first, later.then) == (kept.first, kept.then);
+            kept.always |= same && later.always;
+            same
+        });
+        self.waits.append(of_block);
+    }
+
+    /// Kahn's algorithm, with ways out of circles.
+    fn sort(mut self, tables: &Tables<'_>) -> (Vec<Write>, Vec<(u32, u32)>) {
+        let settled = |n: u32| self.settled.contains(&n);
+        self.waits.retain(|wait| !settled(wait.first) && !settled(wait.then));
+        let mut sorting = Sorting::new(self.units.len(), &self.waits, &self.settled);
+        let mut place = vec![u32::MAX; self.units.len()];
+        let mut dropping: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut writes = Vec::with_capacity(self.units.len());
+        while let Some(next) = sorting.next() {
+            let number = writes.len() as u32;
+            match next {
+                Next::Write(n) => {
+                    place[n as usize] = number;
+                    writes.push(self.write(n));
+                }
+                Next::Drop(n) => {
+                    dropping.insert(n, number);
+                    writes.push(self.dropping(n, tables));
+                }
+            }
+        }
+        let mut after: Vec<(u32, u32)> = Vec::with_capacity(self.waits.len());
+        for wait in &self.waits {
+            let (first, then) = (place[wait.first as usize], place[wait.then as usize]);
+            if first < then {
+                after.push((first, then));
+            } else if let Some(&first) = dropping.get(&wait.first) {
+                after.push((first, then));
+            }
+        }
+        after.extend(dropping.iter().map(|(&unit, &number)| (number, place[unit as usize])));
+        (writes, after)
+    }
+
+    fn write(&self, n: u32) -> Write {
+        match self.units[n as usize] {
+            Unit::Block(switch, block) => {
+                Write { switch: NodeIndex(switch), what: What::Block(block) }
+            }
+            Unit::Top(switch) => Write { switch: NodeIndex(switch), what: What::Top },
+        }
+    }
+
+    fn dropping(&self, n: u32, tables: &Tables<'_>) -> Write {
+        let Unit::Block(switch, block) = self.units[n as usize] else { return self.write(n) };
+        let wanted = tables.wanted_block(NodeIndex(switch), block);
+        let held = tables.held[switch as usize].block(block).copied().unwrap_or([NONE; BLOCK]);
+        let ports = std::array::from_fn(|i| if held[i] == wanted[i] { held[i] } else { NONE });
+        Write { switch: NodeIndex(switch), what: What::Dropping(block, Box::new(ports)) }
+    }
+}
+
+enum Next {
+    Write(u32),
+    Drop(u32),
+}
+
+/// The state of the sort.
+struct Sorting<'a> {
+    waits: &'a [Wait],
+    /// By unit: where its waits begin, as the one waited for.
+    from: Vec<u32>,
+    by_first: Vec<u32>,
+    /// By unit: how many it waits for, always and for packets' sake.
+    strict: Vec<u32>,
+    gentle: Vec<u32>,
+    done: Vec<bool>,
+    dropped: Vec<bool>,
+    ready: BinaryHeap<Reverse<u32>>,
+    left: BTreeSet<u32>,
+}
+
+impl<'a> Sorting<'a> {
+    fn new(units: usize, waits: &'a [Wait], settled: &BTreeSet<u32>) -> Self {
+        let mut by_first: Vec<u32> = (0..waits.len() as u32).collect();
+        by_first.sort_by_key(|&w| waits[w as usize].first);
+        let mut from = vec![0; units + 1];
+        waits.iter().for_each(|wait| from[wait.first as usize + 1] += 1);
+        (0..units).for_each(|n| from[n + 1] += from[n]);
+        let (mut strict, mut gentle) = (vec![0; units], vec![0; units]);
+        for wait in waits {
+            let count = if wait.always { &mut strict } else { &mut gentle };
+            count[wait.then as usize] += 1;
+        }
+        let free = |n: &&u32| strict[**n as usize] == 0 && gentle[**n as usize] == 0;
+        let left: BTreeSet<u32> = (0..units as u32).filter(|n| !settled.contains(n)).collect();
+        let ready = left.iter().filter(free).copied().map(Reverse).collect();
+        let (done, dropped) = (vec![false; units], vec![false; units]);
+        Self { waits, from, by_first, strict, gentle, done, dropped, ready, left }
+    }
+
+    fn next(&mut self) -> Option<Next> {
+        while let Some(Reverse(n)) = self.ready.pop() {
+            if !std::mem::replace(&mut self.done[n as usize], true) {
+                self.left.remove(&n);
+                if !self.dropped[n as usize] {
+                    self.release(n);
+                }
+                return Some(Next::Write(n));
+            }
+        }
+        let strict = |n: &u32| self.strict[*n as usize];
+        if let Some(&n) = self.left.iter().find(|n| strict(n) == 0) {
+            self.ready.push(Reverse(n));
+            return self.next();
+        }
+        let breaks = |n: &u32| !self.dropped[*n as usize] && self.holds_up(*n);
+        let n = self.left.iter().copied().find(breaks).or_else(|| self.left.first().copied())?;
+        if std::mem::replace(&mut self.dropped[n as usize], true) {
+            // Nothing is left to break, which cannot be: go on all the same.
+            self.strict[n as usize] = 0;
+            return self.next();
+        }
+        self.release(n);
+        Some(Next::Drop(n))
+    }
+
+    fn following(&self, n: u32) -> impl Iterator<Item = &Wait> {
+        let range = self.from[n as usize] as usize..self.from[n as usize + 1] as usize;
+        self.by_first[range].iter().map(|&w| &self.waits[w as usize])
+    }
+
+    /// Whether anything that is left must wait for it.
+    fn holds_up(&self, n: u32) -> bool {
+        self.following(n).any(|wait| wait.always && !self.done[wait.then as usize])
+    }
+
+    fn release(&mut self, n: u32) {
+        let following: Vec<Wait> = self.following(n).copied().collect();
+        for wait in following {
+            let then = wait.then as usize;
+            let count = if wait.always { &mut self.strict } else { &mut self.gentle };
+            count[then] = count[then].saturating_sub(1);
+            if self.strict[then] == 0 && self.gentle[then] == 0 {
+                self.ready.push(Reverse(wait.then));
+            }
+        }
+    }
+}
+
+/// Which switch is behind each port of each switch.
+struct Wiring {
+    peers: Vec<Vec<u32>>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Wiring {
+    fn of(tables: &Tables<'_>) -> Self {
+        let topology = tables.topology;
+        let row = |switch: NodeIndex| {
+            let mut row = vec![NOBODY; 256];
+            topology.switch_links(switch).for_each(|(port, peer)| row[port.index()] = peer.0);
+            row
+        };
+        Self { peers: topology.switches().map(row).collect() }
+    }
+
+    /// Where an entry leads; `None` where it leads to no switch.
+    fn next(&self, switch: usize, port: u8) -> Option<usize> {
+        let peer = self.peers[switch][PortNum(port).index()];
+        (peer != NOBODY).then_some(peer as usize)
+    }
+}
+
+/// Entries that are written before all others.
+#[derive(Default)]
+struct Retired {
+    /// By switch and block: which of its entries, and what they become.
+    entries: BTreeMap<(u32, u16), Vec<(usize, u8)>>,
+    /// By switch: the ports that it forwards anything by.
+    used: BTreeMap<usize, Vec<bool>>,
+}
+
+impl Retired {
+    /// Whether nothing is forwarded by the port yet: then what goes over its cable to its destination there
+    /// holds up nobody, whatever the ranks were.
+    fn is_idle(&mut self, tables: &Tables<'_>, switch: usize, port: u8) -> bool {
+        let held = tables.held[switch];
+        let used = self.used.entry(switch).or_insert_with(|| {
+            let mut used = vec![false; 256];
+            (0..=held.top().0).for_each(|lid| used[usize::from(held.forwards(Lid(lid)))] = true);
+            used
+        });
+        !used[usize::from(port)]
+    }
+}
+
+/// One address's entries, old and new, by switch.
+struct Column<'a> {
+    wiring: &'a Wiring,
+    ranks: &'a Ranks,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    changed: Vec<bool>,
+}
+
+impl Column<'_> {
+    fn goes_down(&self, from: usize, to: usize) -> bool {
+        self.ranks.is_above(NodeIndex(from as u32), NodeIndex(to as u32))
+    }
+
+    /// Whether the entry sends from `at` to a switch above it.
+    fn leads_up(&self, at: usize, port: u8) -> bool {
+        self.wiring.next(at, port).is_some_and(|next| self.goes_down(next, at))
+    }
+
+    /// Old entries by which packets go down and up again: one of each two is retired.
+    fn retire(&mut self, tables: &Tables<'_>, place: (u16, usize), retired: &mut Retired) {
+        for x in 0..self.old.len() {
+            let Some(y) = self.wiring.next(x, self.old[x]) else { continue };
+            if !self.goes_down(x, y) || !self.leads_up(y, self.old[y]) {
+                continue;
+            }
+            // Of the two the first: others may send to the second what it rightly sends up.
+            let one = if self.changed[x] { x } else { y };
+            if !self.changed[one] {
+                continue;
+            }
+            let home = self.leads_home(one) && retired.is_idle(tables, one, self.new[one]);
+            self.old[one] = if home { self.new[one] } else { NONE };
+            self.changed[one] = !home;
+            let entries = retired.entries.entry((one as u32, place.0)).or_default();
+            entries.push((place.1, self.old[one]));
+        }
+    }
+
+    /// Whether the new entry leads to a switch that delivers, and did before.
+    fn leads_home(&self, x: usize) -> bool {
+        self.wiring.next(x, self.new[x]).is_some_and(|y| {
+            let delivers = self.new[y] != NONE && self.wiring.next(y, self.new[y]).is_none();
+            delivers && !self.changed[y]
+        })
+    }
+
+    /// The first switch on the new route from `x` whose entry changes, and whether it is the very next.
+    fn downstream(&self, x: usize) -> Option<(usize, bool)> {
+        let mut at = self.wiring.next(x, self.new[x])?;
+        let next = at;
+        for _ in 0..self.new.len() {
+            if self.changed[at] {
+                return Some((at, at == next));
+            }
+            at = self.wiring.next(at, self.new[at])?;
+        }
+        None
+    }
+}
+
+/// The waits among the writes of one block.
+fn constrain(
+    tables: &Tables<'_>,
+    wiring: &Wiring,
+    block: u16,
+    units: &mut Units,
+    retired: &mut Retired,
+) {
+    let switches = tables.held.len();
+    let moves = |s: usize| {
+        let inert =
+            tables.raises_top(s) && usize::from(block + 1) * BLOCK > tables.held[s].top().index();
+        inert || units.number.contains_key(&Unit::Block(s as u32, block))
+    };
+    if !(0..switches).any(moves) {
+        return;
+    }
+    let mut waits = Vec::new();
+    for entry in 0..BLOCK {
+        let lid = Lid(block * BLOCK as u16 + entry as u16);
+        let mut column = Column {
+            wiring,
+            ranks: tables.ranks,
+            old: tables.held.iter().map(|mirror| mirror.forwards(lid)).collect(),
+            new: tables.wanted.iter().map(|table| table.get(lid).0).collect(),
+            changed: Vec::new(),
+        };
+        column.changed = column.old.iter().zip(&column.new).map(|(old, new)| old != new).collect();
+        if !column.changed.contains(&true) {
+            continue;
+        }
+        column.retire(tables, (block, entry), retired);
+        let unit = |s: usize| match lid > tables.held[s].top() {
+            true => Unit::Top(s as u32),
+            false => Unit::Block(s as u32, block),
+        };
+        for x in (0..switches).filter(|&x| column.changed[x]) {
+            if let Some((y, next)) = column.downstream(x) {
+                let turns = next && column.goes_down(x, y) && column.leads_up(y, column.old[y]);
+                if turns || column.old[x] != NONE || column.old[y] != NONE {
+                    units.wait(unit(y), unit(x), turns, &mut waits);
+                }
+            }
+            if let Some(y) = column.wiring.next(x, column.old[x])
+                && column.changed[y]
+                && column.goes_down(x, y)
+                && column.leads_up(y, column.new[y])
+            {
+                units.wait(unit(x), unit(y), true, &mut waits);
+            }
+        }
+    }
+    units.keep(&mut waits);
+}

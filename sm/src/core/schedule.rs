@@ -1,0 +1,206 @@
+//! What is to be written, and what waits for what.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use snin_fabric::lft::BLOCK;
+use snin_fabric::{Lid, Lmc};
+
+use super::ask::{End, NodeId};
+
+/// One write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// PortInfo.
+    Port(End, PortWrite),
+    /// The managed block of a partition table.
+    Keys(End),
+    /// A block of a forwarding table, as the target has it.
+    Block(NodeId, u16),
+    /// A block with some entries dropped.
+    Dropping(NodeId, u16, Box<[u8; BLOCK]>),
+    /// LinearFDBTop.
+    Top(NodeId, Lid),
+    /// No write: what waits for it waits for everything it waits for, done or given up.
+    Milestone,
+}
+
+/// What of a PortInfo is written; all else stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PortWrite {
+    /// Addresses, and with them all that an end port is told of its manager.
+    pub(crate) address: Option<(Lid, Lmc)>,
+    pub(crate) state: Option<Raise>,
+}
+
+/// A step up of a port's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Raise {
+    ToArmed,
+    ToActive,
+}
+
+impl Step {
+    /// Whose agent gets it.
+    pub(crate) const fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Port((node, _), _) | Self::Keys((node, _)) => Some(*node),
+            Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),
+            Self::Milestone => None,
+        }
+    }
+}
+
+/// A number of a step.
+pub(crate) type StepId = u32;
+
+/// Steps, in the order in which they go out as far as nothing holds them up.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    steps: Vec<Step>,
+    /// Before [`Self::begin`]: the pairs. After: who follows, by step.
+    pairs: Vec<(StepId, StepId)>,
+    from: Vec<u32>,
+    waits: Vec<u32>,
+    abandoned: Vec<bool>,
+    ready: BinaryHeap<Reverse<StepId>>,
+    /// Steps that are neither done nor abandoned.
+    left: usize,
+    stopped: bool,
+    in_flight: usize,
+}
+
+impl Schedule {
+    pub(crate) fn add(&mut self, step: Step) -> StepId {
+        self.steps.push(step);
+        (self.steps.len() - 1) as StepId
+    }
+
+    /// `then` waits for `first`.
+    pub(crate) fn wait(&mut self, first: StepId, then: StepId) {
+        self.pairs.push((first, then));
+    }
+
+    pub(crate) fn step(&self, id: StepId) -> Option<&Step> {
+        self.steps.get(id as usize)
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Counts who waits for whom; nothing can be added any more.
+    pub(crate) fn begin(&mut self) {
+        self.pairs.sort_unstable();
+        self.pairs.dedup();
+        self.waits = vec![0; self.steps.len()];
+        self.from = vec![0; self.steps.len() + 1];
+        self.abandoned = vec![false; self.steps.len()];
+        for &(first, then) in &self.pairs {
+            self.waits[then as usize] += 1;
+            self.from[first as usize + 1] += 1;
+        }
+        (0..self.steps.len()).for_each(|n| self.from[n + 1] += self.from[n]);
+        let free = |&n: &StepId| self.waits[n as usize] == 0;
+        self.ready = (0..self.steps.len() as StepId).filter(free).map(Reverse).collect();
+        self.left = self.steps.len();
+    }
+
+    /// The next step to be sent.
+    pub(crate) fn next(&mut self) -> Option<StepId> {
+        while let Some(Reverse(id)) = self.ready.pop() {
+            if self.stopped {
+                self.left -= 1;
+            } else if self.steps[id as usize] == Step::Milestone {
+                self.follow(id, true);
+            } else {
+                self.in_flight += 1;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// A step that was sent was answered, or never will be.
+    pub(crate) fn finish(&mut self, id: StepId, done: bool) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.follow(id, done);
+    }
+
+    /// Nothing more is sent.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Nothing in flight, and nothing to come.
+    pub(crate) fn is_done(&self) -> bool {
+        self.in_flight == 0 && (self.stopped || self.left == 0)
+    }
+
+    /// What waits for a step that failed is given up too, milestones excepted.
+    fn follow(&mut self, id: StepId, done: bool) {
+        let mut finished = vec![(id, done)];
+        while let Some((id, done)) = finished.pop() {
+            self.left -= 1;
+            let range = self.from[id as usize] as usize..self.from[id as usize + 1] as usize;
+            for n in range {
+                let then = self.pairs[n].1;
+                let milestone = self.steps[then as usize] == Step::Milestone;
+                self.abandoned[then as usize] |= !done && !milestone;
+                self.waits[then as usize] -= 1;
+                if self.waits[then as usize] == 0 {
+                    match self.abandoned[then as usize] {
+                        true => finished.push((then, false)),
+                        false => self.ready.push(Reverse(then)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(n: u16) -> Step {
+        Step::Block(NodeId(0), n)
+    }
+
+    #[test]
+    fn steps_wait_and_failures_spread_up_to_milestones() {
+        let mut schedule = Schedule::default();
+        let [a, b, c] = [0, 1, 2].map(|n| schedule.add(block(n)));
+        let milestone = schedule.add(Step::Milestone);
+        let last = schedule.add(block(3));
+        schedule.wait(a, b);
+        schedule.wait(b, c);
+        [a, b, c].into_iter().for_each(|n| schedule.wait(n, milestone));
+        schedule.wait(milestone, last);
+        schedule.begin();
+        assert_eq!((schedule.next(), schedule.next()), (Some(a), None));
+        schedule.finish(a, false);
+        assert_eq!(schedule.next(), Some(last), "b and c are given up");
+        assert!(!schedule.is_done());
+        schedule.finish(last, true);
+        assert!(schedule.is_done());
+    }
+
+    #[test]
+    fn a_stopped_schedule_waits_for_what_is_in_flight() {
+        let mut schedule = Schedule::default();
+        let [a, b] = [0, 1].map(|n| schedule.add(block(n)));
+        schedule.wait(a, b);
+        schedule.begin();
+        assert_eq!(schedule.next(), Some(a));
+        schedule.stop();
+        assert!(!schedule.is_done());
+        schedule.finish(a, true);
+        assert_eq!(schedule.next(), None);
+        assert!(schedule.is_done());
+    }
+}

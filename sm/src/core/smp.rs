@@ -1,0 +1,86 @@
+//! The SMP of every question and every write.
+
+use snin_fabric::{Lid, PortNum};
+use snin_mad::{
+    Attribute, DrPath, LinearForwarding, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
+    Route, Smp, SwitchInfo,
+};
+
+use super::activate::port_info;
+use super::ask::{Ask, End};
+use super::graph::Graph;
+use super::order::wanted_block;
+use super::planning::Target;
+use super::schedule::Step;
+use crate::config::Config;
+
+/// The SMP of a question; `None` where the node is not there any more.
+pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> {
+    let route = Route::directed(graph.path(ask)?);
+    let get = |id, modifier| Smp::get(id, modifier, route).m_key(config.m_key()).mad();
+    Some(match ask {
+        Ask::Identify(_) => get(NodeInfo::ID, 0),
+        Ask::Describe(_) => get(NodeDescription::ID, 0),
+        Ask::ReadSwitch(_) => get(SwitchInfo::ID, 0),
+        Ask::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
+        Ask::ReadKeys(node, port) => get(PKeyTable::ID, keys_modifier(graph, (node, port))),
+        Ask::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
+        Ask::ClearChange(node) => {
+            let info = graph.node(node).switch.as_ref()?;
+            // Writing 1 clears it (IBA 14.2.5.4).
+            set(
+                config,
+                graph.path(ask)?,
+                0,
+                &SwitchInfo { port_state_change: true, ..info.clone() },
+            )
+        }
+        Ask::Step(_) => return None,
+    })
+}
+
+/// The SMP of a step.
+pub(crate) fn write(
+    graph: &Graph,
+    config: &Config,
+    target: &Target,
+    manager: Lid,
+    step: &Step,
+) -> Option<Mad> {
+    let path = graph.node(step.node()?).path?;
+    let block = |block: u16, ports: &[u8; 64]| {
+        set(config, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })
+    };
+    Some(match step {
+        Step::Port(end, write) => {
+            let info = port_info(graph, *end, *write, config, manager)?;
+            set(config, path, end.1.0.into(), &info)
+        }
+        Step::Keys(end) => {
+            let table = PKeyTable { keys: config.partition_block() };
+            set(config, path, keys_modifier(graph, *end), &table)
+        }
+        Step::Block(node, number) => {
+            let switch = target.discovered.index(*node)?;
+            block(*number, &wanted_block(target.routing.tables.get(switch.index())?, *number))
+        }
+        Step::Dropping(_, number, ports) => block(*number, ports),
+        Step::Top(node, top) => {
+            let info = graph.node(*node).switch.clone()?;
+            let info = SwitchInfo { linear_fdb_top: *top, port_state_change: false, ..info };
+            set(config, path, 0, &info)
+        }
+        Step::Milestone => return None,
+    })
+}
+
+fn set<A: Attribute>(config: &Config, path: DrPath, modifier: u32, value: &A) -> Mad {
+    let smp = Smp::set(A::ID, modifier, Route::directed(path)).m_key(config.m_key());
+    smp.mad().with(value)
+}
+
+/// Switches have a table for every port, end nodes for the one by which the SMP comes.
+fn keys_modifier(graph: &Graph, (node, port): End) -> u32 {
+    let port = if graph.node(node).is_switch() { port } else { PortNum::ZERO };
+    PKeyTable::modifier(port, 0)
+}

@@ -1,0 +1,550 @@
+//! Discovery: which questions to ask, and what follows from the answers.
+//!
+//! A *full* survey begins at the own port and goes wherever answers lead, everything in flight at once: a
+//! node's ports are asked for while its neighbours are still being found. A *light* one asks every switch
+//! whether something changed. Both, and traps, name *suspects*; those are probed one after the other, and
+//! only what changed is followed.
+//!
+//! PortStateChange is cleared before the ports are read, so that what happens in between is seen the next
+//! time (IBA 14.2.5.4).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use snin_fabric::PortNum;
+use snin_mad::{
+    Error, LinearForwarding, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, PortState,
+    SwitchInfo,
+};
+
+use super::ask::{Ask, End, NodeId};
+use super::graph::{Graph, Trouble, is_up};
+use super::mirror::Mirror;
+
+/// Ports with trouble that one light sweep asks again.
+const RETRIED_PORTS: usize = 64;
+
+/// One survey.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    number: u32,
+    full: bool,
+    /// Who is there: asked first, so that the front moves on.
+    urgent: VecDeque<Ask>,
+    queue: VecDeque<Ask>,
+    /// Questions in flight.
+    open: usize,
+    suspects: VecDeque<NodeId>,
+    /// The suspect being probed.
+    probed: Option<NodeId>,
+    /// Nodes of which everything is read.
+    whole: BTreeSet<NodeId>,
+    /// Ports that are asked who is there although it is known.
+    forced: BTreeSet<End>,
+    /// Questions without an answer, asked once more when the way there was looked at.
+    doubts: Vec<Ask>,
+    doubted: BTreeSet<Ask>,
+    /// Newcomers whose GUID somebody has already: the port of the one, the port of the other.
+    disputes: Vec<(End, End)>,
+    /// Something was read that a computation may see.
+    learnt: bool,
+    /// Some cable was taken off.
+    pub(crate) lost_links: bool,
+}
+
+impl Survey {
+    fn new(number: u32, full: bool) -> Self {
+        Self {
+            number,
+            full,
+            urgent: VecDeque::new(),
+            queue: VecDeque::new(),
+            open: 0,
+            suspects: VecDeque::new(),
+            probed: None,
+            whole: BTreeSet::new(),
+            forced: BTreeSet::new(),
+            doubts: Vec::new(),
+            doubted: BTreeSet::new(),
+            disputes: Vec::new(),
+            learnt: full,
+            lost_links: false,
+        }
+    }
+
+    /// Everything, from the own port on.
+    pub(crate) fn full(number: u32) -> Self {
+        let mut survey = Self::new(number, true);
+        survey.urgent.push_back(Ask::Identify(None));
+        survey
+    }
+
+    /// Only what its suspects lead to.
+    pub(crate) fn local(number: u32) -> Self {
+        Self::new(number, false)
+    }
+
+    /// Every switch: did something change? And once more what is not known.
+    pub(crate) fn light(number: u32, graph: &Graph) -> Self {
+        let mut survey = Self::new(number, false);
+        let mut retried = 0;
+        for (id, node) in graph.reachable() {
+            if node.is_switch() {
+                survey.queue.push_back(Ask::ReadSwitch(id));
+            }
+            if node.name.is_none() {
+                survey.queue.push_back(Ask::Describe(id));
+            }
+            for (num, _) in node.external().filter(|(_, port)| port.trouble.is_some()) {
+                if retried < RETRIED_PORTS {
+                    survey.identify((id, num));
+                    retried += 1;
+                }
+            }
+        }
+        survey
+    }
+
+    /// To be probed when nothing else is to be asked.
+    pub(crate) fn suspect(&mut self, id: NodeId) {
+        if !self.suspects.contains(&id) {
+            self.suspects.push_back(id);
+        }
+    }
+
+    /// Asks a switch whether something changed.
+    pub(crate) fn verify(&mut self, id: NodeId) {
+        self.queue.push_back(Ask::ReadSwitch(id));
+    }
+
+    /// An end port whose settings or name changed.
+    pub(crate) fn refresh(&mut self, (node, port): End) {
+        self.queue.extend([Ask::Describe(node), Ask::ReadPort(node, port)]);
+    }
+
+    /// Whether it looks at everything.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether anything was read beyond "nothing changed".
+    pub(crate) const fn has_learnt(&self) -> bool {
+        self.learnt
+    }
+
+    /// Nothing left to ask, nothing in flight.
+    pub(crate) fn is_done(&self) -> bool {
+        self.open == 0
+            && self.urgent.is_empty()
+            && self.queue.is_empty()
+            && self.doubts.is_empty()
+            && self.suspects.is_empty()
+    }
+
+    /// The next question; `None` when answers have to come first, or nothing is left.
+    pub(crate) fn next(&mut self, graph: &Graph) -> Option<Ask> {
+        loop {
+            while let Some(ask) = self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
+                if self.is_needed(graph, ask) {
+                    self.open += 1;
+                    return Some(ask);
+                }
+            }
+            if self.open > 0 {
+                return None;
+            }
+            // The nearest first: if it is lost, another way may lead to those behind it.
+            let hops = |&n: &usize| graph.path(self.doubts[n]).map_or(0, |path| path.hops());
+            if let Some(nearest) = (0..self.doubts.len()).min_by_key(hops) {
+                self.urgent.push_back(self.doubts.remove(nearest));
+                continue;
+            }
+            let id = self.suspects.pop_front()?;
+            self.probed = Some(id);
+            self.queue.push_back(if graph.node(id).is_switch() {
+                Ask::ReadSwitch(id)
+            } else {
+                Ask::ReadPort(id, graph.node(id).info.local_port)
+            });
+        }
+    }
+
+    fn is_needed(&self, graph: &Graph, ask: Ask) -> bool {
+        let Ask::Identify(Some(via)) = ask else { return graph.path(ask).is_some() };
+        let known = graph.link(via).is_some_and(|link| link.confirmed == self.number);
+        let up = graph.port(via).is_some_and(|port| port.is_up());
+        up && graph.path(ask).is_some() && (!known || self.forced.contains(&via))
+    }
+
+    /// An answer. What cannot be read changes nothing.
+    pub(crate) fn learn(&mut self, graph: &mut Graph, ask: Ask, mad: &Mad) -> Result<(), Error> {
+        self.learnt |= !matches!(ask, Ask::ReadSwitch(_));
+        match ask {
+            Ask::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
+            Ask::Describe(id) => {
+                let text = mad.attribute::<NodeDescription>()?.text;
+                graph.node_mut(id).name = Some(text.text().trim().into());
+            }
+            Ask::ReadSwitch(id) => self.switch_read(graph, id, mad.attribute::<SwitchInfo>()?),
+            Ask::ClearChange(id) => {
+                mad.attribute::<SwitchInfo>()?;
+                self.read_ports(graph, id);
+            }
+            Ask::ReadPort(id, port) => {
+                self.port_read(graph, (id, port), mad.attribute::<PortInfo>()?);
+            }
+            Ask::ReadKeys(id, port) => {
+                let keys = mad.attribute::<PKeyTable>()?.keys;
+                if let Some(port) = graph.port_mut((id, port)) {
+                    port.keys = Some(Box::new(keys));
+                }
+            }
+            Ask::ReadBlock(id, block) => {
+                let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
+                graph.node_mut(id).mirror.set_block(block, &ports);
+            }
+            Ask::Step(_) => return Ok(()),
+        }
+        self.answered(graph, ask);
+        Ok(())
+    }
+
+    /// No answer. Perhaps a cable on the way there was cut, so the question gets a second chance.
+    pub(crate) fn gave_up(&mut self, graph: &mut Graph, ask: Ask) {
+        if graph.path(ask).is_none() || self.doubted.contains(&ask) {
+            return self.refused(graph, ask);
+        }
+        self.doubt(graph, ask);
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// Looks at every port on the way before it asks again.
+    pub(crate) fn doubt(&mut self, graph: &Graph, ask: Ask) {
+        if !self.doubted.insert(ask) {
+            return;
+        }
+        self.doubts.push(ask);
+        for (node, port) in graph.way(ask) {
+            let check = Ask::ReadPort(node, port);
+            if self.doubted.insert(check) {
+                self.urgent.push_back(check);
+            }
+        }
+    }
+
+    /// No answer, or one that says no.
+    pub(crate) fn refused(&mut self, graph: &mut Graph, ask: Ask) {
+        match ask {
+            Ask::Identify(Some(via)) => {
+                if let Some(port) = graph.port_mut(via) {
+                    port.trouble = Some(Trouble::Mute);
+                }
+                self.disconnect(graph, via);
+            }
+            Ask::ReadSwitch(id)
+            | Ask::ClearChange(id)
+            | Ask::ReadPort(id, _)
+            | Ask::ReadBlock(id, _) => self.lose(graph, id),
+            // A node without a name or a partition table is a node all the same.
+            Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) | Ask::Step(_) => {}
+        }
+        self.answered(graph, ask);
+    }
+
+    /// The node does not answer any more: what leads to it leads nowhere.
+    pub(crate) fn lose(&mut self, graph: &mut Graph, id: NodeId) {
+        if id == NodeId::OWN {
+            return;
+        }
+        graph.node_mut(id).lost = true;
+        for end in graph.isolate(id) {
+            if let Some(port) = graph.port_mut(end) {
+                port.trouble = Some(Trouble::Mute);
+            }
+        }
+        self.learnt = true;
+        self.lost_links = true;
+        graph.retrace();
+    }
+
+    fn answered(&mut self, graph: &Graph, ask: Ask) {
+        self.open = self.open.saturating_sub(1);
+        let Ask::Identify(Some(end)) = ask else { return };
+        self.forced.remove(&end);
+        // Whoever waited for this port's word: is its place free now?
+        let number = self.number;
+        let still = |&(_, holder): &(End, End)| {
+            holder != end || graph.link(holder).is_some_and(|link| link.confirmed == number)
+        };
+        let freed: Vec<End> =
+            self.disputes.iter().filter(|dispute| !still(dispute)).map(|&(via, _)| via).collect();
+        self.disputes.retain(|&(_, holder)| holder != end);
+        freed.into_iter().for_each(|via| self.identify(via));
+    }
+
+    fn identify(&mut self, via: End) {
+        self.urgent.push_back(Ask::Identify(Some(via)));
+    }
+
+    fn identified(&mut self, graph: &mut Graph, via: Option<End>, info: &NodeInfo) {
+        if via.is_some_and(|via| !graph.port(via).is_some_and(|port| port.is_up())) {
+            return; // The cable went while the answer was on its way.
+        }
+        let trouble = |graph: &mut Graph, trouble| {
+            if let Some(port) = via.and_then(|via| graph.port_mut(via)) {
+                port.trouble = Some(trouble);
+            }
+        };
+        let Some(id) = graph.admit(info) else { return trouble(graph, Trouble::Mute) };
+        let known = &graph.node(id).info;
+        if (known.num_ports, known.node_type) != (info.num_ports, info.node_type) {
+            if graph.node(id).seen == self.number || id == NodeId::OWN {
+                return trouble(graph, Trouble::Clash(info.node_guid));
+            }
+            graph.replace(id, info);
+        }
+        let end = (id, info.local_port);
+        if let Some(via) = via {
+            if self.is_disputed(graph, via, end) {
+                self.disconnect(graph, via);
+                return trouble(graph, Trouble::Clash(info.node_guid));
+            }
+            if !graph.node(id).is_switch()
+                && let Some(holder) = graph.claim_port_guid(end, info.port_guid)
+            {
+                self.dispute(via, holder, graph);
+                self.disconnect(graph, via);
+                return trouble(graph, Trouble::Clash(info.port_guid));
+            }
+            self.join(graph, via, end);
+        } else {
+            graph.claim_port_guid(end, info.port_guid);
+        }
+        self.follow(graph, id, info);
+    }
+
+    /// Whether somebody else holds this end already, or may.
+    fn is_disputed(&mut self, graph: &mut Graph, via: End, end: End) -> bool {
+        if graph.node(via.0).contested {
+            return false; // Its own ports' word holds.
+        }
+        let Some(link) = graph.link(end).filter(|link| link.to != via) else {
+            let own = end == (NodeId::OWN, graph.node(NodeId::OWN).info.local_port);
+            // Only one cable is in the manager's own port, and it was met from that end.
+            return own && graph.link(end).is_none() && via.0 != NodeId::OWN;
+        };
+        let holder_up = graph.port(link.to).is_some_and(|port| port.is_up());
+        if link.confirmed != self.number && !holder_up {
+            return false; // It moved.
+        }
+        if link.confirmed != self.number {
+            self.dispute(via, link.to, graph);
+        } else if graph.node(end.0).is_switch() && !graph.node(end.0).contested {
+            // Two switches with one GUID: which cables are whose, only their own ports can tell, and the
+            // way to the one that is kept leads to itself.
+            graph.node_mut(end.0).contested = true;
+            let up = |&(_, port): &(PortNum, &super::graph::Port)| port.is_up();
+            let ports: Vec<PortNum> =
+                graph.node(end.0).external().filter(up).map(|(num, _)| num).collect();
+            for num in ports {
+                self.forced.insert((end.0, num));
+                self.identify((end.0, num));
+            }
+        }
+        true
+    }
+
+    /// The newcomer at `via` waits until it is known who is at `holder`.
+    fn dispute(&mut self, via: End, holder: End, graph: &Graph) {
+        // A port of an end node cannot be asked; the one at the other end of its cable can.
+        let asked = if graph.node(holder.0).is_switch() || holder.0 == NodeId::OWN {
+            Some(holder)
+        } else {
+            graph.link(holder).map(|link| link.to)
+        };
+        let Some(asked) = asked.filter(|&asked| asked != via) else { return };
+        if graph.link(asked).is_some_and(|link| link.confirmed != self.number) {
+            self.disputes.push((via, asked));
+            self.identify(asked);
+        }
+    }
+
+    fn join(&mut self, graph: &mut Graph, via: End, end: End) {
+        if graph.node(via.0).contested
+            && let Some(link) = graph.link(via).filter(|link| link.to != end)
+        {
+            let guid = graph.node(via.0).guid();
+            if let Some(port) = graph.port_mut(link.to) {
+                port.trouble = Some(Trouble::Clash(guid));
+            }
+        }
+        let moved = graph.link(end).is_some_and(|link| link.to != via)
+            || graph.link(via).is_some_and(|link| link.to != end);
+        graph.connect(via, end, self.number);
+        if moved {
+            self.lost_links = true;
+            graph.retrace();
+        }
+    }
+
+    /// Reads what is new about a node that was just met.
+    fn follow(&mut self, graph: &mut Graph, id: NodeId, info: &NodeInfo) {
+        let number = self.number;
+        let node = graph.node_mut(id);
+        let met_first = node.seen != number && (self.full || node.path.is_none());
+        let was_known = node.path.is_some();
+        node.seen = number;
+        node.lost = false;
+        node.info = info.clone();
+        if node.path.is_none() {
+            graph.retrace_one(id);
+        }
+        if graph.node(id).is_switch() {
+            if met_first {
+                self.whole.insert(id);
+                self.queue.extend([Ask::ReadSwitch(id), Ask::Describe(id)]);
+            } else if !self.full && was_known {
+                self.suspect(id);
+            }
+            return;
+        }
+        if met_first || !self.full {
+            self.queue.push_back(Ask::Describe(id));
+        }
+        let port = info.local_port;
+        self.queue.extend([Ask::ReadPort(id, port), Ask::ReadKeys(id, port)]);
+    }
+
+    fn switch_read(&mut self, graph: &mut Graph, id: NodeId, info: SwitchInfo) {
+        let node = graph.node_mut(id);
+        let changed = info.port_state_change;
+        let forgot = node.switch.is_none() || node.mirror.top() != info.linear_fdb_top;
+        let whole = self.whole.contains(&id);
+        if forgot && (whole || self.probed == Some(id)) {
+            // Another table than the one that was written: it is a new switch, or as good as one.
+            self.reread(graph, id, &info);
+        } else if !whole && self.probed != Some(id) {
+            if changed || forgot {
+                self.suspect(id);
+            }
+            return;
+        }
+        let node = graph.node_mut(id);
+        node.shaken |= changed;
+        node.switch = Some(info);
+        if changed {
+            self.urgent.push_back(Ask::ClearChange(id));
+        } else if self.whole.contains(&id) {
+            self.read_ports(graph, id);
+        }
+    }
+
+    /// Everything that a reset would have changed.
+    fn reread(&mut self, graph: &mut Graph, id: NodeId, info: &SwitchInfo) {
+        let node = graph.node_mut(id);
+        node.mirror = Mirror::unread(info.linear_fdb_top);
+        node.mirrored = self.number;
+        if self.whole.insert(id) {
+            self.queue.push_back(Ask::Describe(id));
+        }
+        self.queue.extend(node.mirror.unread_blocks().map(|block| Ask::ReadBlock(id, block)));
+    }
+
+    fn read_ports(&mut self, graph: &Graph, id: NodeId) {
+        if self.whole.contains(&id) {
+            self.queue.extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
+        }
+        self.queue.extend(graph.node(id).external().map(|(num, _)| Ask::ReadPort(id, num)));
+    }
+
+    fn port_read(&mut self, graph: &mut Graph, end: End, info: PortInfo) {
+        let outer = match graph.node(end.0).is_switch() {
+            true => end.1 != PortNum::ZERO,
+            false => end.0 == NodeId::OWN,
+        };
+        // What hangs on a node that was out of reach may be another by now.
+        let anew = self.full || self.whole.contains(&end.0);
+        let Some(port) = graph.port_mut(end) else { return };
+        let before = port.info.replace(info);
+        let Some(now) = port.info.as_ref().filter(|_| outer) else { return };
+        port.steady &= now.state == PortState::Active;
+        let was_up = before.as_ref().is_some_and(is_up);
+        if is_up(now) {
+            // A port comes to INIT only by way of DOWN, however short. Where it was INIT before, nobody
+            // can tell.
+            let came_up = !was_up || now.state == PortState::Initialize;
+            let ask = anew || came_up || port.link.is_none();
+            if came_up {
+                graph.node_mut(end.0).shaken = true;
+            }
+            if ask {
+                self.identify(end);
+            }
+            return;
+        }
+        port.trouble = None;
+        if was_up {
+            graph.node_mut(end.0).shaken = true;
+        }
+        self.disconnect(graph, end);
+    }
+
+    /// Takes the cable off; the switch at the other end has to say what it saw.
+    fn disconnect(&mut self, graph: &mut Graph, end: End) {
+        let Some(other) = graph.disconnect(end) else { return };
+        self.learnt = true;
+        self.lost_links = true;
+        graph.retrace();
+        if !self.full {
+            for id in [end.0, other.0] {
+                if self.probed != Some(id) && graph.node(id).is_switch() {
+                    self.suspect(id);
+                }
+            }
+        }
+    }
+
+    /// When all is answered: what was not met any more is gone, and tables of switches that may have been
+    /// reset are read again. `true` when there is nothing more to ask.
+    pub(crate) fn conclude(&mut self, graph: &mut Graph) -> bool {
+        if self.full {
+            self.forget_unmet(graph);
+        }
+        let shaken: Vec<NodeId> =
+            graph.reachable().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
+        for id in shaken {
+            let node = graph.node_mut(id);
+            node.shaken = false;
+            // A reset takes every port down. One that stayed ACTIVE proves that there was none.
+            let steady = node.external().any(|(_, port)| port.steady);
+            let fresh = node.mirrored == self.number;
+            if let Some(info) = node.switch.clone().filter(|_| !steady && !fresh) {
+                self.reread(graph, id, &info);
+                self.queue
+                    .extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
+            }
+        }
+        // Blocks whose writing nobody acknowledged.
+        let number = self.number;
+        let stale = graph.reachable().filter(|(_, node)| node.mirrored != number);
+        let blocks = stale.flat_map(|(id, node)| {
+            node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
+        });
+        self.queue.extend(blocks);
+        self.is_done()
+    }
+
+    fn forget_unmet(&mut self, graph: &mut Graph) {
+        for id in graph.ids() {
+            if graph.node(id).seen != self.number {
+                graph.isolate(id);
+            }
+            for num in 0..graph.node(id).ports.len() as u8 {
+                let end = (id, PortNum(num));
+                if graph.link(end).is_some_and(|link| link.confirmed != self.number) {
+                    graph.disconnect(end);
+                }
+            }
+        }
+        graph.retrace();
+    }
+}

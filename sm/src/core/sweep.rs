@@ -1,0 +1,482 @@
+//! The sweep core: which stage follows which.
+//!
+//! ```text
+//!            trap, light sweep, resweep
+//!  idle ---------------------------------> survey --> computing --> applying --> idle
+//!    ^                                       ^  |                       |
+//!    |          nothing changed              |  |  view: unusable pairs |  view: all that is usable
+//!    +---------------------------------------+--+                       |
+//!                                            |    a trap meanwhile, or a write that failed
+//!                                            +--------------------------+
+//! ```
+
+mod apply;
+mod trap;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use snin_fabric::{Lid, NodeKind, PortIndex};
+use snin_mad::Mad;
+use snin_protocol::Time;
+
+use super::ask::{Ask, End, NodeId};
+use super::discovered::Discovered;
+use super::graph::{Graph, Trouble};
+use super::planning::{Computed, Job, Saved, Target};
+use super::schedule::Schedule;
+use super::smp;
+use super::survey::Survey;
+use super::transactions::{Expired, Transactions, parse};
+use super::view::FabricView;
+use crate::config::Config;
+use crate::error::{ConfigError, Dropped};
+use crate::events::{Destination, Event, Missing, Output, Report};
+use crate::metrics::Metrics;
+
+/// How often in a row a sweep that failed is followed by another at once. After that the next light sweep
+/// looks again.
+const MOST_STRIKES: u8 = 4;
+
+/// The subnet manager's core for discovery, addresses, tables and port states.
+///
+/// It has the verbs of every core: [`handle`](Self::handle) what happened, do what
+/// [`poll_output`](Self::poll_output) says until it says nothing, and call
+/// [`handle_deadline`](Self::handle_deadline) at [`next_deadline`](Self::next_deadline).
+pub struct Sweep {
+    config: Config,
+    transactions: Transactions,
+    graph: Graph,
+    saved: Arc<Saved>,
+    metrics: Metrics,
+    outputs: VecDeque<Output>,
+    stage: Stage,
+    pending: Pending,
+    surveys: u32,
+    jobs: u64,
+    /// A computation of which only the unusable pairs are wanted.
+    early: Option<u64>,
+    /// How the fabric was last meant to be.
+    target: Option<Arc<Target>>,
+    view: Option<Arc<FabricView>>,
+    next_light: Option<Time>,
+    strikes: u8,
+    refused: BTreeSet<Missing>,
+}
+
+enum Stage {
+    Idle,
+    Survey(Box<Survey>),
+    Computing(u64),
+    Applying(Box<Applying>),
+}
+
+/// A schedule under way.
+struct Applying {
+    schedule: Schedule,
+    target: Arc<Target>,
+    manager: Lid,
+    /// Switches with ports that are written: a reset meanwhile may go unnoticed unless they are asked.
+    touched: BTreeSet<NodeId>,
+    failed: bool,
+}
+
+/// What the next survey looks at.
+#[derive(Default)]
+struct Pending {
+    full: bool,
+    light: bool,
+    suspects: BTreeSet<NodeId>,
+    refresh: BTreeSet<End>,
+    doubts: BTreeSet<Ask>,
+    /// Switches that are asked whether something changed.
+    verify: BTreeSet<NodeId>,
+    /// Something was learnt that no computation has seen yet.
+    learnt: bool,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        !self.full
+            && !self.light
+            && !self.learnt
+            && self.suspects.is_empty()
+            && self.refresh.is_empty()
+            && self.doubts.is_empty()
+            && self.verify.is_empty()
+    }
+}
+
+impl Sweep {
+    /// A core that has seen nothing yet. It asks nothing before [`Event::Start`].
+    ///
+    /// # Errors
+    /// When a number of the configuration is out of range.
+    pub fn new(config: Config, saved: Saved) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            transactions: Transactions::new(&config),
+            config,
+            graph: Graph::default(),
+            saved: Arc::new(saved),
+            metrics: Metrics::default(),
+            outputs: VecDeque::new(),
+            stage: Stage::Idle,
+            pending: Pending::default(),
+            surveys: 0,
+            jobs: 0,
+            early: None,
+            target: None,
+            view: None,
+            next_light: None,
+            strikes: 0,
+            refused: BTreeSet::new(),
+        })
+    }
+
+    /// Takes note of what happened. Anything that does not fit is counted and dropped.
+    pub fn handle(&mut self, event: Event<'_>, now: Time) {
+        match event {
+            Event::Start | Event::Resweep => {
+                self.pending.full = true;
+                self.strikes = 0;
+                self.interrupt();
+            }
+            Event::Mad { port, source, bytes } => match parse(bytes) {
+                Err(why) => self.metrics.count_dropped(why),
+                Ok((mad, smp)) if smp.method == snin_mad::Method::Trap => {
+                    self.trap(port, source, &mad, &smp, now);
+                }
+                Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp) {
+                    Err(why) => self.metrics.count_dropped(why),
+                    Ok(ask) => self.answered(ask, &mad, smp.status.is_ok()),
+                },
+            },
+            Event::Computed(computed) => self.computed(*computed, now),
+        }
+        self.advance(now);
+    }
+
+    /// The next thing to be done, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let light = self.next_light.filter(|_| matches!(self.stage, Stage::Idle));
+        self.transactions.next_deadline().into_iter().chain(light).min()
+    }
+
+    /// Does what is due at `now`; too early a call does nothing.
+    pub fn handle_deadline(&mut self, now: Time) {
+        loop {
+            let (graph, stage) = (&self.graph, &self.stage);
+            let path = |ask| match (ask, stage) {
+                (Ask::Step(id), Stage::Applying(applying)) => {
+                    graph.node(applying.schedule.step(id)?.node()?).path
+                }
+                _ => graph.path(ask),
+            };
+            match self.transactions.expire(now, path) {
+                None => break,
+                Some(Expired::Again(mad)) => {
+                    self.metrics.retries += 1;
+                    self.send(mad);
+                }
+                Some(Expired::GivenUp(ask)) => {
+                    self.metrics.unanswered += 1;
+                    self.gave_up(ask);
+                }
+            }
+        }
+        if matches!(self.stage, Stage::Idle) && self.next_light.is_some_and(|due| due <= now) {
+            self.next_light = None;
+            // Whoever does not even know himself begins at the beginning.
+            self.pending.full = self.graph.ids().len() == 0;
+            self.pending.light = !self.pending.full;
+        }
+        self.advance(now);
+    }
+
+    /// Counters.
+    pub const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The last view published.
+    pub const fn view(&self) -> Option<&Arc<FabricView>> {
+        self.view.as_ref()
+    }
+
+    /// Whether nothing is being asked, computed or written.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && self.pending.is_empty() && self.outputs.is_empty()
+    }
+
+    /// SMPs in flight.
+    pub fn in_flight(&self) -> usize {
+        self.transactions.in_flight()
+    }
+
+    /// What keeps the fabric from being complete, by name.
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.refused.clone();
+        for id in self.graph.ids() {
+            let node = self.graph.node(id);
+            if node.path.is_none() {
+                if node.lost {
+                    missing.insert(Missing::Lost { guid: node.guid(), name: node.label() });
+                }
+                continue;
+            }
+            if node.name.is_none() {
+                missing.insert(Missing::Nameless(node.guid()));
+            }
+            for (num, port) in node.external() {
+                let at = || self.graph.port_name((id, num));
+                match port.trouble {
+                    None => {}
+                    Some(Trouble::Mute) => drop(missing.insert(Missing::Mute(at()))),
+                    Some(Trouble::Clash(guid)) => {
+                        missing.insert(Missing::DuplicateGuid { guid, at: at() });
+                    }
+                }
+            }
+        }
+        if let Some(target) = &self.target {
+            self.unserved(target, &mut missing);
+        }
+        missing.into_iter().collect()
+    }
+
+    fn unserved(&self, target: &Target, missing: &mut BTreeSet<Missing>) {
+        let topology = &target.discovered.topology;
+        let name = |node| topology.node(node).name.to_string();
+        for &port in &target.without {
+            let node = topology.port(port).node;
+            missing.insert(Missing::NoAddress { name: name(node), port: topology.num(port) });
+        }
+        for pair in &target.routing.unreachable {
+            let (from, to) = (name(pair.from), name(pair.to));
+            missing.insert(Missing::NoRoute { from, to });
+        }
+        for switch in topology.switches() {
+            let info = self.graph.node(target.discovered.id(switch)).switch.as_ref();
+            let needed = target.addresses.top().0.saturating_add(1);
+            if let Some(capacity) = info.map(|i| i.linear_fdb_cap).filter(|&cap| cap < needed) {
+                missing.insert(Missing::SmallTable { name: name(switch), capacity, needed });
+            }
+        }
+    }
+
+    fn send(&mut self, mad: Box<Mad>) {
+        self.metrics.count_sent(mad.header().attribute(), mad.header().method());
+        let (port, to) = (self.config.local_port(), Destination::Directed);
+        self.outputs.push_back(Output::Send { port, to, mad });
+    }
+
+    fn answered(&mut self, ask: Ask, mad: &Mad, ok: bool) {
+        self.metrics.answers += 1;
+        self.metrics.refused += u64::from(!ok);
+        if let Ask::Step(id) = ask {
+            return self.step_answered(id, mad, ok);
+        }
+        let Stage::Survey(survey) = &mut self.stage else { return };
+        if !ok {
+            survey.refused(&mut self.graph, ask);
+        } else if survey.learn(&mut self.graph, ask, mad).is_err() {
+            self.metrics.count_dropped(Dropped::Malformed);
+            survey.refused(&mut self.graph, ask);
+        }
+        self.tell_early();
+    }
+
+    fn gave_up(&mut self, ask: Ask) {
+        if let Ask::Step(id) = ask {
+            return self.step_failed(id, true);
+        }
+        let Stage::Survey(survey) = &mut self.stage else { return };
+        survey.gave_up(&mut self.graph, ask);
+        self.tell_early();
+    }
+
+    /// Whatever is under way makes room for a new survey, as soon as it can.
+    fn interrupt(&mut self) {
+        if let Stage::Applying(applying) = &mut self.stage {
+            applying.schedule.stop();
+        }
+    }
+
+    /// Goes as far as it can without further answers.
+    fn advance(&mut self, now: Time) {
+        loop {
+            let goes_on = match &mut self.stage {
+                Stage::Idle if self.pending.is_empty() => false,
+                Stage::Idle => self.begin_survey(),
+                Stage::Computing(_) => false,
+                Stage::Survey(_) => self.survey(now),
+                Stage::Applying(_) => self.apply(now),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn begin_survey(&mut self) -> bool {
+        self.surveys += 1;
+        let pending = std::mem::take(&mut self.pending);
+        self.pending.learnt = pending.learnt;
+        if pending.full {
+            self.metrics.full_sweeps += 1;
+            self.pending = Pending { full: false, light: false, learnt: true, ..pending };
+            // What is named apart is looked at with everything else.
+            self.pending.suspects.clear();
+            self.pending.refresh.clear();
+            self.pending.doubts.clear();
+            self.pending.verify.clear();
+            self.stage = Stage::Survey(Box::new(Survey::full(self.surveys)));
+            return true;
+        }
+        let mut survey = if pending.light {
+            self.metrics.light_sweeps += 1;
+            Survey::light(self.surveys, &self.graph)
+        } else {
+            self.metrics.local_probes += u64::from(!pending.suspects.is_empty());
+            Survey::local(self.surveys)
+        };
+        pending.verify.into_iter().for_each(|id| survey.verify(id));
+        pending.suspects.into_iter().for_each(|id| survey.suspect(id));
+        pending.refresh.into_iter().for_each(|end| survey.refresh(end));
+        pending.doubts.into_iter().for_each(|ask| survey.doubt(&self.graph, ask));
+        self.stage = Stage::Survey(Box::new(survey));
+        true
+    }
+
+    fn survey(&mut self, now: Time) -> bool {
+        while self.transactions.has_room() {
+            let Stage::Survey(survey) = &mut self.stage else { return true };
+            let Some(ask) = survey.next(&self.graph) else { break };
+            match smp::question(&self.graph, &self.config, ask) {
+                Some(mad) => {
+                    let mad = self.transactions.send(ask, mad, now);
+                    self.send(mad);
+                }
+                None => survey.refused(&mut self.graph, ask),
+            }
+        }
+        let Stage::Survey(survey) = &mut self.stage else { return true };
+        if !survey.is_done() {
+            return false;
+        }
+        if !survey.conclude(&mut self.graph) {
+            return true;
+        }
+        self.pending.learnt |= survey.has_learnt();
+        self.stage = Stage::Idle;
+        let learnt = std::mem::take(&mut self.pending.learnt);
+        if !self.pending.is_empty() {
+            self.pending.learnt = learnt;
+        } else if learnt {
+            self.begin_computing(now);
+        } else {
+            self.settle(now);
+        }
+        true
+    }
+
+    /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last
+    /// port is read.
+    fn tell_early(&mut self) {
+        let Stage::Survey(survey) = &mut self.stage else { return };
+        if self.view.is_some() && self.early.is_none() && std::mem::take(&mut survey.lost_links) {
+            self.early = self.compute();
+        }
+    }
+
+    fn begin_computing(&mut self, now: Time) {
+        match self.compute() {
+            Some(number) => self.stage = Stage::Computing(number),
+            None => self.settle(now),
+        }
+    }
+
+    /// Has what is known computed; the number by which the result will be known.
+    fn compute(&mut self) -> Option<u64> {
+        if self.graph.ids().len() == 0 {
+            return None;
+        }
+        let discovered = match Discovered::of(&self.graph) {
+            Ok(discovered) => discovered,
+            Err(error) => {
+                self.outputs.push_back(Output::Report(Report::Contradiction(error.to_string())));
+                return None;
+            }
+        };
+        self.jobs += 1;
+        let topology = &discovered.topology;
+        let held = |port: PortIndex| {
+            let end = discovered.end(port);
+            let addressed = match topology.node(topology.port(port).node).kind {
+                NodeKind::Switch => end.1.0 == 0,
+                NodeKind::Adapter | NodeKind::Router => end.1.0 != 0,
+            };
+            let info = self.graph.port(end).and_then(|port| port.info.as_ref());
+            info.filter(|_| addressed).map_or(Lid::NONE, |info| info.lid)
+        };
+        let capacity = |(_, node): (NodeId, &super::graph::Node)| {
+            node.switch.as_ref().map(|info| Lid(info.linear_fdb_cap.saturating_sub(1)))
+        };
+        let least = self.graph.reachable().filter_map(capacity).min();
+        let job = Job {
+            number: self.jobs,
+            held: topology.ports().map(held).collect(),
+            saved: self.saved.clone(),
+            lmc: self.config.lmc().or(self.saved.lmc),
+            most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
+            own: discovered.own_port(&self.graph),
+            discovered,
+        };
+        self.outputs.push_back(Output::Compute(Box::new(job)));
+        Some(self.jobs)
+    }
+
+    fn computed(&mut self, computed: Computed, now: Time) {
+        let early = self.early == Some(computed.number);
+        let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
+        if early {
+            self.early = None;
+            if let (Ok(target), false) = (&computed.result, wanted) {
+                self.publish(target, true);
+            }
+        }
+        if !wanted {
+            if !early {
+                self.metrics.count_dropped(Dropped::Outdated);
+            }
+            return;
+        }
+        self.stage = Stage::Idle;
+        match computed.result {
+            Err(error) => {
+                self.outputs.push_back(Output::Report(Report::NoRouting(error)));
+                self.settle(now);
+            }
+            // Something happened meanwhile.
+            Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,
+            Ok(target) => self.begin_applying(target),
+        }
+    }
+
+    /// Nothing is left to be done: the fabric stays as it is until somebody says something.
+    fn settle(&mut self, now: Time) {
+        self.next_light = self.config.sweep_interval().map(|interval| now + interval);
+        for id in self.graph.ids() {
+            for port in &mut self.graph.node_mut(id).ports {
+                let active = |info: &snin_mad::PortInfo| info.state == snin_mad::PortState::Active;
+                port.steady = port.info.as_ref().is_some_and(active);
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Writing what was computed, and publishing it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use snin_fabric::{Lid, PortNum};
+use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SwitchInfo};
+use snin_protocol::Time;
+
+use super::{Applying, MOST_STRIKES, Stage, Sweep};
+use crate::core::activate::{activate, took};
+use crate::core::ask::{Ask, NodeId};
+use crate::core::distribute::{count_blocks, distribute};
+use crate::core::order::wanted_block;
+use crate::core::planning::{Saved, Target};
+use crate::core::schedule::{Schedule, Step, StepId};
+use crate::core::smp;
+use crate::core::view::{FabricView, Pair, carried_over, uncovered};
+use crate::events::{Missing, Output, Report};
+
+impl Sweep {
+    pub(super) fn begin_applying(&mut self, target: Arc<Target>) {
+        let own = target.discovered.own_port(&self.graph);
+        let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
+        self.save(&target);
+        self.publish(&target, true);
+        let mut schedule = Schedule::default();
+        if manager != Lid::NONE {
+            let milestones = activate(&mut schedule, &self.graph, &target, &self.config, manager);
+            let (links_up, tables) = (milestones.links_up, milestones.tables);
+            distribute(&mut schedule, &self.graph, &target, manager, links_up, tables);
+        }
+        schedule.begin();
+        let (blocks, twice) = count_blocks(&schedule);
+        self.metrics.blocks_written += blocks;
+        self.metrics.blocks_written_twice += twice;
+        let touched = schedule.steps().iter().filter_map(|step| match step {
+            Step::Port((node, _), _) => self.beside(*node),
+            _ => None,
+        });
+        let touched = touched.collect();
+        self.target = Some(target.clone());
+        self.refused.clear();
+        let applying = Applying { schedule, target, manager, touched, failed: false };
+        self.stage = Stage::Applying(Box::new(applying));
+    }
+
+    /// The switch, if it is one.
+    fn beside(&self, node: NodeId) -> Option<NodeId> {
+        self.graph.node(node).is_switch().then_some(node)
+    }
+
+    pub(super) fn apply(&mut self, now: Time) -> bool {
+        while self.transactions.has_room() {
+            let Stage::Applying(applying) = &mut self.stage else { return true };
+            let Some(id) = applying.schedule.next() else { break };
+            let step = applying.schedule.step(id);
+            let mad = step.and_then(|step| {
+                smp::write(&self.graph, &self.config, &applying.target, applying.manager, step)
+            });
+            match mad {
+                Some(mad) => {
+                    let mad = self.transactions.send(Ask::Step(id), mad, now);
+                    self.send(mad);
+                }
+                None => self.step_failed(id, false),
+            }
+        }
+        let Stage::Applying(applying) = &mut self.stage else { return true };
+        if !applying.schedule.is_done() {
+            return false;
+        }
+        let Stage::Applying(applying) = std::mem::replace(&mut self.stage, Stage::Idle) else {
+            return true;
+        };
+        self.applied(*applying, now);
+        true
+    }
+
+    fn applied(&mut self, applying: Applying, now: Time) {
+        if applying.failed {
+            self.strikes = self.strikes.saturating_add(1);
+            if self.strikes > MOST_STRIKES {
+                // Whatever it is, it will not go away by trying harder.
+                let full = self.pending.full;
+                self.pending = super::Pending { full, ..super::Pending::default() };
+                self.ready();
+                self.settle(now);
+            }
+            return;
+        }
+        if applying.schedule.is_stopped() {
+            self.pending.learnt = true;
+            return;
+        }
+        self.strikes = 0;
+        self.publish(&applying.target, false);
+        self.ready();
+        if applying.touched.is_empty() {
+            self.settle(now);
+        } else {
+            // A switch that was reset meanwhile says so when it is asked.
+            self.pending.verify.extend(applying.touched);
+        }
+    }
+
+    fn ready(&mut self) {
+        let version = self.view.as_ref().map_or(0, |view| view.version());
+        let missing = self.missing();
+        self.outputs.push_back(Output::Report(Report::Ready { version, missing }));
+    }
+
+    pub(super) fn step_answered(&mut self, id: StepId, mad: &Mad, ok: bool) {
+        let Stage::Applying(applying) = &mut self.stage else { return };
+        let Some(step) = applying.schedule.step(id).cloned() else { return };
+        let graph = &mut self.graph;
+        let took = ok
+            && match &step {
+                Step::Port(end, write) => mad.attribute::<PortInfo>().is_ok_and(|info| {
+                    let took = took(*write, &info);
+                    if let Some(port) = graph.port_mut(*end) {
+                        port.info = Some(info);
+                    }
+                    took
+                }),
+                Step::Keys(end) => mad.attribute::<PKeyTable>().is_ok_and(|table| {
+                    if let Some(port) = graph.port_mut(*end) {
+                        port.keys = Some(Box::new(table.keys));
+                    }
+                    table.keys == self.config.partition_block()
+                }),
+                Step::Block(node, block) => {
+                    let wanted = applying.target.discovered.index(*node).map(|switch| {
+                        wanted_block(&applying.target.routing.tables[switch.index()], *block)
+                    });
+                    block_taken(graph, *node, *block, mad, wanted)
+                }
+                Step::Dropping(node, block, ports) => {
+                    block_taken(graph, *node, *block, mad, Some(**ports))
+                }
+                Step::Top(node, top) => mad.attribute::<SwitchInfo>().is_ok_and(|info| {
+                    let node = graph.node_mut(*node);
+                    node.mirror.set_top(info.linear_fdb_top);
+                    let took = info.linear_fdb_top == *top;
+                    node.switch = Some(info);
+                    took
+                }),
+                Step::Milestone => true,
+            };
+        match took {
+            true => applying.schedule.finish(id, true),
+            false => self.step_failed(id, false),
+        }
+    }
+
+    /// The step was refused, or nobody can tell whether it was done: what it wrote is read again.
+    pub(super) fn step_failed(&mut self, id: StepId, silent: bool) {
+        let Stage::Applying(applying) = &mut self.stage else { return };
+        let Some(step) = applying.schedule.step(id).cloned() else { return };
+        applying.schedule.finish(id, false);
+        applying.schedule.stop();
+        applying.failed = true;
+        let Some(node) = step.node() else { return };
+        let what = match &step {
+            Step::Port((_, port), _) => {
+                self.pending.doubts.insert(Ask::ReadPort(node, *port));
+                "PortInfo"
+            }
+            Step::Keys((_, port)) => {
+                self.pending.doubts.insert(Ask::ReadKeys(node, *port));
+                "P_KeyTable"
+            }
+            Step::Block(_, block) | Step::Dropping(_, block, _) => {
+                self.graph.node_mut(node).mirror.forget_block(*block);
+                "LinearForwardingTable"
+            }
+            Step::Top(..) => {
+                self.graph.node_mut(node).switch = None;
+                "SwitchInfo"
+            }
+            Step::Milestone => return,
+        };
+        if self.graph.node(node).is_switch() {
+            self.pending.doubts.insert(Ask::ReadSwitch(node));
+        }
+        self.pending.learnt = true;
+        if !silent {
+            let name = self.graph.node(node).label();
+            self.refused.insert(Missing::Refused { name, what });
+        }
+    }
+
+    /// What was given is remembered, for ports that are not there now too.
+    fn save(&mut self, target: &Target) {
+        let mut saved = Saved { lmc: Some(target.routing.plan.lmc()), ..(*self.saved).clone() };
+        let topology = &target.discovered.topology;
+        let given: BTreeSet<Lid> = target.addresses.iter().map(|(_, base, _)| base).collect();
+        // An address that somebody else got is nobody else's any more.
+        saved.lids.retain(|_, lid| !given.contains(lid));
+        let lids = target.addresses.iter().map(|(port, base, _)| (topology.port(port).guid, base));
+        saved.lids.extend(lids);
+        let places: Vec<_> = target.places.named(target).collect();
+        saved.trees.retain(|_, place| !places.iter().any(|(_, given)| given == place));
+        saved.trees.extend(places);
+        if saved != *self.saved {
+            self.saved = Arc::new(saved);
+            self.outputs.push_back(Output::Save(self.saved.clone()));
+        }
+    }
+
+    /// Publishes the target, unless that is how it was published last. While tables are still to be written,
+    /// only pairs that were usable and will be are usable; before the first bring-up there is nothing to say.
+    pub(super) fn publish(&mut self, target: &Arc<Target>, before_writing: bool) {
+        let mut unusable = uncovered(target);
+        if before_writing {
+            let Some(view) = &self.view else { return };
+            unusable.extend(self.new_pairs(view, target));
+        }
+        let own = target.discovered.own_port(&self.graph);
+        let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
+        if let Some(view) = &self.view
+            && view.topology() == &target.discovered.topology
+            && view.addresses() == &target.addresses
+            && view.unusable() == &unusable
+            && view.manager() == manager
+        {
+            return;
+        }
+        let version = self.view.as_ref().map_or(0, |view| view.version()) + 1;
+        let view = Arc::new(FabricView::new(version, target.clone(), unusable, manager));
+        self.metrics.views += 1;
+        self.view = Some(view.clone());
+        self.outputs.push_back(Output::View(view));
+    }
+
+    /// Pairs of the target that were not usable in the view, or not there.
+    fn new_pairs(&self, view: &FabricView, target: &Target) -> BTreeSet<Pair> {
+        let usable = carried_over(&view.usable(), view.target(), target);
+        let hosts = &target.routing.hosts;
+        let carrying: BTreeSet<_> = hosts.iter().map(|(_, host)| host.switch).collect();
+        let trees = target.routing.forest.trees();
+        let all =
+            carrying.into_iter().flat_map(|switch| trees.iter().map(move |tree| (switch, tree.id)));
+        all.filter(|pair| !usable.contains(pair)).collect()
+    }
+}
+
+fn block_taken(
+    graph: &mut crate::core::graph::Graph,
+    node: NodeId,
+    block: u16,
+    mad: &Mad,
+    wanted: Option<[u8; 64]>,
+) -> bool {
+    let Ok(table) = mad.attribute::<LinearForwarding>() else { return false };
+    let ports = table.ports.map(|PortNum(port)| port);
+    graph.node_mut(node).mirror.set_block(block, &ports);
+    wanted == Some(ports)
+}

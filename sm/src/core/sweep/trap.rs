@@ -1,0 +1,74 @@
+//! What nodes say unasked.
+
+use snin_fabric::{Lid, PortNum};
+use snin_mad::{Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
+use snin_protocol::Time;
+
+use super::{Stage, Sweep};
+use crate::core::ask::{End, NodeId};
+use crate::error::Dropped;
+use crate::events::{Destination, LocalPort, Output, Report};
+
+impl Sweep {
+    pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp, now: Time) {
+        if port != self.config.local_port() {
+            return self.metrics.count_dropped(Dropped::WrongPort);
+        }
+        let Ok(notice) = mad.attribute::<Notice>() else {
+            return self.metrics.count_dropped(Dropped::Malformed);
+        };
+        let trap = notice.trap();
+        let number = notice.trap_number;
+        let issuer = match &trap {
+            Ok(Some(Trap::LinkStateChange(details))) => details.lid,
+            Ok(Some(Trap::LocalChange(details))) => details.lid,
+            Ok(_) => notice.issuer,
+            Err(_) => return self.metrics.count_dropped(Dropped::Malformed),
+        };
+        let Some(end) = self.owner(issuer) else {
+            return self.metrics.count_dropped(Dropped::UnknownIssuer);
+        };
+        *self.metrics.traps.entry(number).or_insert(0) += 1;
+        self.repress(source, mad, smp);
+        match trap {
+            // It names the switch, not the port (IBA 14.3.7).
+            Ok(Some(Trap::LinkStateChange(_))) => self.suspect(end.0),
+            Ok(Some(Trap::LocalChange(_))) => {
+                self.pending.refresh.insert(end);
+                self.interrupt();
+            }
+            _ => self.outputs.push_back(Output::Report(Report::Trap { number, issuer })),
+        }
+        let _ = now;
+    }
+
+    /// Stops the trap from being repeated (IBA 14.3.1).
+    fn repress(&mut self, source: Lid, mad: &Mad, smp: &Smp) {
+        if source == PERMISSIVE || source == Lid::NONE || smp.route != Route::Lid {
+            return;
+        }
+        let mut answer = Box::new(mad.clone());
+        answer.answer(snin_mad::Status::OK);
+        self.metrics.count_sent(smp.attribute, Method::TrapRepress);
+        let (port, to) = (self.config.local_port(), Destination::Lid(source));
+        self.outputs.push_back(Output::Send { port, to, mad: answer });
+    }
+
+    fn suspect(&mut self, id: NodeId) {
+        match &mut self.stage {
+            Stage::Survey(survey) if !survey.is_full() => survey.suspect(id),
+            _ => {
+                self.pending.suspects.insert(id);
+                self.interrupt();
+            }
+        }
+    }
+
+    /// The port that was given this address.
+    fn owner(&self, lid: Lid) -> Option<End> {
+        let target = self.target.as_ref()?;
+        let (port, _) = target.addresses.owner(lid)?;
+        let end = target.discovered.end(port);
+        (end.1 != PortNum::NONE).then_some(end)
+    }
+}

@@ -1,0 +1,164 @@
+//! Questions in flight: numbered, timed, asked again, and matched with what comes in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use snin_mad::header::{Directed, Header};
+use snin_mad::{Class, DrPath, Mad, Method, Octets, Route, Smp, TransactionId};
+use snin_protocol::Time;
+
+use super::ask::Ask;
+use super::window::Window;
+use crate::config::Config;
+use crate::error::Dropped;
+use crate::events::LocalPort;
+
+/// One question in flight.
+struct Sent {
+    ask: Ask,
+    mad: Box<Mad>,
+    attempts: u8,
+    at: Time,
+    deadline: Time,
+}
+
+/// Every question in flight.
+pub(crate) struct Transactions {
+    window: Window,
+    timeout: Time,
+    attempts: u8,
+    port: LocalPort,
+    first: u32,
+    issued: u32,
+    in_flight: BTreeMap<u32, Sent>,
+    deadlines: BTreeSet<(Time, u32)>,
+}
+
+/// What became of a question whose time ran out.
+pub(crate) enum Expired {
+    /// It is asked again.
+    Again(Box<Mad>),
+    /// It was asked often enough.
+    GivenUp(Ask),
+}
+
+impl Transactions {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            window: Window::new(config.window, config.window_max),
+            timeout: config.timeout(),
+            attempts: config.attempts,
+            port: config.local_port(),
+            // Where a kernel shares the port it owns the upper half of the id, so ours is the lower.
+            first: config.seed as u32,
+            issued: 0,
+            in_flight: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// Whether one more may be sent.
+    pub(crate) fn has_room(&self) -> bool {
+        self.in_flight.len() < self.window.size()
+    }
+
+    /// Questions in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Numbers the question and starts its clock.
+    pub(crate) fn send(&mut self, ask: Ask, mut mad: Mad, now: Time) -> Box<Mad> {
+        let id = self.first.wrapping_add(self.issued);
+        self.issued = self.issued.wrapping_add(1);
+        Header::edit(&mut mad.0).transaction_id(TransactionId(id.into()));
+        let deadline = now + self.timeout;
+        self.deadlines.insert((deadline, id));
+        let mad = Box::new(mad);
+        let sent = Sent { ask, mad: mad.clone(), attempts: 1, at: now, deadline };
+        self.in_flight.insert(id, sent);
+        mad
+    }
+
+    /// When the first question in flight runs out of time.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// The next question whose time has run out: asked again along the path that leads there now, or given
+    /// up where none does.
+    pub(crate) fn expire(
+        &mut self,
+        now: Time,
+        path: impl FnOnce(Ask) -> Option<DrPath>,
+    ) -> Option<Expired> {
+        let &(deadline, id) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
+        self.deadlines.remove(&(deadline, id));
+        let sent = self.in_flight.get_mut(&id)?;
+        self.window.timed_out(sent.at, now);
+        let path = path(sent.ask).filter(|_| sent.attempts < self.attempts);
+        let Some(path) = path else {
+            let ask = sent.ask;
+            self.in_flight.remove(&id);
+            return Some(Expired::GivenUp(ask));
+        };
+        Directed::edit(&mut sent.mad.0)
+            .hop_count(path.hops() as u8)
+            .initial_path(Octets(*path.bytes()));
+        sent.attempts += 1;
+        sent.at = now;
+        sent.deadline = now + self.timeout;
+        self.deadlines.insert((sent.deadline, id));
+        Some(Expired::Again(sent.mad.clone()))
+    }
+
+    /// Takes the answer to one of the questions; what is none is dropped with its reason and changes nothing.
+    pub(crate) fn receive(
+        &mut self,
+        port: LocalPort,
+        mad: &Mad,
+        smp: &Smp,
+    ) -> Result<Ask, Dropped> {
+        let id = smp.transaction_id.0 as u32;
+        let Some(sent) = self.in_flight.get(&id) else {
+            let ours = id.wrapping_sub(self.first) < self.issued;
+            return Err(if ours { Dropped::Replayed } else { Dropped::Unsolicited });
+        };
+        if port != self.port {
+            return Err(Dropped::WrongPort);
+        }
+        if !answers(&sent.mad, mad, smp) {
+            return Err(Dropped::Foreign);
+        }
+        if smp.status.is_busy() {
+            return Err(Dropped::Busy);
+        }
+        let ask = sent.ask;
+        let deadline = sent.deadline;
+        self.in_flight.remove(&id);
+        self.deadlines.remove(&(deadline, id));
+        self.window.answered();
+        Ok(ask)
+    }
+}
+
+/// Whether `mad` is the answer to `question`: the same attribute and modifier, back along the same path.
+fn answers(question: &Mad, mad: &Mad, smp: &Smp) -> bool {
+    let asked = question.header();
+    let same = asked.attribute() == smp.attribute && asked.modifier().0 == smp.modifier;
+    let path = |mad: &Mad| (mad.directed().hop_count(), mad.directed().initial_path());
+    smp.returning && same && path(question) == path(mad)
+}
+
+/// What came in, taken apart, and why it is none of this manager's business.
+pub(crate) fn parse(bytes: &[u8]) -> Result<(Mad, Smp), Dropped> {
+    let mad = Mad::from_slice(bytes).map_err(|_| Dropped::Truncated)?;
+    if !matches!(mad.header().class(), Class::Subnet | Class::DirectedSubnet) {
+        return Err(Dropped::OtherClass);
+    }
+    let smp = Smp::parse(&mad.0).map_err(|_| Dropped::Malformed)?;
+    match (smp.method, smp.route) {
+        (Method::GetResp, Route::Directed { .. }) | (Method::Trap, _) => Ok((mad, smp)),
+        (Method::GetResp, Route::Lid) => Err(Dropped::Unsolicited),
+        _ => Err(Dropped::Request),
+    }
+}

@@ -1,0 +1,135 @@
+//! What the rest of snin sees of a fabric: immutable, with a version.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use snin_fabric::routing::Routing;
+use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
+
+use super::planning::Target;
+
+/// A switch with hosts and a tree along which nothing may be granted to or from them.
+pub type Pair = (NodeIndex, TreeId);
+
+/// The fabric as it is. A later view has a greater version.
+#[derive(Clone)]
+pub struct FabricView {
+    version: u64,
+    target: Arc<Target>,
+    unusable: BTreeSet<Pair>,
+    manager: Lid,
+}
+
+impl fmt::Debug for FabricView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FabricView")
+            .field("version", &self.version)
+            .field("nodes", &self.topology().node_count())
+            .field("unusable", &self.unusable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FabricView {
+    pub(crate) const fn new(
+        version: u64,
+        target: Arc<Target>,
+        unusable: BTreeSet<Pair>,
+        manager: Lid,
+    ) -> Self {
+        Self { version, target, unusable, manager }
+    }
+
+    /// Rises by one with every view.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Nodes and cables.
+    pub fn topology(&self) -> &Topology {
+        &self.target.discovered.topology
+    }
+
+    /// Shape, ranks and trees, and every switch's table as it is, or will be when all is written. The plan
+    /// within says which ports have addresses and trees; which addresses those are, [`Self::addresses`] and
+    /// [`Self::dlid`] say: ports keep what they had.
+    pub fn routing(&self) -> &Routing {
+        &self.target.routing
+    }
+
+    /// Who has which address.
+    pub fn addresses(&self) -> &Addresses {
+        &self.target.addresses
+    }
+
+    /// The tree that the address `base + offset` of a host port leads along.
+    pub fn tree(&self, port: PortIndex, offset: u16) -> Option<TreeId> {
+        self.addresses().base(port)?;
+        self.routing().plan.tree(port, self.target.places.planned(offset)?)
+    }
+
+    /// The address of a host port along a tree; aliases are never given.
+    pub fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
+        let base = self.addresses().base(port)?;
+        let plan = &self.routing().plan;
+        let planned = plan.dlid(port, tree)?.0.0 - plan.addresses().base(port)?.0;
+        let all = self.routing().forest.len() <= plan.lmc().addresses();
+        let place = if all { self.target.places.of(tree)? } else { planned };
+        Some(Dlid(Lid(base.0 + place)))
+    }
+
+    /// The number that a tree has for good: it keeps it while roots come and go, unlike its [`TreeId`],
+    /// which counts the roots of this view.
+    pub fn lasting_number(&self, tree: TreeId) -> Option<u16> {
+        self.target.places.of(tree)
+    }
+
+    /// Pairs of a switch with hosts and a tree that must not be granted: its cable is missing, or the tables
+    /// do not lead along it yet or any more.
+    pub const fn unusable(&self) -> &BTreeSet<Pair> {
+        &self.unusable
+    }
+
+    /// Every pair that may be granted.
+    pub fn usable(&self) -> BTreeSet<Pair> {
+        let trees = self.routing().forest.trees();
+        let switches: BTreeSet<NodeIndex> =
+            self.routing().hosts.iter().map(|(_, host)| host.switch).collect();
+        let all = switches.into_iter().flat_map(|s| trees.iter().map(move |tree| (s, tree.id)));
+        all.filter(|pair| !self.unusable.contains(pair)).collect()
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The address of the subnet manager.
+    pub const fn manager(&self) -> Lid {
+        self.manager
+    }
+}
+
+/// The pairs of switches with hosts and trees that do not cover them.
+pub(crate) fn uncovered(target: &Target) -> BTreeSet<Pair> {
+    let Routing { hosts, forest, .. } = &target.routing;
+    let count = hosts.per_switch(&target.discovered.topology);
+    let carrying = target.discovered.topology.switches().filter(|s| count[s.index()] > 0);
+    carrying
+        .flat_map(|switch| forest.trees().iter().map(move |tree| (switch, tree.id)))
+        .filter(|&(switch, tree)| !forest.covers(switch, tree))
+        .collect()
+}
+
+/// Pairs of one view in the numbers of another; what the other does not know is left out.
+pub(crate) fn carried_over(pairs: &BTreeSet<Pair>, from: &Target, to: &Target) -> BTreeSet<Pair> {
+    let switch = |switch: NodeIndex| to.discovered.index(from.discovered.id(switch));
+    let tree = |tree: TreeId| {
+        let old = from.routing.forest.trees().get(tree.index())?;
+        let root = to.discovered.index(from.discovered.id(old.root))?;
+        let same =
+            to.routing.forest.trees().iter().find(|t| t.root == root && t.plane == old.plane);
+        Some(same?.id)
+    };
+    pairs.iter().filter_map(|&(s, t)| Some((switch(s)?, tree(t)?))).collect()
+}

@@ -1,0 +1,74 @@
+//! What can be wrong: with the configuration, and with what comes in.
+
+/// Why a configuration is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A number that the specification or the core has no room for.
+    #[error("{key} is {value}: {expected}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// What it says.
+        value: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// More keys than a block of the partition table.
+    #[error("{0} partition keys: at most 32 fit the block that is managed")]
+    Partitions(usize),
+}
+
+/// Why something that came in was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+pub enum Dropped {
+    /// Not 256 bytes.
+    #[error("truncated")]
+    Truncated,
+    /// A field breaks the specification's rules.
+    #[error("malformed")]
+    Malformed,
+    /// Not a class of subnet management.
+    #[error("another class")]
+    OtherClass,
+    /// A request: some other manager's, or meant for the agent of this port.
+    #[error("a request to an agent")]
+    Request,
+    /// An answer to a question that nobody here asked.
+    #[error("unsolicited")]
+    Unsolicited,
+    /// An answer that was there before, or came too late.
+    #[error("replayed")]
+    Replayed,
+    /// An answer with the number of a question of ours, but about something else.
+    #[error("foreign")]
+    Foreign,
+    /// By another local port than the one that asked.
+    #[error("wrong local port")]
+    WrongPort,
+    /// The agent is busy; the question is asked again.
+    #[error("busy")]
+    Busy,
+    /// A trap from an address that was given to nobody.
+    #[error("a trap from an unknown address")]
+    UnknownIssuer,
+    /// A computation whose result nobody waits for any more.
+    #[error("an outdated computation")]
+    Outdated,
+}
+
+impl Dropped {
+    /// Every reason.
+    pub const ALL: [Self; 11] = [
+        Self::Truncated,
+        Self::Malformed,
+        Self::OtherClass,
+        Self::Request,
+        Self::Unsolicited,
+        Self::Replayed,
+        Self::Foreign,
+        Self::WrongPort,
+        Self::Busy,
+        Self::UnknownIssuer,
+        Self::Outdated,
+    ];
+}

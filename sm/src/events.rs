@@ -1,0 +1,148 @@
+//! What the sweep core is told, and what it wants done.
+
+use std::sync::Arc;
+
+use snin_fabric::routing::RoutingError;
+use snin_fabric::{Guid, Lid, PortNum};
+use snin_mad::Mad;
+
+use crate::core::{Computed, FabricView, Job, Saved};
+
+/// A port of this machine, as the driver numbers them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LocalPort(pub u32);
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Begin: this manager is the master of its subnet now.
+    Start,
+    /// Look at the whole fabric again, as on SIGHUP.
+    Resweep,
+    /// Bytes came in: an answer, a trap, or anything else.
+    Mad {
+        /// By which port.
+        port: LocalPort,
+        /// From which address; [`Lid`] 0xFFFF on directed routes.
+        source: Lid,
+        /// What came, of whatever length.
+        bytes: &'a [u8],
+    },
+    /// An [`Output::Compute`] is done.
+    Computed(Box<Computed>),
+}
+
+/// Where an SMP goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Along its own path.
+    Directed,
+    /// By the forwarding tables.
+    Lid(Lid),
+}
+
+/// Something is to be done.
+#[derive(Debug)]
+pub enum Output {
+    /// Send an SMP.
+    Send {
+        /// By which port.
+        port: LocalPort,
+        /// Whereto.
+        to: Destination,
+        /// What.
+        mad: Box<Mad>,
+    },
+    /// Run the job, here or on another thread, and come back with [`Event::Computed`].
+    Compute(Box<Job>),
+    /// The fabric as it is from now on.
+    View(Arc<FabricView>),
+    /// Store this in place of what was stored before: it has to survive a restart.
+    Save(Arc<Saved>),
+    /// Tell the operator.
+    Report(Report),
+}
+
+/// What an operator wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The fabric is as it should be, but for what is missing.
+    Ready {
+        /// The version of the view.
+        version: u64,
+        /// What is not as it should be, by name.
+        missing: Vec<Missing>,
+    },
+    /// There are no tables for this fabric; nothing was written.
+    NoRouting(RoutingError),
+    /// What was discovered contradicts itself; nothing was written.
+    Contradiction(String),
+    /// A node said something of itself: trap 129, 130, 131, 256 and the like.
+    Trap {
+        /// The trap's number.
+        number: u16,
+        /// Who says so.
+        issuer: Lid,
+    },
+}
+
+/// One thing that keeps a fabric from being complete. Names are `node/port`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Missing {
+    /// A cable is up, but nobody answers at its other end.
+    #[error("nobody answers behind {0}")]
+    Mute(String),
+    /// A node answered at first, and then no more.
+    #[error("{name} ({guid}) stopped answering")]
+    Lost {
+        /// The node's GUID.
+        guid: Guid,
+        /// Its name, as far as known.
+        name: String,
+    },
+    /// Two nodes, or two ports, with one GUID: the one behind `at` is left out.
+    #[error("GUID {guid} is in use twice: left out behind {at}")]
+    DuplicateGuid {
+        /// The GUID.
+        guid: Guid,
+        /// The port behind which the second one is.
+        at: String,
+    },
+    /// A node that does not say its name.
+    #[error("{0} has no NodeDescription")]
+    Nameless(Guid),
+    /// A port without addresses, because there is no free block.
+    #[error("no addresses are left for port {port} of {name}")]
+    NoAddress {
+        /// The node.
+        name: String,
+        /// Its port.
+        port: PortNum,
+    },
+    /// A switch whose table is too small for the addresses of the fabric.
+    #[error("{name} forwards {capacity} addresses, the fabric needs {needed}")]
+    SmallTable {
+        /// The switch.
+        name: String,
+        /// Entries of its table.
+        capacity: u16,
+        /// Entries that are needed.
+        needed: u16,
+    },
+    /// A node refused what was written to it.
+    #[error("{name} refused {what}")]
+    Refused {
+        /// The node.
+        name: String,
+        /// What.
+        what: &'static str,
+    },
+    /// Cables do not join these: no legal route from one switch to another.
+    #[error("no route from {from} to {to}")]
+    NoRoute {
+        /// From.
+        from: String,
+        /// To.
+        to: String,
+    },
+}

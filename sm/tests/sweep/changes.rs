@@ -1,0 +1,47 @@
+//! Cables and switches come and go.
+
+use snin_emulator::Fault;
+use snin_protocol::Time;
+
+use crate::lab::Lab;
+
+/// SMPs of a cut and of a restored cable may be this many.
+const BUDGETS: [(u8, u64); 2] = [(4, 500), (5, 800)];
+/// SMPs until a cut is told.
+const TOLD: u64 = 40;
+
+#[test]
+fn a_cut_cable_is_told_at_once_and_repaired_with_few_writes() {
+    for (lmc, most) in BUDGETS {
+        // leaf0 is the transit leaf: when it loses a cable, the ranks change.
+        for (leaf, up) in [("leaf3", 19), ("leaf3", 36), ("leaf0", 19)] {
+            let mut lab = Lab::new("clos:36,18,18", lmc);
+            lab.bring_up();
+            let cable = lab.port(leaf, up);
+            for fault in [Fault::Cut(cable), Fault::Restore(cable)] {
+                let (before, views) = (lab.smps(), lab.views.len());
+                let writes = lab.emulator.stats().writes;
+                lab.strike(fault.clone());
+                lab.run(Time::millis(6));
+                lab.settle();
+                lab.check();
+                let all = lab.smps() - before;
+                let (told, sent, written) = lab.views[views].clone();
+                let sent = sent - before;
+                println!(
+                    "LMC {lmc}, {fault:?} at {leaf}: told after {sent} SMPs, done after {all}"
+                );
+                assert!(all <= most, "done after {all}");
+                assert_eq!(lab.sweep.metrics().retries, 0);
+                assert!(!told.unusable().is_empty(), "the pair is usable when all is written");
+                if matches!(fault, Fault::Cut(_)) {
+                    assert!(sent <= TOLD, "told after {sent}");
+                    // PortStateChange of the first switch is all that was written by then.
+                    assert_eq!(written - writes, 1);
+                } else {
+                    assert!(lab.view().unusable().is_empty());
+                }
+            }
+        }
+    }
+}

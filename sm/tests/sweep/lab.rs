@@ -1,0 +1,253 @@
+//! A sweep core joined to an emulated fabric in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
+use snin_fabric::check::credit::Traffic;
+use snin_fabric::check::{credit, walk};
+use snin_fabric::generate::Recipe;
+use snin_fabric::{NodeIndex, NodeKind, PortIndex, PortNum, Topology};
+use snin_mad::{PERMISSIVE, PortState};
+use snin_protocol::Time;
+use snin_sm::{
+    Config, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
+};
+
+pub(crate) struct Lab {
+    pub(crate) topology: Topology,
+    pub(crate) emulator: Emulator,
+    pub(crate) client: ClientId,
+    pub(crate) sweep: Sweep,
+    pub(crate) saved: Arc<Saved>,
+    /// Every view, with the SMPs sent and the writes done before it.
+    pub(crate) views: Vec<(Arc<FabricView>, u64, u64)>,
+    pub(crate) reports: Vec<Report>,
+    sent: u64,
+}
+
+pub(crate) fn fabric(recipe: &str) -> Topology {
+    recipe.parse::<Recipe>().unwrap().build().unwrap()
+}
+
+pub(crate) fn node(topology: &Topology, name: &str) -> NodeIndex {
+    let named = |index: &NodeIndex| &*topology.node(*index).name == name;
+    topology.nodes().find(named).unwrap_or_else(|| panic!("no node {name}"))
+}
+
+pub(crate) fn port(topology: &Topology, name: &str, num: u8) -> PortIndex {
+    topology.port_of(node(topology, name), PortNum(num)).unwrap()
+}
+
+pub(crate) fn config(lmc: u8) -> Config {
+    Config { lmc: Some(lmc), ..Config::default() }
+}
+
+impl Lab {
+    pub(crate) fn new(recipe: &str, lmc: u8) -> Self {
+        Self::of(fabric(recipe), Hardware::default(), config(lmc))
+    }
+
+    pub(crate) fn of(topology: Topology, hardware: Hardware, config: Config) -> Self {
+        let emulator = Emulator::new(&topology, hardware);
+        Self::on(emulator, topology, config, Saved::default())
+    }
+
+    /// The manager sits at the first cabled adapter.
+    fn on(mut emulator: Emulator, topology: Topology, config: Config, saved: Saved) -> Self {
+        let adapter = |index: &NodeIndex| topology.node(*index).kind == NodeKind::Adapter;
+        let first = topology.nodes().filter(adapter).find_map(|n| topology.cables(n).next());
+        let (home, _) = first.expect("a host");
+        let client = emulator.attach(home).unwrap();
+        let sweep = Sweep::new(config, saved.clone()).unwrap();
+        let saved = Arc::new(saved);
+        let (views, reports) = (Vec::new(), Vec::new());
+        Self { topology, emulator, client, sweep, saved, views, reports, sent: 0 }
+    }
+
+    /// Another manager after this one: same fabric, same place, nothing in its head but what was saved.
+    pub(crate) fn restarted(self, config: Config) -> Self {
+        let Self { mut emulator, client, topology, saved, .. } = self;
+        emulator.detach(client);
+        Self::on(emulator, topology, config, (*saved).clone())
+    }
+
+    pub(crate) fn port(&self, name: &str, num: u8) -> PortIndex {
+        port(&self.topology, name, num)
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.emulator.now()
+    }
+
+    pub(crate) fn start(&mut self) {
+        let now = self.now();
+        self.sweep.handle(Event::Start, now);
+        self.work();
+    }
+
+    /// Lets the fault strike now.
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        let now = self.now();
+        self.emulator.inject(fault, now);
+    }
+
+    /// Does what the core wants done, until it wants nothing.
+    fn work(&mut self) {
+        loop {
+            while let Some(output) = self.sweep.poll_output() {
+                let now = self.emulator.now();
+                match output {
+                    Output::Send { port, to, mad } => {
+                        assert_eq!(port, LocalPort(0));
+                        let to = match to {
+                            Destination::Directed => PERMISSIVE,
+                            Destination::Lid(lid) => lid,
+                        };
+                        self.sent += 1;
+                        self.emulator.send(self.client, &mad, to, now);
+                    }
+                    Output::Compute(job) => {
+                        self.sweep.handle(Event::Computed(Box::new(job.run())), now);
+                    }
+                    Output::View(view) => {
+                        self.views.push((view, self.sent, self.emulator.stats().writes));
+                    }
+                    Output::Save(saved) => self.saved = saved,
+                    Output::Report(report) => self.reports.push(report),
+                }
+            }
+            let Some(received) = self.emulator.poll(self.client) else { return };
+            let (port, source) = (LocalPort(0), received.slid);
+            let event = Event::Mad { port, source, bytes: &received.mad.0 };
+            self.sweep.handle(event, received.at);
+        }
+    }
+
+    /// Runs until then.
+    pub(crate) fn run_until(&mut self, until: Time) {
+        loop {
+            self.work();
+            let next =
+                self.emulator.next_event_time().into_iter().chain(self.sweep.next_deadline());
+            let Some(next) = next.min().filter(|&next| next <= until) else { break };
+            self.emulator.advance(next);
+            self.work();
+            if self.sweep.next_deadline().is_some_and(|deadline| deadline <= self.now()) {
+                let now = self.now();
+                self.sweep.handle_deadline(now);
+            }
+        }
+        self.emulator.advance(until);
+    }
+
+    pub(crate) fn run(&mut self, time: Time) {
+        let until = self.now() + time;
+        self.run_until(until);
+    }
+
+    /// Runs until the core has nothing to do; how long that took.
+    #[track_caller]
+    pub(crate) fn settle(&mut self) -> Time {
+        let begin = self.now();
+        for _ in 0..20_000 {
+            self.work();
+            if self.sweep.is_idle() {
+                return self.now() - begin;
+            }
+            self.run(Time::millis(1));
+        }
+        panic!("not settled after {}: {:?}", self.now() - begin, self.sweep.metrics());
+    }
+
+    /// Starts and waits until the fabric is up.
+    #[track_caller]
+    pub(crate) fn bring_up(&mut self) -> Time {
+        self.start();
+        self.settle()
+    }
+
+    pub(crate) fn view(&self) -> &FabricView {
+        self.sweep.view().expect("a view")
+    }
+
+    pub(crate) fn smps(&self) -> u64 {
+        self.sweep.metrics().smps()
+    }
+
+    pub(crate) fn missing(&self) -> Vec<Missing> {
+        self.sweep.missing()
+    }
+
+    /// Everything that is connected works: links active, every address where the view says, every route
+    /// arrives, nothing can deadlock.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        let fabric = self.emulator.fabric();
+        let live = fabric.live_topology();
+        for port in live.ports().filter(|&port| live.peer(port).is_some()) {
+            let name = live.port_name(port);
+            assert_eq!(fabric.port_state(port), PortState::Active, "{name}");
+        }
+        self.check_tables(&live);
+        let view = self.view();
+        for switch in view.topology().switches() {
+            let theirs = self.translate(view.topology().port0(switch));
+            let held = fabric.table(self.topology.port(theirs).node);
+            let wanted = &view.routing().tables[switch.index()];
+            let name = &view.topology().node(switch).name;
+            assert!(held.iter().eq(wanted.iter()), "{name} holds another table");
+        }
+        for (port, base, lmc) in view.addresses().iter() {
+            let end = self.translate(port);
+            let info = fabric.port_info(end);
+            assert_eq!((info.lid, info.lmc), (base, lmc), "{}", live.port_name(end));
+            assert_eq!(info.master_sm_lid, view.manager());
+        }
+    }
+
+    /// Tables alone, over the cables that are up now.
+    #[track_caller]
+    pub(crate) fn check_tables(&self, live: &Topology) {
+        let fabric = self.emulator.fabric();
+        let addresses = fabric.addresses().unwrap();
+        let tables = fabric.tables();
+        let walked = walk(live, &addresses, &tables, 5);
+        assert_eq!(walked.looped, 0, "{walked}");
+        // So many cables may be missing that no legal route is left; then that is said by name.
+        let excused = !self.view().routing().unreachable.is_empty();
+        assert!(walked.is_ok() || excused, "{walked}");
+        let credits = credit(live, &addresses, &tables, Traffic::All, |_, _| 0);
+        assert!(credits.is_ok(), "{credits}");
+    }
+
+    /// A port of the view as the emulator knows it.
+    pub(crate) fn translate(&self, port: PortIndex) -> PortIndex {
+        let theirs = self.view().topology();
+        let guid = theirs.node(theirs.port(port).node).guid;
+        let mut nodes = self.topology.nodes();
+        let node = nodes.find(|&n| self.topology.node(n).guid == guid).expect("the node");
+        self.topology.port_of(node, theirs.num(port)).expect("the port")
+    }
+
+    /// Has every state of the tables from now on checked for loops, over the cables that are up then. The
+    /// number of states checked.
+    pub(crate) fn watch(&mut self) -> Rc<RefCell<u64>> {
+        let checked = Rc::new(RefCell::new(0));
+        let count = checked.clone();
+        self.emulator.watch(move |fabric, write| {
+            if ![0x12, 0x19].contains(&write.attribute.0) {
+                return;
+            }
+            let Ok(addresses) = fabric.addresses() else { return };
+            let (live, tables) = (fabric.live_topology(), fabric.tables());
+            let walked = walk(&live, &addresses, &tables, 5);
+            assert_eq!(walked.looped, 0, "{walked}");
+            let credits = credit(&live, &addresses, &tables, Traffic::All, |_, _| 0);
+            assert!(credits.is_ok(), "{credits}");
+            *count.borrow_mut() += 1;
+        });
+        checked
+    }
+}

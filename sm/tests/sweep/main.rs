@@ -1,0 +1,8 @@
+//! The sweep core against the emulator: bring-up, changes, every intermediate state, faults, scale.
+
+#![allow(clippy::disallowed_macros, reason = "figures are printed for those who ask for them")]
+
+mod bring_up;
+mod changes;
+mod lab;
+mod states;
