@@ -270,6 +270,8 @@ impl<Q: Agenda> Network<Q> {
             let state = &mut self.ports[port as usize];
             state.undecided = false;
             match (state.of_switch, state.up) {
+                // Since it was noted, the port has begun to send.
+                _ if state.busy => {}
                 (true, true) => self.decide_at_switch(port, observer),
                 (true, false) => self.discard_waiting(port, observer),
                 (false, true) => self.decide_at_adapter(port, observer),
