@@ -1,6 +1,7 @@
 //! A sweep core joined to an emulated fabric in virtual time.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
 use snin_fabric::check::credit::Traffic;
 use snin_fabric::check::{credit, walk};
 use snin_fabric::generate::Recipe;
-use snin_fabric::{NodeIndex, NodeKind, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{PERMISSIVE, PortState};
 use snin_protocol::Time;
 use snin_sm::{
@@ -75,6 +76,16 @@ impl Lab {
 
     pub(crate) fn port(&self, name: &str, num: u8) -> PortIndex {
         port(&self.topology, name, num)
+    }
+
+    pub(crate) fn node(&self, name: &str) -> NodeIndex {
+        node(&self.topology, name)
+    }
+
+    /// As if this had been saved before the start.
+    pub(crate) fn remember(&mut self, saved: &Saved) {
+        let config = Config { lmc: saved.lmc.map(|lmc| lmc.bits()), ..Config::default() };
+        self.sweep = Sweep::new(config, saved.clone()).unwrap();
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -191,18 +202,29 @@ impl Lab {
             assert_eq!(fabric.port_state(port), PortState::Active, "{name}");
         }
         self.check_tables(&live);
-        let view = self.view();
-        for switch in view.topology().switches() {
-            let theirs = self.translate(view.topology().port0(switch));
-            let held = fabric.table(self.topology.port(theirs).node);
+        self.check_held();
+    }
+
+    /// Tables and addresses are what the view says.
+    #[track_caller]
+    pub(crate) fn check_held(&self) {
+        let (fabric, view) = (self.emulator.fabric(), self.view());
+        let nodes = self.topology.nodes();
+        let by_guid: BTreeMap<Guid, NodeIndex> =
+            nodes.map(|n| (self.topology.node(n).guid, n)).collect();
+        let theirs = view.topology();
+        let node = |node: NodeIndex| by_guid[&theirs.node(node).guid];
+        for switch in theirs.switches() {
+            let held = fabric.table(node(switch));
             let wanted = &view.routing().tables[switch.index()];
-            let name = &view.topology().node(switch).name;
+            let name = &theirs.node(switch).name;
             assert!(held.iter().eq(wanted.iter()), "{name} holds another table");
         }
         for (port, base, lmc) in view.addresses().iter() {
-            let end = self.translate(port);
+            let home = node(theirs.port(port).node);
+            let end = self.topology.port_of(home, theirs.num(port)).expect("the port");
             let info = fabric.port_info(end);
-            assert_eq!((info.lid, info.lmc), (base, lmc), "{}", live.port_name(end));
+            assert_eq!((info.lid, info.lmc), (base, lmc), "{}", theirs.port_name(port));
             assert_eq!(info.master_sm_lid, view.manager());
         }
     }
@@ -220,15 +242,6 @@ impl Lab {
         assert!(walked.is_ok() || excused, "{walked}");
         let credits = credit(live, &addresses, &tables, Traffic::All, |_, _| 0);
         assert!(credits.is_ok(), "{credits}");
-    }
-
-    /// A port of the view as the emulator knows it.
-    pub(crate) fn translate(&self, port: PortIndex) -> PortIndex {
-        let theirs = self.view().topology();
-        let guid = theirs.node(theirs.port(port).node).guid;
-        let mut nodes = self.topology.nodes();
-        let node = nodes.find(|&n| self.topology.node(n).guid == guid).expect("the node");
-        self.topology.port_of(node, theirs.num(port)).expect("the port")
     }
 
     /// Has every state of the tables from now on checked for loops, over the cables that are up then. The

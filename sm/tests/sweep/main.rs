@@ -4,5 +4,7 @@
 
 mod bring_up;
 mod changes;
+mod faults;
 mod lab;
+mod scale;
 mod states;
