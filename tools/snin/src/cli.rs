@@ -6,6 +6,9 @@ use clap::{Args, Parser, Subcommand};
 use snin_fabric::Lmc;
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Engine;
+use snin_protocol::Time;
+
+use crate::lab::event::{self, Happening};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well
@@ -31,6 +34,9 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Check tables and plans, whoever made them
     Verify(Verify),
+    /// The subnet manager
+    #[command(subcommand)]
+    Sm(Sm),
     /// Write the man pages into a directory
     Man {
         /// Where to; made if it does not exist
@@ -131,6 +137,52 @@ pub(crate) struct Verify {
     pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Sm {
+    /// Bring up an emulated fabric in virtual time; count SMPs, and what each event costs
+    ///
+    /// Exit code 1 when the checkers find anything wrong with the tables that the switches hold at the end,
+    /// or when anything is missing.
+    Simulate(Simulate),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Simulate {
+    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
+    #[arg(value_name = "TOPOLOGY")]
+    pub(crate) topology: String,
+    /// Let something happen once the fabric is up: `cut leaf3/20 @2s`, `restore leaf3/20 @3s`,
+    /// `reboot spine1 @4s`, `off NODE @5s`, `on NODE @6s`; times from the start; can be repeated
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Vec<Happening>,
+    /// MADs lost on every cable, such as 1% or 0.05%
+    #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
+    pub(crate) drop: Share,
+    /// How long an agent works at a MAD
+    #[arg(long, default_value = "10us", value_name = "TIME", value_parser = event::time)]
+    pub(crate) agent_latency: Time,
+    /// Seed of all that is left to chance
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
+    #[arg(long, value_name = "LMC", value_parser = lmc)]
+    pub(crate) lmc: Option<Lmc>,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// Parts of a million.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Share(pub(crate) u32);
+
+fn share(text: &str) -> Result<Share, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(Share((percent * 1e4) as u32)),
+        _ => Err("expected a share such as 1% or 0.05%".to_owned()),
+    }
 }
 
 fn lmc(text: &str) -> Result<Lmc, String> {

@@ -28,6 +28,12 @@ pub(crate) enum Failure {
     /// A fabric that cannot be made.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
+    /// An event that this fabric cannot have.
+    #[error("--event {what}")]
+    Event {
+        /// Which, and why.
+        what: String,
+    },
     /// The fabric cannot be routed as asked.
     #[error("{name}: {error}")]
     Routing {

@@ -5,6 +5,7 @@ mod command;
 mod document;
 mod failure;
 mod input;
+mod lab;
 mod output;
 mod svg;
 
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command, Topo};
+use cli::{Cli, Command, Sm, Topo};
 use output::Output;
 
 /// How a command that came to its end ends.
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         }
         Command::Plan(plan) => command::plan::run(&plan, &mut out),
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
+        Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),
     };

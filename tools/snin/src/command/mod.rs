@@ -2,5 +2,6 @@
 
 pub(crate) mod manual;
 pub(crate) mod plan;
+pub(crate) mod simulate;
 pub(crate) mod topo;
 pub(crate) mod verify;

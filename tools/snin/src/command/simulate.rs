@@ -1,0 +1,178 @@
+//! `snin sm simulate`: bring an emulated fabric up in virtual time, and see what each event costs.
+
+use std::io::Write;
+
+use serde::Serialize;
+use snin_emulator::Noise;
+use snin_fabric::check::credit::CreditReport;
+use snin_fabric::check::walk::WalkReport;
+use snin_protocol::Time;
+use snin_sm::Config;
+
+use crate::document::SCHEMA_VERSION;
+use crate::failure::Failure;
+use crate::lab::subnet::{Cost, Subnet};
+use crate::output::{Output, Progress};
+use crate::{Verdict, cli, input};
+
+/// How much virtual time the manager has to deal with anything.
+const PATIENCE: Time = Time::secs(60);
+const NAMED: usize = 10;
+
+/// What `snin sm simulate --json` prints.
+#[derive(Serialize)]
+struct Simulated {
+    schema_version: u32,
+    healthy: bool,
+    nodes: usize,
+    switches: usize,
+    hosts: usize,
+    trees: usize,
+    lmc: u8,
+    bring_up: CostEntry,
+    /// SMPs of the bring-up by method and attribute.
+    smps: Vec<(String, u64)>,
+    events: Vec<EventEntry>,
+    cables: usize,
+    active_cables: usize,
+    missing: Vec<String>,
+    /// The checkers' word on what the switches hold at the end; absent where addresses contradict each
+    /// other.
+    routes: Option<WalkReport>,
+    credit: Option<CreditReport>,
+}
+
+#[derive(Serialize)]
+struct EventEntry {
+    event: String,
+    cost: CostEntry,
+}
+
+#[derive(Serialize)]
+struct CostEntry {
+    smps: u64,
+    smps_to_view: Option<u64>,
+    sets: u64,
+    lft_blocks: u64,
+    virtual_ns: u64,
+}
+
+impl From<Cost> for CostEntry {
+    fn from(cost: Cost) -> Self {
+        Self {
+            smps: cost.smps,
+            smps_to_view: cost.smps_to_view,
+            sets: cost.sets,
+            lft_blocks: cost.blocks,
+            virtual_ns: cost.time.nanos(),
+        }
+    }
+}
+
+/// Brings up, lets happen, judges.
+pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let progress = Progress::new();
+    progress.step("reading the topology");
+    let topology = input::topology(&args.topology)?;
+    let mut faults = Vec::with_capacity(args.event.len());
+    for happening in &args.event {
+        let fault = happening.fault(&topology);
+        faults.push((happening, fault.map_err(|what| Failure::Event { what })?));
+    }
+    faults.sort_by_key(|(happening, _)| happening.at);
+    let hardware = snin_emulator::Config {
+        seed: args.seed,
+        agent_latency: args.agent_latency,
+        noise: Noise { drop: args.drop.0, ..Noise::NONE },
+        ..snin_emulator::Config::default()
+    };
+    let config =
+        Config { lmc: args.lmc.map(snin_fabric::Lmc::bits), seed: args.seed, ..Config::default() };
+    let mut subnet = Subnet::new(&topology, hardware, config)
+        .map_err(|error| Failure::content(&args.topology, format_args!(" {error}")))?;
+
+    progress.step(format!("bringing up {} nodes", topology.node_count()));
+    let bring_up = subnet.bring_up(PATIENCE);
+    let smps = subnet.metrics().by_name();
+    let mut events = Vec::with_capacity(faults.len());
+    for (happening, fault) in faults {
+        progress.step(happening.text.clone());
+        subnet.run_until(happening.at);
+        let cost = subnet.strike(fault, PATIENCE).into();
+        events.push(EventEntry { event: happening.text.clone(), cost });
+    }
+    progress.step("judging the tables");
+    let judged = subnet.judge(NAMED);
+    drop(progress);
+
+    let missing: Vec<String> = subnet.missing().iter().map(ToString::to_string).collect();
+    let (active_cables, cables) = subnet.active_cables();
+    let (routes, credit) =
+        judged.map_or((None, None), |(routes, credit)| (Some(routes), Some(credit)));
+    let sound = routes.as_ref().is_some_and(WalkReport::is_ok)
+        && credit.as_ref().is_some_and(CreditReport::is_ok);
+    let view = subnet.view();
+    let report = Simulated {
+        schema_version: SCHEMA_VERSION,
+        healthy: sound && missing.is_empty(),
+        nodes: topology.node_count(),
+        switches: topology.switch_count(),
+        hosts: view.map_or(0, |view| view.routing().hosts.len()),
+        trees: view.map_or(0, |view| view.routing().forest.len()),
+        lmc: view.map_or(0, |view| view.routing().plan.lmc().bits()),
+        bring_up: bring_up.into(),
+        smps,
+        events,
+        cables,
+        active_cables,
+        missing,
+        routes,
+        credit,
+    };
+    if args.format.json {
+        out.json(&report)?;
+    } else {
+        print(&report, out)?;
+        for told in subnet.reports() {
+            if !matches!(told, snin_sm::Report::Ready { .. }) {
+                out.line(format_args!("the manager says: {told:?}"))?;
+            }
+        }
+    }
+    Ok(if report.healthy { Verdict::Well } else { Verdict::Unwell })
+}
+
+fn print<W: Write>(report: &Simulated, out: &mut Output<W>) -> Result<(), Failure> {
+    let Simulated { nodes, switches, hosts, trees, lmc, cables, active_cables, .. } = report;
+    out.line(format_args!(
+        "found {nodes} nodes: {switches} switches, {hosts} hosts; {trees} trees, LMC {lmc}"
+    ))?;
+    out.line(format_args!("{active_cables} of {cables} cables active"))?;
+    for (name, count) in &report.smps {
+        out.line(format_args!("  {name:<34}{count:>9}"))?;
+    }
+    cost("bring-up", &report.bring_up, out)?;
+    for event in &report.events {
+        cost(&event.event, &event.cost, out)?;
+    }
+    for missing in &report.missing {
+        out.line(format_args!("missing: {missing}"))?;
+    }
+    match (&report.routes, &report.credit) {
+        (Some(routes), Some(credit)) => {
+            out.line(routes)?;
+            out.line(credit)?;
+        }
+        _ => out.line("ports hold addresses that contradict each other")?,
+    }
+    out.line(if report.healthy { "healthy" } else { "NOT healthy" })
+}
+
+fn cost<W: Write>(what: &str, cost: &CostEntry, out: &mut Output<W>) -> Result<(), Failure> {
+    let milliseconds = cost.virtual_ns as f64 / 1e6;
+    let to_view = cost.smps_to_view.map_or_else(String::new, |n| format!(", view after {n}"));
+    out.line(format_args!(
+        "{what}: {} SMPs{to_view}, {} writes of which {} table blocks, {milliseconds:.3} ms virtual",
+        cost.smps, cost.sets, cost.lft_blocks
+    ))
+}

@@ -1,0 +1,142 @@
+//! What a user lets happen to an emulated fabric: `cut leaf3/20 @2s`.
+
+use std::str::FromStr;
+
+use snin_emulator::Fault;
+use snin_fabric::{NodeIndex, PortIndex, PortNum, Topology};
+use snin_protocol::Time;
+
+/// How long a node that reboots is away.
+const REBOOT: Time = Time::millis(500);
+
+const FORM: &str = "expected cut|restore NODE/PORT @TIME or reboot|off|on NODE @TIME";
+
+/// Something that happens at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Happening {
+    /// As the user wrote it.
+    pub(crate) text: String,
+    /// When.
+    pub(crate) at: Time,
+    verb: Verb,
+    place: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verb {
+    Cut,
+    Restore,
+    Reboot,
+    Off,
+    On,
+}
+
+impl FromStr for Happening {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("`{text}`: {FORM}");
+        let (what, at) = text.rsplit_once('@').ok_or_else(form)?;
+        let (verb, place) = what.trim().split_once(' ').ok_or_else(form)?;
+        let verb = match verb {
+            "cut" => Verb::Cut,
+            "restore" => Verb::Restore,
+            "reboot" => Verb::Reboot,
+            "off" => Verb::Off,
+            "on" => Verb::On,
+            _ => return Err(form()),
+        };
+        let at = time(at)?;
+        Ok(Self { text: text.to_owned(), at, verb, place: place.trim().to_owned() })
+    }
+}
+
+impl Happening {
+    /// The fault on this fabric.
+    ///
+    /// # Errors
+    /// When the fabric has no such node or port.
+    pub(crate) fn fault(&self, topology: &Topology) -> Result<Fault, String> {
+        Ok(match self.verb {
+            Verb::Cut => Fault::Cut(self.cable(topology)?),
+            Verb::Restore => Fault::Restore(self.cable(topology)?),
+            Verb::Reboot => Fault::Reboot(self.node(topology, &self.place)?, REBOOT),
+            Verb::Off => Fault::PowerOff(self.node(topology, &self.place)?),
+            Verb::On => Fault::PowerOn(self.node(topology, &self.place)?),
+        })
+    }
+
+    fn cable(&self, topology: &Topology) -> Result<PortIndex, String> {
+        let no_port = || format!("`{}`: `{}` is no NODE/PORT with a cable", self.text, self.place);
+        let (name, port) = self.place.rsplit_once('/').ok_or_else(no_port)?;
+        let node = self.node(topology, name)?;
+        let num = port.parse().ok().filter(|&num| num > 0).map(PortNum).ok_or_else(no_port)?;
+        let port = topology.port_of(node, num).ok_or_else(no_port)?;
+        topology.peer(port).map(|_| port).ok_or_else(no_port)
+    }
+
+    /// By NodeDescription or GUID.
+    fn node(&self, topology: &Topology, name: &str) -> Result<NodeIndex, String> {
+        let guid = if name.starts_with("0x") { name.parse().ok() } else { None };
+        let is = |&node: &NodeIndex| {
+            let node = topology.node(node);
+            &*node.name == name || Some(node.guid) == guid
+        };
+        let mut found = topology.nodes().filter(is);
+        match (found.next(), found.next()) {
+            (Some(node), None) => Ok(node),
+            (None, _) => Err(format!("`{}`: no node `{name}`", self.text)),
+            (Some(_), Some(_)) => Err(format!("`{}`: two nodes `{name}`, give a GUID", self.text)),
+        }
+    }
+}
+
+/// `2s`, `1.5ms`, `10us`, `250ns`.
+pub(crate) fn time(text: &str) -> Result<Time, String> {
+    let text = text.trim();
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let parsed = units.iter().find_map(|(unit, nanoseconds)| {
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        (0.0..1e9).contains(&number).then(|| Time((number * nanoseconds) as u64))
+    });
+    parsed.ok_or_else(|| format!("`{text}` is no time (expected 2s, 1.5ms, 10us or 250ns)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use snin_fabric::generate::Recipe;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("2s"), Ok(Time::secs(2)));
+        assert_eq!(time("1.5 ms"), Ok(Time::micros(1500)));
+        assert_eq!(time("250ns"), Ok(Time(250)));
+        for bad in ["2", "s", "-1s", "1e300s", "2h", "NaNs"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn happenings_name_nodes_and_ports_of_the_fabric() {
+        let fabric = "clos:2,2,1".parse::<Recipe>().unwrap().build().unwrap();
+        let fault = |text: &str| text.parse::<Happening>()?.fault(&fabric);
+        assert!(matches!(fault("cut leaf1/3 @2s"), Ok(Fault::Cut(_))));
+        assert!(matches!(
+            fault("reboot 0x0200020000000100 @1ms"),
+            Ok(Fault::Reboot(NodeIndex(3), _))
+        ));
+        for bad in [
+            "cut leaf1/3",
+            "burn leaf1 @1s",
+            "cut leaf1 @1s",
+            "cut leaf1/9 @1s",
+            "cut leaf1/0 @1s",
+            "cut leaf9/1 @1s",
+            "off nobody @1s",
+            "cut leaf1/3 @soon",
+        ] {
+            assert!(fault(bad).is_err(), "{bad}");
+        }
+    }
+}

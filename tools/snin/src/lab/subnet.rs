@@ -1,0 +1,237 @@
+//! A sweep core that manages an emulated fabric, in virtual time.
+
+use std::sync::Arc;
+
+use snin_emulator::{AttachError, ClientId, Emulator, Fault};
+use snin_fabric::check::credit::{CreditReport, Traffic, credit};
+use snin_fabric::check::walk::{WalkReport, walk};
+use snin_fabric::{NodeKind, PortIndex, Topology};
+use snin_mad::{PERMISSIVE, PortState};
+use snin_protocol::Time;
+use snin_sm::{
+    ConfigError, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
+};
+
+/// Where the manager sits among its own ports: it has one.
+const HOME: LocalPort = LocalPort(0);
+/// How long nothing may be under way for the fabric to count as settled.
+const QUIET: Time = Time::millis(20);
+/// How far ahead something that will happen by itself is waited for.
+const FORESIGHT: Time = Time::secs(5);
+
+/// Why there is no subnet to simulate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SubnetError {
+    /// A manager needs a port.
+    #[error("no adapter is cabled: the subnet manager has no place")]
+    NoHome,
+    /// The port is taken.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// A number is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// What happened between two moments.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Cost {
+    /// SMPs that the manager sent.
+    pub(crate) smps: u64,
+    /// Of those, the ones that wrote.
+    pub(crate) sets: u64,
+    /// Blocks of forwarding tables written.
+    pub(crate) blocks: u64,
+    /// SMPs sent before the first view of it was published.
+    pub(crate) smps_to_view: Option<u64>,
+    /// From the start until the last SMP.
+    pub(crate) time: Time,
+}
+
+/// The fabric, its manager, and their common clock.
+pub(crate) struct Subnet {
+    emulator: Emulator,
+    client: ClientId,
+    sweep: Sweep,
+    view: Option<Arc<FabricView>>,
+    /// SMPs sent when the first view after [`Subnet::mark`] came.
+    first_view: Option<u64>,
+    last_sent: Time,
+    reports: Vec<Report>,
+}
+
+impl Subnet {
+    /// Puts a manager at the first cabled adapter of a fabric that was just switched on.
+    ///
+    /// # Errors
+    /// See [`SubnetError`].
+    pub(crate) fn new(
+        topology: &Topology,
+        hardware: snin_emulator::Config,
+        config: snin_sm::Config,
+    ) -> Result<Self, SubnetError> {
+        let mut emulator = Emulator::new(topology, hardware);
+        let adapters = topology.nodes().filter(|&n| topology.node(n).kind == NodeKind::Adapter);
+        let mut ports = adapters.flat_map(|n| topology.cables(n).collect::<Vec<_>>());
+        let home: PortIndex = ports.next().ok_or(SubnetError::NoHome)?.0;
+        let client = emulator.attach(home)?;
+        let sweep = Sweep::new(config, Saved::default())?;
+        let (view, first_view) = (None, None);
+        let (last_sent, reports) = (Time::ZERO, Vec::new());
+        Ok(Self { emulator, client, sweep, view, first_view, last_sent, reports })
+    }
+
+    /// Brings the fabric up; gives what that cost, or what it had cost when the time was over.
+    pub(crate) fn bring_up(&mut self, limit: Time) -> Cost {
+        self.measure(limit, |subnet| {
+            let now = subnet.emulator.now();
+            subnet.sweep.handle(Event::Start, now);
+        })
+    }
+
+    /// Lets something happen now, and waits until the manager has dealt with it.
+    pub(crate) fn strike(&mut self, fault: Fault, limit: Time) -> Cost {
+        self.measure(limit, |subnet| {
+            let now = subnet.emulator.now();
+            subnet.emulator.inject(fault, now);
+        })
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run_until(&mut self, until: Time) {
+        loop {
+            self.work();
+            let events = self.emulator.next_event_time().into_iter();
+            let next = events.chain(self.sweep.next_deadline()).min();
+            let Some(next) = next.filter(|&next| next <= until) else { break };
+            self.emulator.advance(next);
+            self.work();
+            let now = self.emulator.now();
+            if self.sweep.next_deadline().is_some_and(|deadline| deadline <= now) {
+                self.sweep.handle_deadline(now);
+            }
+        }
+        self.emulator.advance(until.max(self.emulator.now()));
+    }
+
+    fn measure(&mut self, limit: Time, begin: impl FnOnce(&mut Self)) -> Cost {
+        let start = self.now();
+        let before = self.counts();
+        self.first_view = None;
+        begin(self);
+        self.settle(start + limit);
+        let after = self.counts();
+        Cost {
+            smps: after.0 - before.0,
+            sets: after.1 - before.1,
+            blocks: after.2 - before.2,
+            smps_to_view: self.first_view.map(|sent| sent - before.0),
+            time: self.last_sent.max(start) - start,
+        }
+    }
+
+    fn counts(&self) -> (u64, u64, u64) {
+        let metrics = self.sweep.metrics();
+        (metrics.smps(), metrics.sets(), metrics.blocks_written)
+    }
+
+    /// Runs until the manager has been idle for a while and nothing more is about to happen by itself: a
+    /// node that reboots comes back, a link that trains comes up.
+    fn settle(&mut self, limit: Time) {
+        let mut idle_since = None;
+        while self.now() < limit {
+            self.work();
+            let now = self.now();
+            let coming = self.emulator.next_event_time().filter(|&at| at < now + FORESIGHT);
+            if !self.sweep.is_idle() {
+                idle_since = None;
+            } else if let Some(at) = coming {
+                self.run_until(at.min(limit));
+                continue;
+            } else if now - *idle_since.get_or_insert(now) >= QUIET {
+                return;
+            }
+            self.run_until((now + Time::millis(1)).min(limit));
+        }
+    }
+
+    /// Does what the core wants done, until it wants nothing.
+    fn work(&mut self) {
+        loop {
+            while let Some(output) = self.sweep.poll_output() {
+                self.obey(output);
+            }
+            let Some(received) = self.emulator.poll(self.client) else { return };
+            let (source, bytes) = (received.slid, &received.mad.0[..]);
+            self.sweep.handle(Event::Mad { port: HOME, source, bytes }, received.at);
+        }
+    }
+
+    fn obey(&mut self, output: Output) {
+        let now = self.emulator.now();
+        match output {
+            Output::Send { to, mad, .. } => {
+                let to = match to {
+                    Destination::Directed => PERMISSIVE,
+                    Destination::Lid(lid) => lid,
+                };
+                self.last_sent = now;
+                self.emulator.send(self.client, &mad, to, now);
+            }
+            Output::Compute(job) => {
+                self.sweep.handle(Event::Computed(Box::new(job.run())), now);
+            }
+            Output::View(view) => {
+                self.first_view.get_or_insert(self.sweep.metrics().smps());
+                self.view = Some(view);
+            }
+            Output::Save(_) => {}
+            Output::Report(report) => self.reports.push(report),
+        }
+    }
+
+    /// The time.
+    pub(crate) const fn now(&self) -> Time {
+        self.emulator.now()
+    }
+
+    /// The last view published.
+    pub(crate) fn view(&self) -> Option<&FabricView> {
+        self.view.as_deref()
+    }
+
+    /// The manager's counters.
+    pub(crate) const fn metrics(&self) -> &snin_sm::Metrics {
+        self.sweep.metrics()
+    }
+
+    /// What is not as it should be, by name.
+    pub(crate) fn missing(&self) -> Vec<Missing> {
+        self.sweep.missing()
+    }
+
+    /// What the manager had to tell.
+    pub(crate) fn reports(&self) -> &[Report] {
+        &self.reports
+    }
+
+    /// Cables whose both ends are active, and all cables.
+    pub(crate) fn active_cables(&self) -> (usize, usize) {
+        let fabric = self.emulator.fabric();
+        let live = fabric.live_topology();
+        let up = live.ports().filter(|&port| live.peer(port).is_some());
+        let active = up.filter(|&port| fabric.port_state(port) == PortState::Active).count();
+        (active / 2, fabric.topology().cable_count())
+    }
+
+    /// The checkers' word on the tables and addresses that the switches and ports hold now, over the cables
+    /// that are up. `None` where ports hold addresses that contradict each other.
+    pub(crate) fn judge(&self, named: usize) -> Option<(WalkReport, CreditReport)> {
+        let fabric = self.emulator.fabric();
+        let live = fabric.live_topology();
+        let addresses = fabric.addresses().ok()?;
+        let tables = fabric.tables();
+        let routes = walk(&live, &addresses, &tables, named);
+        Some((routes, credit(&live, &addresses, &tables, Traffic::All, |_, _| 0)))
+    }
+}
