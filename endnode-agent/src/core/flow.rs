@@ -1,0 +1,213 @@
+//! One flow: what waits, what is under way, what it may do.
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+use snin_fabric::{Guid, TreeId};
+use snin_protocol::Time;
+
+use super::config::{Config, HistogramShape};
+use super::events::{FlowId, Grant, Message, PairId, Piece};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) id: FlowId,
+    pub(super) peer: Guid,
+    pub(super) closing: bool,
+    /// Messages that closing gave up.
+    pub(super) unsent: u32,
+    /// Messages that are not complete, in order.
+    queue: VecDeque<Message>,
+    /// The first of these that is not wholly cut into pieces, and how much of it is.
+    cutting: usize,
+    cut: u64,
+    /// Of the next piece.
+    pub(super) sequence: u64,
+    /// Pieces taken back from a queue pair that broke: they go first, as they are, so that the receiver
+    /// knows those that had arrived.
+    again: VecDeque<Piece>,
+    /// The one queue pair on which the flow has, or last had, pieces under way: order is kept because
+    /// there never are two.
+    pub(super) on: Option<PairId>,
+    /// How many pieces are under way.
+    pub(super) outstanding: u32,
+    /// When the last piece that completed is off the links.
+    pub(super) settled: Time,
+    /// By the controller's clock: when what is under way must have left.
+    pub(super) clear_by: Time,
+    pub(super) current: Option<Grant>,
+    pub(super) next: Option<Grant>,
+    /// When the controller sent the last order that was followed: what it sent before comes too late.
+    pub(super) ordered: (u64, Time),
+    /// A tree that was taken away and of which the controller has still to be told that it is clear.
+    pub(super) owed: Option<TreeId>,
+    /// Whether the controller may hold a request of this flow.
+    pub(super) asked: bool,
+    /// When to ask, again if need be.
+    pub(super) ask_at: Time,
+    /// Since when there is nothing to send.
+    pub(super) idle_since: Time,
+    pub(super) latency: Option<Histogram<u64>>,
+    /// The time for which a timer is set, or never.
+    pub(super) timer: Time,
+    /// Whether it is in the mesh's list of flows with something to send.
+    pub(super) listed: bool,
+}
+
+impl Flow {
+    /// A flow whose first piece is numbered `sequence`.
+    pub(super) fn new(id: FlowId, peer: Guid, sequence: u64, config: &Config, now: Time) -> Self {
+        Self {
+            id,
+            peer,
+            closing: false,
+            unsent: 0,
+            queue: VecDeque::with_capacity(config.queue as usize),
+            cutting: 0,
+            cut: 0,
+            sequence,
+            again: VecDeque::with_capacity(config.depth as usize),
+            on: None,
+            outstanding: 0,
+            settled: Time::ZERO,
+            clear_by: Time::ZERO,
+            current: None,
+            next: None,
+            ordered: (0, Time::ZERO),
+            owed: None,
+            asked: false,
+            ask_at: Time::ZERO,
+            idle_since: now,
+            latency: config.histogram.and_then(histogram),
+            timer: Time::MAX,
+            listed: false,
+        }
+    }
+
+    /// Takes a message, unless as many wait as may.
+    pub(super) fn push(&mut self, message: Message, most: u32) -> bool {
+        let room = self.queue.len() < most as usize;
+        if room {
+            self.queue.push_back(message);
+        }
+        room
+    }
+
+    /// Messages that are not complete.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there is something to post.
+    pub(super) fn is_hungry(&self) -> bool {
+        !self.again.is_empty() || self.cutting < self.queue.len()
+    }
+
+    /// Whether there is nothing to post and nothing under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.outstanding == 0
+    }
+
+    /// Whether it has something to post and no grant, now or later.
+    pub(super) fn is_unserved(&self) -> bool {
+        self.is_hungry() && self.current.is_none() && self.next.is_none()
+    }
+
+    /// The piece to post next, if it or a part of it fits into `room` bytes on the wire: whole packets, or
+    /// the rest of a message.
+    pub(super) fn upcoming(&self, config: &Config, room: u64) -> Option<Piece> {
+        if let Some(&piece) = self.again.front() {
+            return (config.wire(piece.bytes.into()) <= room).then_some(piece);
+        }
+        let message = self.queue.get(self.cutting)?;
+        let rest = message.bytes - self.cut;
+        let most = rest.min(config.piece.into());
+        let bytes = if config.wire(most) <= room {
+            most
+        } else {
+            let packets = room / u64::from(config.mtu + config.overhead);
+            packets * u64::from(config.mtu)
+        };
+        if bytes == 0 && (rest > 0 || config.wire(0) > room) {
+            return None;
+        }
+        Some(Piece {
+            flow: self.id,
+            sequence: self.sequence,
+            message: message.id,
+            offset: self.cut,
+            bytes: bytes as u32,
+            last: bytes == rest,
+        })
+    }
+
+    /// The upcoming piece was posted.
+    pub(super) fn posted(&mut self, piece: &Piece) {
+        self.outstanding += 1;
+        if self.again.pop_front().is_some() {
+            return;
+        }
+        self.sequence += 1;
+        self.cut += u64::from(piece.bytes);
+        if piece.last {
+            self.cutting += 1;
+            self.cut = 0;
+        }
+    }
+
+    /// A piece is done: the message that is complete with it, if any.
+    pub(super) fn done(&mut self, piece: &Piece, now: Time, settle: Time) -> Option<Message> {
+        self.outstanding -= 1;
+        self.settled = now + settle;
+        self.idle_since = now;
+        if !piece.last {
+            return None;
+        }
+        let message = self.queue.pop_front()?;
+        self.cutting -= 1;
+        if let Some(latency) = &mut self.latency {
+            latency.saturating_record((now - message.due).nanos());
+        }
+        Some(message)
+    }
+
+    /// A piece under way is to be posted again; of several the latest is given first.
+    pub(super) fn take_back(&mut self, piece: Piece) {
+        self.outstanding -= 1;
+        if self.closing {
+            self.abandon(&piece);
+        } else {
+            self.again.push_front(piece);
+        }
+    }
+
+    /// Gives up what is not posted; only what is under way is waited for.
+    pub(super) fn close(&mut self) {
+        self.closing = true;
+        self.unsent += (self.queue.len() - self.cutting) as u32;
+        self.queue.truncate(self.cutting);
+        self.cut = 0;
+        while let Some(piece) = self.again.pop_back() {
+            self.abandon(&piece);
+        }
+    }
+
+    /// The latest piece of all that are cut is not sent again.
+    fn abandon(&mut self, piece: &Piece) {
+        if piece.last {
+            self.queue.pop_back();
+            self.cutting -= 1;
+            self.unsent += 1;
+        }
+    }
+
+    /// The trees of its grants.
+    pub(super) fn granted(&self) -> impl Iterator<Item = TreeId> {
+        self.current.iter().chain(&self.next).map(|grant| grant.tree)
+    }
+}
+
+fn histogram(shape: HistogramShape) -> Option<Histogram<u64>> {
+    Histogram::new_with_bounds(1, shape.longest.nanos(), shape.digits).ok()
+}

@@ -1,0 +1,327 @@
+//! The mesh: its parts, its four verbs, and what can be seen of it.
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+use snin_fabric::{Guid, TreeId};
+use snin_protocol::Time;
+
+use super::clock::Clock;
+use super::config::{Config, ConfigError};
+use super::counters::Counters;
+use super::events::{
+    Arrival, Call, Decline, Event, FlowId, Grant, Message, Notice, Output, PortCall, PortEvent,
+    Report,
+};
+use super::flow::Flow;
+use super::pairs::{Pairs, State};
+use super::receive::{Inbounds, Verdict};
+use super::timers::{Timer, Timers};
+
+/// The queue pair mesh of one port. See the [module](super)'s documentation.
+#[derive(Debug)]
+pub struct Mesh {
+    pub(super) config: Config,
+    pub(super) clock: Clock,
+    /// By number.
+    pub(super) flows: Vec<Option<Flow>>,
+    /// The number of the first piece of a number's next flow: a receiver tells old from new by them.
+    sequences: Vec<u64>,
+    /// Flows with something to post, and whose turn it was.
+    pub(super) hungry: Vec<u32>,
+    pub(super) turn: usize,
+    pub(super) pairs: Pairs,
+    inbound: Inbounds,
+    pub(super) timers: Timers,
+    outputs: VecDeque<Output>,
+    pub(super) counters: Counters,
+    /// Bytes posted and not done: what the port may still have to send.
+    pub(super) backlog: u64,
+    /// The greatest heard.
+    pub(super) term: u64,
+    /// When a controller was last heard.
+    pub(super) heard: Time,
+    pub(super) lost: bool,
+    pub(super) controller_timer: Time,
+    pub(super) port_up: bool,
+    /// Room to note the slots that flows want.
+    pub(super) wanted: Vec<bool>,
+}
+
+/// What can be seen of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowStatus {
+    /// Its number.
+    pub flow: FlowId,
+    /// Where it leads.
+    pub peer: Guid,
+    /// The grant in force.
+    pub current: Option<Grant>,
+    /// The one that follows it.
+    pub next: Option<Grant>,
+    /// Messages that are not complete.
+    pub waiting: usize,
+    /// Pieces under way.
+    pub outstanding: u32,
+}
+
+/// What can be seen of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PairStatus {
+    /// The peer.
+    pub peer: Guid,
+    /// The tree.
+    pub tree: TreeId,
+    /// How it is.
+    pub state: PairState,
+    /// Pieces under way.
+    pub outstanding: usize,
+}
+
+/// How a queue pair is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum PairState {
+    /// Being made.
+    Connecting,
+    /// Of use.
+    Ready,
+    /// Being given up.
+    Closing,
+    /// Broken, made anew after a pause.
+    Paused,
+}
+
+impl Mesh {
+    /// A mesh without flows. All tables are made here.
+    ///
+    /// # Errors
+    /// What the configuration cannot mean.
+    pub fn new(config: Config, now: Time) -> Result<Self, ConfigError> {
+        config.check()?;
+        let flows = config.flows as usize;
+        let things = flows + config.pairs as usize;
+        let mut mesh = Self {
+            config,
+            clock: Clock::new(config.clock_error),
+            flows: (0..flows).map(|_| None).collect(),
+            sequences: vec![0; flows],
+            hungry: Vec::with_capacity(flows),
+            turn: 0,
+            pairs: Pairs::new(config.pairs, config.depth),
+            inbound: Inbounds::new(config.inbound),
+            timers: Timers::with_capacity(4 * things),
+            outputs: VecDeque::with_capacity(things),
+            counters: Counters::default(),
+            backlog: 0,
+            term: 0,
+            heard: now,
+            lost: false,
+            controller_timer: Time::MAX,
+            port_up: true,
+            wanted: vec![false; config.pairs as usize],
+        };
+        let at = now + config.silence;
+        mesh.timers.set(Timer::Controller, at, &mut mesh.controller_timer);
+        Ok(mesh)
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, event: Event, now: Time) {
+        match event {
+            Event::App(call) => self.call(call, now),
+            Event::Port(event) => self.port_event(event, now),
+            Event::Controller(frame) => self.frame(frame, now),
+            Event::Malformed => self.counters.malformed += 1,
+        }
+        self.post_all(now);
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) is to be called; earlier does no harm.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.timers.first()
+    }
+
+    /// The time has come.
+    pub fn handle_deadline(&mut self, now: Time) {
+        while let Some((at, timer)) = self.timers.due(now) {
+            match timer {
+                Timer::Controller if self.controller_timer == at => {
+                    self.controller_timer = Time::MAX;
+                    self.listen(now);
+                }
+                Timer::Flow(index) if self.flow_fires(index, at) => self.tend(index, now),
+                Timer::Pair(slot) if self.pairs.at(slot).timer == at => {
+                    self.pairs.at(slot).timer = Time::MAX;
+                    self.tend_pair(slot, now);
+                }
+                _ => {}
+            }
+        }
+        self.post_all(now);
+    }
+
+    /// Whether a flow's timer is set for `at`; if so it is taken down.
+    fn flow_fires(&mut self, index: u32, at: Time) -> bool {
+        let flow = self.flows[index as usize].as_mut().filter(|flow| flow.timer == at);
+        flow.is_some_and(|flow| {
+            flow.timer = Time::MAX;
+            true
+        })
+    }
+
+    fn call(&mut self, call: Call, now: Time) {
+        let (flow, outcome) = match call {
+            Call::Open { flow, peer } => (flow, self.open(flow, peer, now)),
+            Call::Send { flow, message } => (flow, self.send(flow, message, now)),
+            Call::Close { flow } => (flow, self.close(flow, now)),
+        };
+        if let Err(reason) = outcome {
+            self.counters.declined += 1;
+            self.tell(Notice::Declined { flow, reason });
+        }
+    }
+
+    fn open(&mut self, flow: FlowId, peer: Guid, now: Time) -> Result<(), Decline> {
+        let first = *self.sequences.get(flow.index()).ok_or(Decline::NoSuchNumber)?;
+        let place = &mut self.flows[flow.index()];
+        if place.is_some() {
+            return Err(Decline::AlreadyOpen);
+        }
+        *place = Some(Flow::new(flow, peer, first, &self.config, now));
+        Ok(())
+    }
+
+    fn send(&mut self, flow: FlowId, message: Message, now: Time) -> Result<(), Decline> {
+        let most = self.config.queue;
+        if !self.open_flow(flow)?.push(message, most) {
+            return Err(Decline::QueueFull(message.id));
+        }
+        self.feed(flow.0, now);
+        Ok(())
+    }
+
+    fn close(&mut self, flow: FlowId, now: Time) -> Result<(), Decline> {
+        self.open_flow(flow)?.close();
+        self.tend(flow.0, now);
+        Ok(())
+    }
+
+    /// A flow that takes messages.
+    fn open_flow(&mut self, flow: FlowId) -> Result<&mut Flow, Decline> {
+        let open = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
+        open.filter(|flow| !flow.closing).ok_or(Decline::NotOpen)
+    }
+
+    /// A closed flow is gone.
+    pub(super) fn remove(&mut self, index: u32) {
+        let Some(flow) = self.flows[index as usize].take() else {
+            return;
+        };
+        self.sequences[index as usize] = flow.sequence;
+        if flow.listed {
+            self.hungry.retain(|&hungry| hungry != index);
+        }
+        self.tell(Notice::Closed { flow: flow.id, unsent: flow.unsent });
+    }
+
+    fn port_event(&mut self, event: PortEvent, now: Time) {
+        match event {
+            PortEvent::Ready { pair } => self.pair_ready(pair),
+            PortEvent::Done { pair, ticket } => self.done(pair, ticket, now),
+            PortEvent::Broken { pair, reason } => {
+                if self.pairs.get(pair).is_some() {
+                    self.break_pair(pair.slot, reason, now);
+                }
+            }
+            PortEvent::Closed { pair } => self.pair_closed(pair, now),
+            PortEvent::Arrived(arrival) => self.arrived(&arrival),
+            PortEvent::Up => self.port_is_up(now),
+            PortEvent::Down => self.port_is_down(now),
+        }
+    }
+
+    fn arrived(&mut self, arrival: &Arrival) {
+        let Arrival { peer, piece, .. } = *arrival;
+        match self.inbound.judge(arrival) {
+            Verdict::Deliver => {}
+            Verdict::DeliverAfterGap(pieces) => {
+                self.counters.lost += pieces;
+                self.tell(Notice::Lost { peer, flow: piece.flow, pieces });
+            }
+            Verdict::Repeated => {
+                self.counters.repeated += 1;
+                return;
+            }
+            Verdict::TooMany => {
+                self.counters.too_many += 1;
+                return;
+            }
+        }
+        self.counters.received += 1;
+        self.tell(Notice::Received { peer, piece });
+    }
+
+    pub(super) fn tell(&mut self, notice: Notice) {
+        self.outputs.push_back(Output::App(notice));
+    }
+
+    pub(super) fn report(&mut self, report: Report) {
+        self.outputs.push_back(Output::Controller(report));
+    }
+
+    pub(super) fn ask_port(&mut self, call: PortCall) {
+        self.outputs.push_back(Output::Port(call));
+    }
+
+    /// What was counted.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What it was made from.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether a controller is heard.
+    pub const fn controller_is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// The open flows, by number.
+    pub fn flows(&self) -> impl Iterator<Item = FlowStatus> {
+        self.flows.iter().flatten().map(|flow| FlowStatus {
+            flow: flow.id,
+            peer: flow.peer,
+            current: flow.current,
+            next: flow.next,
+            waiting: flow.waiting(),
+            outstanding: flow.outstanding,
+        })
+    }
+
+    /// How long a flow's messages took from when they were due, in nanoseconds.
+    pub fn latency(&self, flow: FlowId) -> Option<&Histogram<u64>> {
+        self.flows.get(flow.index())?.as_ref()?.latency.as_ref()
+    }
+
+    /// The queue pairs, by peer and tree.
+    pub fn pairs(&self) -> impl Iterator<Item = PairStatus> {
+        self.pairs.taken().map(|(_, pair)| PairStatus {
+            peer: pair.peer,
+            tree: pair.tree,
+            state: match pair.state {
+                State::Connecting(_) => PairState::Connecting,
+                State::Ready => PairState::Ready,
+                State::Closing => PairState::Closing,
+                State::Free | State::Paused(_) => PairState::Paused,
+            },
+            outstanding: pair.posted.len(),
+        })
+    }
+}

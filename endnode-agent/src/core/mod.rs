@@ -1,0 +1,36 @@
+//! The mesh as a pure state machine: what it is told and the time go in, what is to be done comes out.
+//!
+//! A flow sends on the queue pair of (peer, tree) while it holds a grant for that tree. Three rules carry
+//! everything:
+//!
+//! 1. **No byte outside its grant.** A piece is posted only if it, behind all that the port still has to
+//!    send, leaves in [from, until - guard) whatever the own clock's error. A queue pair whose pieces are
+//!    late nevertheless is given up, since a retry would run over links that are another's by then.
+//! 2. **Order.** A flow has pieces under way on one queue pair at a time. On a new tree it stops posting,
+//!    waits until the old queue pair is drained, says so to the controller, and goes on with the new one.
+//! 3. **Once.** Pieces are numbered. What a broken queue pair had not done is posted again on the next
+//!    one, with the same numbers, and the receiver drops what it has had before.
+
+mod clock;
+mod config;
+mod counters;
+mod events;
+mod flow;
+mod linking;
+mod mesh;
+mod orders;
+mod pairs;
+mod port;
+mod receive;
+mod sending;
+mod timers;
+
+pub use clock::Clock;
+pub use config::{Config, ConfigError, HistogramShape, LossPolicy};
+pub use counters::Counters;
+pub use events::{
+    Arrival, BreakReason, Call, Decline, Event, FlowId, Frame, Grant, Message, Notice, Order,
+    Output, PairId, Piece, PortCall, PortEvent, Report,
+};
+pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
+pub use port::{Port, carry_out, turn};

@@ -1,0 +1,329 @@
+//! Agents, their ports, a controller and lossy ways between them, in virtual time from one seed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use snin_agent::core::{
+    Call, Config, Event, FlowId, Frame, Mesh, Message, Notice, Order, Output, PortEvent, Report,
+    turn,
+};
+use snin_fabric::Guid;
+use snin_protocol::Time;
+
+use crate::checker::Checker;
+use crate::controller::Controller;
+use crate::fake_port::{FakePort, Later, Nature};
+
+pub(crate) struct Setting {
+    pub(crate) seed: u64,
+    pub(crate) hosts: usize,
+    pub(crate) flows: u32,
+    pub(crate) trees: u16,
+    pub(crate) messages: u64,
+    pub(crate) window: Time,
+    pub(crate) config: Config,
+    pub(crate) nature: Nature,
+    /// Of a thousand control messages.
+    pub(crate) lost: u32,
+    pub(crate) control_delay: Time,
+    /// How often any queue pair breaks without cause.
+    pub(crate) disturbance: Option<Time>,
+    pub(crate) most_time: Time,
+}
+
+enum Happening {
+    Frame(usize, Frame),
+    Report(usize, Report),
+    Port(usize, PortEvent),
+    Start(usize),
+    Wake(usize),
+    Window,
+    Disturb,
+}
+
+struct Agent {
+    mesh: Mesh,
+    port: FakePort,
+    /// Own clock less true time, plus a second.
+    fast: Time,
+    start_at: Time,
+    wake_at: Time,
+    /// By flow: messages handed over, messages sent.
+    messages: BTreeMap<FlowId, (u64, u64)>,
+}
+
+pub(crate) struct World {
+    setting: Setting,
+    now: Time,
+    order: u64,
+    queue: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    happenings: BTreeMap<usize, Happening>,
+    agents: Vec<Agent>,
+    pub(crate) controller: Controller,
+    pub(crate) checker: Checker,
+    rng: ChaCha8Rng,
+}
+
+const SECOND: Time = Time::secs(1);
+
+fn guid(host: usize) -> Guid {
+    Guid(100 + host as u64)
+}
+
+impl World {
+    pub(crate) fn new(setting: Setting) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(setting.seed);
+        let mut split = || ChaCha8Rng::seed_from_u64(rng.random());
+        let controller = Controller::new(setting.trees, setting.window, split());
+        let agents = (0..setting.hosts)
+            .map(|host| {
+                let error = setting.config.clock_error.nanos();
+                let fast = SECOND + Time(split().random_range(0..=2 * error)) - Time(error);
+                let mesh = Mesh::new(setting.config, fast).unwrap();
+                let port = FakePort::new(host, guid(host), setting.nature, split());
+                let messages = (0..setting.flows).map(|flow| (FlowId(flow), (0, 0))).collect();
+                Agent { mesh, port, fast, start_at: Time::MAX, wake_at: Time::MAX, messages }
+            })
+            .collect();
+        let mut world = Self {
+            now: SECOND,
+            order: 0,
+            queue: BinaryHeap::new(),
+            happenings: BTreeMap::new(),
+            agents,
+            controller,
+            checker: Checker::default(),
+            rng,
+            setting,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        self.plan(self.now, Happening::Window);
+        if let Some(pause) = self.setting.disturbance {
+            self.plan(self.now + pause, Happening::Disturb);
+        }
+        for host in 0..self.setting.hosts {
+            for number in 0..self.setting.flows {
+                let flow = FlowId(number);
+                let to =
+                    (host + 1 + number as usize % (self.setting.hosts - 1)) % self.setting.hosts;
+                self.tell(host, Event::App(Call::Open { flow, peer: guid(to) }));
+                for _ in 0..4 {
+                    self.send_another(host, flow);
+                }
+            }
+            self.run_agent(host);
+        }
+    }
+
+    fn plan(&mut self, at: Time, happening: Happening) {
+        let key = self.order as usize;
+        self.happenings.insert(key, happening);
+        self.queue.push(Reverse((at.max(self.now), self.order, key)));
+        self.order += 1;
+    }
+
+    fn local(&self, host: usize) -> Time {
+        self.now + self.agents[host].fast - SECOND
+    }
+
+    fn tell(&mut self, host: usize, event: Event) {
+        let now = self.local(host);
+        self.agents[host].port.now = self.now;
+        self.agents[host].mesh.handle(event, now);
+    }
+
+    fn send_another(&mut self, host: usize, flow: FlowId) {
+        let due = self.local(host);
+        let bytes = match self.rng.random_range(0..4) {
+            0 => self.rng.random_range(0..3),
+            1 => self.rng.random_range(0..5_000),
+            _ => self.rng.random_range(0..300_000),
+        };
+        let count = self.agents[host].messages.get_mut(&flow).unwrap();
+        if count.0 < self.setting.messages {
+            let message = Message { id: count.0, bytes, due };
+            count.0 += 1;
+            self.tell(host, Event::App(Call::Send { flow, message }));
+        }
+    }
+
+    /// Lets everything happen until all is sent.
+    pub(crate) fn run(&mut self) {
+        while let Some(Reverse((at, _, key))) = self.queue.pop() {
+            assert!(at < SECOND + self.setting.most_time, "not done by {at}: {}", self.state());
+            self.now = at;
+            let happening = self.happenings.remove(&key).unwrap();
+            self.happen(happening);
+            if self.is_done() {
+                return;
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let sent =
+            |agent: &Agent| agent.messages.values().all(|&(_, sent)| sent == self.setting.messages);
+        self.agents.iter().all(sent)
+    }
+
+    fn state(&self) -> String {
+        let line = |agent: &Agent| {
+            let flows: Vec<_> = agent.mesh.flows().collect();
+            let pairs: Vec<_> = agent.mesh.pairs().collect();
+            format!("{:?}\n{flows:?}\n{pairs:?}\n{:?}\n", agent.messages, agent.mesh.counters())
+        };
+        self.agents.iter().map(line).collect()
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Frame(host, frame) => {
+                self.tell(host, Event::Controller(frame));
+                self.run_agent(host);
+            }
+            Happening::Report(host, report) => self.controller.report(host, report),
+            Happening::Port(host, event) => {
+                self.agents[host].port.inbox.push_back(event);
+                self.run_agent(host);
+            }
+            Happening::Start(host) => {
+                self.agents[host].start_at = Time::MAX;
+                let config = self.setting.config;
+                let port = &mut self.agents[host].port;
+                port.now = self.now;
+                if port.next_start().is_some_and(|at| at <= self.now) {
+                    port.start(|bytes| config.wire(bytes));
+                }
+                self.run_agent(host);
+            }
+            Happening::Wake(host) => {
+                self.agents[host].wake_at = Time::MAX;
+                self.run_agent(host);
+            }
+            Happening::Window => self.window(),
+            Happening::Disturb => {
+                let host = self.rng.random_range(0..self.setting.hosts);
+                self.agents[host].port.now = self.now;
+                self.agents[host].port.break_any();
+                self.run_agent(host);
+                let pause = self.setting.disturbance.unwrap();
+                self.plan(self.now + pause, Happening::Disturb);
+            }
+        }
+    }
+
+    fn window(&mut self) {
+        for (host, frame) in self.controller.window(self.now) {
+            if let Order::Grant { flow, grant } = frame.order {
+                self.checker.granted(host, flow, grant);
+            }
+            // Sent a moment later each, so that none is stamped later than it is sent.
+            if let Some(at) = self.control_way(frame.at) {
+                self.plan(at, Happening::Frame(host, frame));
+            }
+        }
+        let next = self.now + self.setting.window;
+        self.plan(next, Happening::Window);
+    }
+
+    /// When a control message arrives that is sent at a time, if it does.
+    fn control_way(&mut self, sent: Time) -> Option<Time> {
+        let lost = self.rng.random_range(0..1000) < self.setting.lost;
+        let delay = Time(self.rng.random_range(0..=self.setting.control_delay.nanos()));
+        (!lost).then(|| sent + delay)
+    }
+
+    /// Gives an agent its turn, and plans all that follows from it.
+    fn run_agent(&mut self, host: usize) {
+        let mut outputs = Vec::new();
+        let local = self.local(host);
+        let agent = &mut self.agents[host];
+        agent.port.now = self.now;
+        while turn(&mut agent.mesh, &mut agent.port, local, 64, |output| outputs.push(output)) > 0 {
+        }
+        for output in outputs {
+            match output {
+                Output::Controller(report) => {
+                    if let Some(at) = self.control_way(self.now) {
+                        self.plan(at, Happening::Report(host, report));
+                    }
+                }
+                Output::App(notice) => self.notice(host, notice),
+                Output::Port(_) => unreachable!("the port was asked already"),
+            }
+        }
+        self.plan_port(host);
+        self.plan_wake(host);
+    }
+
+    fn notice(&mut self, host: usize, notice: Notice) {
+        match notice {
+            Notice::Sent { flow, message, .. } => {
+                let count = self.agents[host].messages.get_mut(&flow).unwrap();
+                assert_eq!(message, count.1, "messages complete in order");
+                count.1 += 1;
+                assert!(self.checker.messages(host, flow) > message, "complete means arrived");
+                self.send_another(host, flow);
+                self.plan(self.now, Happening::Wake(host));
+            }
+            Notice::Received { peer, piece } => {
+                self.checker.received((peer.0 - 100) as usize, &piece);
+            }
+            Notice::Lost { .. } | Notice::Declined { .. } => panic!("{notice:?}"),
+            _ => {}
+        }
+    }
+
+    fn plan_port(&mut self, host: usize) {
+        let port = &mut self.agents[host].port;
+        let sent: Vec<_> = port.sent.drain(..).collect();
+        let later: Vec<_> = port.later.drain(..).collect();
+        let start = port.next_start().filter(|&at| at < self.agents[host].start_at);
+        for sent in sent {
+            self.checker.sent(&sent, self.setting.config.guard);
+        }
+        for (at, later) in later {
+            let happening = match later {
+                Later::Event(event) => Happening::Port(host, event),
+                Later::Delivery(to, arrival) => {
+                    Happening::Port((to.0 - 100) as usize, PortEvent::Arrived(arrival))
+                }
+            };
+            self.plan(at, happening);
+        }
+        if let Some(at) = start {
+            self.agents[host].start_at = at;
+            self.plan(at, Happening::Start(host));
+        }
+    }
+
+    fn plan_wake(&mut self, host: usize) {
+        let agent = &mut self.agents[host];
+        if let Some(deadline) = agent.mesh.next_deadline() {
+            let at = deadline + SECOND - agent.fast;
+            if at < agent.wake_at {
+                agent.wake_at = at;
+                self.plan(at, Happening::Wake(host));
+            }
+        }
+    }
+
+    /// Sums a counter over all agents.
+    pub(crate) fn sum(&self, counter: impl Fn(&snin_agent::core::Counters) -> u64) -> u64 {
+        self.agents.iter().map(|agent| counter(agent.mesh.counters())).sum()
+    }
+
+    pub(crate) fn most_pairs(&self) -> usize {
+        self.agents.iter().map(|agent| agent.port.most_pairs).max().unwrap()
+    }
+
+    pub(crate) fn received(&self, host: usize, flow: FlowId) -> u64 {
+        self.checker.messages(host, flow)
+    }
+}
