@@ -30,8 +30,8 @@ pub struct Emulator {
     watcher: Option<Watcher>,
 }
 
-/// What happened so far. Every MAD that was sent, answered with or trapped ends as exactly one of those from
-/// `delivered` on, or is consumed by an agent that does not answer.
+/// What happened so far. Every MAD that set out (`sent`, `traps`, `answered`, `noise_duplicated`) comes to one
+/// end: `served`, `delivered`, `noise_dropped`, or one of those after `delivered`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Events that happened.
@@ -127,6 +127,11 @@ impl Emulator {
     /// The time.
     pub const fn now(&self) -> Time {
         self.now
+    }
+
+    /// MADs on their way now, or waiting at an agent.
+    pub fn under_way(&self) -> usize {
+        self.packets.in_use()
     }
 
     /// Has `watcher` run after every write that an agent accepted, before the answer leaves.

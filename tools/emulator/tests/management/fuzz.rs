@@ -53,10 +53,7 @@ fn mutated() -> impl Strategy<Value = (Mad, Lid)> {
 /// Nothing of what was sent is under way for ever, and every counter can be read.
 fn settles(lab: &mut Lab) {
     lab.wait(Time::secs(1));
-    assert!(
-        lab.emulator.stats().delivered
-            <= lab.emulator.stats().sent * 2 + lab.emulator.stats().traps
-    );
+    lab.assert_all_accounted_for();
     let fabric = lab.emulator.fabric();
     for port in lab.topology.ports() {
         fabric.port_info(port);

@@ -1,19 +1,20 @@
 //! Chance: as often as configured, told in the counters, and the same for the same seed.
 
 use snin_emulator::{Config, Emulator, Fault, Noise};
-use snin_fabric::Lid;
 use snin_fabric::generate::Recipe;
-use snin_mad::{Attribute, DrPath, NodeInfo, Route, Smp, TransactionId};
+use snin_fabric::{Lid, Lmc};
+use snin_mad::{Attribute, Class, Header, Mad, NodeInfo, Route, Smp, TransactionId};
 use snin_protocol::Time;
 
 use crate::support::Lab;
 
 const MADS: u64 = 20_000;
 
-/// Asks the leaf so often, one question a microsecond; how many answers came.
-fn ask(lab: &mut Lab, count: u64) -> Vec<u64> {
+/// Asks a node so often, one question a microsecond; which answers came.
+fn ask(lab: &mut Lab, name: &str, count: u64) -> Vec<u64> {
+    let route = lab.route(name);
     for id in 0..count {
-        let smp = Smp::get(NodeInfo::ID, 0, lab.route("leaf0")).transaction(TransactionId(id));
+        let smp = Smp::get(NodeInfo::ID, 0, route).transaction(TransactionId(id));
         lab.send(&smp.mad(), Lid::NONE);
         lab.wait(Time::micros(1));
     }
@@ -37,39 +38,64 @@ fn as_often(count: u64, of: u64, chance: u32) {
 #[test]
 fn losses_are_as_frequent_as_configured_and_counted() {
     let mut lab = lab(Noise::drop_percent(5));
-    let answers = ask(&mut lab, MADS).len() as u64;
+    let answers = ask(&mut lab, "host2", MADS).len() as u64;
     let stats = *lab.emulator.stats();
     // Each request and each answer comes to harm once at most, however many links it passes.
     let travelled = MADS + stats.answered;
     as_often(stats.noise_dropped, travelled, 50_000);
+    lab.assert_all_accounted_for();
     assert_eq!(answers + stats.noise_dropped, MADS);
-    let errors = |name, num| lab.emulator.fabric().counters(lab.port(name, num)).receive_errors;
-    assert_eq!(errors("leaf0", 1) + errors("host0", 1), stats.noise_dropped);
+    let ports =
+        lab.topology.ports().map(|port| lab.emulator.fabric().counters(port).receive_errors);
+    assert_eq!(ports.sum::<u64>(), stats.noise_dropped);
 }
 
 #[test]
 fn duplicates_and_late_mads_are_as_frequent_as_configured() {
     let mut lab = lab(Noise { duplicate: 100_000, reorder: 200_000, ..Noise::NONE });
-    let answers = ask(&mut lab, MADS);
+    let answers = ask(&mut lab, "leaf0", MADS);
     let stats = *lab.emulator.stats();
     as_often(stats.noise_duplicated, MADS + stats.answered, 100_000);
     as_often(stats.noise_reordered, MADS + stats.answered, 200_000);
+    lab.assert_all_accounted_for();
     assert_eq!(answers.len() as u64, MADS + stats.noise_duplicated);
     assert!(!answers.is_sorted(), "some overtook others");
     let distinct: std::collections::BTreeSet<u64> = answers.iter().copied().collect();
     assert_eq!(distinct.len() as u64, MADS, "none was lost");
 }
 
+/// From one client to another, over two links: garbled once, and not where nothing passes a link.
 #[test]
 fn a_garbled_mad_differs_in_one_bit() {
-    let mut lab = lab(Noise { corrupt: Noise::WHOLE, ..Noise::NONE });
-    // From the host to itself nothing passes a link: nothing is garbled.
-    let clean = Smp::get(NodeInfo::ID, 0, Route::directed(DrPath::HERE)).mad();
-    let clean = lab.ask_mad(clean, Lid::NONE).expect("an answer");
-    assert!(clean.attribute::<NodeInfo>().is_ok());
-    ask(&mut lab, 1_000);
-    let stats = *lab.emulator.stats();
-    assert_eq!(stats.noise_corrupted, 1_000 + stats.answered - 1);
+    let mut lab = Lab::new("clos:1,1,2");
+    for (name, lid) in [("host0", 1), ("host1", 2)] {
+        lab.address(name, 1, Lid(lid), Lmc::ZERO).value();
+        lab.activate(name, 1);
+    }
+    lab.forward("leaf0", &[(1, 1), (2, 2)]);
+    let other = lab.emulator.attach(lab.port("host1", 1)).unwrap();
+    let noise = Noise { corrupt: Noise::WHOLE, ..Noise::NONE };
+    lab.emulator.inject(Fault::Noise(noise), Time::ZERO);
+    lab.wait(Time::micros(1));
+    let mut mad = Mad::ZERO;
+    Header::edit(&mut mad.0).base_version(1).class(Class::Device).class_version(1);
+    for _ in 0..500 {
+        lab.send(&mad, Lid(2));
+        lab.wait(Time::micros(1));
+        lab.send(&mad, Lid(1));
+    }
+    lab.wait(Time::millis(1));
+    assert_eq!(lab.emulator.stats().noise_corrupted, 500);
+    let received: Vec<Mad> =
+        std::iter::from_fn(|| lab.emulator.poll(other)).map(|received| received.mad).collect();
+    // A few have another class or method now, and other readers.
+    assert!(received.len() > 450);
+    for garbled in &received {
+        let bits = garbled.0.iter().zip(&mad.0).map(|(a, b)| (a ^ b).count_ones());
+        assert_eq!(bits.sum::<u32>(), 1);
+    }
+    assert!(received.iter().any(|mad| *mad != received[0]));
+    assert!(lab.received().iter().all(|received| received.mad == mad));
 }
 
 #[test]
@@ -77,14 +103,14 @@ fn a_bad_cable_harms_what_passes_it_and_nothing_else() {
     let mut lab = lab(Noise::NONE);
     let cable = lab.port("leaf0", 2);
     lab.emulator.inject(Fault::CableNoise(cable, Noise::drop_percent(100)), Time::ZERO);
-    assert_eq!(ask(&mut lab, 100).len(), 100);
+    assert_eq!(ask(&mut lab, "leaf0", 100).len(), 100);
     let mad = Smp::get(NodeInfo::ID, 0, lab.route("host1")).mad();
     assert!(lab.ask_mad(mad.clone(), Lid::NONE).is_none());
     lab.emulator.inject(Fault::CableNoise(cable, Noise::NONE), Time::ZERO);
     assert!(lab.ask_mad(mad, Lid::NONE).is_some());
     // Noise everywhere, from now on.
     lab.emulator.inject(Fault::Noise(Noise::drop_percent(100)), Time::ZERO);
-    assert_eq!(ask(&mut lab, 100).len(), 0);
+    assert_eq!(ask(&mut lab, "leaf0", 100).len(), 0);
     assert_eq!(lab.emulator.stats().faults, 3);
 }
 

@@ -175,15 +175,17 @@ fn port_states_let_pass_what_they_should() {
         0,
         snin_mad::TransactionId(0),
     );
-    let link = [("host0", 1), ("leaf0", 1)];
     assert!(lab.ask_mad(counters.clone(), Lid(2)).is_none(), "both ends in INIT");
     let host = lab.home;
     assert_eq!(lab.emulator.fabric().counters(host).transmit_discards, 1);
-    for (name, num) in link {
-        lab.set_state(name, num, PortState::Armed).value();
-    }
-    assert!(lab.ask_mad(counters.clone(), Lid(2)).is_none(), "both ends armed");
+    lab.set_state("host0", 1, PortState::Armed).value();
+    assert!(lab.ask_mad(counters.clone(), Lid(2)).is_none(), "from an armed end");
     lab.set_state("host0", 1, PortState::Active).value();
+    assert_eq!(lab.emulator.fabric().counters(host).transmit_discards, 2);
+    assert!(lab.ask_mad(counters.clone(), Lid(2)).is_none(), "to an end in INIT");
+    assert_eq!(lab.emulator.fabric().counters(host).transmit_discards, 2);
+    assert_eq!(lab.state("leaf0", 1), PortState::Initialize);
+    lab.set_state("leaf0", 1, PortState::Armed).value();
     // The armed end takes it, and knows from it that its neighbour is active: so it is, too.
     let answer = lab.ask_mad(counters, Lid(2)).expect("an answer over an active link");
     assert_eq!(answer.status(), Status::OK);

@@ -70,6 +70,17 @@ impl Lab {
         self.emulator.send(self.client, mad, to, self.emulator.now());
     }
 
+    /// Every MAD that set out is under way or has come to one end, and one only.
+    #[track_caller]
+    pub(crate) fn assert_all_accounted_for(&self) {
+        let s = self.emulator.stats();
+        let begun = s.sent + s.traps + s.answered + s.noise_duplicated;
+        let harmed = s.noise_dropped + s.agent_full + s.inbox_full + s.too_many + s.dead;
+        let lost = s.link_down + s.no_route + s.looped + s.wrong_port + s.bad_route + s.nobody;
+        let under_way = self.emulator.under_way() as u64;
+        assert_eq!(begun, under_way + s.delivered + s.served + harmed + lost, "{s:?}");
+    }
+
     pub(crate) fn received(&mut self) -> Vec<Received> {
         std::iter::from_fn(|| self.emulator.poll(self.client)).collect()
     }
