@@ -8,7 +8,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Engine;
 use snin_protocol::Time;
 
-use crate::lab::event::{self, Happening};
+use snin::lab::event::{self, Happening};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well

@@ -5,7 +5,6 @@ mod command;
 mod document;
 mod failure;
 mod input;
-mod lab;
 mod output;
 mod svg;
 

@@ -11,9 +11,9 @@ use snin_sm::Config;
 
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
-use crate::lab::subnet::{Cost, Subnet};
 use crate::output::{Output, Progress};
 use crate::{Verdict, cli, input};
+use snin::lab::subnet::{Cost, Subnet};
 
 /// How much virtual time the manager has to deal with anything.
 const PATIENCE: Time = Time::secs(60);

@@ -13,11 +13,11 @@ const FORM: &str = "expected cut|restore NODE/PORT @TIME or reboot|off|on NODE @
 
 /// Something that happens at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Happening {
+pub struct Happening {
     /// As the user wrote it.
-    pub(crate) text: String,
+    pub text: String,
     /// When.
-    pub(crate) at: Time,
+    pub at: Time,
     verb: Verb,
     place: String,
 }
@@ -56,7 +56,7 @@ impl Happening {
     ///
     /// # Errors
     /// When the fabric has no such node or port.
-    pub(crate) fn fault(&self, topology: &Topology) -> Result<Fault, String> {
+    pub fn fault(&self, topology: &Topology) -> Result<Fault, String> {
         Ok(match self.verb {
             Verb::Cut => Fault::Cut(self.cable(topology)?),
             Verb::Restore => Fault::Restore(self.cable(topology)?),
@@ -92,7 +92,7 @@ impl Happening {
 }
 
 /// `2s`, `1.5ms`, `10us`, `250ns`.
-pub(crate) fn time(text: &str) -> Result<Time, String> {
+pub fn time(text: &str) -> Result<Time, String> {
     let text = text.trim();
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let parsed = units.iter().find_map(|(unit, nanoseconds)| {

@@ -1,5 +1,5 @@
 //! The cores joined to the emulated fabric: adapters between port traits and the emulator, and the virtual
 //! clock that drives both.
 
-pub(crate) mod event;
-pub(crate) mod subnet;
+pub mod event;
+pub mod subnet;

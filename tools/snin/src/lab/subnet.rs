@@ -21,7 +21,7 @@ const FORESIGHT: Time = Time::secs(5);
 
 /// Why there is no subnet to simulate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SubnetError {
+pub enum SubnetError {
     /// A manager needs a port.
     #[error("no adapter is cabled: the subnet manager has no place")]
     NoHome,
@@ -35,21 +35,21 @@ pub(crate) enum SubnetError {
 
 /// What happened between two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// SMPs that the manager sent.
-    pub(crate) smps: u64,
+    pub smps: u64,
     /// Of those, the ones that wrote.
-    pub(crate) sets: u64,
+    pub sets: u64,
     /// Blocks of forwarding tables written.
-    pub(crate) blocks: u64,
+    pub blocks: u64,
     /// SMPs sent before the first view of it was published.
-    pub(crate) smps_to_view: Option<u64>,
+    pub smps_to_view: Option<u64>,
     /// From the start until the last SMP.
-    pub(crate) time: Time,
+    pub time: Time,
 }
 
 /// The fabric, its manager, and their common clock.
-pub(crate) struct Subnet {
+pub struct Subnet {
     emulator: Emulator,
     client: ClientId,
     sweep: Sweep,
@@ -65,7 +65,7 @@ impl Subnet {
     ///
     /// # Errors
     /// See [`SubnetError`].
-    pub(crate) fn new(
+    pub fn new(
         topology: &Topology,
         hardware: snin_emulator::Config,
         config: snin_sm::Config,
@@ -82,7 +82,7 @@ impl Subnet {
     }
 
     /// Brings the fabric up; gives what that cost, or what it had cost when the time was over.
-    pub(crate) fn bring_up(&mut self, limit: Time) -> Cost {
+    pub fn bring_up(&mut self, limit: Time) -> Cost {
         self.measure(limit, |subnet| {
             let now = subnet.emulator.now();
             subnet.sweep.handle(Event::Start, now);
@@ -90,7 +90,7 @@ impl Subnet {
     }
 
     /// Lets something happen now, and waits until the manager has dealt with it.
-    pub(crate) fn strike(&mut self, fault: Fault, limit: Time) -> Cost {
+    pub fn strike(&mut self, fault: Fault, limit: Time) -> Cost {
         self.measure(limit, |subnet| {
             let now = subnet.emulator.now();
             subnet.emulator.inject(fault, now);
@@ -98,7 +98,7 @@ impl Subnet {
     }
 
     /// Lets time pass.
-    pub(crate) fn run_until(&mut self, until: Time) {
+    pub fn run_until(&mut self, until: Time) {
         loop {
             self.work();
             let events = self.emulator.next_event_time().into_iter();
@@ -191,32 +191,32 @@ impl Subnet {
     }
 
     /// The time.
-    pub(crate) const fn now(&self) -> Time {
+    pub const fn now(&self) -> Time {
         self.emulator.now()
     }
 
     /// The last view published.
-    pub(crate) fn view(&self) -> Option<&FabricView> {
+    pub fn view(&self) -> Option<&FabricView> {
         self.view.as_deref()
     }
 
     /// The manager's counters.
-    pub(crate) const fn metrics(&self) -> &snin_sm::Metrics {
+    pub const fn metrics(&self) -> &snin_sm::Metrics {
         self.sweep.metrics()
     }
 
     /// What is not as it should be, by name.
-    pub(crate) fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self) -> Vec<Missing> {
         self.sweep.missing()
     }
 
     /// What the manager had to tell.
-    pub(crate) fn reports(&self) -> &[Report] {
+    pub fn reports(&self) -> &[Report] {
         &self.reports
     }
 
     /// Cables whose both ends are active, and all cables.
-    pub(crate) fn active_cables(&self) -> (usize, usize) {
+    pub fn active_cables(&self) -> (usize, usize) {
         let fabric = self.emulator.fabric();
         let live = fabric.live_topology();
         let up = live.ports().filter(|&port| live.peer(port).is_some());
@@ -226,7 +226,7 @@ impl Subnet {
 
     /// The checkers' word on the tables and addresses that the switches and ports hold now, over the cables
     /// that are up. `None` where ports hold addresses that contradict each other.
-    pub(crate) fn judge(&self, named: usize) -> Option<(WalkReport, CreditReport)> {
+    pub fn judge(&self, named: usize) -> Option<(WalkReport, CreditReport)> {
         let fabric = self.emulator.fabric();
         let live = fabric.live_topology();
         let addresses = fabric.addresses().ok()?;

@@ -1,0 +1,4 @@
+//! The lab of the `snin` command: the cores joined to the emulated fabric, for the command and for
+//! benchmarks.
+
+pub mod lab;
