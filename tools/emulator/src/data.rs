@@ -53,8 +53,8 @@
 //!
 //! Inside, time is counted in picoseconds, since a byte at 400 Gbit/s takes 20 of them; outside, in
 //! nanoseconds: what is measured is rounded up, so that a wait of 0 is none. At one instant first everything
-//! happens that is due, then every port decides what to send: no decision depends on the order in which
-//! things were planned. There is no chance anywhere; the same calls give the same run.
+//! happens that is due, then every port that can send decides what. There is no chance anywhere: the same
+//! calls give the same run.
 
 mod adapter;
 mod agenda;

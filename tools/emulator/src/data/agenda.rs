@@ -16,8 +16,8 @@ pub enum Event {
     Begin(u32),
 }
 
-/// A queue of events. Those of one time come in the order of [`Event`], whatever the order they were
-/// planned in, so that every agenda gives the same run.
+/// A queue of events. Those of one time come in the order they were planned in, so that every agenda gives
+/// the same run.
 pub trait Agenda {
     /// Empty. `span`: most events are planned at most so many picoseconds ahead.
     fn with_span(span: u64) -> Self;
@@ -35,7 +35,9 @@ pub trait Agenda {
 /// The textbook agenda: a binary heap. It judges the [`Wheel`](super::Wheel), in tests and in the benchmark.
 #[derive(Default, Debug)]
 pub struct Heap {
-    heap: BinaryHeap<Reverse<(u64, Event)>>,
+    /// By time and number: the least first.
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    planned: u64,
 }
 
 impl Agenda for Heap {
@@ -44,17 +46,18 @@ impl Agenda for Heap {
     }
 
     fn push(&mut self, at: u64, event: Event) {
-        self.heap.push(Reverse((at, event)));
+        self.heap.push(Reverse((at, self.planned, event)));
+        self.planned += 1;
     }
 
     fn next(&mut self) -> Option<u64> {
-        self.heap.peek().map(|Reverse((at, _))| *at)
+        self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
     fn pop(&mut self, at: u64) -> Option<Event> {
         if self.next()? > at {
             return None;
         }
-        self.heap.pop().map(|Reverse((_, event))| event)
+        self.heap.pop().map(|Reverse((.., event))| event)
     }
 }

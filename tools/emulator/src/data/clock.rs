@@ -18,9 +18,30 @@ pub(super) const fn ns(ps: u64) -> Time {
     Time(ps.div_ceil(PS_PER_NS))
 }
 
-/// How long a link of `rate` bit/s needs for `bytes`.
-pub(super) const fn transmission(bytes: u16, rate: u64) -> u64 {
-    (bytes as u64 * 8 * PS_PER_SECOND).div_ceil(rate)
+/// How fast a link is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Rate {
+    bits_per_second: u64,
+    /// Of a byte, where they are whole: multiplying is faster than dividing.
+    picoseconds: Option<u32>,
+}
+
+impl Rate {
+    /// `bits_per_second`: at least 1 Mbit/s.
+    pub(super) const fn new(bits_per_second: u64) -> Self {
+        let whole = (8 * PS_PER_SECOND).is_multiple_of(bits_per_second);
+        let picoseconds =
+            if whole { Some((8 * PS_PER_SECOND / bits_per_second) as u32) } else { None };
+        Self { bits_per_second, picoseconds }
+    }
+
+    /// The transmission of `bytes`, rounded up to picoseconds.
+    pub(super) const fn transmission(self, bytes: u16) -> u64 {
+        match self.picoseconds {
+            Some(each) => bytes as u64 * each as u64,
+            None => (bytes as u64 * 8 * PS_PER_SECOND).div_ceil(self.bits_per_second),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -29,8 +50,10 @@ mod tests {
 
     #[test]
     fn a_byte_at_400_gbit_takes_20_ps() {
-        assert_eq!(transmission(1, 400_000_000_000), 20);
-        assert_eq!(transmission(u16::MAX, 3), 174_760_000_000_000_000);
+        assert_eq!(Rate::new(400_000_000_000).transmission(1), 20);
+        assert_eq!(Rate::new(54_545_454_544).transmission(3), 441);
+        assert_eq!(Rate::new(1_000_000).transmission(u16::MAX), 524_280_000_000);
+        assert!(Rate::new(1_000_000) < Rate::new(3_000_000));
         assert_eq!(ns(1), Time(1));
         assert_eq!(ns(2_000), Time(2));
         assert_eq!(ps(Time::MAX), NEVER);

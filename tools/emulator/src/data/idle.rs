@@ -1,7 +1,6 @@
 //! How long a message would take if it were alone: the closed form.
 
 use super::agenda::Agenda;
-use super::clock::transmission;
 use super::network::Network;
 use super::packet::data_bytes;
 use super::port::NO_PORT;
@@ -20,15 +19,15 @@ impl<Q: Agenda> Network<Q> {
         for _ in 0..=self.tables.len() {
             slowest = slowest.min(port.rate);
             let there = leaves + self.propagation;
-            let tail = there + transmission(first, port.rate);
+            let tail = there + port.rate.transmission(first);
             if !port.to_switch {
                 let last = data_bytes(transfer.payload(transfer.packets - 1));
-                let whole = transmission(data_bytes(transfer.payload(0)), slowest);
+                let whole = slowest.transmission(first);
                 return Some(match transfer.packets {
                     1 => tail,
                     n => tail
                         .saturating_add(whole.saturating_mul(n - 2))
-                        .saturating_add(transmission(last, slowest)),
+                        .saturating_add(slowest.transmission(last)),
                 });
             }
             let input = &self.ports[port.peer as usize];
@@ -42,7 +41,7 @@ impl<Q: Agenda> Network<Q> {
                 return None;
             }
             let in_time =
-                (tail + self.switch_delay).saturating_sub(transmission(first, output.rate));
+                (tail + self.switch_delay).saturating_sub(output.rate.transmission(first));
             leaves = in_time.max(there + port.header + self.switch_delay);
             port = output;
         }

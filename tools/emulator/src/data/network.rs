@@ -6,7 +6,7 @@ use snin_protocol::Time;
 use super::adapter::Adapter;
 use super::agenda::{Agenda, Event};
 use super::arbiter::Tables;
-use super::clock::{NEVER, ns, ps, transmission};
+use super::clock::{NEVER, ns, ps};
 use super::config::{Config, ConfigError};
 use super::counters::Counters;
 use super::link::Lane;
@@ -89,9 +89,10 @@ impl<Q: Agenda> Network<Q> {
         let ports: Vec<Port> = topology.ports().map(port).collect();
         let capacity = config.buffer / BLOCK;
         let vls = usize::from(config.vls);
-        let slowest = ports.iter().map(|port| port.rate).min().unwrap_or(u64::MAX);
+        let longest = data_bytes(config.mtu);
+        let longest = ports.iter().map(|port| port.rate.transmission(longest)).max().unwrap_or(0);
         let (propagation, switch_delay) = (ps(config.propagation), ps(config.switch_delay));
-        let span = propagation + switch_delay + transmission(data_bytes(config.mtu), slowest);
+        let span = propagation + switch_delay + longest;
         Ok(Self {
             arbitration: Tables::new(config.arbitration.clone()),
             propagation,
@@ -228,7 +229,7 @@ impl<Q: Agenda> Network<Q> {
     /// it: what goodput is measured by.
     pub fn payload_possible(&self, port: PortIndex, time: Time) -> u64 {
         let rate = self.ports[port.index()].rate;
-        let packet = transmission(data_bytes(self.config.mtu), rate);
+        let packet = rate.transmission(data_bytes(self.config.mtu));
         ps(time).div_ceil(packet).saturating_mul(u64::from(self.config.mtu))
     }
 

@@ -3,7 +3,7 @@
 use snin_fabric::{LinkRate, PortIndex, Topology};
 
 use super::arbiter::Arbiter;
-use super::clock::{NEVER, transmission};
+use super::clock::{NEVER, Rate};
 use super::config::Config;
 use super::packet::LOCAL_ROUTE_HEADER;
 
@@ -33,7 +33,7 @@ pub(super) struct Port {
     pub(super) vl: u8,
     /// VLs that had packets when it last found nothing to send.
     pub(super) stalled: u16,
-    pub(super) rate: u64,
+    pub(super) rate: Rate,
     /// Transmission of a local route header.
     pub(super) header: u64,
     /// When it sent the last byte so far.
@@ -48,7 +48,7 @@ impl Port {
         let node = topology.port(index).node;
         let peer = topology.peer(index);
         let of_switch = topology.is_switch(node);
-        let rate = config.bandwidth.unwrap_or_else(|| rate(topology, index));
+        let rate = Rate::new(config.bandwidth.unwrap_or_else(|| rate(topology, index)));
         Self {
             peer: peer.map_or(NO_PORT, |peer| peer.0),
             first: topology.port0(node).0,
@@ -64,7 +64,7 @@ impl Port {
             vl: 0,
             stalled: 0,
             rate,
-            header: transmission(LOCAL_ROUTE_HEADER, rate),
+            header: rate.transmission(LOCAL_ROUTE_HEADER),
             free_at: 0,
             wake_at: NEVER,
             arbiter: Arbiter::default(),

@@ -4,7 +4,6 @@ use snin_fabric::Topology;
 
 use super::agenda::{Agenda, Event};
 use super::bits::{Rows, each};
-use super::clock::transmission;
 use super::config::{Config, Queues};
 use super::network::Network;
 use super::observer::{DropReason, Observer};
@@ -83,7 +82,7 @@ impl<Q: Agenda> Network<Q> {
             return self.drop_packet(id, output, DropReason::PortDown, observer);
         }
         // A faster link would run out of bytes: the last must be in when it is to leave.
-        let in_time = tail + self.switch_delay - transmission(bytes, port.rate);
+        let in_time = tail + self.switch_delay - port.rate.transmission(bytes);
         if in_time > self.now {
             return self.agenda.push(in_time, Event::Arrive(id));
         }
@@ -206,7 +205,7 @@ impl<Q: Agenda> Network<Q> {
         let state = &mut self.ports[output as usize];
         (state.input, state.vl) = (number, vl);
         self.crossbars.busy.set(state.place as usize, state.number);
-        let tail = self.now + transmission(self.packets[id].bytes, state.rate);
+        let tail = self.now + state.rate.transmission(self.packets[id].bytes);
         let packet = &mut self.packets[id];
         packet.waited += self.now - packet.ready;
         let blocks = packet.blocks();

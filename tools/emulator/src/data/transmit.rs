@@ -4,7 +4,7 @@ use snin_fabric::PortIndex;
 
 use super::agenda::{Agenda, Event};
 use super::bits::each;
-use super::clock::{NEVER, ns, transmission};
+use super::clock::{NEVER, ns};
 use super::message::MessageId;
 use super::network::Network;
 use super::observer::{DropReason, Dropped, Observer, Transmission};
@@ -97,7 +97,7 @@ impl<Q: Agenda> Network<Q> {
         let state = &mut self.ports[port as usize];
         state.arbiter.sent(&self.arbitration, packet.vl, packet.bytes);
         state.busy = true;
-        let end = self.now + transmission(packet.bytes, state.rate);
+        let end = self.now + state.rate.transmission(packet.bytes);
         let there = self.now + self.propagation;
         packet.at = state.peer;
         packet.tail = end + self.propagation;

@@ -13,7 +13,15 @@ const NONE: u32 = u32::MAX;
 struct Node {
     at: u64,
     event: Event,
-    next: u32,
+    before: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: u64,
+    event: Event,
+    /// Of those of one time in a slot, the last planned is the first: a place that is kept by sorting.
+    place: u32,
 }
 
 /// See the module's documentation.
@@ -24,9 +32,9 @@ pub struct Wheel {
     /// Where the wheel has come to: slots are counted from the start of time, not of the turn.
     slot: u64,
     /// The events of that slot, and what was planned for earlier ones since; the last comes first.
-    due: Vec<(u64, Event)>,
-    /// The first event of each slot of this turn.
-    first: Vec<u32>,
+    due: Vec<Due>,
+    /// The last planned event of each slot of this turn; each knows the one planned before it.
+    last: Vec<u32>,
     /// Which slots hold events.
     full: [u64; WORDS],
     nodes: Vec<Node>,
@@ -37,14 +45,14 @@ pub struct Wheel {
 impl Wheel {
     fn hang(&mut self, at: u64, event: Event) {
         let place = ((at >> self.shift) % SLOTS) as usize;
-        let node = Node { at, event, next: self.first[place] };
-        self.first[place] = match self.free {
+        let node = Node { at, event, before: self.last[place] };
+        self.last[place] = match self.free {
             NONE => {
                 self.nodes.push(node);
                 (self.nodes.len() - 1) as u32
             }
             index => {
-                self.free = self.nodes[index as usize].next;
+                self.free = self.nodes[index as usize].before;
                 self.nodes[index as usize] = node;
                 index
             }
@@ -66,20 +74,24 @@ impl Wheel {
             }
         }
         self.take_down();
-        self.due.sort_unstable_by(|a, b| b.cmp(a));
+        // Often all of a slot happens at one time.
+        if !self.due.is_sorted_by(|a, b| a.at >= b.at) {
+            self.due.sort_unstable_by(|a, b| (b.at, a.place).cmp(&(a.at, b.place)));
+        }
     }
 
     /// Moves the events of the current slot to those due.
     fn take_down(&mut self) {
         let place = (self.slot % SLOTS) as usize;
         self.full[place / 64] &= !(1 << (place % 64));
-        let mut index = std::mem::replace(&mut self.first[place], NONE);
+        let mut index = std::mem::replace(&mut self.last[place], NONE);
         while index != NONE {
             let node = &mut self.nodes[index as usize];
-            self.due.push((node.at, node.event));
-            let next = std::mem::replace(&mut node.next, self.free);
+            let place = self.due.len() as u32;
+            self.due.push(Due { at: node.at, event: node.event, place });
+            let before = std::mem::replace(&mut node.before, self.free);
             self.free = index;
-            index = next;
+            index = before;
         }
     }
 
@@ -108,7 +120,7 @@ impl Agenda for Wheel {
             shift: slot.next_power_of_two().trailing_zeros(),
             slot: 0,
             due: Vec::new(),
-            first: vec![NONE; SLOTS as usize],
+            last: vec![NONE; SLOTS as usize],
             full: [0; WORDS],
             nodes: Vec::new(),
             free: NONE,
@@ -119,8 +131,9 @@ impl Agenda for Wheel {
     fn push(&mut self, at: u64, event: Event) {
         let slot = at >> self.shift;
         if slot <= self.slot {
-            let place = self.due.partition_point(|&later| later > (at, event));
-            self.due.insert(place, (at, event));
+            // After all that is planned for the same time.
+            let place = self.due.partition_point(|due| due.at > at);
+            self.due.insert(place, Due { at, event, place: 0 });
         } else if slot - self.slot < SLOTS {
             self.hang(at, event);
         } else {
@@ -132,11 +145,11 @@ impl Agenda for Wheel {
         if self.due.is_empty() {
             self.turn();
         }
-        self.due.last().map(|&(at, _)| at)
+        self.due.last().map(|due| due.at)
     }
 
     fn pop(&mut self, at: u64) -> Option<Event> {
-        self.due.pop_if(|&mut (due, _)| due <= at).map(|(_, event)| event)
+        self.due.pop_if(|due| due.at <= at).map(|due| due.event)
     }
 }
 

@@ -1,0 +1,12 @@
+//! What the data plane must show: closed forms, published limits, conservation, non-interference.
+
+mod books;
+mod closed_forms;
+mod deadlock;
+mod faults;
+mod observers;
+mod permutation;
+mod saturation;
+mod support;
+mod transports;
+mod windows;
