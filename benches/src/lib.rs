@@ -4,6 +4,7 @@
 //! one at [`Size::Small`], so none rots; `make bench` runs them at [`Size::Full`].
 
 pub mod bring_up;
+pub mod emulator_data;
 pub mod emulator_mgmt;
 pub mod tables;
 
