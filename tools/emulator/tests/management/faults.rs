@@ -73,6 +73,30 @@ fn a_switch_comes_back_empty() {
     assert!(lab.get::<SwitchInfo>("spine0", 0).value().port_state_change);
 }
 
+/// What an agent had before it when the power went is not answered in its next life.
+#[test]
+fn a_reboot_loses_what_waits_at_the_agent() {
+    let mut lab =
+        Lab::with("clos:2,2,2", Config { agent_latency: Time::millis(50), ..Config::default() });
+    let mad = Smp::get(NodeInfo::ID, 0, lab.route("leaf1")).mad();
+    lab.send(&mad, Lid::NONE);
+    lab.emulator.inject(Fault::Reboot(lab.node("leaf1"), Time::millis(1)), Time::millis(10));
+    lab.wait(Time::secs(1));
+    assert!(lab.received().is_empty());
+    assert_eq!((lab.emulator.stats().dead, lab.emulator.under_way()), (1, 0));
+}
+
+/// Who is switched off stays off, although an earlier reboot would have ended in the meantime.
+#[test]
+fn the_last_loss_of_power_counts() {
+    let mut lab = Lab::new("clos:2,2,2");
+    let leaf = lab.node("leaf1");
+    lab.emulator.inject(Fault::Reboot(leaf, Time::millis(20)), Time::millis(1));
+    lab.emulator.inject(Fault::PowerOff(leaf), Time::millis(10));
+    lab.wait(Time::secs(1));
+    assert!(!lab.emulator.fabric().is_powered(leaf));
+}
+
 #[test]
 fn switches_may_come_up_one_by_one() {
     let mut lab = Lab::new("clos:2,2,2");

@@ -182,7 +182,9 @@ fn port_states_let_pass_what_they_should() {
     assert!(lab.ask_mad(counters.clone(), Lid(2)).is_none(), "from an armed end");
     lab.set_state("host0", 1, PortState::Active).value();
     assert_eq!(lab.emulator.fabric().counters(host).transmit_discards, 2);
+    let served = lab.emulator.stats().served;
     assert!(lab.ask_mad(counters.clone(), Lid(2)).is_none(), "to an end in INIT");
+    assert_eq!(lab.emulator.stats().served, served, "not even the question");
     assert_eq!(lab.emulator.fabric().counters(host).transmit_discards, 2);
     assert_eq!(lab.state("leaf0", 1), PortState::Initialize);
     lab.set_state("leaf0", 1, PortState::Armed).value();
