@@ -88,13 +88,17 @@ impl Lab {
     /// Sends a request and waits for its answer; other MADs that come in are dropped.
     pub(crate) fn ask_mad(&mut self, mut mad: Mad, to: Lid) -> Option<Mad> {
         self.asked += 1;
-        let id = TransactionId(self.asked);
+        // Unlike any trap's, and any that a fuzzer is likely to choose.
+        let id = TransactionId(0x5afe << 48 | self.asked);
         snin_mad::Header::edit(&mut mad.0).transaction_id(id);
         self.send(&mad, to);
         let until = self.emulator.now() + PATIENCE;
         while let Some(next) = self.emulator.next_event_time().filter(|&next| next <= until) {
             self.emulator.advance(next);
-            let answers = |received: &Received| received.mad.header().transaction_id() == id;
+            let answers = |received: &Received| {
+                let header = received.mad.header();
+                header.transaction_id() == id && header.method().is_response()
+            };
             if let Some(received) = self.received().into_iter().find(answers) {
                 return Some(received.mad);
             }
