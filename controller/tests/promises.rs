@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{Deferral, Refusal};
+use snin_controller::packing::{Deferral, Refusal, Workers};
 use support::{Ask, Checked, Fabric, rng};
 
 /// A connection between leaves that have a link left in `room`, which it takes.
@@ -273,4 +273,50 @@ fn a_number_asked_for_again_is_removed_first() {
     assert_eq!((outcome.granted.len(), outcome.moved.len()), (2, 0));
     let outcome = packer.insert(&[Ask::new(0, 1, 1), Ask::new(2, 0, 2)]);
     assert_eq!((outcome.granted.len(), outcome.refused.len()), (1, 1));
+}
+
+/// A number that is asked for twice at once is heard once.
+#[test]
+fn of_requests_with_one_number_the_first_counts() {
+    for three in [false, true] {
+        let fabric = if three { Fabric::three_stage(3, 1, 2, 1) } else { Fabric::two_stage(3, 2) };
+        for mut asks in [
+            vec![Ask::new(0, 0, 1), Ask::new(0, 1, 2)],
+            vec![Ask::new(0, 0, 1), Ask::new(1, 0, 1), Ask::new(2, 0, 1), Ask::new(2, 1, 2)],
+        ] {
+            let mut packer = Checked::new(fabric.clone());
+            let requests: Vec<_> = asks.iter().map(|ask| packer.request(ask)).collect();
+            let outcome = packer.packer.apply(&[], &requests).clone();
+            asks.dedup_by_key(|ask| ask.id);
+            assert_eq!(outcome, packer.insert(&asks));
+        }
+    }
+}
+
+/// Jobs in either order, as threads might run them.
+struct Backwards;
+
+impl Workers for Backwards {
+    fn count(&self) -> usize {
+        3
+    }
+
+    fn join(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+        other();
+        one();
+    }
+}
+
+#[test]
+fn more_workers_change_nothing() {
+    for groups in 1..8 {
+        let fabric = Fabric::three_stage(4, 3, groups, 3);
+        let hosts = support::equal_leaves(12, groups);
+        let asks = support::permutation(&hosts, |_| None, &mut rng(groups as u64));
+        let mut packer = Checked::new(fabric);
+        let requests: Vec<_> = asks.iter().map(|ask| packer.request(ask)).collect();
+        let together = packer.packer.apply_with(&Backwards, &[], &requests).clone();
+        packer.packer.clear();
+        assert_eq!(together, packer.insert(&asks));
+    }
 }

@@ -46,14 +46,15 @@ pub struct SharedLink {
 
 impl Certificate {
     pub(super) fn of(state: &State) -> Self {
+        let leaf = |leaf: usize| LeafId(leaf as u32);
         let mut owners = Vec::new();
         for id in state.packed() {
             let (c, owner) = (state.get(id), ConnectionId(id));
-            let tree = TreeId(c.tree);
+            let tree = TreeId(state.trees[id as usize]);
             let group = state.shape.group_of(tree) as u32;
-            owners.push((Link::Leaf(c.source, group, Direction::Up), owner));
-            owners.push((Link::Leaf(c.destination, group, Direction::Down), owner));
-            if let Some((up, down)) = state.pods(id) {
+            owners.push((Link::Leaf(leaf(c.source()), group, Direction::Up), owner));
+            owners.push((Link::Leaf(leaf(c.destination()), group, Direction::Down), owner));
+            if let Some((up, down)) = state.pods_of(id) {
                 owners.push((Link::Pod(up as u32, tree, Direction::Up), owner));
                 owners.push((Link::Pod(down as u32, tree, Direction::Down), owner));
             }

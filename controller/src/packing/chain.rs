@@ -1,110 +1,125 @@
-//! Kempe chains (Hui's rearrangement of Paull's matrix).
+//! The search for the shortest Kempe chain (Hui's rearrangement of Paull's matrix).
 //!
 //! Column `a` is free where a connection starts and column `b` where it ends, but none is free at
 //! both. The connections that hold `a` and `b` alternately, from the row where `a` is taken onwards,
-//! form a chain; if each of them changes to the other column, `a` is free at both ends. Of all chains
-//! over all pairs the shortest is taken: with every link there and nobody pinned it has at most
-//! rows - 1 connections, since the two chains of one pair share no row.
+//! form a chain; if each of them changes to the other column, `a` is free at both ends. Likewise from
+//! the row where `b` is taken. Of all chains over all pairs the shortest is taken: with every link
+//! there and nobody pinned it has at most rows - 1 connections, since the two chains of one pair share
+//! no row.
 
+use super::matrix::{Chain, Matrix, NO_ROW, Side};
 use super::sets;
-use super::state::{Grid, NOBODY};
 
-/// Which of a connection's two rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Side {
-    Up,
-    Down,
-}
+/// Whether the connection that starts in a row and has the first column may have the second.
+pub(super) trait MayMove: Fn(usize, usize, usize) -> bool {}
+impl<F: Fn(usize, usize, usize) -> bool> MayMove for F {}
 
-impl Side {
-    const fn other(self) -> Self {
-        match self {
-            Self::Up => Self::Down,
-            Self::Down => Self::Up,
-        }
-    }
-}
-
-/// A chain that frees column `gain` in `row` by letting its connections change between `gain` and
-/// `give`.
+/// The two chains of a pair of columns, each at some row. In turn one of them is at an upper row and
+/// the other at a lower one: upper rows are always left by `b` and lower ones by `a`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chain {
-    pub(super) gain: usize,
-    give: usize,
-    side: Side,
-    row: usize,
-    length: usize,
+struct Pair {
+    /// Free where the connection starts, taken where it ends.
+    a: u16,
+    /// Free where it ends, taken where it starts.
+    b: u16,
+    at_up: u16,
+    at_down: u16,
 }
 
-/// The connections of one stage as a bipartite multigraph of rows.
-pub(super) struct Walker<'a, R, M> {
-    /// The stage's links.
-    pub(super) grid: &'a Grid,
-    /// The row of a connection on a side.
-    pub(super) row: R,
-    /// Whether a connection may change to a column.
-    pub(super) may_move: M,
-    /// The columns that take part; `None` for all.
-    pub(super) columns: Option<&'a [u64]>,
+/// Searches for chains; its buffer is kept.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Search {
+    pairs: Vec<Pair>,
 }
 
-impl<R, M> Walker<'_, R, M>
-where
-    R: Fn(u32, Side) -> usize,
-    M: Fn(u32, usize) -> bool,
-{
-    /// The shortest chain after which a connection from row `up` to row `down` has one of the
-    /// `wanted` columns free at both ends.
-    pub(super) fn shortest(&self, up: usize, down: usize, wanted: &[u64]) -> Option<Chain> {
-        let mut best: Option<Chain> = None;
-        let free_up = self.grid.up.free(up);
-        let free_down = self.grid.down.free(down);
-        for (side, row, gains, gives) in
-            [(Side::Down, down, free_up, free_down), (Side::Up, up, free_down, free_up)]
-        {
-            let part = |word: usize| self.columns.map_or(u64::MAX, |columns| columns[word]);
-            let gives = || gives.iter().enumerate().map(|(word, &free)| free & part(word));
-            let gains = gains.iter().zip(wanted).map(|(&free, &wanted)| free & wanted);
-            for gain in sets::members(gains) {
-                for give in sets::members(gives()) {
-                    let limit = best.map_or(usize::MAX, |best| best.length);
-                    let chain = Chain { gain, give, side, row, length: 0 };
-                    if let Some(length) = self.length(chain, limit) {
-                        best = Some(Chain { length, ..chain });
+impl Search {
+    /// The shortest chain after which a connection from row `up` to row `down`, which have no free
+    /// column in common, has one of the `wanted` columns free at both ends. All go on at once, a step each
+    /// in turn: the first at its end is the shortest.
+    pub(super) fn shortest(
+        &mut self,
+        matrix: &Matrix,
+        (up, down): (usize, usize),
+        wanted: impl Fn(usize) -> bool,
+        may_move: impl MayMove,
+    ) -> Option<Chain> {
+        self.begin(matrix, (up, down), wanted);
+        // In even steps those that came from `down`, and free `a`, are at lower rows.
+        let mut even = true;
+        while !self.pairs.is_empty() {
+            let mut at = 0;
+            while let Some(pair) = self.pairs.get_mut(at) {
+                let Some(end) = pair.step(matrix, &may_move) else {
+                    if pair.is_blocked() {
+                        self.pairs.swap_remove(at);
+                    } else {
+                        at += 1;
                     }
+                    continue;
+                };
+                let (a, b) = (pair.a.into(), pair.b.into());
+                return Some(if (end == Side::Down) == even {
+                    Chain { gain: a, give: b, side: Side::Down, row: down }
+                } else {
+                    Chain { gain: b, give: a, side: Side::Up, row: up }
+                });
+            }
+            even = !even;
+        }
+        None
+    }
+
+    /// All pairs of a column free in `up` and one free in `down`.
+    fn begin(
+        &mut self,
+        matrix: &Matrix,
+        (up, down): (usize, usize),
+        wanted: impl Fn(usize) -> bool,
+    ) {
+        self.pairs.clear();
+        for a in sets::members(matrix.free_up(up).iter().copied()) {
+            let at_down = if wanted(a) { down as u16 } else { NO_ROW };
+            for b in sets::members(matrix.free_down(down).iter().copied()) {
+                let at_up = if wanted(b) { up as u16 } else { NO_ROW };
+                self.pairs.push(Pair { a: a as u16, b: b as u16, at_up, at_down });
+            }
+        }
+    }
+}
+
+impl Pair {
+    /// Both chains go on by one connection; the side on which one of them came to its end. A chain is
+    /// nowhere from the connection on that may not move, and from the link on that does not exist.
+    fn step(&mut self, matrix: &Matrix, may_move: &impl MayMove) -> Option<Side> {
+        let (a, b) = (usize::from(self.a), usize::from(self.b));
+        let (mut to_up, mut to_down) = (NO_ROW, NO_ROW);
+        if self.at_down != NO_ROW {
+            let row = usize::from(self.at_down);
+            to_up = matrix.starts(a)[row];
+            if to_up == NO_ROW {
+                if sets::contains(matrix.free_down(row), a) {
+                    return Some(Side::Down);
                 }
+            } else if !may_move(to_up.into(), a, b) {
+                to_up = NO_ROW;
             }
         }
-        best
-    }
-
-    /// The connections of a chain and the column that each changes to.
-    pub(super) fn members(&self, chain: Chain) -> impl Iterator<Item = (u32, usize)> {
-        let Chain { gain, give, mut side, mut row, .. } = chain;
-        let (mut from, mut to) = (gain, give);
-        std::iter::from_fn(move || {
-            let links = if side == Side::Up { &self.grid.up } else { &self.grid.down };
-            let id = links.owner(row, from);
-            if id == NOBODY {
-                return None;
-            }
-            let step = (id, to);
-            side = side.other();
-            row = (self.row)(id, side);
-            (from, to) = (to, from);
-            Some(step)
-        })
-    }
-
-    /// How many connections a chain has, if all may change and there are fewer than `limit`.
-    fn length(&self, chain: Chain, limit: usize) -> Option<usize> {
-        let mut length = 0;
-        for (id, to) in self.members(chain) {
-            length += 1;
-            if length >= limit || !(self.may_move)(id, to) {
-                return None;
+        if self.at_up != NO_ROW {
+            let row = usize::from(self.at_up);
+            to_down = matrix.ends(b)[row];
+            if to_down == NO_ROW {
+                if sets::contains(matrix.free_up(row), b) {
+                    return Some(Side::Up);
+                }
+            } else if !may_move(row, b, a) {
+                to_down = NO_ROW;
             }
         }
-        Some(length)
+        (self.at_up, self.at_down) = (to_up, to_down);
+        None
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.at_up == NO_ROW && self.at_down == NO_ROW
     }
 }

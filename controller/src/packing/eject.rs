@@ -27,7 +27,7 @@ impl Ejector {
     /// Finds a tree for an unpacked connection by pushing others along, looking at no more than
     /// `limit` of them.
     pub(super) fn insert(&mut self, state: &mut State, id: u32, limit: usize) -> bool {
-        self.begin(state.connections.len());
+        self.begin(state.numbers());
         self.reach(Ejected { id, by: 0, by_takes: 0 });
         for at in 0..limit {
             let Some(&ejected) = self.queue.get(at) else {
@@ -71,10 +71,10 @@ impl Ejector {
                 };
                 bits = next;
             }
-            let tree = word * 64 + bits.trailing_zeros() as usize;
+            let tree = state.shape.tree_at(word * 64 + bits.trailing_zeros() as usize).index();
             bits &= bits - 1;
             let collides = |by| state.collide(id, tree, by, usize::from(by_takes));
-            if state.get(id).tree == tree as u16 || pusher.is_some_and(collides) {
+            if state.trees[id as usize] == tree as u16 || pusher.is_some_and(collides) {
                 continue;
             }
             let blockers = state.blockers(id, tree);

@@ -75,6 +75,7 @@ fn choose_by_degree(state: &mut State, failed: &mut Vec<u32>) -> Option<Vec<u32>
 fn colour_lists(state: &mut State, failed: &[u32]) -> bool {
     let ids: Vec<u32> =
         state.packed().filter(|&id| !state.get(id).pinned).chain(failed.iter().copied()).collect();
+    // In two stages the place of a tree in a set is the tree.
     let lists: Vec<Vec<u64>> = ids.iter().map(|&id| without_pinned(state, id)).collect();
     let edges: Vec<_> = ids.iter().map(|&id| ends(state, id)).collect();
     let graph = Multigraph { vertices: state.shape.leaves(), edges: &edges };
@@ -96,7 +97,7 @@ fn colour_lists(state: &mut State, failed: &[u32]) -> bool {
 
 fn ends(state: &State, id: u32) -> (usize, usize) {
     let c = state.get(id);
-    (c.source.index(), c.destination.index())
+    (c.source(), c.destination())
 }
 
 /// The trees that a connection may use and that no pinned one holds at its leaves.

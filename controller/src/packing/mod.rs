@@ -1,25 +1,31 @@
 //! The packer: gives every connection a tree so that no directed link has two owners.
 //!
-//! Trees are colours and connections edges of a bipartite multigraph of leaves. An insertion takes a
-//! tree that is free at both leaves (`state`), else the shortest Kempe chain (`chain`, `rearrange`,
-//! which in three stages works by recursion), else pushes others along freely (`eject`). What is left
-//! over is chosen anew where leaves are overfull ([`bound`](crate::bound)), tried by eviction
-//! (`retry`), and at last by the list colouring theorem (`galvin`). Nothing depends on anything but
-//! the sequence of calls.
+//! Trees are colours and connections edges of a bipartite multigraph of leaves; a `matrix` holds who
+//! owns what. A whole pattern into an empty fabric is filled in stage by stage (`cold`, `fill`). Else an
+//! insertion takes a tree that is free at both leaves (`state`), else the shortest Kempe chain (`chain`,
+//! `rearrange`, which in three stages works by recursion), else pushes others along freely (`eject`).
+//! What is left over is chosen anew where leaves are overfull ([`bound`](crate::bound)), tried by
+//! eviction (`retry`), and at last by the list colouring theorem (`galvin`). Nothing depends on anything
+//! but the sequence of calls.
 
 mod certificate;
 mod chain;
+mod cold;
 mod eject;
+mod fill;
 mod fixed;
 mod galvin;
 mod insert;
 mod last_resort;
+mod matrix;
 mod rearrange;
+mod refuse;
 mod request;
 mod retry;
 mod sets;
 mod shape;
 mod state;
+mod workers;
 
 use snin_fabric::TreeId;
 
@@ -27,37 +33,51 @@ pub use certificate::{Certificate, Direction, Link, SharedLink};
 pub use fixed::{Blocked, FixedPacking, pack_fixed};
 pub use request::{ConnectionId, Deferral, Outcome, Refusal, Request};
 pub use shape::{LeafId, SetId, Shape};
+pub use workers::{Alone, Workers};
 
+use cold::Cold;
 use insert::{Inserter, REACH};
+use refuse::refusal;
 use retry::Retry;
-use state::{Connection, NO_TREE, State};
+use state::{NO_TREE, State};
 
 /// The packed connections of a fabric.
 #[derive(Clone, Debug)]
 pub struct Packer {
     state: State,
+    cold: Cold,
     inserter: Inserter,
     retry: Retry,
     outcome: Outcome,
     /// Connections that look for a tree in this call, and those that did not find one.
     waiting: Vec<u32>,
     failed: Vec<u32>,
-    /// The call in which a connection was last looked at for the report.
-    reported: Vec<u32>,
+    /// The call in which a connection was last asked for or looked at for the report.
+    seen: Vec<u32>,
     call: u32,
+}
+
+/// What the insertions of a call are like.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// None asks for anything but any tree.
+    plain: bool,
+    /// Some number is asked for twice.
+    repeats: bool,
 }
 
 impl Packer {
     /// An empty packer for a fabric.
     pub fn new(shape: Shape) -> Self {
         Self {
+            cold: Cold::new(&shape),
             state: State::new(shape),
             inserter: Inserter::default(),
             retry: Retry::default(),
             outcome: Outcome::default(),
             waiting: Vec::new(),
             failed: Vec::new(),
-            reported: Vec::new(),
+            seen: Vec::new(),
             call: 0,
         }
     }
@@ -69,7 +89,7 @@ impl Packer {
 
     /// The tree of a connection, if it is packed.
     pub fn tree_of(&self, id: ConnectionId) -> Option<TreeId> {
-        let tree = self.state.connections.get(id.index())?.tree;
+        let tree = *self.state.trees.get(id.index())?;
         (tree != NO_TREE).then_some(TreeId(tree))
     }
 
@@ -78,24 +98,47 @@ impl Packer {
         Certificate::of(&self.state)
     }
 
-    /// Removes connections (those that are not packed are passed over), then packs others.
+    /// Removes all connections.
+    pub fn clear(&mut self) {
+        self.state.clear();
+    }
+
+    /// Removes connections (those that are not packed are passed over), then packs others. Of several
+    /// requests with the same number the first counts.
     ///
     /// # Panics
     /// Where a request names a leaf, set or tree that the shape does not have.
     pub fn apply(&mut self, removals: &[ConnectionId], insertions: &[Request]) -> &Outcome {
+        self.apply_with(&Alone, removals, insertions)
+    }
+
+    /// [`apply`](Self::apply) on several cores, with the same outcome.
+    ///
+    /// # Panics
+    /// Where a request names a leaf, set or tree that the shape does not have.
+    pub fn apply_with(
+        &mut self,
+        workers: &dyn Workers,
+        removals: &[ConnectionId],
+        insertions: &[Request],
+    ) -> &Outcome {
         self.outcome.clear();
         self.waiting.clear();
         self.failed.clear();
         removals.iter().for_each(|&id| self.remove(id));
-        insertions.iter().for_each(|request| self.remove(request.id));
-        self.state.journal.clear();
-        for request in insertions {
-            match self.refusal(request) {
-                Some(refusal) => self.outcome.refused.push((request.id, refusal)),
-                None => self.admit(request),
-            }
+        let kind = self.announce(insertions);
+        if kind.repeats {
+            return self.apply_with(workers, &[], &first_of_each(insertions));
         }
-        self.insert_waiting();
+        self.state.journal.clear();
+        if kind.plain && self.state.packed_count() == 0 && self.state.is_plain() {
+            let Self { cold, state, waiting, .. } = self;
+            cold.pack(state, insertions, workers, waiting);
+            waiting.retain(|&id| state.effective(id).any(|word| word != 0));
+        } else {
+            insertions.iter().for_each(|request| self.admit(request));
+        }
+        self.insert_waiting(kind.plain && insertions.len() > 1);
         if !self.failed.is_empty() {
             let Self { state, inserter, retry, failed, .. } = self;
             last_resort::try_harder(state, inserter, retry, failed);
@@ -105,40 +148,40 @@ impl Packer {
     }
 
     fn remove(&mut self, id: ConnectionId) {
-        if self.tree_of(id).is_some() {
+        if self.state.is_packed(id.0) {
             self.state.lift(id.0);
         }
     }
 
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
-        let shape = &self.state.shape;
-        let Request { source, destination, allowed, pinned, tree, .. } = *request;
-        let empty = |words: &[u64]| words.iter().all(|&word| word == 0);
-        let none = |set| shape.effective(source, destination, set).all(|word| word == 0);
-        if source == destination {
-            Some(Refusal::SameLeaf)
-        } else if empty(shape.usable(source)) {
-            Some(Refusal::SourceCut)
-        } else if empty(shape.usable(destination)) {
-            Some(Refusal::DestinationCut)
-        } else if none(SetId::ALL) {
-            Some(Refusal::NoCommonTree)
-        } else if none(allowed) {
-            Some(Refusal::NotAddressed)
-        } else {
-            let allows = |tree: TreeId| {
-                let mut words = shape.effective(source, destination, allowed);
-                words.nth(tree.index() / 64).is_some_and(|word| word >> (tree.0 % 64) & 1 != 0)
-            };
-            (pinned && !tree.is_none_or(allows)).then_some(Refusal::TreeNotAllowed)
+    /// Makes the connections of the insertions known; those that are packed are removed first.
+    fn announce(&mut self, insertions: &[Request]) -> Kind {
+        self.call = self.call.wrapping_add(1);
+        if self.call == 0 {
+            self.seen.fill(0);
+            self.call = 1;
         }
+        let mut kind = Kind { plain: true, repeats: false };
+        for request in insertions {
+            let id = request.id;
+            if id.index() >= self.seen.len() {
+                self.seen.resize(id.index() + 1, 0);
+                self.state.reserve(id.index() + 1);
+            }
+            kind.repeats |= std::mem::replace(&mut self.seen[id.index()], self.call) == self.call;
+            kind.plain &= Cold::is_plain(request);
+            self.remove(id);
+            self.state.learn(request);
+        }
+        kind
     }
 
-    /// Makes a request known. A forced tree is cleared for it at once, a preferred one is taken if it
+    /// A forced tree is cleared for it at once, a preferred one is taken if it
     /// is free now, before others look for room.
     fn admit(&mut self, request: &Request) {
-        let &Request { id, source, destination, allowed, pinned, tree } = request;
-        self.state.learn(id, Connection { source, destination, allowed, tree: NO_TREE, pinned });
+        if refusal(&self.state.shape, request).is_some() {
+            return;
+        }
+        let &Request { id, pinned, tree, .. } = request;
         let Some(tree) = tree.map(TreeId::index) else {
             self.waiting.push(id.0);
             return;
@@ -158,45 +201,65 @@ impl Packer {
         }
     }
 
-    fn insert_waiting(&mut self) {
-        for id in self.waiting.drain(..) {
-            if !self.inserter.insert(&mut self.state, id, REACH) {
-                self.failed.push(id);
+    /// With `free_first`, those that find a free tree come before the others, so that fewer of those have
+    /// to move anybody. That is no help where trees are few: then everybody's search is better early.
+    fn insert_waiting(&mut self, free_first: bool) {
+        let Self { state, inserter, waiting, failed, .. } = self;
+        if free_first {
+            waiting.retain(|&id| match state.first_free(id) {
+                Some(tree) => {
+                    state.place(id, tree);
+                    false
+                }
+                None => true,
+            });
+        }
+        for id in waiting.drain(..) {
+            if !inserter.insert(state, id, REACH) {
+                failed.push(id);
             }
         }
     }
 
     fn report(&mut self, insertions: &[Request]) {
-        let mut refused = 0;
-        for &Request { id, pinned, tree, .. } in insertions {
-            if self.outcome.refused.get(refused).is_some_and(|&(other, _)| other == id) {
-                refused += 1;
-            } else if let Some(tree) = self.tree_of(id) {
-                self.outcome.granted.push((id, tree));
-            } else if pinned && tree.is_some() {
-                self.outcome.deferred.push((id, Deferral::PinnedAway));
+        let Self { state, outcome, .. } = self;
+        outcome.granted.reserve(insertions.len());
+        for request in insertions {
+            let id = request.id;
+            let tree = state.trees[id.index()];
+            if tree != NO_TREE {
+                outcome.granted.push((id, TreeId(tree)));
+            } else if let Some(refusal) = refusal(&state.shape, request) {
+                outcome.refused.push((id, refusal));
+            } else if request.pinned && request.tree.is_some() {
+                outcome.deferred.push((id, Deferral::PinnedAway));
             } else {
-                self.outcome.deferred.push((id, self.state.why_deferred(id.0)));
+                outcome.deferred.push((id, state.why_deferred(id.0)));
             }
         }
         self.report_changes();
     }
 
-    /// What happened to connections that were packed before: the journal's first word on each.
+    /// What happened to connections that were packed before and not asked for anew: the journal's first
+    /// word on each.
     fn report_changes(&mut self) {
-        self.call = self.call.wrapping_add(1);
-        self.reported.resize(self.state.connections.len(), self.call.wrapping_sub(1));
-        for &(id, before) in &self.state.journal {
-            let first = std::mem::replace(&mut self.reported[id as usize], self.call) != self.call;
-            let now = self.state.get(id).tree;
-            if !first || before == NO_TREE || before == now {
+        let Self { state, outcome, seen, call, .. } = self;
+        for &(id, before) in &state.journal {
+            if std::mem::replace(&mut seen[id as usize], *call) == *call || before == NO_TREE {
                 continue;
             }
+            let now = state.trees[id as usize];
             if now == NO_TREE {
-                self.outcome.evicted.push((ConnectionId(id), self.state.why_deferred(id)));
-            } else {
-                self.outcome.moved.push((ConnectionId(id), TreeId(before), TreeId(now)));
+                outcome.evicted.push((ConnectionId(id), state.why_deferred(id)));
+            } else if now != before {
+                outcome.moved.push((ConnectionId(id), TreeId(before), TreeId(now)));
             }
         }
     }
+}
+
+/// The first request for each number.
+fn first_of_each(requests: &[Request]) -> Vec<Request> {
+    let mut known = std::collections::BTreeSet::new();
+    requests.iter().filter(|request| known.insert(request.id)).copied().collect()
 }

@@ -1,16 +1,16 @@
 //! Insertion by rearrangement. In two stages one Kempe chain of leaves; in three stages by recursion:
 //! a chain of leaves over the groups of trees, then within each group a chain of pods over its trees.
 
-use super::chain::{Side, Walker};
+use super::chain::Search;
+use super::matrix::Chain;
 use super::sets;
 use super::state::State;
 
 /// Rearranges by chains; its buffers are kept so that nothing is allocated on the way.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Rearranger {
-    leaf_chain: Vec<(u32, usize)>,
-    pod_chain: Vec<(u32, usize)>,
-    wanted: Vec<u64>,
+    search: Search,
+    regrouped: Vec<(u32, usize)>,
 }
 
 impl Rearranger {
@@ -28,51 +28,41 @@ impl Rearranger {
     }
 
     fn insert_two_stage(&mut self, state: &mut State, id: u32) -> bool {
-        self.wanted.clear();
-        self.wanted.extend(state.effective(id));
-        let Some(tree) = self.find_leaf_chain(state, id, |f, tree| state.allows(f, tree)) else {
+        let Some(chain) = self.find_leaf_chain(state, id, State::allows) else {
             return false;
         };
-        exchange(state, &self.leaf_chain);
-        state.place(id, tree);
+        state.exchange_leaves(chain);
+        state.place(id, chain.gain);
         true
     }
 
-    /// The shortest chain of leaves that frees one of the wanted columns at both ends; returns that
-    /// column.
+    /// The shortest chain of leaves that frees a column which `id` may use at both its ends.
     fn find_leaf_chain(
         &mut self,
         state: &State,
         id: u32,
-        may_use: impl Fn(u32, usize) -> bool,
-    ) -> Option<usize> {
-        let walker = Walker {
-            grid: &state.leaf,
-            row: |f, side| match side {
-                Side::Up => state.get(f).source.index(),
-                Side::Down => state.get(f).destination.index(),
-            },
-            may_move: |f, column| !state.get(f).pinned && may_use(f, column),
-            columns: None,
-        };
-        let c = state.get(id);
-        let chain = walker.shortest(c.source.index(), c.destination.index(), &self.wanted)?;
-        self.leaf_chain.clear();
-        self.leaf_chain.extend(walker.members(chain));
-        Some(chain.gain)
+        may_use: impl Fn(&State, u32, usize) -> bool,
+    ) -> Option<Chain> {
+        let (c, leaves) = (state.get(id), &state.leaves);
+        let ends = (c.source(), c.destination());
+        let wanted = |column| may_use(state, id, column);
+        if state.is_plain() {
+            return self.search.shortest(leaves, ends, wanted, |_, _, _| true);
+        }
+        self.search.shortest(leaves, ends, wanted, |row, from, to| {
+            let other = leaves.owner_up(row, from);
+            !state.get(other).pinned && may_use(state, other, to)
+        })
     }
 
     /// Three stages, some group is free at both leaves: pods make room on one of its trees.
     fn insert_in_free_group(&mut self, state: &mut State, id: u32) -> bool {
         let c = *state.get(id);
-        for group in 0..state.shape.groups() {
-            let free = sets::contains(state.leaf.up.free(c.source.index()), group)
-                && sets::contains(state.leaf.down.free(c.destination.index()), group);
-            if free && self.insert_in_group(state, id, group) {
-                return true;
-            }
-        }
-        false
+        (0..state.shape.groups()).any(|group| {
+            let free = sets::contains(state.leaves.free_up(c.source()), group)
+                && sets::contains(state.leaves.free_down(c.destination()), group);
+            free && self.insert_in_group(state, id, group)
+        })
     }
 
     /// Finds a tree of a group whose links are free at both leaves.
@@ -81,55 +71,43 @@ impl Rearranger {
             state.place(id, tree);
             return true;
         }
-        let Some(tree) = self.find_pod_chain(state, id, group) else {
+        let Some(chain) = self.find_pod_chain(state, id, group) else {
             return false;
         };
-        exchange(state, &self.pod_chain);
-        state.place(id, tree);
+        state.exchange_pods(group, chain);
+        let tree = state.shape.tree_of(group, chain.gain);
+        state.place(id, tree.index());
         true
     }
 
-    /// The shortest chain of pods that frees a tree of the group at both ends; returns that tree.
-    fn find_pod_chain(&mut self, state: &State, id: u32, group: usize) -> Option<usize> {
-        let (up, down) = state.pods(id)?;
-        let trees = state.shape.trees_of_group(group);
-        self.wanted.clear();
-        self.wanted.extend(state.effective(id).zip(trees).map(|(allowed, &trees)| allowed & trees));
-        let walker = Walker {
-            grid: &state.pod,
-            row: |f, side| match (state.pods(f), side) {
-                (Some((up, _)), Side::Up) => up,
-                (Some((_, down)), Side::Down) => down,
-                (None, _) => unreachable!("a connection within a pod owns no link to a core"),
-            },
-            may_move: |f, tree| !state.get(f).pinned && state.allows(f, tree),
-            // Another group's tree would need other links at the leaves as well.
-            columns: Some(trees),
-        };
-        let chain = walker.shortest(up, down, &self.wanted)?;
-        self.pod_chain.clear();
-        self.pod_chain.extend(walker.members(chain));
-        Some(chain.gain)
+    /// The shortest chain of pods that frees a tree of the group, as a column, at both ends of `id`.
+    fn find_pod_chain(&mut self, state: &State, id: u32, group: usize) -> Option<Chain> {
+        let (ends, pods) = (state.pods_of(id)?, &state.pods[group]);
+        let allows = |id, column| state.allows(id, state.shape.tree_of(group, column).index());
+        let wanted = |column| allows(id, column);
+        if state.is_plain() {
+            return self.search.shortest(pods, ends, wanted, |_, _, _| true);
+        }
+        self.search.shortest(pods, ends, wanted, |row, from, to| {
+            let other = pods.owner_up(row, from);
+            !state.get(other).pinned && allows(other, to)
+        })
     }
 
     /// Three stages, no group is free at both leaves: leaves exchange two groups along a chain, and
     /// each connection that changed finds a tree of its new group.
     fn insert_over_groups(&mut self, state: &mut State, id: u32) -> bool {
-        let groups = state.shape.groups();
-        self.wanted.clear();
-        self.wanted.resize(sets::words_for(groups), 0);
-        let wanted = &mut self.wanted;
-        (0..groups).filter(|&g| may_use_group(state, id, g)).for_each(|g| sets::insert(wanted, g));
-        let may_use = |f, group| may_use_group(state, f, group);
-        let Some(gain) = self.find_leaf_chain(state, id, may_use) else {
+        let Some(chain) = self.find_leaf_chain(state, id, may_use_group) else {
             return false;
         };
         let mark = state.journal.len();
-        self.leaf_chain.iter().for_each(|&(f, _)| state.lift(f));
-        self.leaf_chain.push((id, gain));
-        for at in 0..self.leaf_chain.len() {
-            let (f, group) = self.leaf_chain[at];
-            if !self.insert_in_group(state, f, group) {
+        self.regrouped.clear();
+        self.regrouped.extend(state.leaves.members(chain));
+        self.regrouped.iter().for_each(|&(other, _)| state.lift(other));
+        self.regrouped.push((id, chain.gain));
+        for at in 0..self.regrouped.len() {
+            let (other, group) = self.regrouped[at];
+            if !self.insert_in_group(state, other, group) {
                 state.roll_back(mark);
                 return false;
             }
@@ -138,13 +116,6 @@ impl Rearranger {
     }
 }
 
-/// Moves every connection of a chain to its other column.
-fn exchange(state: &mut State, chain: &[(u32, usize)]) {
-    chain.iter().for_each(|&(f, _)| state.lift(f));
-    chain.iter().for_each(|&(f, tree)| state.place(f, tree));
-}
-
 fn may_use_group(state: &State, id: u32, group: usize) -> bool {
-    let trees = state.shape.trees_of_group(group);
-    state.effective(id).zip(trees).any(|(allowed, &trees)| allowed & trees != 0)
+    state.effective_in_group(id, group).any(|word| word != 0)
 }

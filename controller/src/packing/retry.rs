@@ -5,7 +5,6 @@
 use std::collections::VecDeque;
 
 use super::insert::Inserter;
-use super::sets;
 use super::state::State;
 
 /// Steps without getting better after which a search ends, for each connection there is.
@@ -35,10 +34,10 @@ impl Retry {
         inserter: &mut Inserter,
         failed: &mut Vec<u32>,
     ) {
-        self.begin(state.connections.len(), failed);
+        self.begin(state.numbers(), failed);
         let mut best = state.journal.len();
         let (mut step, mut improved) = (0, 0);
-        let size = state.packed().count() + failed.len();
+        let size = state.packed_count() + failed.len();
         while step < BUDGET * size && step - improved < PATIENCE * size {
             let Some(id) = self.waiting.pop_front() else {
                 break;
@@ -68,7 +67,8 @@ impl Retry {
 
     /// Puts a connection where it costs least, in place of those that are there.
     fn displace(&mut self, state: &mut State, id: u32, step: u32) {
-        let cheapest = sets::members(state.effective(id))
+        let cheapest = state
+            .allowed_trees(id)
             .filter_map(|tree| Some((self.cost(state, id, tree)?, tree)))
             .min();
         let Some((_, tree)) = cheapest else {

@@ -18,27 +18,35 @@ pub(super) fn remove(row: &mut [u64], column: usize) {
 }
 
 /// The members of a set given word by word, smallest first.
-pub(super) fn members(words: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
-    words.enumerate().flat_map(|(place, word)| Ones(word).map(move |bit| place * 64 + bit))
+pub(super) fn members<W: Iterator<Item = u64>>(words: W) -> Members<W> {
+    Members { words, bits: 0, begin: 0usize.wrapping_sub(64) }
 }
 
-struct Ones(u64);
+pub(super) struct Members<W> {
+    words: W,
+    /// What is left of the word that begins with this member.
+    bits: u64,
+    begin: usize,
+}
 
-impl Iterator for Ones {
+impl<W: Iterator<Item = u64>> Iterator for Members<W> {
     type Item = usize;
 
+    #[inline]
     fn next(&mut self) -> Option<usize> {
-        let bit = self.0.trailing_zeros() as usize;
-        self.0 &= self.0.wrapping_sub(1);
-        (bit < 64).then_some(bit)
+        while self.bits == 0 {
+            self.bits = self.words.next()?;
+            self.begin = self.begin.wrapping_add(64);
+        }
+        let bit = self.bits.trailing_zeros() as usize;
+        self.bits &= self.bits - 1;
+        Some(self.begin + bit)
     }
 }
 
-/// The set of all `columns` members.
-pub(super) fn full(columns: usize) -> Vec<u64> {
-    let mut row = vec![0; words_for(columns)];
-    (0..columns).for_each(|column| insert(&mut row, column));
-    row
+/// The smallest member.
+pub(super) fn first(words: impl Iterator<Item = u64>) -> Option<usize> {
+    members(words).next()
 }
 
 #[cfg(test)]
@@ -54,6 +62,6 @@ mod tests {
         assert_eq!(members(row.iter().copied()).collect::<Vec<_>>(), [0, 63, 64, 129]);
         remove(&mut row, 64);
         assert!(!contains(&row, 64) && contains(&row, 129));
-        assert_eq!(members(full(67).into_iter()).count(), 67);
+        assert_eq!((first(row.into_iter()), first([0, 0].into_iter())), (Some(0), None));
     }
 }

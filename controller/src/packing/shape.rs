@@ -41,9 +41,14 @@ pub struct Shape {
     leaves: usize,
     trees: usize,
     group_of_tree: Vec<u32>,
-    /// The trees of each group, a row of words a group.
-    group_trees: Vec<u64>,
     groups: usize,
+    largest_group: usize,
+    /// Words of each group's trees in a set: in three stages every group begins a word of its own, so
+    /// that the trees of a group are the columns of its pods' matrix as they are.
+    group_words: usize,
+    /// The place of each tree in a set, and the tree of each place.
+    place_of_tree: Vec<u32>,
+    tree_of_place: Vec<u16>,
     /// Empty in two stages.
     pod_of_leaf: Vec<u32>,
     pods: usize,
@@ -52,6 +57,7 @@ pub struct Shape {
     /// The registered sets, a row of words a set.
     members: Vec<u64>,
     known: BTreeMap<Vec<u64>, SetId>,
+    is_whole: bool,
 }
 
 impl Shape {
@@ -74,32 +80,52 @@ impl Shape {
     fn new(leaves: usize, pod_of_leaf: Vec<u32>, group_of_tree: Vec<u32>) -> Self {
         let trees = group_of_tree.len();
         assert!((1..usize::from(u16::MAX)).contains(&trees), "{trees} trees");
+        assert!(leaves < usize::from(u16::MAX), "{leaves} leaves");
         let dense = |of: &[u32]| of.iter().max().map_or(0, |&last| last as usize + 1);
-        let groups = dense(&group_of_tree);
-        let words = sets::words_for(trees);
-        let mut group_trees = vec![0; groups * words];
+        let (pods, groups) = (dense(&pod_of_leaf), dense(&group_of_tree));
+        let mut size = vec![0; groups];
+        group_of_tree.iter().for_each(|&group| size[group as usize] += 1);
+        let largest_group = size.iter().copied().max().unwrap_or(0);
+        // Two stages: all trees are the columns of one matrix, close together.
+        let (group_words, words) = match pods {
+            0 => (0, sets::words_for(trees)),
+            _ => (sets::words_for(largest_group), groups * sets::words_for(largest_group)),
+        };
+        let mut place_of_tree = Vec::with_capacity(trees);
+        let mut tree_of_place = vec![u16::MAX; words * 64];
+        size.fill(0);
         for (tree, &group) in group_of_tree.iter().enumerate() {
-            sets::insert(&mut group_trees[group as usize * words..][..words], tree);
+            let group = group as usize;
+            let place = if pods == 0 { tree } else { group * group_words * 64 + size[group] };
+            size[group] += 1;
+            place_of_tree.push(place as u32);
+            tree_of_place[place] = tree as u16;
         }
-        let all = sets::full(trees);
+        let mut all = vec![0; words];
+        place_of_tree.iter().for_each(|&place| sets::insert(&mut all, place as usize));
         Self {
             leaves,
             trees,
-            group_trees,
             groups,
-            pods: dense(&pod_of_leaf),
+            largest_group,
+            group_words,
+            place_of_tree,
+            tree_of_place,
+            pods,
             pod_of_leaf,
             group_of_tree,
             usable: all.repeat(leaves),
             members: all.clone(),
             known: BTreeMap::from([(all, SetId::ALL)]),
+            is_whole: true,
         }
     }
 
     /// The cables between `leaf` and `tree` are missing: no connection of that leaf may use the tree.
     pub fn set_unusable(&mut self, leaf: LeafId, tree: TreeId) {
-        let words = self.words();
-        sets::remove(&mut self.usable[leaf.index() * words..][..words], tree.index());
+        let (words, place) = (self.words(), self.place_of(tree));
+        sets::remove(&mut self.usable[leaf.index() * words..][..words], place);
+        self.is_whole = false;
     }
 
     /// Registers a set of trees; the same trees get the same id.
@@ -110,7 +136,7 @@ impl Shape {
         let mut row = vec![0; self.words()];
         for tree in trees {
             assert!(tree.index() < self.trees, "tree {tree} of {}", self.trees);
-            sets::insert(&mut row, tree.index());
+            sets::insert(&mut row, self.place_of(tree));
         }
         if let Some(&known) = self.known.get(&row) {
             return known;
@@ -158,7 +184,7 @@ impl Shape {
 
     /// Whether the cables between `leaf` and `tree` are there.
     pub fn is_usable(&self, leaf: LeafId, tree: TreeId) -> bool {
-        sets::contains(self.usable(leaf), tree.index())
+        sets::contains(self.usable(leaf), self.place_of(tree))
     }
 
     /// The links that `leaf` has up, as many as it has down: the most connections it can have in one
@@ -167,13 +193,72 @@ impl Shape {
         (0..self.groups).filter(|&group| self.reaches_group(leaf.index(), group)).count()
     }
 
-    pub(super) fn reaches_group(&self, leaf: usize, group: usize) -> bool {
-        let usable = self.usable(LeafId(leaf as u32));
-        usable.iter().zip(self.trees_of_group(group)).any(|(&usable, &group)| usable & group != 0)
+    /// Whether no cable is missing.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
-    pub(super) const fn words(&self) -> usize {
-        sets::words_for(self.trees)
+    /// Whether the leaf has the link that connections on trees of the group take.
+    pub(super) fn reaches_group(&self, leaf: usize, group: usize) -> bool {
+        let usable = self.usable(LeafId(leaf as u32));
+        if self.is_three_stage() {
+            self.part(usable, group).iter().any(|&word| word != 0)
+        } else {
+            sets::contains(usable, group)
+        }
+    }
+
+    const fn words(&self) -> usize {
+        self.tree_of_place.len() / 64
+    }
+
+    fn place_of(&self, tree: TreeId) -> usize {
+        self.place_of_tree[tree.index()] as usize
+    }
+
+    /// The tree at a place of a set.
+    pub(super) fn tree_at(&self, place: usize) -> TreeId {
+        TreeId(self.tree_of_place[place])
+    }
+
+    /// Whether a connection may use a tree.
+    pub(super) fn allows(
+        &self,
+        source: LeafId,
+        destination: LeafId,
+        set: SetId,
+        tree: TreeId,
+    ) -> bool {
+        let place = self.place_of(tree);
+        let sets = [self.set(set), self.usable(source), self.usable(destination)];
+        sets.into_iter().all(|set| sets::contains(set, place))
+    }
+
+    /// Three stages: the pods of two leaves that are not in the same one.
+    pub(super) fn pods_between(&self, up: usize, down: usize) -> Option<(usize, usize)> {
+        let pods = &self.pod_of_leaf;
+        let (up, down) = (*pods.get(up)? as usize, *pods.get(down)? as usize);
+        (up != down).then_some((up, down))
+    }
+
+    /// Three stages: the words of a set that hold the trees of a group.
+    pub(super) fn part<'a>(&self, set: &'a [u64], group: usize) -> &'a [u64] {
+        &set[group * self.group_words..][..self.group_words]
+    }
+
+    /// Three stages: the place of a tree within its group.
+    pub(super) fn column_of(&self, tree: TreeId) -> usize {
+        self.place_of(tree) % (self.group_words * 64)
+    }
+
+    /// Three stages: the tree at a place within a group.
+    pub(super) fn tree_of(&self, group: usize, column: usize) -> TreeId {
+        self.tree_at(group * self.group_words * 64 + column)
+    }
+
+    /// The trees of the largest group.
+    pub(super) const fn largest_group(&self) -> usize {
+        self.largest_group
     }
 
     pub(super) fn usable(&self, leaf: LeafId) -> &[u64] {
@@ -182,10 +267,6 @@ impl Shape {
 
     pub(super) fn set(&self, set: SetId) -> &[u64] {
         &self.members[set.index() * self.words()..][..self.words()]
-    }
-
-    pub(super) fn trees_of_group(&self, group: usize) -> &[u64] {
-        &self.group_trees[group * self.words()..][..self.words()]
     }
 
     /// The trees that a connection may use, word by word: addressed and cabled at both ends.

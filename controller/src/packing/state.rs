@@ -1,89 +1,41 @@
-//! Who owns which directed link: Paull's matrix, kept per side so that both of a leaf's rows are at
-//! hand, with a mask of free links beside each row.
+//! The packed state: the connections, their trees and who owns which link.
 
 use snin_fabric::TreeId;
 
-use super::request::{ConnectionId, Deferral};
+use super::matrix::{Chain, Matrix, NOBODY};
+use super::request::{Deferral, Request};
 use super::sets;
 use super::shape::{LeafId, SetId, Shape};
 
-/// No connection.
-pub(super) const NOBODY: u32 = u32::MAX;
 /// No tree.
 pub(super) const NO_TREE: u16 = u16::MAX;
 
-/// The directed links of one direction of one stage: a row a leaf (or pod), a column a tree (or group).
-#[derive(Clone, Debug)]
-pub(super) struct Links {
-    owners: Vec<u32>,
-    free: Vec<u64>,
-    columns: usize,
-    words: usize,
-}
-
-impl Links {
-    fn new(rows: usize, columns: usize, exists: impl Fn(usize, usize) -> bool) -> Self {
-        let words = sets::words_for(columns);
-        let mut free = vec![0; rows * words];
-        for (row, free) in free.chunks_mut(words.max(1)).enumerate() {
-            let there = (0..columns).filter(|&column| exists(row, column));
-            there.for_each(|column| sets::insert(free, column));
-        }
-        Self { owners: vec![NOBODY; rows * columns], free, columns, words }
-    }
-
-    pub(super) fn owner(&self, row: usize, column: usize) -> u32 {
-        self.owners[row * self.columns + column]
-    }
-
-    pub(super) fn free(&self, row: usize) -> &[u64] {
-        &self.free[row * self.words..][..self.words]
-    }
-
-    fn take(&mut self, row: usize, column: usize, id: u32) {
-        let owner = &mut self.owners[row * self.columns + column];
-        debug_assert_eq!(*owner, NOBODY, "two owners of link {row}.{column}");
-        *owner = id;
-        sets::remove(&mut self.free[row * self.words..][..self.words], column);
-    }
-
-    fn release(&mut self, row: usize, column: usize) {
-        self.owners[row * self.columns + column] = NOBODY;
-        sets::insert(&mut self.free[row * self.words..][..self.words], column);
-    }
-}
-
-/// The links of one stage, both directions.
-#[derive(Clone, Debug)]
-pub(super) struct Grid {
-    pub(super) up: Links,
-    pub(super) down: Links,
-}
-
-impl Grid {
-    fn new(rows: usize, columns: usize, exists: impl Fn(usize, usize) -> bool) -> Self {
-        let up = Links::new(rows, columns, exists);
-        Self { down: up.clone(), up }
-    }
-}
-
-/// A connection as the packer knows it; `tree` is `NO_TREE` while it is not packed.
+/// A connection as the packer knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
-    pub(super) source: LeafId,
-    pub(super) destination: LeafId,
+    source: u16,
+    destination: u16,
     pub(super) allowed: SetId,
-    pub(super) tree: u16,
     pub(super) pinned: bool,
 }
 
-const UNKNOWN: Connection = Connection {
-    source: LeafId(0),
-    destination: LeafId(0),
-    allowed: SetId::ALL,
-    tree: NO_TREE,
-    pinned: false,
-};
+const UNKNOWN: Connection =
+    Connection { source: 0, destination: 0, allowed: SetId::ALL, pinned: false };
+
+impl Connection {
+    pub(super) const fn source(&self) -> usize {
+        self.source as usize
+    }
+
+    pub(super) const fn destination(&self) -> usize {
+        self.destination as usize
+    }
+
+    /// Whether there is anything but cables that keeps it from some tree.
+    fn is_bound(&self) -> bool {
+        self.pinned || self.allowed != SetId::ALL
+    }
+}
 
 /// At most four connections stand in another's way: one on each link that it wants.
 #[derive(Clone, Copy, Default)]
@@ -109,24 +61,46 @@ impl Blockers {
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) shape: Shape,
-    pub(super) connections: Vec<Connection>,
+    connections: Vec<Connection>,
+    /// The tree of each connection, `NO_TREE` while it is not packed.
+    pub(super) trees: Vec<u16>,
     /// Leaves and their links: to trees in two stages, to groups of trees in three.
-    pub(super) leaf: Grid,
-    /// Pods and their links to trees; no rows in two stages.
-    pub(super) pod: Grid,
+    pub(super) leaves: Matrix,
+    /// Three stages: for each group of trees the pods' links to the trees.
+    pub(super) pods: Vec<Matrix>,
     /// Connections that changed and the tree that each had before, oldest first.
     pub(super) journal: Vec<(u32, u16)>,
+    packed: usize,
+    /// How many packed connections are kept from some tree by anything but cables.
+    bound: usize,
 }
 
 impl State {
     pub(super) fn new(shape: Shape) -> Self {
+        let pods = |group| {
+            let is_tree = |column| shape.tree_of(group, column) != TreeId(NO_TREE);
+            Matrix::new(shape.pods(), shape.largest_group(), |_, column| is_tree(column))
+        };
+        let groups = if shape.is_three_stage() { shape.groups() } else { 0 };
         Self {
-            leaf: Grid::new(shape.leaves(), shape.groups(), |l, g| shape.reaches_group(l, g)),
-            pod: Grid::new(shape.pods(), shape.trees(), |_, _| true),
+            leaves: Matrix::new(shape.leaves(), shape.groups(), |l, g| shape.reaches_group(l, g)),
+            pods: (0..groups).map(pods).collect(),
             shape,
             connections: Vec::new(),
+            trees: Vec::new(),
             journal: Vec::new(),
+            packed: 0,
+            bound: 0,
         }
+    }
+
+    /// Takes everybody off, at the cost of clearing the tables.
+    pub(super) fn clear(&mut self) {
+        self.leaves.clear();
+        self.pods.iter_mut().for_each(Matrix::clear);
+        self.trees.fill(NO_TREE);
+        self.journal.clear();
+        (self.packed, self.bound) = (0, 0);
     }
 
     pub(super) fn get(&self, id: u32) -> &Connection {
@@ -134,61 +108,92 @@ impl State {
     }
 
     pub(super) fn is_packed(&self, id: u32) -> bool {
-        self.get(id).tree != NO_TREE
+        self.trees.get(id as usize).is_some_and(|&tree| tree != NO_TREE)
+    }
+
+    /// How many connections are packed.
+    pub(super) const fn packed_count(&self) -> usize {
+        self.packed
+    }
+
+    /// Whether every packed connection may go wherever there is a cable, and in three stages there are
+    /// all: then chains need not ask.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.bound == 0 && (!self.shape.is_three_stage() || self.shape.is_whole())
     }
 
     /// All packed connections, by number.
     pub(super) fn packed(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.connections.len() as u32).filter(|&id| self.is_packed(id))
+        (0..self.trees.len() as u32).filter(|&id| self.is_packed(id))
     }
 
-    /// Makes a connection known, not packed yet.
-    pub(super) fn learn(&mut self, id: ConnectionId, connection: Connection) {
-        if id.index() >= self.connections.len() {
-            self.connections.resize(id.index() + 1, UNKNOWN);
+    /// How many numbers there are.
+    pub(super) const fn numbers(&self) -> usize {
+        self.trees.len()
+    }
+
+    /// Makes room for connections numbered below `numbers`.
+    pub(super) fn reserve(&mut self, numbers: usize) {
+        if numbers > self.trees.len() {
+            self.connections.resize(numbers, UNKNOWN);
+            self.trees.resize(numbers, NO_TREE);
         }
-        self.connections[id.index()] = connection;
     }
 
-    /// The trees that a connection may use, word by word.
+    /// Makes a connection known that is not packed yet; there must be room for its number.
+    pub(super) fn learn(&mut self, request: &Request) {
+        let &Request { id, source, destination, allowed, pinned, .. } = request;
+        let (source, destination) = (source.0 as u16, destination.0 as u16);
+        self.connections[id.index()] = Connection { source, destination, allowed, pinned };
+    }
+
+    /// The trees that a connection may use, as a set.
     pub(super) fn effective(&self, id: u32) -> impl Iterator<Item = u64> + '_ {
         let c = self.get(id);
-        self.shape.effective(c.source, c.destination, c.allowed)
+        let leaf = |leaf: u16| LeafId(leaf.into());
+        self.shape.effective(leaf(c.source), leaf(c.destination), c.allowed)
+    }
+
+    /// The trees that a connection may use.
+    pub(super) fn allowed_trees(&self, id: u32) -> impl Iterator<Item = usize> + '_ {
+        sets::members(self.effective(id)).map(|place| self.shape.tree_at(place).index())
     }
 
     pub(super) fn allows(&self, id: u32, tree: usize) -> bool {
         let c = self.get(id);
-        sets::contains(self.shape.set(c.allowed), tree)
-            && sets::contains(self.shape.usable(c.source), tree)
-            && sets::contains(self.shape.usable(c.destination), tree)
+        let leaf = |leaf: u16| LeafId(leaf.into());
+        self.shape.allows(leaf(c.source), leaf(c.destination), c.allowed, TreeId(tree as u16))
     }
 
     /// The pods at both ends, where the connection leaves its pod at all.
-    pub(super) fn pods(&self, id: u32) -> Option<(usize, usize)> {
+    pub(super) fn pods_of(&self, id: u32) -> Option<(usize, usize)> {
         let c = self.get(id);
-        let up = self.shape.pod_of(c.source)?;
-        let down = self.shape.pod_of(c.destination)?;
-        (up != down).then_some((up, down))
+        self.shape.pods_between(c.source(), c.destination())
     }
 
-    fn group(&self, tree: u16) -> usize {
-        self.shape.group_of(TreeId(tree))
+    fn group(&self, tree: usize) -> usize {
+        self.shape.group_of(TreeId(tree as u16))
+    }
+
+    fn column(&self, tree: usize) -> usize {
+        self.shape.column_of(TreeId(tree as u16))
     }
 
     /// The connections, other than itself, whose links `id` would need on `tree`.
     pub(super) fn blockers(&self, id: u32, tree: usize) -> Blockers {
-        let (c, group) = (self.get(id), self.group(tree as u16));
+        let (c, group) = (self.get(id), self.group(tree));
         let mut blockers = Blockers::default();
         let mut add = |owner| {
             if owner != id {
                 blockers.add(owner);
             }
         };
-        add(self.leaf.up.owner(c.source.index(), group));
-        add(self.leaf.down.owner(c.destination.index(), group));
-        if let Some((up, down)) = self.pods(id) {
-            add(self.pod.up.owner(up, tree));
-            add(self.pod.down.owner(down, tree));
+        add(self.leaves.owner_up(c.source(), group));
+        add(self.leaves.owner_down(c.destination(), group));
+        if let Some((up, down)) = self.pods_of(id) {
+            let column = self.column(tree);
+            add(self.pods[group].owner_up(up, column));
+            add(self.pods[group].owner_down(down, column));
         }
         blockers
     }
@@ -197,10 +202,10 @@ impl State {
     pub(super) fn collide(&self, a: u32, tree_a: usize, b: u32, tree_b: usize) -> bool {
         let (ca, cb) = (self.get(a), self.get(b));
         let same_leaf = ca.source == cb.source || ca.destination == cb.destination;
-        if same_leaf && self.group(tree_a as u16) == self.group(tree_b as u16) {
+        if same_leaf && self.group(tree_a) == self.group(tree_b) {
             return true;
         }
-        let same_pod = || match (self.pods(a), self.pods(b)) {
+        let same_pod = || match (self.pods_of(a), self.pods_of(b)) {
             (Some((up_a, down_a)), Some((up_b, down_b))) => up_a == up_b || down_a == down_b,
             _ => false,
         };
@@ -210,29 +215,39 @@ impl State {
     /// The first allowed tree all of whose links are free.
     pub(super) fn first_free(&self, id: u32) -> Option<usize> {
         let c = self.get(id);
-        let up = self.leaf.up.free(c.source.index());
-        let down = self.leaf.down.free(c.destination.index());
-        let free = up.iter().zip(down).map(|(&up, &down)| up & down);
-        if !self.shape.is_three_stage() {
-            let allowed = self.shape.set(c.allowed);
-            return sets::members(free.zip(allowed).map(|(free, &allowed)| free & allowed)).next();
+        let common = self.leaves.common(c.source(), c.destination());
+        if self.shape.is_three_stage() {
+            return sets::members(common).find_map(|group| self.first_free_in_group(id, group));
         }
-        sets::members(free).find_map(|group| self.first_free_in_group(id, group))
+        let allowed = self.shape.set(c.allowed);
+        sets::first(common.zip(allowed).map(|(free, &allowed)| free & allowed))
     }
 
-    /// The first allowed tree of a group all of whose links to the cores are free.
+    /// Three stages: the first allowed tree of a group whose links to the cores are free.
     pub(super) fn first_free_in_group(&self, id: u32, group: usize) -> Option<usize> {
-        let trees = self.shape.trees_of_group(group);
-        let wanted = self.effective(id).zip(trees).map(|(allowed, &trees)| allowed & trees);
-        match self.pods(id) {
-            None => sets::members(wanted).next(),
+        let wanted = self.effective_in_group(id, group);
+        let column = match self.pods_of(id) {
+            None => sets::first(wanted),
             Some((up, down)) => {
-                let (up, down) = (self.pod.up.free(up), self.pod.down.free(down));
-                let free =
-                    wanted.zip(up).zip(down).map(|((wanted, &up), &down)| wanted & up & down);
-                sets::members(free).next()
+                let free = self.pods[group].common(up, down);
+                sets::first(wanted.zip(free).map(|(wanted, free)| wanted & free))
             }
-        }
+        };
+        column.map(|column| self.shape.tree_of(group, column).index())
+    }
+
+    /// Three stages: the trees of a group that a connection may use, as columns.
+    pub(super) fn effective_in_group(
+        &self,
+        id: u32,
+        group: usize,
+    ) -> impl Iterator<Item = u64> + '_ {
+        let c = self.get(id);
+        let part = |set| self.shape.part(set, group).iter();
+        let up = part(self.shape.usable(LeafId(c.source.into())));
+        let down = part(self.shape.usable(LeafId(c.destination.into())));
+        let set = part(self.shape.set(c.allowed));
+        set.zip(up).zip(down).map(|((&set, &up), &down)| set & up & down)
     }
 
     /// Puts an unpacked connection on a tree whose links are free.
@@ -243,7 +258,7 @@ impl State {
 
     /// Takes a packed connection off its tree.
     pub(super) fn lift(&mut self, id: u32) {
-        self.journal.push((id, self.get(id).tree));
+        self.journal.push((id, self.trees[id as usize]));
         self.set_tree(id, NO_TREE);
     }
 
@@ -254,6 +269,46 @@ impl State {
             self.place(id, tree);
         }
         free
+    }
+
+    /// Moves the connections of a chain of leaves, in two stages.
+    pub(super) fn exchange_leaves(&mut self, chain: Chain) {
+        let Self { leaves, trees, journal, .. } = self;
+        let mark = journal.len();
+        leaves.exchange(chain, |id, tree| {
+            journal.push((id, trees[id as usize]));
+            trees[id as usize] = tree as u16;
+        });
+        self.all_moved_at_once(mark);
+    }
+
+    /// Moves the connections of a chain of pods within a group of trees.
+    pub(super) fn exchange_pods(&mut self, group: usize, chain: Chain) {
+        let Self { shape, pods, trees, journal, .. } = self;
+        let mark = journal.len();
+        pods[group].exchange(chain, |id, column| {
+            journal.push((id, trees[id as usize]));
+            trees[id as usize] = shape.tree_of(group, column).0;
+        });
+        self.all_moved_at_once(mark);
+    }
+
+    /// Taken back one by one, those of a chain would meet: all go before any comes back.
+    fn all_moved_at_once(&mut self, mark: usize) {
+        for at in mark..self.journal.len() {
+            self.journal.push((self.journal[at].0, NO_TREE));
+        }
+    }
+
+    /// Three stages: gives back the links of a group that a connection without a tree holds.
+    pub(super) fn leave_group(&mut self, id: u32, group: usize) {
+        let c = *self.get(id);
+        self.leaves.release(c.source(), c.destination(), group);
+    }
+
+    /// Counts connections that were packed matrix by matrix, of which none is bound.
+    pub(super) fn count(&mut self, packed: usize) {
+        self.packed += packed;
     }
 
     /// Takes back everything since the journal was `mark` long.
@@ -267,35 +322,39 @@ impl State {
 
     fn set_tree(&mut self, id: u32, tree: u16) {
         let c = *self.get(id);
-        let pods = self.pods(id);
-        if c.tree != NO_TREE {
-            let group = self.group(c.tree);
-            self.leaf.up.release(c.source.index(), group);
-            self.leaf.down.release(c.destination.index(), group);
+        let before = std::mem::replace(&mut self.trees[id as usize], tree);
+        let pods = self.pods_of(id);
+        if before != NO_TREE {
+            let tree = usize::from(before);
+            let group = self.group(tree);
+            self.leaves.release(c.source(), c.destination(), group);
             if let Some((up, down)) = pods {
-                self.pod.up.release(up, usize::from(c.tree));
-                self.pod.down.release(down, usize::from(c.tree));
+                let column = self.column(tree);
+                self.pods[group].release(up, down, column);
             }
+            self.packed -= 1;
+            self.bound -= usize::from(c.is_bound());
         }
         if tree != NO_TREE {
+            let tree = usize::from(tree);
             let group = self.group(tree);
-            self.leaf.up.take(c.source.index(), group, id);
-            self.leaf.down.take(c.destination.index(), group, id);
+            self.leaves.take(c.source(), c.destination(), group, id);
             if let Some((up, down)) = pods {
-                self.pod.up.take(up, usize::from(tree), id);
-                self.pod.down.take(down, usize::from(tree), id);
+                let column = self.column(tree);
+                self.pods[group].take(up, down, column, id);
             }
+            self.packed += 1;
+            self.bound += usize::from(c.is_bound());
         }
-        self.connections[id as usize].tree = tree;
     }
 
     /// Why an unpacked connection has no tree, in words for a person.
     pub(super) fn why_deferred(&self, id: u32) -> Deferral {
         let c = self.get(id);
         let none = |free: &[u64]| free.iter().all(|&word| word == 0);
-        if none(self.leaf.up.free(c.source.index())) {
+        if none(self.leaves.free_up(c.source())) {
             Deferral::SourceFull
-        } else if none(self.leaf.down.free(c.destination.index())) {
+        } else if none(self.leaves.free_down(c.destination())) {
             Deferral::DestinationFull
         } else if c.pinned {
             Deferral::PinnedAway

@@ -1,0 +1,25 @@
+//! Cores that the caller lends: the packer itself starts no threads.
+
+/// Runs jobs of the packer. What comes out does not depend on how many run at once.
+pub trait Workers: Sync {
+    /// How many jobs can run at the same time.
+    fn count(&self) -> usize;
+
+    /// Runs both jobs, at the same time if there are cores for it, and returns when both are done.
+    fn join(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send));
+}
+
+/// One core: one job after the other.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Alone;
+
+impl Workers for Alone {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn join(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+        one();
+        other();
+    }
+}
