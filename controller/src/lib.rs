@@ -5,3 +5,4 @@ pub mod admission;
 pub mod bound;
 pub mod packing;
 pub mod plan;
+pub mod slices;
