@@ -11,7 +11,7 @@ JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark
 SNIN := target/release/snin
 DEMO := target/demo
 
-.PHONY: demo test deps deps-build lint clean bench bench-tables bench-bring-up
+.PHONY: demo test deps deps-build lint clean bench bench-tables bench-bring-up bench-emulator
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -33,13 +33,17 @@ test: deps lint
 	$(CARGO) test --workspace --quiet
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up
+bench: bench-tables bench-bring-up bench-emulator
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
 
 bench-bring-up: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin bring_up
+
+bench-emulator: deps-build
+	$(CARGO) run --release --quiet -p snin-benches --bin emulator_mgmt
+	$(CARGO) run --release --quiet -p snin-benches --bin emulator_data
 
 lint:
 	$(CARGO) fmt --all --check
