@@ -1,5 +1,11 @@
 //! What daemons say to each other, and the time they share.
 
+pub mod clock;
+pub mod codec;
+pub mod message;
+
+mod epoch;
 mod time;
 
+pub use epoch::{ConnectionNumber, Epoch, Session, Term};
 pub use time::Time;

@@ -1,0 +1,69 @@
+//! What is in which frame, in which order: the whole wire format. A change here is a new
+//! [`VERSION`](super::VERSION).
+
+use bincode::de::Decoder;
+use bincode::enc::Encoder;
+use bincode::error::{DecodeError, EncodeError};
+use snin_fabric::{Dlid, Guid, Lid, TreeId};
+
+use super::wire::{Wire, choices, lists, newtypes, records};
+use crate::message::{
+    AgentSays, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerSays, FromAgent,
+    Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
+    ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
+};
+use crate::{ConnectionNumber, Session, Term, Time};
+
+newtypes!(Guid, Lid, Dlid, TreeId, Time, Term, Session, ConnectionNumber);
+
+records! {
+    FromAgent { session, body }
+    Hello { port, term }
+    Ask { number, changes }
+    Request { connection, destination, windows, rate, class, pinned, tree }
+    Confirm { sequence }
+    ClockQuestion { sent }
+    ToAgent { session, term, at, body }
+    Terms { window, guard, clock_error }
+    Lease { sequence, heard, grants, answers }
+    Grant { connection, tree, dlid, from, until, pinned }
+    Answer { connection, verdict }
+    ClockAnswer { sent }
+    ViewChange { version, unusable }
+    UnusablePair { switch, tree }
+    ViewClear { version }
+}
+
+choices! {
+    AgentSays { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it) }
+    Change { 0 Request(it), 1 Withdraw(it) }
+    ControllerSays { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger }
+    Verdict { 0 Served, 1 Deferred(it), 2 Refused(it) }
+    Wait {
+        0 PortsBusy, 1 SourceFull, 2 DestinationFull, 3 NoTreeFreed, 4 PinnedAway, 5 Rests, 6 Draining,
+    }
+    Refusal {
+        0 Off, 1 UnknownSource, 2 UnknownDestination, 3 Itself, 4 TooFast, 5 TooMany, 6 SourceCut,
+        7 DestinationCut, 8 NoCommonTree, 9 NotAddressed, 10 TreeNotAllowed, 11 NoRoute,
+        12 StrictImpossible,
+    }
+}
+
+lists! {
+    Change up to MAX_CHANGES;
+    Grant up to MAX_GRANTS;
+    Answer up to MAX_ANSWERS;
+    UnusablePair up to MAX_PAIRS;
+}
+
+/// A byte that says whether there is one, then it.
+impl<T: Wire> Wire for Option<T> {
+    fn put<E: Encoder>(&self, to: &mut E) -> Result<(), EncodeError> {
+        self.is_some().put(to)?;
+        self.as_ref().map_or(Ok(()), |value| value.put(to))
+    }
+
+    fn take<D: Decoder<Context = ()>>(from: &mut D) -> Result<Self, DecodeError> {
+        bool::take(from)?.then(|| T::take(from)).transpose()
+    }
+}

@@ -1,0 +1,292 @@
+//! Frames: what is written is read back, and no bytes do harm.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use snin_fabric::{Dlid, Guid, Lid, TreeId};
+use snin_protocol::codec::{CodecError, MAX_FRAME, Message, VERSION, decode, encode};
+use snin_protocol::message::{
+    AgentSays, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerSays, FromAgent,
+    Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
+    ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
+
+fn guid() -> impl Strategy<Value = Guid> {
+    any::<u64>().prop_map(Guid)
+}
+
+fn tree() -> impl Strategy<Value = TreeId> {
+    any::<u16>().prop_map(TreeId)
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    any::<u64>().prop_map(Time)
+}
+
+fn connection() -> impl Strategy<Value = ConnectionNumber> {
+    any::<u32>().prop_map(ConnectionNumber)
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let small = (any::<u32>(), any::<u64>(), any::<u8>(), any::<bool>());
+    (connection(), guid(), small, option::of(tree())).prop_map(
+        |(connection, destination, (windows, rate, class, pinned), tree)| Request {
+            connection,
+            destination,
+            windows,
+            rate,
+            class,
+            pinned,
+            tree,
+        },
+    )
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![request().prop_map(Change::Request), connection().prop_map(Change::Withdraw)]
+}
+
+fn from_agent() -> impl Strategy<Value = FromAgent> {
+    let body = prop_oneof![
+        (guid(), any::<u64>())
+            .prop_map(|(port, term)| AgentSays::Hello(Hello { port, term: Term(term) })),
+        (any::<u64>(), vec(change(), 0..=MAX_CHANGES))
+            .prop_map(|(number, changes)| AgentSays::Ask(Ask { number, changes })),
+        any::<u64>().prop_map(|sequence| AgentSays::Confirm(Confirm { sequence })),
+        time().prop_map(|sent| AgentSays::Clock(ClockQuestion { sent })),
+    ];
+    (any::<u64>(), body).prop_map(|(session, body)| FromAgent { session: Session(session), body })
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    (connection(), tree(), any::<u16>(), time(), time(), any::<bool>()).prop_map(
+        |(connection, tree, dlid, from, until, pinned)| Grant {
+            connection,
+            tree,
+            dlid: Dlid(Lid(dlid)),
+            from,
+            until,
+            pinned,
+        },
+    )
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let waits = [
+        Wait::PortsBusy,
+        Wait::SourceFull,
+        Wait::DestinationFull,
+        Wait::NoTreeFreed,
+        Wait::PinnedAway,
+        Wait::Rests,
+        Wait::Draining,
+    ];
+    let refusals = [
+        Refusal::Off,
+        Refusal::UnknownSource,
+        Refusal::UnknownDestination,
+        Refusal::Itself,
+        Refusal::TooFast,
+        Refusal::TooMany,
+        Refusal::SourceCut,
+        Refusal::DestinationCut,
+        Refusal::NoCommonTree,
+        Refusal::NotAddressed,
+        Refusal::TreeNotAllowed,
+        Refusal::NoRoute,
+        Refusal::StrictImpossible,
+    ];
+    prop_oneof![
+        Just(Verdict::Served),
+        proptest::sample::select(waits.to_vec()).prop_map(Verdict::Deferred),
+        proptest::sample::select(refusals.to_vec()).prop_map(Verdict::Refused),
+    ]
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    let answer =
+        (connection(), verdict()).prop_map(|(connection, verdict)| Answer { connection, verdict });
+    let lists = (vec(grant(), 0..=MAX_GRANTS), vec(answer, 0..=MAX_ANSWERS));
+    (any::<u64>(), any::<u64>(), lists).prop_map(|(sequence, heard, (grants, answers))| Lease {
+        sequence,
+        heard,
+        grants,
+        answers,
+    })
+}
+
+fn to_agent() -> impl Strategy<Value = ToAgent> {
+    let body = prop_oneof![
+        (time(), time(), time()).prop_map(|(window, guard, clock_error)| {
+            ControllerSays::Welcome(Terms { window, guard, clock_error })
+        }),
+        lease().prop_map(ControllerSays::Lease),
+        time().prop_map(|sent| ControllerSays::Clock(ClockAnswer { sent })),
+        Just(ControllerSays::Stranger),
+    ];
+    (any::<u64>(), any::<u64>(), time(), body).prop_map(|(session, term, at, body)| ToAgent {
+        session: Session(session),
+        term: Term(term),
+        at,
+        body,
+    })
+}
+
+fn view_change() -> impl Strategy<Value = ViewChange> {
+    let pair = (guid(), tree()).prop_map(|(switch, tree)| UnusablePair { switch, tree });
+    (any::<u64>(), vec(pair, 0..200))
+        .prop_map(|(version, unusable)| ViewChange { version, unusable })
+}
+
+/// Read back as written, whatever follows; and never from a part of it.
+fn comes_back<M: Message + PartialEq + std::fmt::Debug>(message: &M) -> Result<(), TestCaseError> {
+    let mut bytes = encode(message).unwrap();
+    let length = bytes.len();
+    for cut in [0, 1, 4, length / 2, length - 1] {
+        prop_assert_eq!(decode::<M>(&bytes[..cut]).unwrap(), None);
+    }
+    bytes.extend_from_slice(b"next");
+    let (back, read) = decode::<M>(&bytes).unwrap().unwrap();
+    prop_assert_eq!(&back, message);
+    prop_assert_eq!(read, length);
+    Ok(())
+}
+
+/// Whatever is read is a message that can be written; anything else is said to be none.
+fn does_no_harm<M: Message + PartialEq + std::fmt::Debug>(
+    bytes: &[u8],
+) -> Result<(), TestCaseError> {
+    if let Ok(Some((message, read))) = decode::<M>(bytes) {
+        prop_assert!(read <= bytes.len());
+        let again = encode(&message).unwrap();
+        prop_assert_eq!(decode::<M>(&again).unwrap().unwrap().0, message);
+    }
+    Ok(())
+}
+
+fn any_message_of(bytes: &[u8]) -> Result<(), TestCaseError> {
+    does_no_harm::<FromAgent>(bytes)?;
+    does_no_harm::<ToAgent>(bytes)?;
+    does_no_harm::<ViewChange>(bytes)?;
+    does_no_harm::<ViewClear>(bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn agents_frames_come_back(message in from_agent()) {
+        comes_back(&message)?;
+    }
+
+    #[test]
+    fn controllers_frames_come_back(message in to_agent()) {
+        comes_back(&message)?;
+    }
+
+    #[test]
+    fn view_changes_come_back(message in view_change(), version: u64) {
+        comes_back(&message)?;
+        comes_back(&ViewClear { version })?;
+    }
+
+    /// A frame with bytes changed, put in or left out; its length made right again half of the time.
+    #[test]
+    fn damaged_frames_do_no_harm(
+        message in from_agent(),
+        other in to_agent(),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..6),
+        mend: bool,
+    ) {
+        for mut bytes in [encode(&message).unwrap(), encode(&other).unwrap()] {
+            for &(ref place, byte, how) in &damage {
+                let at = place.index(bytes.len());
+                match how {
+                    0 => bytes[at] = byte,
+                    1 => bytes.insert(at, byte),
+                    _ => { bytes.remove(at); }
+                }
+                if bytes.is_empty() {
+                    bytes.push(byte);
+                }
+            }
+            if mend && bytes.len() > 4 {
+                let length = (bytes.len() - 4) as u32;
+                bytes[..4].copy_from_slice(&length.to_be_bytes());
+                bytes[4] = VERSION;
+            }
+            any_message_of(&bytes)?;
+        }
+    }
+
+    #[test]
+    fn noise_does_no_harm(body in vec(any::<u8>(), 0..600), framed: bool) {
+        let mut bytes = Vec::new();
+        if framed {
+            bytes.extend_from_slice(&(body.len() as u32 + 1).to_be_bytes());
+            bytes.push(VERSION);
+        }
+        bytes.extend_from_slice(&body);
+        any_message_of(&bytes)?;
+    }
+}
+
+#[test]
+fn the_bytes_of_a_frame_are_these() {
+    let says = AgentSays::Confirm(Confirm { sequence: 0x0102 });
+    let frame = encode(&FromAgent { session: Session(7), body: says }).unwrap();
+    let session = [0, 0, 0, 0, 0, 0, 0, 7];
+    let sequence = [0, 0, 0, 0, 0, 0, 1, 2];
+    let expected = [&[0, 0, 0, 18, 1][..], &session, &[2], &sequence].concat();
+    assert_eq!(frame, expected);
+}
+
+#[test]
+fn the_fullest_messages_fit_a_frame() {
+    let request = Request {
+        connection: ConnectionNumber(u32::MAX),
+        destination: Guid(u64::MAX),
+        windows: u32::MAX,
+        rate: u64::MAX,
+        class: u8::MAX,
+        pinned: true,
+        tree: Some(TreeId(u16::MAX)),
+    };
+    let ask = |count| FromAgent {
+        session: Session(1),
+        body: AgentSays::Ask(Ask { number: 1, changes: vec![Change::Request(request); count] }),
+    };
+    assert!(encode(&ask(MAX_CHANGES)).unwrap().len() < MAX_FRAME);
+    assert_eq!(encode(&ask(MAX_CHANGES + 1)), Err(CodecError::ListTooLong));
+    let pair = UnusablePair { switch: Guid(u64::MAX), tree: TreeId(u16::MAX) };
+    let view = |count| ViewChange { version: 1, unusable: vec![pair; count] };
+    assert!(encode(&view(MAX_PAIRS)).unwrap().len() < MAX_FRAME);
+    assert_eq!(encode(&view(MAX_PAIRS + 1)), Err(CodecError::ListTooLong));
+}
+
+#[test]
+fn what_is_wrong_with_a_frame_is_said() {
+    let good = encode(&ViewClear { version: 3 }).unwrap();
+    let read = |bytes: &[u8]| decode::<ViewClear>(bytes);
+    let mut version = good.clone();
+    version[4] = 9;
+    assert_eq!(read(&version), Err(CodecError::Version(9)));
+    let long = u32::MAX.to_be_bytes();
+    assert_eq!(read(&long), Err(CodecError::TooLong(u32::MAX as usize)));
+    assert_eq!(read(&[0; 4]), Err(CodecError::Body("it is empty")));
+    let mut more = good.clone();
+    more.push(0);
+    more[3] += 1;
+    assert_eq!(read(&more), Err(CodecError::Body("more bytes than the message has")));
+    let mut less = good;
+    less.pop();
+    less[3] -= 1;
+    assert_eq!(read(&less), Err(CodecError::Body("it ends too early")));
+    let stranger = [0, 0, 0, 10, VERSION, 0, 0, 0, 0, 0, 0, 0, 1, 77];
+    let text = decode::<FromAgent>(&stranger).unwrap_err().to_string();
+    assert!(text.contains("no such AgentSays"), "{text}");
+    let mut crowd = vec![0, 0, 0, 11, VERSION];
+    crowd.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0xFF, 0xFF]);
+    assert_eq!(decode::<ViewChange>(&crowd), Err(CodecError::Body("a list is too long")));
+}
