@@ -64,6 +64,7 @@ mod bits;
 mod clock;
 mod config;
 mod counters;
+mod crossbar;
 mod fault;
 mod idle;
 mod link;

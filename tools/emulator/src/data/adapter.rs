@@ -63,6 +63,7 @@ impl<Q: Agenda> Network<Q> {
         };
         if let Some(id) = acknowledgement.or_else(|| self.next_packet(port, vl)) {
             self.transmit(port, id, observer);
+            self.plan(port);
         }
     }
 
@@ -98,7 +99,7 @@ impl<Q: Agenda> Network<Q> {
         } else {
             messages.push_back(message);
         }
-        let born = transfer.begin.max(state.free_at);
+        let born = transfer.begin.max(state.busy_until);
         Some(self.packets.insert(Packet {
             bytes: data_bytes(payload),
             payload,
@@ -118,7 +119,7 @@ impl<Q: Agenda> Network<Q> {
         let Some((_, offset)) = owner.filter(|&(owner, _)| owner == PortIndex(port)) else {
             return self.drop_packet(id, port, DropReason::Stranger, observer);
         };
-        self.free_buffer(port, packet.vl, packet.blocks(), self.now);
+        self.free_buffer(packet.from, packet.vl, packet.blocks(), self.now);
         self.packets.remove(id);
         if packet.ack {
             self.statistics.acknowledgements += 1;

@@ -48,8 +48,7 @@ impl<Q: Agenda> Network<Q> {
         let vls = usize::from(self.config.vls);
         let mut found: Vec<u64> = self.lanes.iter().map(|lane| lane.blocks_free()).collect();
         for packet in self.packets.iter().filter(|packet| packet.at != AT_SOURCE) {
-            let sender = self.ports[packet.at as usize].peer;
-            found[self.lane(sender, packet.vl)] += u64::from(packet.blocks());
+            found[self.lane(packet.from, packet.vl)] += u64::from(packet.blocks());
         }
         let capacity = u64::from(self.capacity);
         let cabled = |&(lane, _): &(usize, u64)| self.ports[lane / vls].peer != NO_PORT;

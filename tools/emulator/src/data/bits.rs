@@ -22,6 +22,16 @@ impl Rows {
         self.bits[row * self.words + usize::from(bit / 64)] &= !(1 << (bit % 64));
     }
 
+    pub(super) fn contains(&self, row: usize, bit: u8) -> bool {
+        self.row(row)[usize::from(bit / 64)] & (1 << (bit % 64)) != 0
+    }
+
+    /// The least number of a row.
+    pub(super) fn first(&self, row: usize) -> Option<u8> {
+        let words = self.row(row).iter().enumerate();
+        words.map(|(word, &bits)| each(word, bits)).find_map(|mut numbers| numbers.next())
+    }
+
     pub(super) fn is_empty(&self, row: usize) -> bool {
         self.row(row).iter().all(|&word| word == 0)
     }
@@ -84,6 +94,8 @@ mod tests {
         assert_eq!(rows.first_from(0, (&none, 0), 9), None);
         assert_eq!(rows.first_from(1, (&rows, 1), 9), None);
         assert_eq!(each(1, rows.row(1)[1]).collect::<Vec<_>>(), [70]);
+        assert!(rows.contains(1, 70) && !rows.contains(1, 71));
+        assert_eq!((rows.first(0), rows.first(1)), (None, Some(3)));
         rows.clear(1, 70);
         assert!(rows.is_empty(0) && !rows.is_empty(1));
         assert_eq!(rows.first_from(1, (&none, 0), 4), Some(200));

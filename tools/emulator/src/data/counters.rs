@@ -3,6 +3,7 @@
 use snin_protocol::Time;
 
 use super::clock::ns;
+use super::link::{Lane, Troubles};
 
 /// Counters of one port and VL since the network was made.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -17,14 +18,20 @@ pub struct Counters {
     pub relay_errors: u64,
     /// Packets that came in damaged, or for somebody else (PortRcvErrors).
     pub receive_errors: u64,
-    /// Picoseconds.
-    pub(super) wait: u64,
+    /// How long the port sent nothing although this VL had packets, for want of credits or because the
+    /// inputs that hold them were busy (PortXmitWait).
+    pub xmit_wait: Time,
 }
 
 impl Counters {
-    /// How long the port sent nothing although this VL had packets, for want of credits or because the
-    /// inputs that hold them were busy (PortXmitWait).
-    pub const fn xmit_wait(&self) -> Time {
-        ns(self.wait)
+    pub(super) const fn new(lane: &Lane, troubles: &Troubles) -> Self {
+        Self {
+            bytes: lane.bytes,
+            packets: lane.packets,
+            discards: troubles.discards,
+            relay_errors: troubles.relay_errors,
+            receive_errors: troubles.receive_errors,
+            xmit_wait: ns(troubles.stalled),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::agenda::Agenda;
 use super::network::Network;
-use super::packet::data_bytes;
+use super::packet::{LOCAL_ROUTE_HEADER, data_bytes};
 use super::port::NO_PORT;
 
 impl<Q: Agenda> Network<Q> {
@@ -13,14 +13,15 @@ impl<Q: Agenda> Network<Q> {
     pub(super) fn idle_time(&self, message: u32) -> Option<u64> {
         let transfer = &self.transfers[message as usize];
         let first = data_bytes(transfer.payload(0));
-        let (mut port, mut leaves) = (&self.ports[transfer.port as usize], 0_u64);
-        let mut slowest = port.rate;
+        let (mut port, mut leaves) = (transfer.port, 0_u64);
+        let mut slowest = self.rate(port);
         // A loop-free way passes each switch once.
         for _ in 0..=self.tables.len() {
-            slowest = slowest.min(port.rate);
+            let rate = self.rate(port);
+            slowest = slowest.min(rate);
             let there = leaves + self.propagation;
-            let tail = there + port.rate.transmission(first);
-            if !port.to_switch {
+            let tail = there + rate.transmission(first);
+            if !self.ports[port as usize].to_switch {
                 let last = data_bytes(transfer.payload(transfer.packets - 1));
                 let whole = slowest.transmission(first);
                 return Some(match transfer.packets {
@@ -30,19 +31,19 @@ impl<Q: Agenda> Network<Q> {
                         .saturating_add(slowest.transmission(last)),
                 });
             }
-            let input = &self.ports[port.peer as usize];
+            let input = &self.ports[self.ports[port as usize].peer as usize];
             let table = &self.tables[input.place as usize];
             let number = *table.get(usize::from(transfer.dlid))?;
             if number == 0 || number > input.last {
                 return None;
             }
-            let output = &self.ports[input.sibling(number) as usize];
-            if output.peer == NO_PORT {
+            let output = input.sibling(number);
+            if self.ports[output as usize].peer == NO_PORT {
                 return None;
             }
             let in_time =
-                (tail + self.switch_delay).saturating_sub(output.rate.transmission(first));
-            leaves = in_time.max(there + port.header + self.switch_delay);
+                (tail + self.switch_delay).saturating_sub(self.rate(output).transmission(first));
+            leaves = in_time.max(there + rate.transmission(LOCAL_ROUTE_HEADER) + self.switch_delay);
             port = output;
         }
         None

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use super::clock::NEVER;
-use super::counters::Counters;
 
-/// The sending side. Times in picoseconds.
+/// The sending side. Times in picoseconds. One line of a processor's cache.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Lane {
     /// Blocks that may still be sent, as far as the sender has settled.
     credits: u32,
@@ -14,23 +14,36 @@ pub(super) struct Lane {
     pub(super) starved: bool,
     /// The input that is asked first.
     pub(super) turn: u8,
-    /// Since when the port has been silent although this VL has packets.
-    pub(super) stalled_since: u64,
     /// Blocks on their way back, and when they are here: in order.
     returning: VecDeque<(u64, u32)>,
-    pub(super) counters: Counters,
+    /// Sent so far.
+    pub(super) bytes: u64,
+    pub(super) packets: u64,
+}
+
+const _: () = assert!(size_of::<Lane>() == 64);
+
+/// What does not happen often.
+#[derive(Debug)]
+pub(super) struct Troubles {
+    /// Since when the port has been silent although this VL has packets.
+    pub(super) stalled_since: u64,
+    /// How long it has been so, all in all.
+    pub(super) stalled: u64,
+    pub(super) discards: u64,
+    pub(super) relay_errors: u64,
+    pub(super) receive_errors: u64,
+}
+
+impl Default for Troubles {
+    fn default() -> Self {
+        Self { stalled_since: NEVER, stalled: 0, discards: 0, relay_errors: 0, receive_errors: 0 }
+    }
 }
 
 impl Lane {
-    pub(super) fn new(credits: u32) -> Self {
-        Self {
-            credits,
-            starved: false,
-            turn: 0,
-            stalled_since: NEVER,
-            returning: VecDeque::new(),
-            counters: Counters::default(),
-        }
+    pub(super) const fn new(credits: u32) -> Self {
+        Self { credits, starved: false, turn: 0, returning: VecDeque::new(), bytes: 0, packets: 0 }
     }
 
     /// Whether `blocks` can be sent now.
@@ -42,9 +55,11 @@ impl Lane {
         self.credits >= blocks
     }
 
-    /// Uses credits that [`has`](Self::has) found.
-    pub(super) const fn take(&mut self, blocks: u32) {
+    /// Sends a packet, with credits that [`has`](Self::has) found.
+    pub(super) fn send(&mut self, blocks: u32, bytes: u16) {
         self.credits -= blocks;
+        self.bytes += u64::from(bytes);
+        self.packets += 1;
     }
 
     /// Gives blocks back at `at`, or after those that are on their way already. Returns when.

@@ -6,16 +6,16 @@ use snin_protocol::Time;
 use super::adapter::Adapter;
 use super::agenda::{Agenda, Event};
 use super::arbiter::Tables;
-use super::clock::{NEVER, ns, ps};
+use super::clock::{NEVER, Rate, ns, ps};
 use super::config::{Config, ConfigError};
 use super::counters::Counters;
-use super::link::Lane;
+use super::crossbar::Crossbars;
+use super::link::{Lane, Troubles};
 use super::message::{MAX_MESSAGES, Message, MessageId, Progress, SendError, Transfer};
 use super::observer::Observer;
 use super::packet::{BLOCK, Packets, data_bytes};
-use super::port::{NO_PORT, Port};
+use super::port::{NO_PORT, Port, bits_per_second};
 use super::statistics::Statistics;
-use super::switch::Crossbars;
 use super::wheel::Wheel;
 
 /// What became of a run.
@@ -42,9 +42,12 @@ pub struct Network<Q = Wheel> {
     pub(super) capacity: u32,
     pub(super) tables: Vec<Vec<u8>>,
     pub(super) addresses: Addresses,
+    /// Every rate there is.
+    pub(super) rates: Vec<Rate>,
     pub(super) ports: Vec<Port>,
     /// By port and VL.
     pub(super) lanes: Vec<Lane>,
+    pub(super) troubles: Vec<Troubles>,
     pub(super) crossbars: Crossbars,
     pub(super) adapters: Vec<Adapter>,
     pub(super) packets: Packets,
@@ -75,6 +78,10 @@ impl<Q: Agenda> Network<Q> {
     /// What is wrong with `config`.
     pub fn with_agenda(topology: &Topology, config: Config) -> Result<Self, ConfigError> {
         config.check()?;
+        let bits = |port| bits_per_second(topology, &config, port);
+        let mut every: Vec<u64> = topology.ports().map(bits).collect();
+        every.sort_unstable();
+        every.dedup();
         let mut end_ports = 0;
         let port = |index| {
             let node = topology.port(index).node;
@@ -84,13 +91,16 @@ impl<Q: Agenda> Network<Q> {
                 end_ports += 1;
                 end_ports - 1
             };
-            Port::new(topology, &config, index, place)
+            // Width and speed make less than 256 rates.
+            let rate = every.partition_point(|&other| other < bits(index)) as u8;
+            Port::new(topology, index, place, rate)
         };
         let ports: Vec<Port> = topology.ports().map(port).collect();
         let capacity = config.buffer / BLOCK;
         let vls = usize::from(config.vls);
         let longest = data_bytes(config.mtu);
-        let longest = ports.iter().map(|port| port.rate.transmission(longest)).max().unwrap_or(0);
+        let rates: Vec<Rate> = every.iter().map(|&bits| Rate::new(bits)).collect();
+        let longest = rates.first().map_or(0, |slowest| slowest.transmission(longest));
         let (propagation, switch_delay) = (ps(config.propagation), ps(config.switch_delay));
         let span = propagation + switch_delay + longest;
         Ok(Self {
@@ -103,6 +113,8 @@ impl<Q: Agenda> Network<Q> {
             lanes: (0..ports.len() * vls).map(|_| Lane::new(capacity)).collect(),
             crossbars: Crossbars::new(topology, &config),
             adapters: (0..end_ports).map(|_| Adapter::new(vls)).collect(),
+            troubles: (0..ports.len() * vls).map(|_| Troubles::default()).collect(),
+            rates,
             ports,
             packets: Packets::new(),
             transfers: Vec::new(),
@@ -211,8 +223,10 @@ impl<Q: Agenda> Network<Q> {
     /// What a port counted for a VL; nothing where there is no such port or VL.
     pub fn counters(&self, port: PortIndex, vl: u8) -> Counters {
         let lane = port.index() * usize::from(self.config.vls) + usize::from(vl);
-        let lane = self.lanes.get(lane).filter(|_| vl < self.config.vls);
-        lane.map_or_else(Counters::default, |lane| lane.counters)
+        match (self.lanes.get(lane), self.troubles.get(lane)) {
+            (Some(lane), Some(troubles)) if vl < self.config.vls => Counters::new(lane, troubles),
+            _ => Counters::default(),
+        }
     }
 
     /// Counted so far.
@@ -228,9 +242,12 @@ impl<Q: Agenda> Network<Q> {
     /// The payload that `port` can send in packets of full size that begin within `time`, if nothing stops
     /// it: what goodput is measured by.
     pub fn payload_possible(&self, port: PortIndex, time: Time) -> u64 {
-        let rate = self.ports[port.index()].rate;
-        let packet = rate.transmission(data_bytes(self.config.mtu));
+        let packet = self.rate(port.0).transmission(data_bytes(self.config.mtu));
         ps(time).div_ceil(packet).saturating_mul(u64::from(self.config.mtu))
+    }
+
+    pub(super) fn rate(&self, port: u32) -> Rate {
+        self.rates[usize::from(self.ports[port as usize].rate)]
     }
 
     fn happen<O: Observer>(&mut self, event: Event, observer: &mut O) {

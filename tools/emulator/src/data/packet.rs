@@ -18,8 +18,9 @@ pub(super) const ACK_BYTES: u16 = OVERHEAD + 4;
 /// Bytes of a flow control block (IBA 7.9.4).
 pub(super) const BLOCK: u32 = 64;
 
-/// One packet. Times in picoseconds.
+/// One packet. Times in picoseconds. One line of a processor's cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Packet {
     /// When it could leave where it is.
     pub(super) ready: u64,
@@ -32,6 +33,8 @@ pub(super) struct Packet {
     pub(super) message: u32,
     /// The port it came in by, or is coming.
     pub(super) at: u32,
+    /// The port at the other end of that cable, which will know when the packet has gone on.
+    pub(super) from: u32,
     /// The next in its queue.
     pub(super) next: u32,
     pub(super) dlid: u16,
@@ -48,6 +51,8 @@ pub(super) struct Packet {
     pub(super) lost: bool,
 }
 
+const _: () = assert!(size_of::<Packet>() == 64);
+
 impl Packet {
     /// At its source.
     pub(super) const fn new(message: u32, dlid: u16, vl: u8, born: u64) -> Self {
@@ -58,6 +63,7 @@ impl Packet {
             waited: 0,
             message,
             at: AT_SOURCE,
+            from: AT_SOURCE,
             next: NONE,
             dlid,
             bytes: ACK_BYTES,

@@ -3,15 +3,15 @@
 use snin_fabric::{LinkRate, PortIndex, Topology};
 
 use super::arbiter::Arbiter;
-use super::clock::{NEVER, Rate};
+use super::clock::NEVER;
 use super::config::Config;
-use super::packet::LOCAL_ROUTE_HEADER;
 
 /// Nothing at the other end.
 pub(super) const NO_PORT: u32 = u32::MAX;
 
-/// Times in picoseconds.
+/// Times in picoseconds. One line of a processor's cache: large fabrics are as fast as memory is.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Port {
     /// The port at the other end of the cable.
     pub(super) peer: u32,
@@ -22,10 +22,15 @@ pub(super) struct Port {
     pub(super) number: u8,
     /// Number of the last port of its node.
     pub(super) last: u8,
+    /// Among the network's rates.
+    pub(super) rate: u8,
     pub(super) of_switch: bool,
     pub(super) to_switch: bool,
     pub(super) up: bool,
+    /// Sends, or has sent and nobody has asked since.
     pub(super) busy: bool,
+    /// There will be an event when it has sent.
+    pub(super) planned: bool,
     /// Has to decide what to send before time goes on.
     pub(super) undecided: bool,
     /// The input and VL that it sends from, while busy.
@@ -33,39 +38,36 @@ pub(super) struct Port {
     pub(super) vl: u8,
     /// VLs that had packets when it last found nothing to send.
     pub(super) stalled: u16,
-    pub(super) rate: Rate,
-    /// Transmission of a local route header.
-    pub(super) header: u64,
-    /// When it sent the last byte so far.
-    pub(super) free_at: u64,
+    /// When it has sent the last byte so far.
+    pub(super) busy_until: u64,
     /// The next time that it is woken.
     pub(super) wake_at: u64,
     pub(super) arbiter: Arbiter,
 }
 
+const _: () = assert!(size_of::<Port>() == 64);
+
 impl Port {
-    pub(super) fn new(topology: &Topology, config: &Config, index: PortIndex, place: u32) -> Self {
+    pub(super) fn new(topology: &Topology, index: PortIndex, place: u32, rate: u8) -> Self {
         let node = topology.port(index).node;
         let peer = topology.peer(index);
-        let of_switch = topology.is_switch(node);
-        let rate = Rate::new(config.bandwidth.unwrap_or_else(|| rate(topology, index)));
         Self {
             peer: peer.map_or(NO_PORT, |peer| peer.0),
             first: topology.port0(node).0,
             place,
             number: topology.num(index).0,
             last: topology.node(node).ports,
-            of_switch,
+            rate,
+            of_switch: topology.is_switch(node),
             to_switch: topology.peer_node(index).is_some_and(|node| topology.is_switch(node)),
             up: peer.is_some(),
             busy: false,
+            planned: false,
             undecided: false,
             input: 0,
             vl: 0,
             stalled: 0,
-            rate,
-            header: rate.transmission(LOCAL_ROUTE_HEADER),
-            free_at: 0,
+            busy_until: 0,
             wake_at: NEVER,
             arbiter: Arbiter::default(),
         }
@@ -77,9 +79,10 @@ impl Port {
     }
 }
 
-/// Of the slower end.
-fn rate(topology: &Topology, port: PortIndex) -> u64 {
+/// Bit/s of a port: what is configured, or what the slower end of its cable is.
+pub(super) fn bits_per_second(topology: &Topology, config: &Config, port: PortIndex) -> u64 {
     let ends = [Some(port), topology.peer(port)].into_iter().flatten();
     let rates = ends.filter_map(|port| topology.port(port).rate);
-    rates.map(LinkRate::bits_per_second).min().unwrap_or(LinkRate::NDR4.bits_per_second())
+    let slower = || rates.map(LinkRate::bits_per_second).min();
+    config.bandwidth.or_else(slower).unwrap_or(LinkRate::NDR4.bits_per_second())
 }

@@ -8,7 +8,7 @@ use super::clock::{NEVER, ns};
 use super::message::MessageId;
 use super::network::Network;
 use super::observer::{DropReason, Dropped, Observer, Transmission};
-use super::packet::{AT_SOURCE, blocks};
+use super::packet::{AT_SOURCE, LOCAL_ROUTE_HEADER, blocks};
 
 /// What a port has to send, VL by VL.
 #[derive(Clone, Copy, Default, Debug)]
@@ -52,12 +52,12 @@ impl<Q: Agenda> Network<Q> {
         self.ports[port as usize].stalled |= offer.waiting;
         for vl in each(0, u64::from(offer.waiting)) {
             let lane = self.lane(port, vl);
-            let lane = &mut self.lanes[lane];
-            lane.stalled_since = lane.stalled_since.min(self.now);
+            let troubles = &mut self.troubles[lane];
+            troubles.stalled_since = troubles.stalled_since.min(self.now);
             if offer.unpaid & (1 << vl) != 0 {
-                match lane.next_credits() {
+                match self.lanes[lane].next_credits() {
                     Some(at) => self.wake(port, at),
-                    None => lane.starved = true,
+                    None => self.lanes[lane].starved = true,
                 }
             }
         }
@@ -67,9 +67,9 @@ impl<Q: Agenda> Network<Q> {
         let stalled = std::mem::take(&mut self.ports[port as usize].stalled);
         for vl in each(0, u64::from(stalled)) {
             let lane = self.lane(port, vl);
-            let lane = &mut self.lanes[lane];
-            let since = std::mem::replace(&mut lane.stalled_since, NEVER);
-            lane.counters.wait += self.now - since;
+            let troubles = &mut self.troubles[lane];
+            let since = std::mem::replace(&mut troubles.stalled_since, NEVER);
+            troubles.stalled += self.now - since;
         }
     }
 
@@ -86,23 +86,24 @@ impl<Q: Agenda> Network<Q> {
         if self.ports[port as usize].stalled != 0 {
             self.end_stall(port);
         }
+        let rate = self.rate(port);
         let packet = &mut self.packets[id];
         let lane = port as usize * usize::from(self.config.vls) + usize::from(packet.vl);
-        let lane = &mut self.lanes[lane];
-        lane.take(packet.blocks());
-        lane.counters.bytes += u64::from(packet.bytes);
-        lane.counters.packets += 1;
+        self.lanes[lane].send(packet.blocks(), packet.bytes);
         self.statistics.transmissions += 1;
 
         let state = &mut self.ports[port as usize];
         state.arbiter.sent(&self.arbitration, packet.vl, packet.bytes);
-        state.busy = true;
-        let end = self.now + state.rate.transmission(packet.bytes);
+        let end = self.now + rate.transmission(packet.bytes);
+        (state.busy, state.planned, state.busy_until) = (true, false, end);
         let there = self.now + self.propagation;
-        packet.at = state.peer;
+        (packet.at, packet.from) = (state.peer, port);
         packet.tail = end + self.propagation;
-        let known =
-            if state.to_switch { there + state.header + self.switch_delay } else { packet.tail };
+        let known = if state.to_switch {
+            there + rate.transmission(LOCAL_ROUTE_HEADER) + self.switch_delay
+        } else {
+            packet.tail
+        };
         observer.transmitted(&Transmission {
             port: PortIndex(port),
             vl: packet.vl,
@@ -113,24 +114,30 @@ impl<Q: Agenda> Network<Q> {
             begin: snin_protocol::Time(self.now / 1_000),
             end: ns(end),
         });
-        self.agenda.push(end, Event::Sent(port));
         self.agenda.push(known, Event::Arrive(id));
     }
 
-    /// A port has sent the last byte.
-    pub(super) fn sent(&mut self, port: u32) {
+    /// Somebody waits for this port to have sent. Nobody does for most: that saves an event a packet.
+    pub(super) fn plan(&mut self, port: u32) {
         let state = &mut self.ports[port as usize];
-        state.busy = false;
-        state.free_at = self.now;
-        if state.of_switch {
+        if !state.planned {
+            state.planned = true;
+            self.agenda.push(state.busy_until, Event::Sent(port));
+        }
+    }
+
+    /// A port that was waited for has sent the last byte.
+    pub(super) fn sent(&mut self, port: u32) {
+        if self.ports[port as usize].of_switch {
             self.free_input(port);
+        } else {
+            self.ports[port as usize].busy = false;
         }
         self.has_to_decide(port);
     }
 
-    /// The buffer that a packet came into at port `at` is free of it from `tail` on: the sender will know.
-    pub(super) fn free_buffer(&mut self, at: u32, vl: u8, blocks: u32, tail: u64) {
-        let sender = self.ports[at as usize].peer;
+    /// The buffer at the other end of `sender`'s cable is free of a packet from `tail` on: it will know.
+    pub(super) fn free_buffer(&mut self, sender: u32, vl: u8, blocks: u32, tail: u64) {
         let lane = self.lane(sender, vl);
         let lane = &mut self.lanes[lane];
         let back = lane.give_back(blocks, tail + self.propagation);
@@ -149,14 +156,14 @@ impl<Q: Agenda> Network<Q> {
     ) {
         let packet = self.packets[id];
         if packet.at != AT_SOURCE {
-            self.free_buffer(packet.at, packet.vl, packet.blocks(), packet.tail.max(self.now));
+            self.free_buffer(packet.from, packet.vl, packet.blocks(), packet.tail.max(self.now));
         }
         let lane = self.lane(port, packet.vl);
-        let counters = &mut self.lanes[lane].counters;
+        let troubles = &mut self.troubles[lane];
         *match reason {
-            DropReason::NoRoute | DropReason::Looping => &mut counters.relay_errors,
-            DropReason::PortDown | DropReason::NoRoom => &mut counters.discards,
-            DropReason::Damaged | DropReason::Stranger => &mut counters.receive_errors,
+            DropReason::NoRoute | DropReason::Looping => &mut troubles.relay_errors,
+            DropReason::PortDown | DropReason::NoRoom => &mut troubles.discards,
+            DropReason::Damaged | DropReason::Stranger => &mut troubles.receive_errors,
         } += 1;
         self.statistics.dropped += 1;
         if !packet.ack {

@@ -148,6 +148,6 @@ fn too_few_credits_cost_a_round_trip() {
     assert_eq!(network.progress(id).completed, Some(completed));
     let waited = (packets - 1) * (round - transmission);
     let counters = network.counters(fabric.port(0), 0);
-    assert_eq!(counters.xmit_wait(), Time(waited.div_ceil(1_000)));
+    assert_eq!(counters.xmit_wait, Time(waited.div_ceil(1_000)));
     assert_eq!((counters.packets, counters.bytes), (packets, packets * wire(4_096)));
 }

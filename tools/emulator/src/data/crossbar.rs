@@ -1,0 +1,177 @@
+//! The insides of all switches: which packets wait where, and which inputs and outputs are taken.
+
+use snin_fabric::Topology;
+
+use super::bits::Rows;
+use super::config::{Config, Queues};
+use super::packet::List;
+use super::port::Port;
+
+/// A packet's way through a switch, on one VL.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crossing {
+    /// The switch, and its port 0.
+    pub(super) switch: u32,
+    pub(super) first: u32,
+    /// The number of its last port.
+    pub(super) last: u8,
+    pub(super) input: u8,
+    pub(super) output: u8,
+    pub(super) vl: u8,
+}
+
+impl Crossing {
+    pub(super) const fn new(output: &Port, input: u8, vl: u8) -> Self {
+        let Port { place, first, last, number, .. } = *output;
+        Self { switch: place, first, last, input, output: number, vl }
+    }
+
+    /// A port of the switch.
+    pub(super) const fn port(&self, number: u8) -> u32 {
+        self.first + number as u32
+    }
+
+    pub(super) const fn output(&self) -> u32 {
+        self.port(self.output)
+    }
+}
+
+/// See the module's documentation. A lane is a port and VL, seen from outside of the switch or within.
+#[derive(Debug)]
+pub(super) struct Crossbars {
+    kind: Queues,
+    vls: usize,
+    /// By lane out: inputs that have a packet for it to take.
+    waiting: Rows,
+    /// By lane in: outputs that could take a packet of its.
+    wanted: Rows,
+    /// By switch and VL: inputs that a packet is being sent from.
+    reading: Rows,
+    /// By switch: outputs that are sending.
+    busy: Rows,
+    /// By lane in: the output that is sending from it.
+    reader: Vec<u8>,
+    queues: Vec<List>,
+    /// By switch: its first queue.
+    first_queue: Vec<u32>,
+}
+
+impl Crossbars {
+    pub(super) fn new(topology: &Topology, config: &Config) -> Self {
+        let vls = usize::from(config.vls);
+        let top = topology.switches().map(|switch| topology.node(switch).ports).max().unwrap_or(0);
+        let mut queues = 0;
+        let first_queue = topology.switches().map(|switch| {
+            let ports = usize::from(topology.node(switch).ports) + 1;
+            let own = match config.queues {
+                Queues::PerInput => ports * vls,
+                Queues::PerOutput => ports * vls * ports,
+            };
+            queues += own;
+            (queues - own) as u32
+        });
+        let first_queue = first_queue.collect();
+        let lanes = topology.port_count() * vls;
+        Self {
+            kind: config.queues,
+            vls,
+            waiting: Rows::new(lanes, top),
+            wanted: Rows::new(lanes, top),
+            reading: Rows::new(topology.switch_count() * vls, top),
+            busy: Rows::new(topology.switch_count(), top),
+            reader: vec![0; lanes],
+            queues: vec![List::EMPTY; queues],
+            first_queue,
+        }
+    }
+
+    /// Words of a set of ports.
+    pub(super) const fn words(&self) -> usize {
+        self.waiting.words()
+    }
+
+    /// Where packets of this input and VL wait, for this output or for any.
+    pub(super) fn queue(&mut self, crossing: Crossing) -> &mut List {
+        let lane = usize::from(crossing.input) * self.vls + usize::from(crossing.vl);
+        let place = match self.kind {
+            Queues::PerInput => lane,
+            Queues::PerOutput => {
+                lane * (usize::from(crossing.last) + 1) + usize::from(crossing.output)
+            }
+        };
+        &mut self.queues[self.first_queue[crossing.switch as usize] as usize + place]
+    }
+
+    /// The output can take a packet from the input.
+    pub(super) fn announce(&mut self, crossing: Crossing) {
+        self.waiting.set(self.lane_out(crossing), crossing.input);
+        self.wanted.set(self.lane_in(crossing), crossing.output);
+    }
+
+    /// It can no more.
+    pub(super) fn withdraw(&mut self, crossing: Crossing) {
+        self.waiting.clear(self.lane_out(crossing), crossing.input);
+        self.wanted.clear(self.lane_in(crossing), crossing.output);
+    }
+
+    /// The output sends from the input.
+    pub(super) fn begin(&mut self, crossing: Crossing) {
+        let lane = self.lane_in(crossing);
+        self.reader[lane] = crossing.output;
+        self.reading.set(self.inputs(crossing), crossing.input);
+        self.busy.set(crossing.switch as usize, crossing.output);
+    }
+
+    /// It has sent.
+    pub(super) fn end(&mut self, crossing: Crossing) {
+        self.reading.clear(self.inputs(crossing), crossing.input);
+        self.busy.clear(crossing.switch as usize, crossing.output);
+    }
+
+    /// The port that sends from the input.
+    pub(super) fn reader(&self, crossing: Crossing) -> Option<u32> {
+        let reader = self.reader[self.lane_in(crossing)];
+        let reads = self.reading.contains(self.inputs(crossing), crossing.input);
+        reads.then(|| crossing.port(reader))
+    }
+
+    /// Whether any input has a packet for the output.
+    pub(super) fn is_waited_for(&self, crossing: Crossing) -> bool {
+        !self.waiting.is_empty(self.lane_out(crossing))
+    }
+
+    /// Whether any output could take a packet from the input.
+    pub(super) fn is_wanted(&self, crossing: Crossing) -> bool {
+        !self.wanted.is_empty(self.lane_in(crossing))
+    }
+
+    /// The first input from `turn` on that has a packet for the output and is free.
+    pub(super) fn next_input(&self, crossing: Crossing, turn: u8) -> Option<u8> {
+        let reading = (&self.reading, self.inputs(crossing));
+        self.waiting.first_from(self.lane_out(crossing), reading, turn)
+    }
+
+    /// An input that has a packet for the output.
+    pub(super) fn any_input(&self, crossing: Crossing) -> Option<u8> {
+        self.waiting.first(self.lane_out(crossing))
+    }
+
+    /// A word of the outputs that are free and could take a packet from the input.
+    pub(super) fn idle_outputs(&self, crossing: Crossing, word: usize) -> u64 {
+        let wanted = self.wanted.row(self.lane_in(crossing))[word];
+        wanted & !self.busy.row(crossing.switch as usize)[word]
+    }
+
+    const fn lane_in(&self, crossing: Crossing) -> usize {
+        crossing.port(crossing.input) as usize * self.vls + crossing.vl as usize
+    }
+
+    const fn lane_out(&self, crossing: Crossing) -> usize {
+        crossing.output() as usize * self.vls + crossing.vl as usize
+    }
+
+    /// The row of a switch's inputs on one VL.
+    const fn inputs(&self, crossing: Crossing) -> usize {
+        crossing.switch as usize * self.vls + crossing.vl as usize
+    }
+}
