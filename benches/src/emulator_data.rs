@@ -106,7 +106,7 @@ impl<'a> Case<'a> {
             for vl in 0..Config::default().vls {
                 let counters = network.counters(port, vl);
                 hash.number(counters.bytes);
-                hash.number(counters.xmit_wait().nanos());
+                hash.number(counters.xmit_wait.nanos());
             }
         }
         hash.number(network.now().nanos());
