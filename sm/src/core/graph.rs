@@ -185,16 +185,31 @@ impl Graph {
         Some(id)
     }
 
-    /// Another node behind the same GUID: its hardware was exchanged.
-    pub(crate) fn replace(&mut self, id: NodeId, info: &NodeInfo) {
-        self.isolate(id);
+    /// Another node behind the same GUID: its hardware was exchanged. The ports that the other one hung on.
+    pub(crate) fn replace(&mut self, id: NodeId, info: &NodeInfo) -> Vec<End> {
+        let ends = self.isolate(id);
         self.nodes[id.index()] = Node::new(info.clone());
+        ends
     }
 
-    /// Notes the port's GUID; the other port's end if another node has it and can be reached.
-    pub(crate) fn claim_port_guid(&mut self, end: End, guid: Guid) -> Option<End> {
+    /// Forgets all but which GUID has which place.
+    pub(crate) fn forget(&mut self) {
+        self.by_port_guid.clear();
+        for node in &mut self.nodes {
+            *node = Node::new(node.info.clone());
+        }
+    }
+
+    /// Notes the GUID of the port that was met from `via`; if another port has it, that one.
+    pub(crate) fn claim_port_guid(
+        &mut self,
+        end: End,
+        guid: Guid,
+        via: Option<End>,
+    ) -> Option<End> {
         let holder = self.by_port_guid.get(&guid).copied().filter(|&holder| {
-            let linked = self.port(holder).is_some_and(|port| port.link.is_some());
+            let port = self.port(holder).filter(|port| port.guid == Some(guid));
+            let linked = port.and_then(|port| port.link).is_some_and(|link| Some(link.to) != via);
             holder != end && (linked || holder.0 == NodeId::OWN)
         });
         if holder.is_none() {

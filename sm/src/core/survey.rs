@@ -17,7 +17,7 @@ use snin_mad::{
 };
 
 use super::ask::{Ask, End, NodeId};
-use super::graph::{Graph, Trouble, is_up};
+use super::graph::{Graph, Port, Trouble, is_up};
 use super::mirror::Mirror;
 
 /// Ports with trouble that one light sweep asks again.
@@ -49,6 +49,9 @@ pub(crate) struct Survey {
     learnt: bool,
     /// Some cable was taken off.
     pub(crate) lost_links: bool,
+    /// A GUID that two had is in use once only: what was learnt while nobody could tell one from the other
+    /// is worth nothing.
+    pub(crate) distrusts: bool,
 }
 
 impl Survey {
@@ -68,6 +71,7 @@ impl Survey {
             disputes: Vec::new(),
             learnt: full,
             lost_links: false,
+            distrusts: false,
         }
     }
 
@@ -87,6 +91,11 @@ impl Survey {
     pub(crate) fn light(number: u32, graph: &Graph) -> Self {
         let mut survey = Self::new(number, false);
         let mut retried = 0;
+        // No trap comes through the own port when it was down.
+        if graph.ids().len() > 0 && !graph.node(NodeId::OWN).is_switch() {
+            let port = graph.node(NodeId::OWN).info.local_port;
+            survey.queue.push_back(Ask::ReadPort(NodeId::OWN, port));
+        }
         for (id, node) in graph.reachable() {
             if node.is_switch() {
                 survey.queue.push_back(Ask::ReadSwitch(id));
@@ -94,7 +103,8 @@ impl Survey {
             if node.name.is_none() {
                 survey.queue.push_back(Ask::Describe(id));
             }
-            for (num, _) in node.external().filter(|(_, port)| port.trouble.is_some()) {
+            let alone = |(_, port): &(PortNum, &Port)| port.is_up() && port.link.is_none();
+            for (num, _) in node.external().filter(|port| node.is_switch() && alone(port)) {
                 if retried < RETRIED_PORTS {
                     survey.identify((id, num));
                     retried += 1;
@@ -177,7 +187,7 @@ impl Survey {
 
     /// An answer. What cannot be read changes nothing.
     pub(crate) fn learn(&mut self, graph: &mut Graph, ask: Ask, mad: &Mad) -> Result<(), Error> {
-        self.learnt |= !matches!(ask, Ask::ReadSwitch(_));
+        self.learnt |= !matches!(ask, Ask::ReadSwitch(_) | Ask::ClearChange(_) | Ask::ReadPort(..));
         match ask {
             Ask::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
             Ask::Describe(id) => {
@@ -235,10 +245,7 @@ impl Survey {
     pub(crate) fn refused(&mut self, graph: &mut Graph, ask: Ask) {
         match ask {
             Ask::Identify(Some(via)) => {
-                if let Some(port) = graph.port_mut(via) {
-                    port.trouble = Some(Trouble::Mute);
-                }
-                self.disconnect(graph, via);
+                self.trouble(graph, Some(via), Trouble::Mute);
             }
             Ask::ReadSwitch(id)
             | Ask::ClearChange(id)
@@ -289,37 +296,39 @@ impl Survey {
         if via.is_some_and(|via| !graph.port(via).is_some_and(|port| port.is_up())) {
             return; // The cable went while the answer was on its way.
         }
-        let trouble = |graph: &mut Graph, trouble| {
-            if let Some(port) = via.and_then(|via| graph.port_mut(via)) {
-                port.trouble = Some(trouble);
-            }
-        };
-        let Some(id) = graph.admit(info) else { return trouble(graph, Trouble::Mute) };
+        let Some(id) = graph.admit(info) else { return self.trouble(graph, via, Trouble::Mute) };
         let known = &graph.node(id).info;
         if (known.num_ports, known.node_type) != (info.num_ports, info.node_type) {
             if graph.node(id).seen == self.number || id == NodeId::OWN {
-                return trouble(graph, Trouble::Clash(info.node_guid));
+                return self.trouble(graph, via, Trouble::Clash(info.node_guid));
             }
-            graph.replace(id, info);
+            graph.replace(id, info).into_iter().for_each(|end| self.identify(end));
         }
         let end = (id, info.local_port);
-        if let Some(via) = via {
-            if self.is_disputed(graph, via, end) {
-                self.disconnect(graph, via);
-                return trouble(graph, Trouble::Clash(info.node_guid));
+        let holder = match via {
+            Some(via) if self.is_disputed(graph, via, end) => {
+                return self.trouble(graph, Some(via), Trouble::Clash(info.node_guid));
             }
-            if !graph.node(id).is_switch()
-                && let Some(holder) = graph.claim_port_guid(end, info.port_guid)
-            {
+            _ if graph.node(id).is_switch() => None,
+            via => graph.claim_port_guid(end, info.port_guid, via),
+        };
+        if let Some(via) = via {
+            if let Some(holder) = holder {
                 self.dispute(via, holder, graph);
-                self.disconnect(graph, via);
-                return trouble(graph, Trouble::Clash(info.port_guid));
+                return self.trouble(graph, Some(via), Trouble::Clash(info.port_guid));
             }
             self.join(graph, via, end);
-        } else {
-            graph.claim_port_guid(end, info.port_guid);
         }
         self.follow(graph, id, info);
+    }
+
+    /// Whoever is there, it is nobody to be joined with.
+    fn trouble(&mut self, graph: &mut Graph, via: Option<End>, trouble: Trouble) {
+        let Some(via) = via else { return };
+        self.disconnect(graph, via);
+        if let Some(port) = graph.port_mut(via) {
+            port.trouble = Some(trouble);
+        }
     }
 
     /// Whether somebody else holds this end already, or may.
@@ -342,7 +351,7 @@ impl Survey {
             // Two switches with one GUID: which cables are whose, only their own ports can tell, and the
             // way to the one that is kept leads to itself.
             graph.node_mut(end.0).contested = true;
-            let up = |&(_, port): &(PortNum, &super::graph::Port)| port.is_up();
+            let up = |&(_, port): &(PortNum, &Port)| port.is_up();
             let ports: Vec<PortNum> =
                 graph.node(end.0).external().filter(up).map(|(num, _)| num).collect();
             for num in ports {
@@ -379,6 +388,11 @@ impl Survey {
         }
         let moved = graph.link(end).is_some_and(|link| link.to != via)
             || graph.link(via).is_some_and(|link| link.to != end);
+        let clashed = |end| {
+            let trouble = graph.port(end).and_then(|port| port.trouble);
+            matches!(trouble, Some(Trouble::Clash(_)))
+        };
+        self.distrusts |= clashed(via) || clashed(end);
         graph.connect(via, end, self.number);
         if moved {
             self.lost_links = true;
@@ -465,6 +479,7 @@ impl Survey {
         let anew = self.full || self.whole.contains(&end.0);
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
+        self.learnt |= before != port.info;
         let Some(now) = port.info.as_ref().filter(|_| outer) else { return };
         port.steady &= now.state == PortState::Active;
         let was_up = before.as_ref().is_some_and(is_up);

@@ -61,6 +61,11 @@ pub struct Sweep {
     view: Option<Arc<FabricView>>,
     next_light: Option<Time>,
     strikes: u8,
+    /// Light sweeps since everything was last looked at anew, and how many there shall be.
+    patience: (u32, u32),
+    /// Switches with ports that were written since they were last asked whether something changed: a reset
+    /// meanwhile may have gone unnoticed.
+    unverified: BTreeSet<NodeId>,
     refused: BTreeSet<Missing>,
 }
 
@@ -76,8 +81,6 @@ struct Applying {
     schedule: Schedule,
     target: Arc<Target>,
     manager: Lid,
-    /// Switches with ports that are written: a reset meanwhile may go unnoticed unless they are asked.
-    touched: BTreeSet<NodeId>,
     failed: bool,
 }
 
@@ -130,6 +133,8 @@ impl Sweep {
             view: None,
             next_light: None,
             strikes: 0,
+            patience: (0, 0),
+            unverified: BTreeSet::new(),
             refused: BTreeSet::new(),
         })
     }
@@ -193,10 +198,29 @@ impl Sweep {
         if matches!(self.stage, Stage::Idle) && self.next_light.is_some_and(|due| due <= now) {
             self.next_light = None;
             // Whoever does not even know himself begins at the beginning.
-            self.pending.full = self.graph.ids().len() == 0;
-            self.pending.light = !self.pending.full;
+            let full = self.graph.ids().len() == 0 || self.begins_anew();
+            self.pending.full |= full;
+            self.pending.light = !full;
         }
         self.advance(now);
+    }
+
+    /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is looked
+    /// at with fresh eyes: in longer and longer intervals, since it takes an operator to put it right.
+    fn begins_anew(&mut self) -> bool {
+        let clash = |port: &super::graph::Port| matches!(port.trouble, Some(Trouble::Clash(_)));
+        if !self.graph.reachable().any(|(_, node)| node.ports.iter().any(clash)) {
+            self.patience = (0, 0);
+            return false;
+        }
+        let (waited, longest) = self.patience;
+        if waited < longest {
+            self.patience.0 += 1;
+            return false;
+        }
+        self.patience = (0, (2 * longest + 1).min(63));
+        self.graph.forget();
+        true
     }
 
     /// Counters.
@@ -235,12 +259,10 @@ impl Sweep {
             }
             for (num, port) in node.external() {
                 let at = || self.graph.port_name((id, num));
-                match port.trouble {
-                    None => {}
-                    Some(Trouble::Mute) => drop(missing.insert(Missing::Mute(at()))),
-                    Some(Trouble::Clash(guid)) => {
-                        missing.insert(Missing::DuplicateGuid { guid, at: at() });
-                    }
+                if let Some(Trouble::Clash(guid)) = port.trouble {
+                    missing.insert(Missing::DuplicateGuid { guid, at: at() });
+                } else if node.is_switch() && port.is_up() && port.link.is_none() {
+                    missing.insert(Missing::Mute(at()));
                 }
             }
         }
@@ -329,6 +351,7 @@ impl Sweep {
         let pending = std::mem::take(&mut self.pending);
         self.pending.learnt = pending.learnt;
         if pending.full {
+            self.next_light = None;
             self.metrics.full_sweeps += 1;
             self.pending = Pending { full: false, light: false, learnt: true, ..pending };
             // What is named apart is looked at with everything else.
@@ -374,6 +397,10 @@ impl Sweep {
             return true;
         }
         self.pending.learnt |= survey.has_learnt();
+        if survey.distrusts && !survey.is_full() {
+            self.graph.forget();
+            self.pending.full = true;
+        }
         self.stage = Stage::Idle;
         let learnt = std::mem::take(&mut self.pending.learnt);
         if !self.pending.is_empty() {
@@ -471,7 +498,9 @@ impl Sweep {
 
     /// Nothing is left to be done: the fabric stays as it is until somebody says something.
     fn settle(&mut self, now: Time) {
-        self.next_light = self.config.sweep_interval().map(|interval| now + interval);
+        // Whatever keeps happening, the next look at everything is not put off.
+        let interval = self.config.sweep_interval();
+        self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
         for id in self.graph.ids() {
             for port in &mut self.graph.node_mut(id).ports {
                 let active = |info: &snin_mad::PortInfo| info.state == snin_mad::PortState::Active;

@@ -1,7 +1,7 @@
 //! A sweep core joined to an emulated fabric in virtual time.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use snin_fabric::check::credit::Traffic;
 use snin_fabric::check::{credit, walk};
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
-use snin_mad::{PERMISSIVE, PortState};
+use snin_mad::{Mad, PERMISSIVE, PortState};
 use snin_protocol::Time;
 use snin_sm::{
-    Config, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
+    Config, Destination, Event, FabricView, Job, LocalPort, Missing, Output, Report, Saved, Sweep,
 };
 
 pub(crate) struct Lab {
@@ -25,6 +25,11 @@ pub(crate) struct Lab {
     /// Every view, with the SMPs sent and the writes done before it.
     pub(crate) views: Vec<(Arc<FabricView>, u64, u64)>,
     pub(crate) reports: Vec<Report>,
+    /// Every MAD that came in, for those who want them.
+    pub(crate) overheard: Option<Vec<Mad>>,
+    /// Computations are done when the test says so.
+    pub(crate) keep_jobs: bool,
+    jobs: VecDeque<Job>,
     sent: u64,
 }
 
@@ -63,8 +68,19 @@ impl Lab {
         let client = emulator.attach(home).unwrap();
         let sweep = Sweep::new(config, saved.clone()).unwrap();
         let saved = Arc::new(saved);
-        let (views, reports) = (Vec::new(), Vec::new());
-        Self { topology, emulator, client, sweep, saved, views, reports, sent: 0 }
+        Self {
+            topology,
+            emulator,
+            client,
+            sweep,
+            saved,
+            views: Vec::new(),
+            reports: Vec::new(),
+            overheard: None,
+            keep_jobs: false,
+            jobs: VecDeque::new(),
+            sent: 0,
+        }
     }
 
     /// Another manager after this one: same fabric, same place, nothing in its head but what was saved.
@@ -119,6 +135,7 @@ impl Lab {
                         self.sent += 1;
                         self.emulator.send(self.client, &mad, to, now);
                     }
+                    Output::Compute(job) if self.keep_jobs => self.jobs.push_back(*job),
                     Output::Compute(job) => {
                         self.sweep.handle(Event::Computed(Box::new(job.run())), now);
                     }
@@ -130,10 +147,25 @@ impl Lab {
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };
+            if let Some(overheard) = &mut self.overheard {
+                overheard.push(received.mad.clone());
+            }
             let (port, source) = (LocalPort(0), received.slid);
             let event = Event::Mad { port, source, bytes: &received.mad.0 };
             self.sweep.handle(event, received.at);
         }
+    }
+
+    /// Does one of the computations that were kept.
+    pub(crate) fn compute_one(&mut self) {
+        let now = self.now();
+        if let Some(job) = self.jobs.pop_front() {
+            self.sweep.handle(Event::Computed(Box::new(job.run())), now);
+        }
+    }
+
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
     }
 
     /// Runs until then.

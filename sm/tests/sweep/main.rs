@@ -7,4 +7,6 @@ mod changes;
 mod faults;
 mod lab;
 mod scale;
+mod scenarios;
 mod states;
+mod wire;

@@ -38,10 +38,11 @@ impl Sweep {
             Step::Port((node, _), _) => self.beside(*node),
             _ => None,
         });
-        let touched = touched.collect();
+        let touched: Vec<NodeId> = touched.collect();
+        self.unverified.extend(touched);
         self.target = Some(target.clone());
         self.refused.clear();
-        let applying = Applying { schedule, target, manager, touched, failed: false };
+        let applying = Applying { schedule, target, manager, failed: false };
         self.stage = Stage::Applying(Box::new(applying));
     }
 
@@ -96,11 +97,12 @@ impl Sweep {
         self.strikes = 0;
         self.publish(&applying.target, false);
         self.ready();
-        if applying.touched.is_empty() {
+        let unverified = std::mem::take(&mut self.unverified);
+        if unverified.is_empty() {
             self.settle(now);
         } else {
             // A switch that was reset meanwhile says so when it is asked.
-            self.pending.verify.extend(applying.touched);
+            self.pending.verify.extend(unverified);
         }
     }
 
