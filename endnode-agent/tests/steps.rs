@@ -1,21 +1,30 @@
-//! What a mesh does with orders, calls and port news, one at a time.
+//! What a mesh does with leases, calls and port news, one at a time.
 
 use snin_agent::core::{
-    Arrival, BreakReason, Call, Config, Counters, Decline, Event, FlowId, Frame, Grant, LossPolicy,
-    Mesh, Message, Notice, Order, Output, PairId, PairState, Piece, PortCall, PortEvent, Report,
+    Arrival, BreakReason, Call, Config, Counters, Decline, Event, FlowId, LossPolicy, Mesh,
+    Message, Notice, Output, PairId, PairState, Piece, PortCall, PortEvent, Route, Wanted,
 };
-use snin_fabric::{Guid, TreeId};
-use snin_protocol::Time;
+use snin_fabric::{Dlid, Guid, Lid, TreeId};
+use snin_protocol::message::{
+    AgentSays, Answer, Ask, Change, ClockAnswer, Confirm, ControllerSays, FromAgent, Grant, Lease,
+    Refusal, Request, Terms, ToAgent, Verdict, Wait,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 const FLOW: FlowId = FlowId(0);
 const PEER: Guid = Guid(7);
 const TREE: TreeId = TreeId(3);
+const GUARD: Time = Time::micros(1);
+const MS: Time = Time::millis(1);
 
 /// A mesh at a time, with everything that it wanted done.
 struct Bench {
     mesh: Mesh,
     now: Time,
     outputs: Vec<Output>,
+    session: Session,
+    leases: u64,
+    asks: u64,
 }
 
 impl Bench {
@@ -31,16 +40,34 @@ impl Bench {
             mtu: 100,
             overhead: 0,
             rate: 8_000_000_000,
-            clock_error: Time::ZERO,
-            guard: Time::micros(1),
+            clock_error: Some(Time::ZERO),
+            ask_time: Time::secs(100),
+            silence: Time::secs(10),
             longest_grant: Time::secs(1),
             ..Config::default()
         }
     }
 
+    /// A mesh that is welcome.
     fn new(config: Config) -> Self {
+        let mut bench = Self::stranger(config);
+        bench.pass(Time(1));
+        bench.welcome();
+        bench.take();
+        bench
+    }
+
+    /// A mesh that knows nobody.
+    fn stranger(config: Config) -> Self {
         let now = Time::secs(1);
-        Self { mesh: Mesh::new(config, now).unwrap(), now, outputs: Vec::new() }
+        let session = Session(config.session);
+        let mesh = Mesh::new(config, now).unwrap();
+        Self { mesh, now, outputs: Vec::new(), session, leases: 0, asks: 0 }
+    }
+
+    fn welcome(&mut self) {
+        let terms = Terms { window: MS, guard: GUARD, clock_error: Time::micros(10) };
+        self.controller(ControllerSays::Welcome(terms));
     }
 
     /// With one flow that wants to send, and has asked.
@@ -48,14 +75,15 @@ impl Bench {
         let mut bench = Self::new(config);
         bench.open(FLOW, PEER);
         bench.send(FLOW, 0, bytes);
-        assert_eq!(bench.take(), [request(FLOW)]);
+        assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+        bench.asks = 1;
         bench
     }
 
     /// With one flow that is granted `TREE` from now for a millisecond, and a queue pair that is ready.
     fn granted(config: Config, bytes: u64) -> (Self, PairId) {
         let mut bench = Self::asking(config, bytes);
-        bench.grant(FLOW, TREE, Time::ZERO, Time::millis(1));
+        bench.grant(FLOW, TREE, Time::ZERO, MS);
         let pair = bench.connected();
         (bench, pair)
     }
@@ -86,7 +114,7 @@ impl Bench {
     }
 
     fn open(&mut self, flow: FlowId, peer: Guid) {
-        self.tell(Event::App(Call::Open { flow, peer }));
+        self.tell(Event::App(Call::Open { flow, peer, wanted: Wanted::default() }));
     }
 
     fn send(&mut self, flow: FlowId, id: u64, bytes: u64) {
@@ -94,14 +122,37 @@ impl Bench {
         self.tell(Event::App(Call::Send { flow, message }));
     }
 
-    fn order(&mut self, term: u64, order: Order) {
-        self.tell(Event::Controller(Frame { term, at: self.now, order }));
+    fn frame(&self, body: ControllerSays) -> ToAgent {
+        ToAgent { session: self.session, term: Term(1), at: self.now, body }
     }
 
+    fn controller(&mut self, body: ControllerSays) {
+        self.tell(Event::Controller(self.frame(body)));
+    }
+
+    /// The next lease.
+    fn lease(&mut self, grants: Vec<Grant>, answers: Vec<Answer>) {
+        self.leases += 1;
+        let lease = Lease { sequence: self.leases, heard: self.asks, grants, answers };
+        self.controller(ControllerSays::Lease(lease));
+    }
+
+    /// A lease of nothing but this.
     fn grant(&mut self, flow: FlowId, tree: TreeId, from: Time, length: Time) {
         let from = self.now + from;
-        let grant = Grant { tree, from, until: from + length, pinned: false };
-        self.order(1, Order::Grant { flow, grant });
+        self.lease(vec![grant(flow, tree, from, from + length)], vec![]);
+    }
+
+    fn asks(&self, number: u64, change: Change) -> Output {
+        self.says(AgentSays::Ask(Ask { number, changes: vec![change] }))
+    }
+
+    fn confirms(&self, sequence: u64) -> Output {
+        self.says(AgentSays::Confirm(Confirm { sequence }))
+    }
+
+    fn says(&self, body: AgentSays) -> Output {
+        Output::Controller(FromAgent { session: self.session, body })
     }
 
     /// Connects what is to be connected.
@@ -133,14 +184,27 @@ impl Bench {
     }
 }
 
-fn request(flow: FlowId) -> Output {
-    Output::Controller(Report::Request { flow, peer: PEER })
+fn grant(flow: FlowId, tree: TreeId, from: Time, until: Time) -> Grant {
+    let dlid = Dlid(Lid(64 + tree.0));
+    Grant { connection: flow.into(), tree, dlid, from, until, pinned: false }
+}
+
+fn request(flow: FlowId) -> Change {
+    Change::Request(Request {
+        connection: flow.into(),
+        destination: PEER,
+        windows: 0,
+        rate: 0,
+        class: 0,
+        pinned: false,
+        tree: None,
+    })
 }
 
 #[test]
 fn nothing_is_sent_before_the_grant_begins() {
     let mut bench = Bench::asking(Bench::config(), 500);
-    bench.grant(FLOW, TREE, Time::micros(50), Time::millis(1));
+    bench.grant(FLOW, TREE, Time::micros(50), MS);
     let pair = bench.connected();
     bench.pass(Time::micros(50) - Time(1));
     assert_eq!(bench.posted(), []);
@@ -171,16 +235,16 @@ fn what_is_posted_fits_into_what_is_left_of_the_grant() {
 #[test]
 fn a_piece_is_cut_short_at_whole_packets() {
     let mut bench = Bench::asking(Bench::config(), 50_000);
-    bench.grant(FLOW, TREE, Time::ZERO, Time(1000 + 350));
+    bench.grant(FLOW, TREE, Time::ZERO, GUARD + Time(350));
     bench.connected();
     assert_eq!(bench.posted(), [300]);
 }
 
 #[test]
 fn an_uncertain_clock_sends_less() {
-    let config = Config { clock_error: Time(200), ..Bench::config() };
+    let config = Config { clock_error: Some(Time(200)), ..Bench::config() };
     let mut bench = Bench::asking(config, 50_000);
-    bench.grant(FLOW, TREE, Time::ZERO, Time(1000 + 1000));
+    bench.grant(FLOW, TREE, Time::ZERO, GUARD + Time(1000));
     bench.connected();
     assert_eq!(bench.posted(), [], "it may not have begun");
     bench.pass(Time(200));
@@ -188,43 +252,45 @@ fn an_uncertain_clock_sends_less() {
 }
 
 #[test]
-fn a_new_tree_waits_until_the_old_one_is_drained_and_the_controller_is_told() {
+fn a_new_tree_waits_until_the_old_one_is_drained_and_the_lease_is_confirmed_then() {
     let (mut bench, old) = Bench::granted(Config { queue: 4, ..Bench::config() }, 1_500);
     assert_eq!(bench.posted(), [1000, 500]);
     bench.send(FLOW, 1, 100);
     assert_eq!(bench.posted(), [100]);
-    let order = bench.now;
-    bench.grant(FLOW, TreeId(4), Time::micros(10), Time::millis(1));
+    bench.grant(FLOW, TreeId(4), Time::micros(10), MS);
     let new = bench.connected();
+    bench.send(FLOW, 2, 50);
+    assert_eq!(
+        bench.posted(),
+        [50],
+        "the old tree is the flow's until the new one's time has come"
+    );
     bench.pass(Time::micros(10));
-    bench.send(FLOW, 2, 200);
-    assert_eq!(bench.take(), [], "the old tree is not drained");
     bench.done(old, 1);
     bench.send(FLOW, 3, 300);
-    assert_eq!(bench.posted(), []);
+    assert_eq!(bench.posted(), [], "the old tree is not drained");
     bench.done(old, 2);
+    assert_eq!(bench.posted(), []);
+    bench.done(old, 3);
     let outputs = bench.take();
-    let drained = Output::Controller(Report::Drained { flow: FLOW, tree: TREE, order });
-    let at = outputs.iter().position(|output| *output == drained).expect("the controller is told");
+    assert!(outputs.contains(&bench.confirms(2)));
     let post = |output: &Output| matches!(output, Output::Port(PortCall::Post { pair, .. }) if *pair == new);
-    assert!(outputs[at..].iter().any(post));
+    assert!(outputs.iter().any(post));
     assert_eq!(bench.counters().changes, 1);
 }
 
 #[test]
-fn a_revoked_flow_stops_at_once() {
+fn a_flow_that_is_not_in_the_lease_stops_at_once() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 9_000);
     assert_eq!(bench.posted(), [1000; 4]);
-    let order = bench.now;
-    bench.order(1, Order::Revoke { flow: FLOW });
+    bench.lease(vec![], vec![]);
     bench.done(pair, 1);
-    assert_eq!(bench.posted(), []);
-    bench.take();
+    assert_eq!(bench.take(), []);
     bench.done(pair, 3);
-    let drained = Output::Controller(Report::Drained { flow: FLOW, tree: TREE, order });
-    assert_eq!(bench.take(), [drained]);
-    bench.pass(Bench::config().ask_again);
-    assert_eq!(bench.take(), [request(FLOW)]);
+    assert_eq!(bench.take(), [bench.confirms(2)]);
+    bench.leases -= 1;
+    bench.lease(vec![], vec![]);
+    assert_eq!(bench.take(), [bench.confirms(2)], "said again when the lease comes again");
 }
 
 #[test]
@@ -232,7 +298,7 @@ fn a_renewal_in_time_stops_nothing() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 2_000_000);
     for ticket in 0..2000 {
         if ticket % 500 == 0 {
-            bench.grant(FLOW, TREE, Time::ZERO, Time::millis(1));
+            bench.grant(FLOW, TREE, Time::ZERO, MS);
         }
         bench.pass(Time::micros(1));
         bench.done(pair, ticket);
@@ -245,7 +311,7 @@ fn a_renewal_in_time_stops_nothing() {
 fn a_late_port_is_stopped_so_that_no_retry_meets_the_next_owner() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 1000);
     bench.take();
-    let late = Time::millis(1) - Bench::config().guard + Bench::config().acknowledgement;
+    let late = MS - GUARD + Bench::config().acknowledgement;
     bench.pass(late - Time(1));
     assert_eq!(bench.counters().overruns, 0);
     bench.pass(Time(1));
@@ -255,25 +321,27 @@ fn a_late_port_is_stopped_so_that_no_retry_meets_the_next_owner() {
 }
 
 #[test]
-fn orders_of_an_earlier_controller_are_refused_and_counted() {
+fn frames_of_the_past_are_refused_and_counted() {
     let mut bench = Bench::asking(Bench::config(), 10);
-    bench.order(5, Order::Alive);
-    bench.grant(FLOW, TREE, Time::ZERO, Time::millis(1));
+    let lease = |sequence, now| {
+        let grants = vec![grant(FLOW, TREE, now, now + MS)];
+        ControllerSays::Lease(Lease { sequence, heard: 1, grants, answers: vec![] })
+    };
+    let clock = ControllerSays::Clock(ClockAnswer { sent: bench.now });
+    bench.tell(Event::Controller(ToAgent { term: Term(5), ..bench.frame(clock.clone()) }));
+    bench.controller(lease(1, bench.now));
+    let of_an_earlier_session =
+        ToAgent { session: Session(77), ..bench.frame(lease(1, bench.now)) };
+    bench.tell(Event::Controller(ToAgent { term: Term(5), ..of_an_earlier_session }));
     assert_eq!(bench.take(), []);
-    assert_eq!(bench.counters().stale_term, 1);
-}
+    assert_eq!((bench.counters().stale_term, bench.counters().stale_session), (1, 1));
 
-#[test]
-fn an_order_that_was_overtaken_is_refused_and_counted() {
     let mut bench = Bench::asking(Bench::config(), 10);
-    let grant =
-        Grant { tree: TREE, from: bench.now, until: bench.now + Time::millis(1), pinned: false };
-    let earlier =
-        Frame { term: 1, at: bench.now - Time(5), order: Order::Grant { flow: FLOW, grant } };
-    bench.order(1, Order::Revoke { flow: FLOW });
-    bench.tell(Event::Controller(earlier));
-    assert_eq!(bench.take(), []);
-    assert_eq!(bench.counters().stale_order, 1);
+    bench.leases = 5;
+    bench.lease(vec![], vec![]);
+    bench.take();
+    bench.controller(lease(5, bench.now));
+    assert_eq!((bench.take(), bench.counters().stale_lease), (vec![], 1));
 }
 
 #[test]
@@ -282,56 +350,107 @@ fn grants_that_mean_nothing_are_refused_and_counted() {
     bench.grant(FLOW, TREE, Time::ZERO, Time::secs(2));
     bench.grant(FLOW, TREE, Time::ZERO, Time::ZERO);
     assert_eq!(bench.counters().bad_grants, 2);
-    bench.grant(FLOW, TREE, Time::ZERO, Time(900));
-    assert_eq!(bench.counters().late_grants, 1, "shorter than the guard");
-    bench.grant(FlowId(9), TREE, Time::ZERO, Time::millis(1));
-    let release = Output::Controller(Report::Release { flow: FlowId(9) });
-    assert_eq!(bench.take(), [release], "so that the controller need not guess");
-    assert_eq!(bench.counters().unknown_flow, 1);
+    bench.grant(FLOW, TREE, Time::ZERO, GUARD);
+    assert_eq!(bench.counters().late_grants, 1);
+    bench.grant(FlowId(9), TREE, Time::ZERO, MS);
+    bench.asks = 0;
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    assert_eq!(bench.counters().unasked_grants, 2, "the last is an older connection's");
     bench.tell(Event::Malformed);
-    assert_eq!(bench.counters().malformed, 1);
-    assert_eq!(bench.counters().grants, 0);
+    assert_eq!((bench.counters().malformed, bench.counters().grants), (1, 0));
+    let confirmed = (1..=5).map(|sequence| bench.confirms(sequence)).collect::<Vec<_>>();
+    assert_eq!(bench.take(), confirmed);
 }
 
 #[test]
 fn a_frame_from_the_future_is_not_followed() {
-    let config = Config { clock_error: Time(10), ..Bench::config() };
+    let config = Config { clock_error: Some(Time(10)), ..Bench::config() };
     let mut bench = Bench::asking(config, 10);
     let at = bench.now + Time(11);
-    let grant = Grant { tree: TREE, from: at, until: at + Time::millis(1), pinned: false };
-    bench.tell(Event::Controller(Frame { term: 1, at, order: Order::Grant { flow: FLOW, grant } }));
+    let lease = Lease {
+        sequence: 1,
+        heard: 1,
+        grants: vec![grant(FLOW, TREE, at, at + MS)],
+        answers: vec![],
+    };
+    bench.tell(Event::Controller(ToAgent { at, ..bench.frame(ControllerSays::Lease(lease)) }));
     assert_eq!((bench.take(), bench.counters().wrong_clock), (vec![], 1));
+}
+
+#[test]
+fn a_clock_that_is_not_known_well_enough_sends_nothing() {
+    let config = Config { clock_error: None, drift: 0, ..Bench::config() };
+    let mut bench = Bench::asking(config, 10);
+    let sent = bench.now - Time::micros(21);
+    bench.controller(ControllerSays::Clock(ClockAnswer { sent }));
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    bench.connected();
+    bench.pass(Time::micros(50));
+    assert_eq!(bench.posted(), []);
+    let sent = bench.now - Time::micros(20);
+    bench.controller(ControllerSays::Clock(ClockAnswer { sent }));
+    assert_eq!(bench.posted(), [10], "half of 20 us is what the terms allow");
 }
 
 #[test]
 fn a_pinned_grant_does_not_move() {
     let mut bench = Bench::asking(Bench::config(), 10);
-    let until = bench.now + Time::millis(1);
-    let pinned = Grant { tree: TREE, from: bench.now, until, pinned: true };
-    bench.order(1, Order::Grant { flow: FLOW, grant: pinned });
+    let pinned = Grant { pinned: true, ..grant(FLOW, TREE, bench.now, bench.now + MS) };
+    bench.lease(vec![pinned], vec![]);
     bench.pass(Time(1));
-    bench.grant(FLOW, TreeId(9), Time::ZERO, Time::millis(1));
+    bench.grant(FLOW, TreeId(9), Time::ZERO, MS);
     assert_eq!(bench.counters().bad_grants, 1);
-    bench.order(1, Order::Revoke { flow: FLOW });
-    bench.grant(FLOW, TreeId(9), Time::ZERO, Time::millis(1));
-    assert_eq!((bench.counters().bad_grants, bench.counters().grants), (1, 2));
+    bench.grant(FLOW, TreeId(9), Time::ZERO, MS);
+    assert_eq!(
+        (bench.counters().bad_grants, bench.counters().grants),
+        (1, 2),
+        "it was let go first"
+    );
 }
 
 #[test]
-fn requests_are_repeated_and_refusals_waited_out() {
+fn asks_are_repeated_until_they_are_heard() {
     let mut bench = Bench::asking(Bench::config(), 10);
-    let config = Bench::config();
-    bench.pass(config.ask_again - Time(1));
+    let again = Bench::config().ask_again;
+    bench.pass(again - Time(1));
     assert_eq!(bench.take(), []);
     bench.pass(Time(1));
-    assert_eq!(bench.take(), [request(FLOW)]);
-    bench.order(1, Order::Refuse { flow: FLOW });
-    assert_eq!(bench.take(), [Output::App(Notice::Refused { flow: FLOW })]);
-    for _ in 0..4 {
-        bench.order(1, Order::Alive);
-        bench.pass(config.ask_refused / 4);
+    assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+    // What comes up meanwhile waits for its turn.
+    bench.open(FlowId(1), PEER);
+    bench.send(FlowId(1), 0, 1);
+    assert_eq!(bench.take(), []);
+    bench.lease(vec![], vec![]);
+    assert_eq!(bench.take(), [bench.asks(2, request(FlowId(1))), bench.confirms(1)]);
+}
+
+#[test]
+fn what_becomes_of_a_request_is_told_once() {
+    let mut bench = Bench::asking(Bench::config(), 10);
+    let config = Bench::config();
+    let answer = |verdict| vec![Answer { connection: ConnectionNumber(0), verdict }];
+    let wait = Wait::SourceFull;
+    for sequence in 1..3 {
+        bench.lease(vec![], answer(Verdict::Deferred(wait)));
+        let mut expected =
+            vec![Output::App(Notice::Deferred { flow: FLOW, wait }), bench.confirms(sequence)];
+        assert_eq!(bench.take(), expected.split_off(usize::from(sequence > 1)));
     }
-    assert_eq!(bench.take(), [request(FLOW)]);
+    let refusal = Refusal::UnknownDestination;
+    bench.lease(vec![], answer(Verdict::Refused(refusal)));
+    assert_eq!(
+        bench.take(),
+        [Output::App(Notice::Refused { flow: FLOW, refusal }), bench.confirms(3)]
+    );
+    bench.pass(config.ask_refused);
+    assert_eq!(bench.take(), [bench.asks(2, request(FLOW))]);
+    bench.asks = 2;
+    bench.lease(vec![], answer(Verdict::Served));
+    assert_eq!(
+        bench.take(),
+        [bench.asks(3, request(FLOW)), bench.confirms(4)],
+        "there is more to send"
+    );
 }
 
 #[test]
@@ -340,20 +459,69 @@ fn a_connection_that_nobody_uses_is_given_back() {
     bench.done(pair, 0);
     bench.take();
     bench.pass(Bench::config().linger);
-    let release = Output::Controller(Report::Release { flow: FLOW });
-    assert_eq!(bench.take(), [release]);
+    assert_eq!(bench.take(), [bench.asks(2, Change::Withdraw(ConnectionNumber(0)))]);
+}
+
+#[test]
+fn a_stranger_begins_anew_when_nothing_is_under_way() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 10);
+    bench.take();
+    bench.controller(ControllerSays::Stranger);
+    assert_eq!(bench.take(), [], "a piece is under way");
+    bench.session = Session(bench.session.0 + 1);
+    bench.done(pair, 0);
+    let hello = |output: &Output| {
+        matches!(output, Output::Controller(FromAgent { session, body: AgentSays::Hello(hello) })
+            if *session == bench.session && hello.term == Term(1))
+    };
+    assert!(bench.outputs.iter().any(hello));
+    bench.take();
+    bench.send(FLOW, 1, 20);
+    assert_eq!(bench.take(), []);
+    bench.welcome();
+    assert!(bench.take().contains(&bench.asks(1, request(FLOW))));
+    bench.leases = 0;
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    assert_eq!(bench.posted(), [20]);
+}
+
+#[test]
+fn a_hello_is_repeated_until_it_is_answered() {
+    let mut bench = Bench::stranger(Bench::config());
+    bench.pass(Bench::config().ask_again * 3);
+    assert_eq!(bench.counters().conversations, 4);
+}
+
+#[test]
+fn another_address_of_the_peer_makes_another_queue_pair() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 10);
+    bench.take();
+    let moved = Grant { dlid: Dlid(Lid(999)), ..grant(FLOW, TREE, bench.now, bench.now + MS) };
+    bench.lease(vec![moved], vec![]);
+    let broken = Notice::Broken { peer: PEER, tree: TREE, reason: BreakReason::Readdressed };
+    assert_eq!(bench.take()[..2], [Output::App(broken), Output::Port(PortCall::Close { pair })]);
+    bench.tell(Event::Port(PortEvent::Closed { pair }));
+    bench.pass(Bench::config().reconnect.min(Time::micros(500)));
+    bench.grant(FLOW, TREE, Time::ZERO, Time::millis(100));
+    bench.pass(Bench::config().reconnect);
+    let route = |output: &Output| match output {
+        Output::Port(PortCall::Connect { route, .. }) => Some(*route),
+        _ => None,
+    };
+    let route = bench.outputs.iter().find_map(route).expect("a new queue pair");
+    assert_eq!(route, Route { peer: PEER, tree: TREE, dlid: Some(Dlid(Lid(67))) });
 }
 
 #[test]
 fn the_least_recently_used_queue_pair_gives_way() {
     let (mut bench, first) = Bench::granted(Bench::config(), 10);
     bench.done(first, 0);
-    bench.grant(FLOW, TreeId(4), Time::ZERO, Time::millis(1));
+    bench.grant(FLOW, TreeId(4), Time::ZERO, MS);
     let second = bench.connected();
     bench.send(FLOW, 1, 10);
     bench.done(second, 0);
     bench.take();
-    bench.grant(FLOW, TreeId(5), Time::ZERO, Time::millis(1));
+    bench.grant(FLOW, TreeId(5), Time::ZERO, MS);
     assert_eq!(bench.take()[0], Output::Port(PortCall::Close { pair: first }));
     assert_eq!(bench.mesh.pairs().count(), 2);
     bench.send(FLOW, 2, 10);
@@ -368,7 +536,8 @@ fn the_least_recently_used_queue_pair_gives_way() {
 #[test]
 fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
     for loss in [LossPolicy::Silent, LossPolicy::BestEffort] {
-        let config = Config { loss, ..Bench::config() };
+        let (silence, linger) = (Time::millis(500), Time::secs(5));
+        let config = Config { loss, silence, linger, ..Bench::config() };
         let (mut bench, pair) = Bench::granted(config, 10);
         bench.done(pair, 0);
         bench.pass(config.silence / 2);
@@ -378,9 +547,7 @@ fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
         assert!(bench.mesh.controller_is_lost());
         let outputs = bench.take();
         assert!(outputs.contains(&Output::App(Notice::ControllerLost)));
-        let tree_0 = |output: &Output| {
-            matches!(output, Output::Port(PortCall::Connect { tree: TreeId(0), .. }))
-        };
+        let tree_0 = |output: &Output| matches!(output, Output::Port(PortCall::Connect { route, .. }) if route.tree == TreeId(0));
         assert_eq!(outputs.iter().any(tree_0), loss == LossPolicy::BestEffort);
         if loss == LossPolicy::BestEffort {
             bench.outputs = outputs;
@@ -389,7 +556,7 @@ fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
             // The controller is back: the flow goes on with what it is granted, in order.
             bench.send(FLOW, 2, 30);
             assert_eq!(bench.posted(), [30]);
-            bench.grant(FLOW, TREE, Time::ZERO, Time::millis(1));
+            bench.grant(FLOW, TREE, Time::ZERO, MS);
             assert!(bench.take().contains(&Output::App(Notice::ControllerFound)));
             bench.send(FLOW, 3, 40);
             assert_eq!(bench.take().len(), 1, "the queue is full: declined");
@@ -447,13 +614,18 @@ fn a_closed_flow_waits_for_what_is_under_way_only() {
     let declined = Notice::Declined { flow: FLOW, reason: Decline::NotOpen };
     assert_eq!(bench.take(), [Output::App(declined)]);
     bench.done(pair, 3);
-    let release = Output::Controller(Report::Release { flow: FLOW });
+    let withdrawn = bench.asks(2, Change::Withdraw(ConnectionNumber(0)));
     let closed = Output::App(Notice::Closed { flow: FLOW, unsent: 2 });
-    assert_eq!(bench.take(), [release, closed]);
+    assert_eq!(bench.take(), [closed, withdrawn]);
     // Its number may be used again; the numbers of its pieces go on.
     bench.open(FLOW, PEER);
     bench.send(FLOW, 9, 10);
-    bench.grant(FLOW, TREE, Time::ZERO, Time::millis(1));
+    bench.asks = 2;
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    assert_eq!(bench.counters().unasked_grants, 1, "it was meant for the flow before");
+    bench.asks = 3;
+    bench.take();
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
     let posts = bench.take();
     let Some(Output::Port(PortCall::Post { piece, .. })) = posts.last() else {
         panic!("{posts:?}");

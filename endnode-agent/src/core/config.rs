@@ -1,12 +1,15 @@
 //! What a mesh is told at its start: limits, times, and what to do when the controller falls silent.
 
+use snin_fabric::Guid;
 use snin_protocol::Time;
 
 /// Limits and times of a mesh. Everything that could grow has a limit here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
+    /// The port that it sends from.
+    pub port: Guid,
     /// Told to peers with every piece: greater after every restart of the agent, so that what comes from
-    /// before it is known for old.
+    /// before it is known for old. Conversations with controllers are numbered from here.
     pub session: u64,
     /// The most queue pairs at a time.
     pub pairs: u32,
@@ -26,10 +29,13 @@ pub struct Config {
     pub overhead: u32,
     /// What the port sends, in bits per second: says how long a piece takes.
     pub rate: u64,
-    /// How far from the controller's time the own clock may be.
-    pub clock_error: Time,
-    /// How long before the end of a grant the last byte must have left, so that it has arrived by then.
-    pub guard: Time,
+    /// How far from the controller's time the own clock may be, if something keeps it there (PTP); `None`:
+    /// the controller is asked.
+    pub clock_error: Option<Time>,
+    /// What the own clock may gain or lose on the controller's, in parts of a million.
+    pub drift: u32,
+    /// How often the controller is asked the time, which also tells it that the agent is there.
+    pub ask_time: Time,
     /// The longest grant; a longer one is a mistake and refused.
     pub longest_grant: Time,
     /// How long after its completion a piece may be on its way: zero where the completion says that it has
@@ -47,7 +53,7 @@ pub struct Config {
     pub reconnect: Time,
     /// The longest such pause.
     pub reconnect_most: Time,
-    /// A request that nobody answered is made again after this.
+    /// What nobody answered is said again after this.
     pub ask_again: Time,
     /// A request that was refused is made again after this.
     pub ask_refused: Time,
@@ -104,6 +110,7 @@ impl Default for Config {
     /// 100 Gbit/s, windows of 1/60 s, reliable connections.
     fn default() -> Self {
         Self {
+            port: Guid(0),
             session: 0,
             pairs: 1024,
             flows: 256,
@@ -114,8 +121,9 @@ impl Default for Config {
             mtu: 4096,
             overhead: 40,
             rate: 100_000_000_000,
-            clock_error: Time::micros(1),
-            guard: Time::micros(10),
+            clock_error: None,
+            drift: 100,
+            ask_time: Time::millis(100),
             longest_grant: Time::secs(60),
             settle: Time::ZERO,
             acknowledgement: Time::micros(50),

@@ -27,18 +27,26 @@ pub struct Counters {
     pub changes: u64,
     /// Frames of a controller that is no longer in charge.
     pub stale_term: u64,
-    /// Orders that later ones had overtaken.
-    pub stale_order: u64,
+    /// Frames of a conversation that is over.
+    pub stale_session: u64,
+    /// Leases that a later one had overtaken.
+    pub stale_lease: u64,
     /// Bytes that were no frame.
     pub malformed: u64,
     /// Grants that were over when they came.
     pub late_grants: u64,
     /// Grants that say what no controller says: without end, or moving what is pinned.
     pub bad_grants: u64,
-    /// Orders for flows that are not open.
-    pub unknown_flow: u64,
-    /// Frames stamped later than the own clock can explain.
+    /// Grants for flows that had not asked for them, or not for these.
+    pub unasked_grants: u64,
+    /// Frames that what is known of the clocks cannot explain.
     pub wrong_clock: u64,
+    /// Conversations begun.
+    pub conversations: u64,
+    /// Leases followed.
+    pub leases: u64,
+    /// Leases confirmed.
+    pub confirms: u64,
     /// Messages and flows that were declined.
     pub declined: u64,
     /// Queue pairs made.

@@ -1,7 +1,8 @@
 //! Everything that goes into a mesh and everything that comes out.
 
-use snin_fabric::{Guid, TreeId};
-use snin_protocol::Time;
+use snin_fabric::{Dlid, Guid, TreeId};
+use snin_protocol::message::{FromAgent, Refusal, ToAgent, Wait};
+use snin_protocol::{ConnectionNumber, Time};
 
 /// A flow from here, numbered by the caller from 0 and below [`Config::flows`](super::Config::flows).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -11,6 +12,13 @@ impl FlowId {
     /// As an index into tables by flow.
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+impl From<FlowId> for ConnectionNumber {
+    /// To the controller a flow is a connection, and has the same number.
+    fn from(flow: FlowId) -> Self {
+        Self(flow.0)
     }
 }
 
@@ -65,14 +73,14 @@ pub struct Arrival {
 }
 
 /// What happened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The application asks for something.
     App(Call),
     /// The port has news.
     Port(PortEvent),
     /// The controller said something.
-    Controller(Frame),
+    Controller(ToAgent),
     /// Bytes came from the controller's side that are no frame.
     Malformed,
 }
@@ -86,6 +94,8 @@ pub enum Call {
         flow: FlowId,
         /// Where to.
         peer: Guid,
+        /// What is asked of the controller for it.
+        wanted: Wanted,
     },
     /// A message on a flow.
     Send {
@@ -154,78 +164,58 @@ pub enum BreakReason {
     /// The port's link went down.
     #[error("the port is down")]
     PortDown,
+    /// The peer's address along that tree is another now.
+    #[error("the peer has another address")]
+    Readdressed,
 }
 
-/// One frame from a controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Frame {
-    /// Which active controller, counted: a smaller one than heard before is no longer in charge.
-    pub term: u64,
-    /// The controller's time when it was sent.
-    pub at: Time,
-    /// What it says.
-    pub order: Order,
-}
-
-/// What a controller may say to an agent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Nothing but that it is there.
-    Alive,
-    /// The flow may send.
-    Grant {
-        /// Which flow.
-        flow: FlowId,
-        /// Where and when.
-        grant: Grant,
-    },
-    /// The flow shall stop at once and say when its links are clear.
-    Revoke {
-        /// Which flow.
-        flow: FlowId,
-    },
-    /// The flow gets nothing, now or later.
-    Refuse {
-        /// Which flow.
-        flow: FlowId,
-    },
-}
-
-/// Leave to send along one tree for a time, by the controller's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grant {
-    /// The tree.
-    pub tree: TreeId,
-    /// From then on.
-    pub from: Time,
-    /// Until then, less the guard.
-    pub until: Time,
-    /// It never moves to another tree.
+/// A connection as an application wants it. The default is as much as the link carries, until the flow
+/// has nothing to send any more.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Wanted {
+    /// How many windows it takes to send what there is; 0: until nothing is left.
+    pub windows: u32,
+    /// Bit/s, if less than the link carries; 0: as much as it carries.
+    pub rate: u64,
+    /// Traffic class, for the bounds declared for it.
+    pub class: u8,
+    /// Once granted it shall never move.
     pub pinned: bool,
+    /// The tree that a pinned connection must have, or that another would like.
+    pub tree: Option<TreeId>,
 }
 
 /// What is to be done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// By the port.
     Port(PortCall),
-    /// By the controller.
-    Controller(Report),
+    /// Told to the controller.
+    Controller(FromAgent),
     /// Told to the application.
     App(Notice),
+}
+
+/// Where a queue pair leads, for good: a live one cannot be moved to another tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The peer's port.
+    pub peer: Guid,
+    /// The tree.
+    pub tree: TreeId,
+    /// The peer's address along that tree; `None`: the base address that the peer names itself.
+    pub dlid: Option<Dlid>,
 }
 
 /// What a port is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortCall {
-    /// Make a queue pair to `peer` that is pinned to `tree`; answered by `Ready` or `Broken`.
+    /// Make a queue pair; answered by `Ready` or `Broken`.
     Connect {
         /// Its number.
         pair: PairId,
-        /// The peer.
-        peer: Guid,
-        /// The tree.
-        tree: TreeId,
+        /// Where it leads.
+        route: Route,
     },
     /// Send a piece; answered by `Done` or `Broken`.
     Post {
@@ -240,33 +230,6 @@ pub enum PortCall {
     Close {
         /// Which.
         pair: PairId,
-    },
-}
-
-/// What a controller is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Report {
-    /// The flow wants a connection.
-    Request {
-        /// Which flow.
-        flow: FlowId,
-        /// Where to.
-        peer: Guid,
-    },
-    /// The flow wants none any more. Its links are clear.
-    Release {
-        /// Which flow.
-        flow: FlowId,
-    },
-    /// Nothing of the flow is on that tree's links any more, and nothing will be before another grant.
-    Drained {
-        /// Which flow.
-        flow: FlowId,
-        /// The tree that it left.
-        tree: TreeId,
-        /// When the controller sent the latest order that the flow follows: a grant sent before that will
-        /// not be followed, one sent later is not meant.
-        order: Time,
     },
 }
 
@@ -312,10 +275,19 @@ pub enum Notice {
         /// Messages that were not sent.
         unsent: u32,
     },
+    /// The flow has to wait for another reason than before.
+    Deferred {
+        /// Which flow.
+        flow: FlowId,
+        /// Why.
+        wait: Wait,
+    },
     /// The controller refused the flow; it will be asked again.
     Refused {
         /// Which flow.
         flow: FlowId,
+        /// Why.
+        refusal: Refusal,
     },
     /// A queue pair broke; it will be made anew if still wanted.
     Broken {

@@ -5,15 +5,30 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
+use snin_protocol::message::{Grant, Wait};
 
 use super::config::{Config, HistogramShape};
-use super::events::{FlowId, Grant, Message, PairId, Piece};
+use super::events::{FlowId, Message, PairId, Piece, Wanted};
+
+/// What the controller knows of a flow, or is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    /// It knows nothing.
+    None,
+    /// It shall hear the request.
+    Ask,
+    /// It was told in the ask of this number.
+    Asked(u64),
+    /// It shall hear that the connection is not wanted any more.
+    Withdraw,
+}
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) id: FlowId,
     pub(super) peer: Guid,
+    pub(super) wanted: Wanted,
     pub(super) closing: bool,
     /// Messages that closing gave up.
     pub(super) unsent: u32,
@@ -38,14 +53,11 @@ pub(super) struct Flow {
     pub(super) clear_by: Time,
     pub(super) current: Option<Grant>,
     pub(super) next: Option<Grant>,
-    /// When the controller sent the last order that was followed: what it sent before comes too late.
-    pub(super) ordered: (u64, Time),
-    /// A tree that was taken away and of which the controller has still to be told that it is clear.
-    pub(super) owed: Option<TreeId>,
-    /// Whether the controller may hold a request of this flow.
-    pub(super) asked: bool,
-    /// When to ask, again if need be.
+    pub(super) wish: Wish,
+    /// When to ask, if there is something to send.
     pub(super) ask_at: Time,
+    /// Why it waits, as the controller last said.
+    pub(super) wait: Option<Wait>,
     /// Since when there is nothing to send.
     pub(super) idle_since: Time,
     pub(super) latency: Option<Histogram<u64>>,
@@ -57,10 +69,17 @@ pub(super) struct Flow {
 
 impl Flow {
     /// A flow whose first piece is numbered `sequence`.
-    pub(super) fn new(id: FlowId, peer: Guid, sequence: u64, config: &Config, now: Time) -> Self {
+    pub(super) fn new(
+        id: FlowId,
+        (peer, wanted): (Guid, Wanted),
+        sequence: u64,
+        config: &Config,
+        now: Time,
+    ) -> Self {
         Self {
             id,
             peer,
+            wanted,
             closing: false,
             unsent: 0,
             queue: VecDeque::with_capacity(config.queue as usize),
@@ -74,10 +93,9 @@ impl Flow {
             clear_by: Time::ZERO,
             current: None,
             next: None,
-            ordered: (0, Time::ZERO),
-            owed: None,
-            asked: false,
+            wish: Wish::None,
             ask_at: Time::ZERO,
+            wait: None,
             idle_since: now,
             latency: config.histogram.and_then(histogram),
             timer: Time::MAX,
@@ -109,9 +127,14 @@ impl Flow {
         self.queue.is_empty() && self.outstanding == 0
     }
 
-    /// Whether it has something to post and no grant, now or later.
+    /// Whether it has something to post and nobody was asked.
     pub(super) fn is_unserved(&self) -> bool {
-        self.is_hungry() && self.current.is_none() && self.next.is_none()
+        self.is_hungry() && self.wish == Wish::None && !self.closing
+    }
+
+    /// Whether the controller has the flow's request if it has all asks up to the number `heard`.
+    pub(super) fn is_heard(&self, heard: u64) -> bool {
+        matches!(self.wish, Wish::Asked(number) if number <= heard)
     }
 
     /// The piece to post next, if it or a part of it fits into `room` bytes on the wire: whole packets, or

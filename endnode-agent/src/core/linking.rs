@@ -1,22 +1,27 @@
 //! Queue pairs come and go: made when a grant names them, given up when they break or others need the
 //! room.
 
-use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
-use super::events::{BreakReason, Notice, PairId, PortCall};
+use super::conversation::UNASKED;
+use super::events::{BreakReason, Notice, PairId, PortCall, Route};
 use super::mesh::Mesh;
-use super::orders::UNASKED;
 use super::pairs::{Place, State};
 use super::timers::Timer;
 
 impl Mesh {
-    /// There shall be a queue pair to `peer` along `tree`, as soon as there is room.
-    pub(super) fn want(&mut self, peer: Guid, tree: TreeId, now: Time) {
-        if let Place::New(slot) = self.pairs.place(peer, tree) {
-            self.connect(slot, now);
-        } else if self.pairs.find(peer, tree).is_none() {
-            self.make_room();
+    /// There shall be a queue pair along `route`, as soon as there is room.
+    pub(super) fn want(&mut self, route: &Route, now: Time) {
+        match self.pairs.place(route) {
+            Place::New(slot) => self.connect(slot, now),
+            Place::Full => self.make_room(),
+            Place::Taken(slot) => {
+                let known = &mut self.pairs.at(slot).route;
+                if route.dlid.is_some() && known.dlid != route.dlid {
+                    known.dlid = route.dlid;
+                    self.break_pair(slot, BreakReason::Readdressed, now);
+                }
+            }
         }
     }
 
@@ -61,8 +66,8 @@ impl Mesh {
         if self.port_up {
             self.counters.connects += 1;
             let pair = self.pairs.begin(slot, now + self.config.connect);
-            let (peer, tree) = (self.pairs.at(slot).peer, self.pairs.at(slot).tree);
-            self.ask_port(PortCall::Connect { pair, peer, tree });
+            let route = self.pairs.at(slot).route;
+            self.ask_port(PortCall::Connect { pair, route });
         } else {
             self.pairs.at(slot).state = State::Paused(now + self.config.reconnect);
         }
@@ -85,7 +90,7 @@ impl Mesh {
         }
         pair.state = State::Closing;
         pair.failures = pair.failures.saturating_add(1);
-        let (peer, tree) = (pair.peer, pair.tree);
+        let Route { peer, tree, .. } = pair.route;
         while let Some(posted) = self.pairs.at(slot).posted.pop_back() {
             self.pairs.at(slot).doubtful += self.config.wire(posted.piece.bytes.into());
             self.counters.again += 1;
@@ -132,7 +137,7 @@ impl Mesh {
                 && flow.on == Some(id)
             {
                 flow.on = None;
-                flow.settled = now + self.config.guard.max(self.config.settle);
+                flow.settled = now + self.talk.terms.guard.max(self.config.settle);
                 self.tend(index, now);
             }
         }

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use snin_fabric::{Guid, TreeId};
-use snin_protocol::Time;
+use snin_protocol::message::{Grant, Wait};
+use snin_protocol::{Session, Time};
 
 use super::clock::Clock;
 use super::config::{Config, ConfigError};
+use super::conversation::Conversation;
 use super::counters::Counters;
 use super::events::{
-    Arrival, Call, Decline, Event, FlowId, Grant, Message, Notice, Output, PortCall, PortEvent,
-    Report,
+    Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
 };
 use super::flow::Flow;
 use super::pairs::{Pairs, State};
@@ -37,12 +38,7 @@ pub struct Mesh {
     pub(super) counters: Counters,
     /// Bytes posted and not done: what the port may still have to send.
     pub(super) backlog: u64,
-    /// The greatest heard.
-    pub(super) term: u64,
-    /// When a controller was last heard.
-    pub(super) heard: Time,
-    pub(super) lost: bool,
-    pub(super) controller_timer: Time,
+    pub(super) talk: Conversation,
     pub(super) port_up: bool,
     /// Room to note the slots that flows want.
     pub(super) wanted: Vec<bool>,
@@ -59,6 +55,8 @@ pub struct FlowStatus {
     pub current: Option<Grant>,
     /// The one that follows it.
     pub next: Option<Grant>,
+    /// Why it has none, as the controller last said.
+    pub wait: Option<Wait>,
     /// Messages that are not complete.
     pub waiting: usize,
     /// Pieces under way.
@@ -102,7 +100,10 @@ impl Mesh {
         let things = flows + config.pairs as usize;
         let mut mesh = Self {
             config,
-            clock: Clock::new(config.clock_error),
+            clock: match config.clock_error {
+                Some(error) => Clock::kept(error, config.drift),
+                None => Clock::unknown(config.drift),
+            },
             flows: (0..flows).map(|_| None).collect(),
             sequences: vec![0; flows],
             hungry: Vec::with_capacity(flows),
@@ -113,15 +114,11 @@ impl Mesh {
             outputs: VecDeque::with_capacity(things),
             counters: Counters::default(),
             backlog: 0,
-            term: 0,
-            heard: now,
-            lost: false,
-            controller_timer: Time::MAX,
+            talk: Conversation::new(Session(config.session), now),
             port_up: true,
             wanted: vec![false; config.pairs as usize],
         };
-        let at = now + config.silence;
-        mesh.timers.set(Timer::Controller, at, &mut mesh.controller_timer);
+        mesh.timers.set(Timer::Conversation, now, &mut mesh.talk.timer);
         Ok(mesh)
     }
 
@@ -130,10 +127,11 @@ impl Mesh {
         match event {
             Event::App(call) => self.call(call, now),
             Event::Port(event) => self.port_event(event, now),
-            Event::Controller(frame) => self.frame(frame, now),
+            Event::Controller(frame) => self.frame(&frame, now),
             Event::Malformed => self.counters.malformed += 1,
         }
         self.post_all(now);
+        self.talk_if_due(now);
     }
 
     /// What is to be done next.
@@ -150,8 +148,8 @@ impl Mesh {
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some((at, timer)) = self.timers.due(now) {
             match timer {
-                Timer::Controller if self.controller_timer == at => {
-                    self.controller_timer = Time::MAX;
+                Timer::Conversation if self.talk.timer == at => {
+                    self.talk.timer = Time::MAX;
                     self.listen(now);
                 }
                 Timer::Flow(index) if self.flow_fires(index, at) => self.tend(index, now),
@@ -163,6 +161,7 @@ impl Mesh {
             }
         }
         self.post_all(now);
+        self.talk_if_due(now);
     }
 
     /// Whether a flow's timer is set for `at`; if so it is taken down.
@@ -176,7 +175,7 @@ impl Mesh {
 
     fn call(&mut self, call: Call, now: Time) {
         let (flow, outcome) = match call {
-            Call::Open { flow, peer } => (flow, self.open(flow, peer, now)),
+            Call::Open { flow, peer, wanted } => (flow, self.open(flow, (peer, wanted), now)),
             Call::Send { flow, message } => (flow, self.send(flow, message, now)),
             Call::Close { flow } => (flow, self.close(flow, now)),
         };
@@ -186,13 +185,13 @@ impl Mesh {
         }
     }
 
-    fn open(&mut self, flow: FlowId, peer: Guid, now: Time) -> Result<(), Decline> {
+    fn open(&mut self, flow: FlowId, to: (Guid, Wanted), now: Time) -> Result<(), Decline> {
         let first = *self.sequences.get(flow.index()).ok_or(Decline::NoSuchNumber)?;
         let place = &mut self.flows[flow.index()];
         if place.is_some() {
             return Err(Decline::AlreadyOpen);
         }
-        *place = Some(Flow::new(flow, peer, first, &self.config, now));
+        *place = Some(Flow::new(flow, to, first, &self.config, now));
         Ok(())
     }
 
@@ -270,8 +269,8 @@ impl Mesh {
         self.outputs.push_back(Output::App(notice));
     }
 
-    pub(super) fn report(&mut self, report: Report) {
-        self.outputs.push_back(Output::Controller(report));
+    pub(super) fn put(&mut self, output: Output) {
+        self.outputs.push_back(output);
     }
 
     pub(super) fn ask_port(&mut self, call: PortCall) {
@@ -288,11 +287,6 @@ impl Mesh {
         &self.config
     }
 
-    /// Whether a controller is heard.
-    pub const fn controller_is_lost(&self) -> bool {
-        self.lost
-    }
-
     /// The open flows, by number.
     pub fn flows(&self) -> impl Iterator<Item = FlowStatus> {
         self.flows.iter().flatten().map(|flow| FlowStatus {
@@ -300,6 +294,7 @@ impl Mesh {
             peer: flow.peer,
             current: flow.current,
             next: flow.next,
+            wait: flow.wait,
             waiting: flow.waiting(),
             outstanding: flow.outstanding,
         })
@@ -313,8 +308,8 @@ impl Mesh {
     /// The queue pairs, by peer and tree.
     pub fn pairs(&self) -> impl Iterator<Item = PairStatus> {
         self.pairs.taken().map(|(_, pair)| PairStatus {
-            peer: pair.peer,
-            tree: pair.tree,
+            peer: pair.route.peer,
+            tree: pair.route.tree,
             state: match pair.state {
                 State::Connecting(_) => PairState::Connecting,
                 State::Ready => PairState::Ready,

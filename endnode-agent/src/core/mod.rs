@@ -7,18 +7,20 @@
 //!    send, leaves in [from, until - guard) whatever the own clock's error. A queue pair whose pieces are
 //!    late nevertheless is given up, since a retry would run over links that are another's by then.
 //! 2. **Order.** A flow has pieces under way on one queue pair at a time. On a new tree it stops posting,
-//!    waits until the old queue pair is drained, says so to the controller, and goes on with the new one.
+//!    waits until the old queue pair is drained, and goes on with the new one. A lease is confirmed to
+//!    the controller when nothing is under way that it does not grant.
 //! 3. **Once.** Pieces are numbered. What a broken queue pair had not done is posted again on the next
 //!    one, with the same numbers, and the receiver drops what it has had before.
 
 mod clock;
 mod config;
+mod conversation;
 mod counters;
 mod events;
 mod flow;
+mod leases;
 mod linking;
 mod mesh;
-mod orders;
 mod pairs;
 mod port;
 mod receive;
@@ -29,8 +31,8 @@ pub use clock::Clock;
 pub use config::{Config, ConfigError, HistogramShape, LossPolicy};
 pub use counters::Counters;
 pub use events::{
-    Arrival, BreakReason, Call, Decline, Event, FlowId, Frame, Grant, Message, Notice, Order,
-    Output, PairId, Piece, PortCall, PortEvent, Report,
+    Arrival, BreakReason, Call, Decline, Event, FlowId, Message, Notice, Output, PairId, Piece,
+    PortCall, PortEvent, Route, Wanted,
 };
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
 pub use port::{Port, carry_out, turn};

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
-use super::events::{PairId, Piece};
+use super::events::{PairId, Piece, Route};
 
 /// What a place in the table holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +43,7 @@ pub(super) struct Posted {
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) life: u32,
-    pub(super) peer: Guid,
-    pub(super) tree: TreeId,
+    pub(super) route: Route,
     pub(super) state: State,
     /// What the port has not yet done, in order.
     pub(super) posted: VecDeque<Posted>,
@@ -94,7 +93,7 @@ impl Pair {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// It has one, in whatever state.
-    Taken,
+    Taken(u32),
     /// It was given a free one and is to be connected.
     New(u32),
     /// None is free.
@@ -115,8 +114,7 @@ impl Pairs {
     pub(super) fn new(limit: u32, depth: u32) -> Self {
         let place = |_| Pair {
             life: 0,
-            peer: Guid(0),
-            tree: TreeId(0),
+            route: Route { peer: Guid(0), tree: TreeId(0), dlid: None },
             state: State::Free,
             posted: VecDeque::with_capacity(depth as usize),
             first: 0,
@@ -143,19 +141,20 @@ impl Pairs {
     }
 
     /// A slot for a (peer, tree), the one it has or a free one.
-    pub(super) fn place(&mut self, peer: Guid, tree: TreeId) -> Place {
-        let Err(at) = self.position(peer, tree) else {
-            return Place::Taken;
+    pub(super) fn place(&mut self, route: &Route) -> Place {
+        let at = match self.position(route.peer, route.tree) {
+            Ok(at) => return Place::Taken(self.index[at].2),
+            Err(at) => at,
         };
         let Some(slot) = self.free.pop() else {
             return Place::Full;
         };
-        self.index.insert(at, (peer, tree, slot));
+        self.index.insert(at, (route.peer, route.tree, slot));
         self.choices += 1;
         let used = self.choices;
         let pair = &mut self.places[slot as usize];
         debug_assert!(pair.posted.is_empty(), "a free place has nothing posted");
-        (pair.peer, pair.tree, pair.used, pair.failures) = (peer, tree, used, 0);
+        (pair.route, pair.used, pair.failures) = (*route, used, 0);
         Place::New(slot)
     }
 
@@ -164,7 +163,7 @@ impl Pairs {
         let pair = &mut self.places[slot as usize];
         debug_assert!(pair.posted.is_empty(), "what is posted was taken back");
         pair.state = State::Free;
-        let (peer, tree) = (pair.peer, pair.tree);
+        let Route { peer, tree, .. } = pair.route;
         if let Ok(at) = self.position(peer, tree) {
             self.index.remove(at);
             self.free.push(slot);
@@ -236,23 +235,27 @@ mod tests {
         Pairs::new(limit, 4)
     }
 
+    fn route(peer: u64, tree: u16) -> Route {
+        Route { peer: Guid(peer), tree: TreeId(tree), dlid: None }
+    }
+
     #[test]
     fn a_peer_and_a_tree_have_one_slot() {
         let mut pairs = pairs(2);
-        let Place::New(slot) = pairs.place(Guid(7), TreeId(3)) else { panic!("a free slot") };
-        assert_eq!(pairs.place(Guid(7), TreeId(3)), Place::Taken);
+        let Place::New(slot) = pairs.place(&route(7, 3)) else { panic!("a free slot") };
+        assert_eq!(pairs.place(&route(7, 3)), Place::Taken(slot));
         assert_eq!(pairs.find(Guid(7), TreeId(2)), None);
-        assert!(matches!(pairs.place(Guid(7), TreeId(2)), Place::New(_)));
-        assert_eq!(pairs.place(Guid(1), TreeId(0)), Place::Full);
+        assert!(matches!(pairs.place(&route(7, 2)), Place::New(_)));
+        assert_eq!(pairs.place(&route(1, 0)), Place::Full);
         pairs.free(slot);
-        assert_eq!(pairs.place(Guid(1), TreeId(0)), Place::New(slot));
+        assert_eq!(pairs.place(&route(1, 0)), Place::New(slot));
         assert_eq!(pairs.taken().count(), 2);
     }
 
     #[test]
     fn word_of_an_earlier_life_finds_nothing() {
         let mut pairs = pairs(1);
-        let Place::New(slot) = pairs.place(Guid(7), TreeId(3)) else { panic!("a free slot") };
+        let Place::New(slot) = pairs.place(&route(7, 3)) else { panic!("a free slot") };
         let first = pairs.begin(slot, Time::ZERO);
         let second = pairs.begin(slot, Time::ZERO);
         assert!(pairs.get(first).is_none());
@@ -264,7 +267,7 @@ mod tests {
     fn the_least_recently_used_goes_first() {
         let mut pairs = pairs(3);
         for tree in 0..3 {
-            let Place::New(slot) = pairs.place(Guid(7), TreeId(tree)) else { panic!("free") };
+            let Place::New(slot) = pairs.place(&route(7, tree)) else { panic!("free") };
             pairs.at(slot).state = State::Ready;
         }
         let slot = |pairs: &Pairs, tree| pairs.find(Guid(7), TreeId(tree)).unwrap();

@@ -1,9 +1,8 @@
 //! The port: what a mesh needs of an adapter, be it real or emulated.
 
-use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
-use super::events::{Event, Output, PairId, Piece, PortCall, PortEvent};
+use super::events::{Event, Output, PairId, Piece, PortCall, PortEvent, Route};
 use super::mesh::Mesh;
 
 /// An adapter's port.
@@ -12,8 +11,8 @@ use super::mesh::Mesh;
 /// [`close`](Self::close), the port answers [`PortEvent::Closed`] once nothing of the queue pair will be
 /// sent any more; before that its place is not used again.
 pub trait Port {
-    /// Makes a queue pair to `peer`, pinned to `tree`, ends with [`PortEvent::Ready`] or `Broken`.
-    fn connect(&mut self, pair: PairId, peer: Guid, tree: TreeId);
+    /// Makes a queue pair that leads along `route`; ends with [`PortEvent::Ready`] or `Broken`.
+    fn connect(&mut self, pair: PairId, route: &Route);
 
     /// Sends a piece, after those that were posted on this queue pair before.
     fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece);
@@ -56,7 +55,7 @@ pub fn turn<P: Port>(
 /// Has a port do what the mesh wants.
 pub fn carry_out<P: Port>(call: PortCall, port: &mut P) {
     match call {
-        PortCall::Connect { pair, peer, tree } => port.connect(pair, peer, tree),
+        PortCall::Connect { pair, route } => port.connect(pair, &route),
         PortCall::Post { pair, ticket, piece } => port.post(pair, ticket, &piece),
         PortCall::Close { pair } => port.close(pair),
     }

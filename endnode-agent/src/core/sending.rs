@@ -1,12 +1,12 @@
 //! Flows send: what may be posted is, in turn; what is done is counted; trees are left when they must.
 
-use snin_fabric::{Guid, TreeId};
+use snin_fabric::TreeId;
 use snin_protocol::Time;
 
-use super::events::{BreakReason, Notice, PairId, PortCall, Report};
-use super::flow::Flow;
+use super::conversation::UNASKED;
+use super::events::{BreakReason, Notice, PairId, PortCall, Route};
+use super::flow::{Flow, Wish};
 use super::mesh::Mesh;
-use super::orders::UNASKED;
 use super::pairs::{Posted, State};
 use super::timers::Timer;
 
@@ -19,16 +19,12 @@ impl Mesh {
         {
             flow.listed = true;
             self.hungry.push(index);
-            if let Some(peer) = self.unasked_peer(index) {
-                self.want(peer, UNASKED, now);
+            let peer = flow.peer;
+            if self.is_best_effort() {
+                self.want(&Route { peer, tree: UNASKED, dlid: None }, now);
             }
         }
         self.tend(index, now);
-    }
-
-    fn unasked_peer(&self, index: u32) -> Option<Guid> {
-        let flow = self.flows[index as usize].as_ref()?;
-        (self.is_best_effort() && flow.current.is_none()).then_some(flow.peer)
     }
 
     /// Posts as much as may be, one piece of each flow in turn.
@@ -90,7 +86,8 @@ impl Mesh {
         let peer = flow.peer;
         let (tree, end) = self.permit(flow, now)?;
         let Some(slot) = self.pairs.find(peer, tree) else {
-            self.want(peer, tree, now);
+            let dlid = flow.current.map(|grant| grant.dlid);
+            self.want(&Route { peer, tree, dlid }, now);
             return None;
         };
         if self.pairs.at(slot).state != State::Ready {
@@ -101,7 +98,6 @@ impl Mesh {
             if !self.is_clear(index, now) {
                 return None;
             }
-            self.tell_drained(index, now);
             let flow = self.flows[index as usize].as_mut()?;
             self.counters.changes += u64::from(flow.on.replace(id).is_some());
         }
@@ -109,17 +105,16 @@ impl Mesh {
     }
 
     fn permit(&self, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {
-        match flow.current {
-            Some(grant) => {
-                let end = grant.until - self.config.guard;
-                (self.clock.latest(now) < end).then_some((grant.tree, end))
-            }
-            None => self.is_best_effort().then_some((UNASKED, Time::MAX)),
+        if let Some(grant) = &flow.current {
+            let certain = self.clock.error(now) <= self.talk.terms.clock_error;
+            let end = self.end(grant);
+            return (certain && self.clock.latest(now) < end).then_some((grant.tree, end));
         }
+        self.is_best_effort().then_some((UNASKED, Time::MAX))
     }
 
     /// Whether nothing of a flow is on any link.
-    fn is_clear(&mut self, index: u32, now: Time) -> bool {
+    pub(super) fn is_clear(&mut self, index: u32, now: Time) -> bool {
         let Some(flow) = &self.flows[index as usize] else {
             return true;
         };
@@ -130,46 +125,13 @@ impl Mesh {
 
     /// Grants come into force and end.
     pub(super) fn advance(&mut self, index: u32, now: Time) {
-        let Some(flow) = &mut self.flows[index as usize] else {
-            return;
-        };
-        let earliest = self.clock.earliest(now);
-        if let Some(next) = flow.next.take_if(|next| earliest >= next.from)
-            && let Some(left) = flow.current.replace(next)
-            && left.tree != next.tree
-        {
-            self.leave(index, left.tree, now);
-        }
-        let latest = self.clock.latest(now);
+        let (earliest, latest) = (self.clock.earliest(now), self.clock.latest(now));
+        let guard = self.talk.terms.guard;
         if let Some(flow) = &mut self.flows[index as usize] {
-            flow.current.take_if(|current| latest >= current.until - self.config.guard);
-        }
-    }
-
-    /// A tree was taken from a flow: the controller is told when it is clear.
-    pub(super) fn leave(&mut self, index: u32, tree: TreeId, now: Time) {
-        let clear = self.is_clear(index, now);
-        let Some(flow) = &mut self.flows[index as usize] else {
-            return;
-        };
-        let on = flow.on.and_then(|on| self.pairs.get(on)).map(|pair| pair.tree);
-        if clear || on != Some(tree) {
-            let (flow, order) = (flow.id, flow.ordered.1);
-            self.report(Report::Drained { flow, tree, order });
-        } else {
-            flow.owed = Some(tree);
-        }
-    }
-
-    fn tell_drained(&mut self, index: u32, now: Time) {
-        if !self.is_clear(index, now) {
-            return;
-        }
-        if let Some(flow) = &mut self.flows[index as usize]
-            && let Some(tree) = flow.owed.take()
-        {
-            let (flow, order) = (flow.id, flow.ordered.1);
-            self.report(Report::Drained { flow, tree, order });
+            if let Some(next) = flow.next.take_if(|next| earliest >= next.from) {
+                flow.current = Some(next);
+            }
+            flow.current.take_if(|current| latest >= current.until - guard);
         }
     }
 
@@ -177,28 +139,32 @@ impl Mesh {
     pub(super) fn tend(&mut self, index: u32, now: Time) {
         self.advance(index, now);
         self.stop_overrun(index, now);
-        self.tell_drained(index, now);
+        self.wish(index, now);
+        let clear = self.is_clear(index, now);
+        let gone = |flow: &Flow| clear && flow.closing && flow.wish == Wish::None;
+        if self.flows[index as usize].as_ref().is_some_and(gone) {
+            self.remove(index);
+        }
+        self.arm_flow(index, now);
+    }
+
+    /// What the controller is to be told of a flow.
+    fn wish(&mut self, index: u32, now: Time) {
         let clear = self.is_clear(index, now);
         let Some(flow) = &mut self.flows[index as usize] else {
             return;
         };
-        let id = flow.id;
         let lingered = flow.is_idle() && now >= flow.idle_since + self.config.linger;
-        if flow.is_unserved() && now >= flow.ask_at {
-            flow.ask_at = now + self.config.ask_again;
-            flow.asked = true;
-            let peer = flow.peer;
-            self.report(Report::Request { flow: id, peer });
-        } else if clear && flow.asked && (flow.closing || lingered) {
-            flow.asked = false;
-            (flow.current, flow.next, flow.ask_at) = (None, None, Time::ZERO);
-            self.report(Report::Release { flow: id });
-        }
-        let closed = |flow: &Flow| clear && flow.closing;
-        if self.flows[index as usize].as_ref().is_some_and(closed) {
-            self.remove(index);
-        }
-        self.arm_flow(index, now);
+        flow.wish = match flow.wish {
+            Wish::None if flow.is_unserved() && now >= flow.ask_at => Wish::Ask,
+            Wish::Ask if flow.closing => Wish::None,
+            Wish::Asked(_) if clear && (flow.closing || lingered) => {
+                (flow.current, flow.next) = (None, None);
+                Wish::Withdraw
+            }
+            wish => wish,
+        };
+        self.talk.wishes |= matches!(flow.wish, Wish::Ask | Wish::Withdraw);
     }
 
     /// A grant ended and the port has not sent everything: whatever it sends now, it sends over links
@@ -215,18 +181,19 @@ impl Mesh {
     }
 
     pub(super) fn arm_flow(&mut self, index: u32, now: Time) {
-        let (clock, config) = (self.clock, &self.config);
+        let (clock, config, guard) = (self.clock, &self.config, self.talk.terms.guard);
         let Some(flow) = &mut self.flows[index as usize] else {
             return;
         };
-        let late = clock.surely_from(flow.clear_by + config.acknowledgement);
+        let late = clock.surely_from(flow.clear_by + config.acknowledgement, now);
         let moments = [
-            flow.next.map(|next| clock.surely_from(next.from)),
-            flow.current.map(|current| clock.maybe_from(current.until - config.guard)),
+            flow.next.map(|next| clock.surely_from(next.from, now)),
+            flow.current.map(|current| clock.maybe_from(current.until - guard, now)),
             (flow.outstanding > 0).then_some(late),
             (flow.settled > now).then_some(flow.settled),
             flow.is_unserved().then_some(flow.ask_at),
-            (flow.asked && flow.is_idle()).then_some(flow.idle_since + config.linger),
+            (matches!(flow.wish, Wish::Asked(_)) && flow.is_idle())
+                .then_some(flow.idle_since + config.linger),
         ];
         if let Some(at) = moments.into_iter().flatten().filter(|&at| at < Time::MAX).min() {
             self.timers.set(Timer::Flow(index), at.max(now + Time(1)), &mut flow.timer);

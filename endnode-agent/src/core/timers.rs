@@ -12,8 +12,8 @@ use snin_protocol::Time;
 /// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Timer {
-    /// The controller was silent for too long.
-    Controller,
+    /// The conversation with the controller.
+    Conversation,
     /// A flow, by number.
     Flow(u32),
     /// A queue pair, by slot.

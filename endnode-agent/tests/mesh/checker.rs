@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use snin_agent::core::{FlowId, Grant, Piece};
+use snin_agent::core::{FlowId, Piece};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
+use snin_protocol::message::Grant;
 
 use crate::fake_port::Transmission;
 
@@ -22,7 +23,10 @@ pub(crate) struct Checker {
 
 impl Checker {
     pub(crate) fn granted(&mut self, host: usize, flow: FlowId, grant: Grant) {
-        self.grants.entry((host, flow)).or_default().push(grant);
+        let known = self.grants.entry((host, flow)).or_default();
+        if known.last() != Some(&grant) {
+            known.push(grant);
+        }
     }
 
     /// Inside the union of the flow's grants for that tree, and nobody else on the links meanwhile.

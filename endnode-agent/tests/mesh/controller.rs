@@ -5,109 +5,186 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{FlowId, Frame, Grant, Order, Report};
-use snin_fabric::TreeId;
-use snin_protocol::Time;
+use snin_agent::core::FlowId;
+use snin_fabric::{Dlid, Lid, TreeId};
+use snin_protocol::message::{
+    AgentSays, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
-type Key = (usize, FlowId);
+use crate::checker::Checker;
 
 /// Who may be on a tree.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
-    key: Key,
+    host: usize,
+    connection: ConnectionNumber,
     until: Time,
-    /// When it was told to leave, if it was.
-    left: Option<Time>,
+    /// The lease without it; once that is confirmed the tree is clear.
+    left: Option<u64>,
+}
+
+#[derive(Default)]
+struct Agent {
+    session: Option<Session>,
+    heard: u64,
+    sequence: u64,
+    wanting: BTreeMap<ConnectionNumber, Option<Grant>>,
 }
 
 pub(crate) struct Controller {
-    pub(crate) term: u64,
-    pub(crate) window: Time,
+    pub(crate) terms: Terms,
+    /// A stranger to every agent until it has heard their Hello.
+    pub(crate) term: Term,
     trees: BTreeMap<TreeId, Option<Owner>>,
-    wanting: BTreeMap<Key, Option<TreeId>>,
+    agents: Vec<Agent>,
     rng: ChaCha8Rng,
-    pub(crate) moves: u64,
 }
 
 impl Controller {
-    pub(crate) fn new(trees: u16, window: Time, rng: ChaCha8Rng) -> Self {
+    pub(crate) fn new(hosts: usize, trees: u16, terms: Terms, rng: ChaCha8Rng) -> Self {
         let trees = (0..trees).map(|tree| (TreeId(tree), None)).collect();
-        Self { term: 1, window, trees, wanting: BTreeMap::new(), rng, moves: 0 }
+        let agents = (0..hosts).map(|_| Agent::default()).collect();
+        Self { terms, term: Term(1), trees, agents, rng }
     }
 
-    pub(crate) fn report(&mut self, host: usize, report: Report) {
-        match report {
-            Report::Request { flow, .. } => {
-                self.wanting.entry((host, flow)).or_default();
+    /// Another controller takes over. It knows nobody, and nothing but until when grants may last.
+    pub(crate) fn take_over(&mut self) {
+        self.term.0 += 1;
+        self.agents.iter_mut().for_each(|agent| *agent = Agent::default());
+        for owner in self.trees.values_mut().flatten() {
+            owner.left = Some(u64::MAX);
+        }
+    }
+
+    fn frame(&self, session: Session, at: Time, body: ControllerSays) -> ToAgent {
+        ToAgent { session, term: self.term, at, body }
+    }
+
+    /// What it answers at once.
+    pub(crate) fn hear(&mut self, host: usize, message: FromAgent, now: Time) -> Option<ToAgent> {
+        let session = message.session;
+        let agent = &mut self.agents[host];
+        if let AgentSays::Hello(_) = message.body {
+            if agent.session.is_none_or(|known| known < session) {
+                // Nothing of an earlier conversation holds.
+                *agent = Agent { session: Some(session), ..Agent::default() };
+                for owner in self.trees.values_mut() {
+                    owner.take_if(|owner| owner.host == host && owner.left != Some(u64::MAX));
+                }
             }
-            Report::Release { flow } => {
-                // It may be an old one, and the flow wants to send again: trees are freed by time.
-                self.wanting.remove(&(host, flow));
+            return Some(self.frame(session, now, ControllerSays::Welcome(self.terms)));
+        }
+        if agent.session != Some(session) {
+            let older = agent.session.is_some_and(|known| known > session);
+            return (!older).then(|| self.frame(session, now, ControllerSays::Stranger));
+        }
+        match message.body {
+            AgentSays::Ask(ask) if ask.number == agent.heard + 1 => {
+                agent.heard = ask.number;
+                ask.changes.into_iter().for_each(|change| self.change(host, change));
             }
-            Report::Drained { flow, tree, order } => {
-                let owner = self.trees.get_mut(&tree).unwrap();
-                let mine =
-                    |o: &mut Owner| o.key == (host, flow) && o.left.is_some_and(|at| at <= order);
-                owner.take_if(mine);
+            AgentSays::Confirm(confirm) => {
+                let clear = |o: &mut Owner| {
+                    o.host == host && o.left.is_some_and(|left| left <= confirm.sequence)
+                };
+                self.trees.values_mut().for_each(|owner| _ = owner.take_if(clear));
+            }
+            AgentSays::Clock(question) => {
+                let answer = ControllerSays::Clock(ClockAnswer { sent: question.sent });
+                return Some(self.frame(session, now, answer));
+            }
+            AgentSays::Ask(_) | AgentSays::Hello(_) => {}
+        }
+        None
+    }
+
+    fn change(&mut self, host: usize, change: Change) {
+        let agent = &mut self.agents[host];
+        match change {
+            Change::Request(request) => {
+                agent.wanting.entry(request.connection).or_default();
+            }
+            Change::Withdraw(connection) => {
+                agent.wanting.remove(&connection);
+                let clear = |o: &mut Owner| (o.host, o.connection) == (host, connection);
+                self.trees.values_mut().for_each(|owner| _ = owner.take_if(clear));
             }
         }
     }
 
-    /// What happens in the window that begins now: orders by host.
-    pub(crate) fn window(&mut self, now: Time) -> Vec<(usize, Frame)> {
+    /// The leases of the window that begins now.
+    pub(crate) fn window(&mut self, now: Time, checker: &mut Checker) -> Vec<(usize, ToAgent)> {
         for owner in self.trees.values_mut() {
             owner.take_if(|owner| owner.until <= now);
         }
-        let keys: Vec<Key> = self.wanting.keys().copied().collect();
         let mut frames = Vec::new();
-        for (at, key) in keys.into_iter().enumerate() {
-            // No two orders have the same time.
-            let sent = now + Time(at as u64);
-            if let Some(order) = self.order(key, sent) {
-                frames.push((key.0, Frame { term: self.term, at: sent, order }));
+        for host in 0..self.agents.len() {
+            let Some(session) = self.agents[host].session else { continue };
+            self.agents[host].sequence += 1;
+            let connections: Vec<_> = self.agents[host].wanting.keys().copied().collect();
+            for connection in connections {
+                self.choose(host, connection, now);
             }
+            let agent = &self.agents[host];
+            let grants: Vec<Grant> = agent.wanting.values().flatten().copied().collect();
+            for grant in &grants {
+                checker.granted(host, FlowId(grant.connection.0), *grant);
+            }
+            let lease =
+                Lease { sequence: agent.sequence, heard: agent.heard, grants, answers: vec![] };
+            frames.push((host, self.frame(session, now, ControllerSays::Lease(lease))));
         }
         frames
     }
 
-    fn order(&mut self, key: Key, now: Time) -> Option<Order> {
-        let (_, flow) = key;
-        let held = self.wanting[&key].filter(|tree| {
-            self.trees[tree].is_some_and(|owner| owner.key == key && owner.left.is_none())
+    /// Renews a connection's grant, takes it away, moves it, or lets it be.
+    fn choose(&mut self, host: usize, connection: ConnectionNumber, now: Time) {
+        let window = self.terms.window;
+        let held = self.agents[host].wanting[&connection].filter(|grant| {
+            let owner = self.trees[&grant.tree].filter(|owner| owner.left.is_none());
+            owner.is_some_and(|owner| (owner.host, owner.connection) == (host, connection))
         });
-        match (held, self.rng.random_range(0..100)) {
-            // Lapses by itself.
-            (Some(_), 0..5) => None,
-            (Some(tree), 5..15) => {
-                self.leave(tree, now);
-                Some(Order::Revoke { flow })
-            }
-            (Some(tree), 15..45) => {
-                let until = now + self.window * 3;
-                let owner = self.trees.get_mut(&tree).unwrap().as_mut().unwrap();
-                let from = owner.until - self.window;
-                owner.until = owner.until.max(until);
-                let grant = Grant { tree, from, until: owner.until, pinned: false };
-                Some(Order::Grant { flow, grant })
-            }
-            (held, _) => {
-                let tree = self.any_free()?;
-                if let Some(held) = held {
-                    self.leave(held, now);
-                    self.moves += 1;
+        let grant =
+            match (held, self.rng.random_range(0..100)) {
+                (Some(grant), 0..10) => Some(grant),
+                (Some(grant), 10..20) => {
+                    self.leave(host, grant.tree);
+                    None
                 }
-                let from = now + self.window * self.rng.random_range(0..2);
-                let until = from + self.window * self.rng.random_range(1..4);
-                self.trees.insert(tree, Some(Owner { key, until, left: None }));
-                self.wanting.insert(key, Some(tree));
-                Some(Order::Grant { flow, grant: Grant { tree, from, until, pinned: false } })
-            }
-        }
+                (Some(grant), 20..60) => {
+                    let until = grant.until.max(now + window * self.rng.random_range(1..4));
+                    Some(self.give(host, Grant { until, ..grant }))
+                }
+                (held, _) => match self.any_free() {
+                    None => held,
+                    Some(tree) => {
+                        if let Some(held) = held {
+                            self.leave(host, held.tree);
+                        }
+                        let from = now + window * self.rng.random_range(0..2);
+                        let until = from + window * self.rng.random_range(1..4);
+                        let dlid = Dlid(Lid(64 + tree.0));
+                        Some(self.give(
+                            host,
+                            Grant { connection, tree, dlid, from, until, pinned: false },
+                        ))
+                    }
+                },
+            };
+        self.agents[host].wanting.insert(connection, grant);
     }
 
-    fn leave(&mut self, tree: TreeId, now: Time) {
-        if let Some(owner) = self.trees.get_mut(&tree).unwrap() {
-            owner.left = Some(now);
+    fn give(&mut self, host: usize, grant: Grant) -> Grant {
+        let Grant { connection, until, .. } = grant;
+        self.trees.insert(grant.tree, Some(Owner { host, connection, until, left: None }));
+        grant
+    }
+
+    fn leave(&mut self, host: usize, tree: TreeId) {
+        let sequence = self.agents[host].sequence;
+        if let Some(Some(owner)) = self.trees.get_mut(&tree) {
+            owner.left = Some(sequence);
         }
     }
 

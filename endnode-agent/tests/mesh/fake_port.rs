@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{Arrival, BreakReason, PairId, Piece, Port, PortEvent};
+use snin_agent::core::{Arrival, BreakReason, PairId, Piece, Port, PortEvent, Route};
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
@@ -160,7 +160,8 @@ impl FakePort {
 }
 
 impl Port for FakePort {
-    fn connect(&mut self, pair: PairId, peer: Guid, tree: TreeId) {
+    fn connect(&mut self, pair: PairId, route: &Route) {
+        let Route { peer, tree, .. } = *route;
         let twin = self.pairs.values().any(|held| held.peer == peer && held.tree == tree);
         assert!(!twin, "two queue pairs to one peer and tree");
         assert!(!self.pairs.keys().any(|held| held.slot == pair.slot), "the slot is in use");

@@ -9,11 +9,12 @@ mod world;
 use fake_port::Nature;
 use snin_agent::core::{Config, FlowId, HistogramShape};
 use snin_protocol::Time;
+use snin_protocol::message::Terms;
 use world::{Setting, World};
 
 const HOSTS: usize = 4;
 const FLOWS: u32 = 2;
-const MESSAGES: u64 = 300;
+const MESSAGES: u64 = 200;
 
 fn setting(seed: u64) -> Setting {
     let rate = 10_000_000_000;
@@ -23,7 +24,13 @@ fn setting(seed: u64) -> Setting {
         flows: FLOWS,
         trees: 6,
         messages: MESSAGES,
-        window: Time::millis(1),
+        terms: Terms {
+            window: Time::millis(1),
+            guard: Time::micros(10),
+            clock_error: Time::micros(400),
+        },
+        skew: Time::micros(3),
+        takes_over: None,
         config: Config {
             pairs: 4,
             flows: FLOWS,
@@ -31,8 +38,7 @@ fn setting(seed: u64) -> Setting {
             piece: 32 << 10,
             mtu: 4096,
             rate,
-            clock_error: Time::micros(3),
-            guard: Time::micros(10),
+            clock_error: Some(Time::micros(3)),
             acknowledgement: Time::micros(40),
             stall: Time::millis(5),
             connect: Time::millis(2),
@@ -77,21 +83,21 @@ fn run(setting: Setting) -> World {
 #[test]
 fn trees_change_under_load_and_nothing_is_lost_repeated_or_out_of_its_time() {
     let (mut changes, mut evicted) = (0, 0);
-    for seed in 0..10 {
+    for seed in 0..8 {
         let world = run(setting(seed));
         changes += world.sum(|counters| counters.changes);
         evicted += world.sum(|counters| counters.evicted);
         assert_eq!(world.sum(|counters| counters.broken), 0);
     }
-    assert!(changes >= 600, "{changes}");
-    assert!(evicted >= 400, "{evicted}");
-    assert!(evicted >= 400, "{evicted}");
+    assert!(changes >= 400, "{changes}");
+    assert!(evicted >= 200, "{evicted}");
+    assert!(evicted >= 200, "{evicted}");
 }
 
 #[test]
 fn queue_pairs_break_and_everything_still_arrives_once() {
     let (mut again, mut repeated, mut overruns) = (0, 0, 0);
-    for seed in 100..110 {
+    for seed in 100..108 {
         let mut setting = setting(seed);
         setting.nature.connect_fails = 50;
         setting.nature.breaks = 5;
@@ -103,4 +109,26 @@ fn queue_pairs_break_and_everything_still_arrives_once() {
         overruns += world.sum(|counters| counters.overruns);
     }
     assert!(again > 0 && repeated > 0 && overruns > 0, "{again} {repeated} {overruns}");
+}
+
+#[test]
+fn clocks_far_apart_are_learned_from_the_controller() {
+    for seed in 200..203 {
+        let mut setting = setting(seed);
+        setting.skew = Time::millis(500);
+        setting.config.clock_error = None;
+        setting.config.ask_time = Time::millis(20);
+        let world = run(setting);
+        assert_eq!(world.sum(|counters| counters.wrong_clock), 0);
+    }
+}
+
+#[test]
+fn another_controller_takes_over_and_no_grant_of_the_first_outlives_its_promise() {
+    for seed in 300..303 {
+        let mut setting = setting(seed);
+        setting.takes_over = Some(Time::millis(30));
+        let world = run(setting);
+        assert!(world.sum(|counters| counters.conversations) >= 2 * HOSTS as u64);
+    }
 }

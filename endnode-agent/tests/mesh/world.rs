@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_agent::core::{
-    Call, Config, Event, FlowId, Frame, Mesh, Message, Notice, Order, Output, PortEvent, Report,
-    turn,
+    Call, Config, Event, FlowId, Mesh, Message, Notice, Output, PortEvent, Wanted, turn,
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use snin_protocol::message::{FromAgent, Terms, ToAgent};
 
 use crate::checker::Checker;
 use crate::controller::Controller;
@@ -22,7 +22,11 @@ pub(crate) struct Setting {
     pub(crate) flows: u32,
     pub(crate) trees: u16,
     pub(crate) messages: u64,
-    pub(crate) window: Time,
+    pub(crate) terms: Terms,
+    /// How far the own clocks are from the controller's, at most.
+    pub(crate) skew: Time,
+    /// When another controller takes over, if one does.
+    pub(crate) takes_over: Option<Time>,
     pub(crate) config: Config,
     pub(crate) nature: Nature,
     /// Of a thousand control messages.
@@ -34,13 +38,14 @@ pub(crate) struct Setting {
 }
 
 enum Happening {
-    Frame(usize, Frame),
-    Report(usize, Report),
+    Frame(usize, ToAgent),
+    Report(usize, FromAgent),
     Port(usize, PortEvent),
     Start(usize),
     Wake(usize),
     Window,
     Disturb,
+    TakeOver,
 }
 
 struct Agent {
@@ -76,12 +81,13 @@ impl World {
     pub(crate) fn new(setting: Setting) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(setting.seed);
         let mut split = || ChaCha8Rng::seed_from_u64(rng.random());
-        let controller = Controller::new(setting.trees, setting.window, split());
+        let controller = Controller::new(setting.hosts, setting.trees, setting.terms, split());
         let agents = (0..setting.hosts)
             .map(|host| {
-                let error = setting.config.clock_error.nanos();
+                let error = setting.skew.nanos();
                 let fast = SECOND + Time(split().random_range(0..=2 * error)) - Time(error);
-                let mesh = Mesh::new(setting.config, fast).unwrap();
+                let config = Config { port: guid(host), ..setting.config };
+                let mesh = Mesh::new(config, fast).unwrap();
                 let port = FakePort::new(host, guid(host), setting.nature, split());
                 let messages = (0..setting.flows).map(|flow| (FlowId(flow), (0, 0))).collect();
                 Agent { mesh, port, fast, start_at: Time::MAX, wake_at: Time::MAX, messages }
@@ -107,12 +113,18 @@ impl World {
         if let Some(pause) = self.setting.disturbance {
             self.plan(self.now + pause, Happening::Disturb);
         }
+        if let Some(after) = self.setting.takes_over {
+            self.plan(self.now + after, Happening::TakeOver);
+        }
         for host in 0..self.setting.hosts {
             for number in 0..self.setting.flows {
                 let flow = FlowId(number);
                 let to =
                     (host + 1 + number as usize % (self.setting.hosts - 1)) % self.setting.hosts;
-                self.tell(host, Event::App(Call::Open { flow, peer: guid(to) }));
+                self.tell(
+                    host,
+                    Event::App(Call::Open { flow, peer: guid(to), wanted: Wanted::default() }),
+                );
                 for _ in 0..4 {
                     self.send_another(host, flow);
                 }
@@ -187,7 +199,12 @@ impl World {
                 self.tell(host, Event::Controller(frame));
                 self.run_agent(host);
             }
-            Happening::Report(host, report) => self.controller.report(host, report),
+            Happening::Report(host, message) => {
+                if let Some(answer) = self.controller.hear(host, message, self.now) {
+                    self.send_frame(host, answer);
+                }
+            }
+            Happening::TakeOver => self.controller.take_over(),
             Happening::Port(host, event) => {
                 self.agents[host].port.inbox.push_back(event);
                 self.run_agent(host);
@@ -219,17 +236,17 @@ impl World {
     }
 
     fn window(&mut self) {
-        for (host, frame) in self.controller.window(self.now) {
-            if let Order::Grant { flow, grant } = frame.order {
-                self.checker.granted(host, flow, grant);
-            }
-            // Sent a moment later each, so that none is stamped later than it is sent.
-            if let Some(at) = self.control_way(frame.at) {
-                self.plan(at, Happening::Frame(host, frame));
-            }
+        for (host, frame) in self.controller.window(self.now, &mut self.checker) {
+            self.send_frame(host, frame);
         }
-        let next = self.now + self.setting.window;
+        let next = self.now + self.setting.terms.window;
         self.plan(next, Happening::Window);
+    }
+
+    fn send_frame(&mut self, host: usize, frame: ToAgent) {
+        if let Some(at) = self.control_way(frame.at) {
+            self.plan(at, Happening::Frame(host, frame));
+        }
     }
 
     /// When a control message arrives that is sent at a time, if it does.
@@ -286,7 +303,7 @@ impl World {
         let later: Vec<_> = port.later.drain(..).collect();
         let start = port.next_start().filter(|&at| at < self.agents[host].start_at);
         for sent in sent {
-            self.checker.sent(&sent, self.setting.config.guard);
+            self.checker.sent(&sent, self.setting.terms.guard);
         }
         for (at, later) in later {
             let happening = match later {

@@ -1,0 +1,301 @@
+//! The conversation with the controller: who begins, what is said again, what follows from silence.
+//!
+//! ```text
+//!              nothing under way            Welcome
+//!   Parting ────────────────────▶ Greeting ─────────▶ Talking
+//!      ▲                             │                   │
+//!      └─────────── Stranger ────────┴───────────────────┘
+//! ```
+//!
+//! A Hello says that nothing of an earlier conversation holds, so it waits until that is true.
+
+use snin_fabric::TreeId;
+use snin_protocol::clock::ClockSample;
+use snin_protocol::message::{
+    AgentSays, Ask, Change, ClockQuestion, Confirm, ControllerSays, FromAgent, Hello, MAX_CHANGES,
+    Request, Terms, ToAgent,
+};
+use snin_protocol::{Session, Term, Time};
+
+use super::config::LossPolicy;
+use super::events::{Notice, Output};
+use super::flow::{Flow, Wish};
+use super::mesh::Mesh;
+use super::timers::Timer;
+
+/// The tree that carries everything that asks nobody.
+pub(super) const UNASKED: TreeId = TreeId(0);
+
+/// See the module's documentation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Parting,
+    Greeting,
+    Talking,
+}
+
+/// What is remembered of it.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) phase: Phase,
+    session: Session,
+    /// The greatest heard.
+    term: Term,
+    pub(super) terms: Terms,
+    /// When the Hello, or the ask under way, is said again.
+    say_at: Time,
+    /// When the time is asked next.
+    clock_at: Time,
+    /// Said, and not known to be heard.
+    pub(super) ask: Option<Ask>,
+    /// How many were made.
+    asks: u64,
+    /// Some flow's wish is not told yet.
+    pub(super) wishes: bool,
+    /// The last lease that was followed, and whether that has still to be confirmed.
+    pub(super) lease: u64,
+    pub(super) unconfirmed: bool,
+    /// When a controller was last heard, and whether that is too long ago.
+    heard: Time,
+    lost: bool,
+    /// The time for which the timer is set, or never.
+    pub(super) timer: Time,
+}
+
+impl Conversation {
+    pub(super) const fn new(session: Session, now: Time) -> Self {
+        Self {
+            phase: Phase::Greeting,
+            session,
+            term: Term(0),
+            terms: Terms { window: Time::ZERO, guard: Time::ZERO, clock_error: Time::ZERO },
+            say_at: now,
+            clock_at: now,
+            ask: None,
+            asks: 0,
+            wishes: false,
+            lease: 0,
+            unconfirmed: false,
+            heard: now,
+            lost: false,
+            timer: Time::MAX,
+        }
+    }
+}
+
+impl Mesh {
+    pub(super) fn frame(&mut self, frame: &ToAgent, now: Time) {
+        if frame.term < self.talk.term {
+            self.counters.stale_term += 1;
+            return;
+        }
+        if frame.session != self.talk.session {
+            self.counters.stale_session += 1;
+            return;
+        }
+        if let ControllerSays::Clock(answer) = frame.body
+            && let Some(sample) = ClockSample::new(answer.sent, frame.at, now)
+            && !self.clock.learn(sample, now)
+        {
+            self.counters.wrong_clock += 1;
+        }
+        // One of the clocks is wrong; nothing about time means anything until they agree.
+        if !self.clock.explains(frame.at, now) {
+            self.counters.wrong_clock += 1;
+            return;
+        }
+        self.talk.term = frame.term;
+        self.hear(now);
+        match &frame.body {
+            ControllerSays::Welcome(terms) if self.talk.phase == Phase::Greeting => {
+                self.talk.phase = Phase::Talking;
+                self.talk.terms = *terms;
+                self.talk.clock_at = now;
+            }
+            ControllerSays::Lease(lease) if self.talk.phase == Phase::Talking => {
+                self.lease(lease, now);
+            }
+            ControllerSays::Stranger => self.part(now),
+            ControllerSays::Welcome(_) | ControllerSays::Lease(_) | ControllerSays::Clock(_) => {}
+        }
+        self.converse(now);
+    }
+
+    /// Lets go of everything that this conversation gave, to begin a new one.
+    fn part(&mut self, now: Time) {
+        let talk = &mut self.talk;
+        talk.phase = Phase::Parting;
+        talk.session = Session(talk.session.0 + 1);
+        (talk.ask, talk.asks) = (None, 0);
+        (talk.lease, talk.unconfirmed) = (0, false);
+        for index in 0..self.flows.len() as u32 {
+            if let Some(flow) = &mut self.flows[index as usize] {
+                (flow.current, flow.next) = (None, None);
+                (flow.wish, flow.ask_at) = (Wish::None, now);
+                self.tend(index, now);
+            }
+        }
+    }
+
+    /// Says what is due.
+    pub(super) fn converse(&mut self, now: Time) {
+        if self.talk.phase == Phase::Parting && self.all_conform(now) {
+            self.talk.phase = Phase::Greeting;
+            self.talk.say_at = now;
+        }
+        match self.talk.phase {
+            Phase::Parting => {}
+            Phase::Greeting => self.greet(now),
+            Phase::Talking => {
+                self.ask(now);
+                self.ask_the_time(now);
+                self.confirm(now);
+            }
+        }
+        self.arm_conversation(now);
+    }
+
+    fn greet(&mut self, now: Time) {
+        if now >= self.talk.say_at {
+            self.talk.say_at = now + self.config.ask_again;
+            self.counters.conversations += 1;
+            let hello = Hello { port: self.config.port, term: self.talk.term };
+            self.say(AgentSays::Hello(hello));
+        }
+    }
+
+    /// One ask at a time, until it is heard.
+    fn ask(&mut self, now: Time) {
+        if self.talk.ask.is_none() && self.talk.wishes {
+            self.talk.ask = self.next_ask(now);
+            self.talk.say_at = now;
+        }
+        if let Some(ask) = self.talk.ask.clone()
+            && now >= self.talk.say_at
+        {
+            self.talk.say_at = now + self.config.ask_again;
+            self.say(AgentSays::Ask(ask));
+        }
+    }
+
+    fn next_ask(&mut self, now: Time) -> Option<Ask> {
+        let number = self.talk.asks + 1;
+        self.talk.wishes = false;
+        let mut changes = Vec::new();
+        for index in 0..self.flows.len() as u32 {
+            if changes.len() == MAX_CHANGES {
+                self.talk.wishes = true;
+                break;
+            }
+            if let Some(change) = self.flows[index as usize].as_mut().and_then(|f| wish(f, number))
+            {
+                changes.push(change);
+                self.tend(index, now);
+            }
+        }
+        if changes.is_empty() {
+            return None;
+        }
+        self.talk.asks = number;
+        Some(Ask { number, changes })
+    }
+
+    fn ask_the_time(&mut self, now: Time) {
+        if now >= self.talk.clock_at {
+            // An answer that comes back sooner says more, so a clock of which little is known asks often.
+            let little = self.clock.error(now) > self.talk.terms.clock_error / 2;
+            let pause = if little { self.config.ask_again } else { self.config.ask_time };
+            self.talk.clock_at = now + pause;
+            self.say(AgentSays::Clock(ClockQuestion { sent: now }));
+        }
+    }
+
+    fn confirm(&mut self, now: Time) {
+        if self.talk.unconfirmed && self.all_conform(now) {
+            self.talk.unconfirmed = false;
+            self.counters.confirms += 1;
+            self.say(AgentSays::Confirm(Confirm { sequence: self.talk.lease }));
+        }
+    }
+
+    fn say(&mut self, body: AgentSays) {
+        let session = self.talk.session;
+        self.put(Output::Controller(FromAgent { session, body }));
+    }
+
+    /// Something that was to be confirmed or asked may be possible now.
+    pub(super) fn talk_if_due(&mut self, now: Time) {
+        let talk = &self.talk;
+        let asks = talk.wishes && talk.ask.is_none();
+        if talk.phase == Phase::Parting || talk.unconfirmed || asks {
+            self.converse(now);
+        }
+    }
+
+    fn hear(&mut self, now: Time) {
+        self.talk.heard = now;
+        if self.talk.lost {
+            self.talk.lost = false;
+            self.tell(Notice::ControllerFound);
+        }
+    }
+
+    /// The conversation's timer fired.
+    pub(super) fn listen(&mut self, now: Time) {
+        if !self.talk.lost && now >= self.talk.heard + self.config.silence {
+            self.talk.lost = true;
+            self.counters.controller_lost += 1;
+            self.tell(Notice::ControllerLost);
+            self.want_unasked(now);
+        }
+        self.converse(now);
+    }
+
+    fn arm_conversation(&mut self, now: Time) {
+        let talk = &mut self.talk;
+        let speaks = talk.phase == Phase::Greeting || talk.ask.is_some();
+        let moments = [
+            (!talk.lost).then_some(talk.heard + self.config.silence),
+            speaks.then_some(talk.say_at),
+            (talk.phase == Phase::Talking).then_some(talk.clock_at),
+        ];
+        if let Some(at) = moments.into_iter().flatten().min() {
+            self.timers.set(Timer::Conversation, at.max(now + Time(1)), &mut talk.timer);
+        }
+    }
+
+    /// Whether no controller was heard for too long.
+    pub const fn controller_is_lost(&self) -> bool {
+        self.talk.lost
+    }
+
+    /// Whether flows may send without a grant, for want of anybody who could give one.
+    pub(super) fn is_best_effort(&self) -> bool {
+        self.talk.lost && self.config.loss == LossPolicy::BestEffort
+    }
+}
+
+/// What is to be told of a flow.
+fn wish(flow: &mut Flow, number: u64) -> Option<Change> {
+    let connection = flow.id.into();
+    match flow.wish {
+        Wish::None | Wish::Asked(_) => None,
+        Wish::Ask => {
+            flow.wish = Wish::Asked(number);
+            let wanted = flow.wanted;
+            Some(Change::Request(Request {
+                connection,
+                destination: flow.peer,
+                windows: wanted.windows,
+                rate: wanted.rate,
+                class: wanted.class,
+                pinned: wanted.pinned,
+                tree: wanted.tree,
+            }))
+        }
+        Wish::Withdraw => {
+            flow.wish = Wish::None;
+            Some(Change::Withdraw(connection))
+        }
+    }
+}
