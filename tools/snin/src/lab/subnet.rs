@@ -5,7 +5,7 @@ use std::sync::Arc;
 use snin_emulator::{AttachError, ClientId, Emulator, Fault};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
-use snin_fabric::{NodeKind, PortIndex, Topology};
+use snin_fabric::{Addresses, ForwardingTable, NodeKind, PortIndex, Topology};
 use snin_mad::{PERMISSIVE, PortState};
 use snin_protocol::Time;
 use snin_sm::{
@@ -182,7 +182,8 @@ impl Subnet {
                 self.sweep.handle(Event::Computed(Box::new(job.run())), now);
             }
             Output::View(view) => {
-                self.first_view.get_or_insert(self.sweep.metrics().smps());
+                let sent = self.sweep.metrics().smps();
+                self.first_view.get_or_insert(sent);
                 self.view = Some(view);
             }
             Output::Save(_) => {}
@@ -222,6 +223,13 @@ impl Subnet {
         let up = live.ports().filter(|&port| live.peer(port).is_some());
         let active = up.filter(|&port| fabric.port_state(port) == PortState::Active).count();
         (active / 2, fabric.topology().cable_count())
+    }
+
+    /// What the ports and switches themselves hold now: addresses, and a table a switch. `None` where ports
+    /// hold addresses that contradict each other.
+    pub fn read_back(&self) -> Option<(Addresses, Vec<ForwardingTable>)> {
+        let fabric = self.emulator.fabric();
+        Some((fabric.addresses().ok()?, fabric.tables()))
     }
 
     /// The checkers' word on the tables and addresses that the switches and ports hold now, over the cables

@@ -1,0 +1,118 @@
+//! Hosts that send back to back for a slice of virtual time, over whatever tables and addresses.
+
+use snin_emulator::data::{Config, ConfigError, Message, Network, Outcome, SendError, Statistics};
+use snin_fabric::{Addresses, ForwardingTable, Lid, PortIndex, Topology};
+use snin_protocol::Time;
+
+/// How packets find their way.
+#[derive(Clone, Copy, Debug)]
+pub struct Forwarding<'a> {
+    /// Nodes and cables.
+    pub topology: &'a Topology,
+    /// Who has which address.
+    pub addresses: &'a Addresses,
+    /// One a switch.
+    pub tables: &'a [ForwardingTable],
+}
+
+/// A source, and the address that it sends to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flow {
+    /// A host's port.
+    pub source: PortIndex,
+    /// The address, which chooses the way.
+    pub address: Lid,
+}
+
+/// Traffic that cannot be carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CarryError {
+    /// The fabric.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A flow.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// A credit loop.
+    #[error("packets wait for each other for ever: the tables close a credit loop")]
+    Stuck,
+}
+
+/// What became of the flows.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// Payload that arrived in time, in bytes.
+    pub in_time: u64,
+    /// Payload that the sources could have sent in the slice.
+    pub possible: u64,
+    /// Of everything, to the last byte.
+    pub statistics: Statistics,
+    /// By port: what the directed link had to carry, of what it can in the slice; above 1 it takes longer.
+    pub load: Vec<f64>,
+}
+
+impl Carried {
+    /// Delivered in time, of what could have been sent.
+    pub fn goodput(&self) -> f64 {
+        self.in_time as f64 / self.possible.max(1) as f64
+    }
+}
+
+impl Forwarding<'_> {
+    fn network(&self, config: &Config) -> Result<Network, ConfigError> {
+        let mut network = Network::new(self.topology, config.clone())?;
+        network.set_addresses(self.addresses);
+        network.set_tables(self.tables);
+        Ok(network)
+    }
+
+    /// How long a packet of full size takes that is alone in the fabric.
+    ///
+    /// # Errors
+    /// A configuration or a flow that cannot be.
+    pub fn alone(&self, config: &Config, flow: Flow) -> Result<Time, CarryError> {
+        let mut network = self.network(config)?;
+        let message = Message::new(flow.source, flow.address, u64::from(config.mtu));
+        let message = network.send(message)?;
+        network.run_until(Time::MAX);
+        Ok(network.progress(message).completed.unwrap_or(Time::ZERO))
+    }
+
+    /// Every source sends as much as it can in `slice`, as one message. What arrives within `grace` after
+    /// the slice is in time; then the run goes on to the last byte.
+    ///
+    /// # Errors
+    /// See [`CarryError`].
+    pub fn carry(
+        &self,
+        config: &Config,
+        flows: &[Flow],
+        slice: Time,
+        grace: Time,
+    ) -> Result<Carried, CarryError> {
+        let mut network = self.network(config)?;
+        let mut possible = 0;
+        for flow in flows {
+            let bytes = network.payload_possible(flow.source, slice);
+            possible += bytes;
+            network.send(Message::new(flow.source, flow.address, bytes))?;
+        }
+        network.run_until(slice + grace);
+        let in_time = network.statistics().bytes;
+        if network.run_until(Time::MAX) == Outcome::Stuck {
+            return Err(CarryError::Stuck);
+        }
+        let load = self.load(&network, config, slice);
+        Ok(Carried { in_time, possible, statistics: network.take_statistics(), load })
+    }
+
+    /// What went over each directed link, against what it can carry in the slice.
+    fn load(&self, network: &Network, config: &Config, slice: Time) -> Vec<f64> {
+        let load = |port| {
+            self.topology.peer(port)?;
+            let packets = network.payload_possible(port, slice) / u64::from(config.mtu);
+            Some(network.counters(port, 0).packets as f64 / packets.max(1) as f64)
+        };
+        self.topology.ports().map(|port| load(port).unwrap_or(0.0)).collect()
+    }
+}
