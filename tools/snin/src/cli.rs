@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use snin_fabric::Lmc;
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Engine;
@@ -37,6 +37,13 @@ pub(crate) enum Command {
     /// The subnet manager
     #[command(subcommand)]
     Sm(Sm),
+    /// Carry the same traffic with static routing, random paths and strictly without interference
+    ///
+    /// An emulated fabric is brought up by the subnet manager; connections are planned window by window; in
+    /// some of the windows the emulated hosts send, three times: by D-mod-K tables (static), on a random
+    /// tree a flow (ecmp), and on the tree that was granted (snin). Exit code 1 when any link had two
+    /// owners.
+    Lab(Lab),
     /// Write the man pages into a directory
     Man {
         /// Where to; made if it does not exist
@@ -171,6 +178,66 @@ pub(crate) struct Simulate {
     pub(crate) lmc: Option<Lmc>,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Lab {
+    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
+    #[arg(value_name = "TOPOLOGY", required_unless_present = "list_patterns")]
+    pub(crate) topology: Option<String>,
+    /// Who talks to whom: a pattern (see --list-patterns), a CSV file, or an htsim `.cm` file
+    ///
+    /// What is deferred comes back in the next window. When all is done, the same pattern is asked for again
+    /// with the next seed.
+    #[arg(long, default_value = "permutation", value_name = "FILE|PATTERN")]
+    pub(crate) pattern: String,
+    /// How many windows are planned
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) windows: u32,
+    /// Virtual time for which hosts send in a window that is sampled
+    #[arg(long, default_value = "100us", value_name = "TIME", value_parser = some_time)]
+    pub(crate) slice: Time,
+    /// In how many of the windows hosts send
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) samples: u32,
+    /// Seed of random patterns and paths: the same seed gives the same bytes
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Bit/s of every link, such as 400G; by default what the topology says, 400G where it says nothing
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) bandwidth: Option<u64>,
+    /// Most payload of a packet in bytes: 256, 512, 1024, 2048 or 4096
+    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+    pub(crate) mtu: u16,
+    /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
+    #[arg(long, value_name = "LMC", value_parser = lmc)]
+    pub(crate) lmc: Option<Lmc>,
+    /// Write the results as JSON here; `-` is stdout, in place of the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write a report with pictures here: one page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Name the patterns, and do nothing else
+    #[arg(long)]
+    pub(crate) list_patterns: bool,
+}
+
+/// A time that is not zero.
+fn some_time(text: &str) -> Result<Time, String> {
+    let time = event::time(text)?;
+    if time == Time::ZERO { Err("nothing can be sent in no time".to_owned()) } else { Ok(time) }
+}
+
+/// `400G`, `2.5G`, `100M`, or bit/s.
+fn rate(text: &str) -> Result<u64, String> {
+    let units = [("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)];
+    let parsed = units.iter().find_map(|(unit, factor)| {
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        (1e6..=1e14).contains(&(number * factor)).then_some((number * factor) as u64)
+    });
+    parsed
+        .ok_or_else(|| format!("`{text}` is no rate of a link (expected 1M to 100T, such as 400G)"))
 }
 
 /// Parts of a million.

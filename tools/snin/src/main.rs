@@ -6,6 +6,7 @@ mod document;
 mod failure;
 mod input;
 mod output;
+mod report;
 mod svg;
 
 use std::io;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Plan(plan) => command::plan::run(&plan, &mut out),
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
+        Command::Lab(lab) => command::lab::run(&lab, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),
     };

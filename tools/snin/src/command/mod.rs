@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod lab;
 pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod simulate;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use snin_fabric::clos::Level;
 use snin_fabric::{NodeIndex, PortIndex};
 
-use super::{Extent, Scene, colour};
+use super::{Extent, Scene, Stroke};
 
 const ROW: f64 = 260.0;
 /// Room for the names below the last row.
@@ -17,7 +17,16 @@ const MOST_WIDTH: f64 = 4000.0;
 /// With more switches than this in a row their names are tooltips only.
 const NAMED_ROW: usize = 80;
 
-pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) -> Extent {
+/// How a directed link is drawn; `None` where it is idle.
+pub(super) type Paint<'a> = dyn Fn(PortIndex) -> Option<Stroke> + 'a;
+
+pub(super) fn draw(
+    scene: &Scene<'_>,
+    paint: &Paint<'_>,
+    body: &mut String,
+    left: f64,
+    top: f64,
+) -> Extent {
     let rows = rows(scene);
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = (longest as f64 * LEAST_PITCH).clamp(LEAST_WIDTH, MOST_WIDTH);
@@ -29,7 +38,7 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
             centre[switch.index()] = (x, top + BOX + ROW * row as f64);
         }
     }
-    cables(scene, body, &centre);
+    cables(scene, paint, body, &centre);
     let hosts = scene.routing.hosts.per_switch(scene.topology);
     for switches in &rows {
         let labels = match switches.len() {
@@ -61,19 +70,11 @@ fn rows(scene: &Scene<'_>) -> Vec<Vec<NodeIndex>> {
     rows.into_values().collect()
 }
 
-/// Idle cables as one path, so that large fabrics stay small files; owned ones a line a direction.
-fn cables(scene: &Scene<'_>, body: &mut String, centre: &[(f64, f64)]) {
+/// Idle cables as one path, so that large fabrics stay small files; others a line a direction.
+fn cables(scene: &Scene<'_>, paint: &Paint<'_>, body: &mut String, centre: &[(f64, f64)]) {
     let topology = scene.topology;
-    let mut owner: Vec<Option<usize>> = vec![None; topology.port_count()];
-    for (number, grant) in scene.plan.grants.iter().enumerate() {
-        for hop in &grant.path {
-            if let Some(port) = topology.port_of(hop.switch, hop.port) {
-                owner[port.index()] = Some(number);
-            }
-        }
-    }
     let mut idle = String::new();
-    let mut owned = String::new();
+    let mut lines: Vec<(u32, String)> = Vec::new();
     for switch in topology.switches() {
         for (port, peer) in topology.cables(switch) {
             let other = topology.port(peer).node;
@@ -81,8 +82,11 @@ fn cables(scene: &Scene<'_>, body: &mut String, centre: &[(f64, f64)]) {
                 continue;
             }
             let (from, to) = (centre[switch.index()], centre[other.index()]);
-            match owner[port.index()] {
-                Some(number) => owned_line(scene, &mut owned, port, peer, number, (from, to)),
+            match paint(port) {
+                Some(stroke) => {
+                    let line = line(scene, port, peer, &stroke, (from, to));
+                    lines.push((stroke.above, line));
+                }
                 None if port < peer => {
                     let _ = write!(idle, "M{:.1} {:.1}L{:.1} {:.1}", from.0, from.1, to.0, to.1);
                 }
@@ -94,35 +98,35 @@ fn cables(scene: &Scene<'_>, body: &mut String, centre: &[(f64, f64)]) {
         body,
         "<path d=\"{idle}\" stroke=\"#d8d8d8\" stroke-width=\"0.6\" fill=\"none\"/>"
     );
-    let _ = writeln!(body, "<g stroke-width=\"1.3\">\n{owned}</g>");
+    lines.sort_by_key(|&(above, _)| above);
+    let lines: String = lines.into_iter().map(|(_, line)| line).collect();
+    let _ = writeln!(body, "<g stroke-width=\"1.3\">\n{lines}</g>");
 }
 
 /// The line of one direction, moved to its own side and apart from parallel cables.
-fn owned_line(
+fn line(
     scene: &Scene<'_>,
-    lines: &mut String,
     port: PortIndex,
     peer: PortIndex,
-    grant: usize,
+    stroke: &Stroke,
     ((x1, y1), (x2, y2)): ((f64, f64), (f64, f64)),
-) {
+) -> String {
     let topology = scene.topology;
     let (switch, other) = (topology.port(port).node, topology.port(peer).node);
     let parallel = topology.switch_links(switch).filter(|&(_, peer)| peer == other);
     let place = parallel.take_while(|&(num, _)| num < topology.num(port)).count() as f64;
     let upwards = y2 < y1;
     let shift = if upwards { -0.9 } else { 0.9 } + place * 4.0;
-    let _ = writeln!(
-        lines,
+    format!(
         "<line x1=\"{:.1}\" y1=\"{y1:.1}\" x2=\"{:.1}\" y2=\"{y2:.1}\" stroke=\"{}\"><title>{} to {}: {}\
-         </title></line>",
+         </title></line>\n",
         x1 + shift,
         x2 + shift,
-        colour(grant),
+        stroke.colour,
         super::escape(&topology.port_name(port)),
         super::escape(&topology.port_name(peer)),
-        scene.grant_title(grant)
-    );
+        stroke.title
+    )
 }
 
 fn switch_box(

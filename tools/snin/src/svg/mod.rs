@@ -1,4 +1,4 @@
-//! A plan as a picture: the fabric with its links coloured by owner, and Paull's matrix.
+//! Pictures of a fabric with its links coloured, by owner or by load, and Paull's matrix of a plan.
 
 mod fabric;
 mod paull;
@@ -8,12 +8,20 @@ use std::fmt::Write as _;
 use snin_controller::plan::Plan;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
-use snin_fabric::{NodeIndex, Topology};
+use snin_fabric::{NodeIndex, PortIndex, Topology};
 
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 44.0;
 
-/// What both pictures are drawn from.
+/// How a directed link is drawn.
+struct Stroke {
+    colour: String,
+    title: String,
+    /// What has more is drawn above what has less.
+    above: u32,
+}
+
+/// What pictures are drawn from.
 struct Scene<'a> {
     topology: &'a Topology,
     routing: &'a Routing,
@@ -57,17 +65,18 @@ pub(crate) fn draw(
 ) -> String {
     let scene = Scene { topology, routing, demands, plan };
     let mut body = String::new();
-    let fabric = fabric::draw(&scene, &mut body, MARGIN, MARGIN + TITLE);
+    let owners = owners(topology, plan);
+    let paint = |port: PortIndex| {
+        let owner = owners[port.index()]?;
+        Some(Stroke { colour: colour(owner), title: scene.grant_title(owner), above: 0 })
+    };
+    let fabric = fabric::draw(&scene, &paint, &mut body, MARGIN, MARGIN + TITLE);
     let top = MARGIN + TITLE + fabric.height + MARGIN;
     let matrix = paull::draw(&scene, &mut body, MARGIN, top);
     let width = fabric.width.max(matrix.width).max(600.0) + 2.0 * MARGIN;
     let height = top + matrix.height + MARGIN;
 
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\" \
-         fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
+    let mut svg = head(width, height);
     // Writing to a String cannot fail.
     let _ = writeln!(
         svg,
@@ -91,6 +100,70 @@ pub(crate) fn draw(
     svg.push_str(&body);
     svg.push_str("</svg>\n");
     svg
+}
+
+/// The fabric alone, with every directed link in the colour of its load.
+pub(crate) fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> String {
+    let plan = Plan::default();
+    let scene = Scene { topology, routing, demands: &[], plan: &plan };
+    let paint = |port: PortIndex| {
+        let load = *load.get(port.index()).filter(|&&load| load > 0.0)?;
+        let (place, colour) = load_colour(load);
+        let title = format!("load {load:.2}");
+        Some(Stroke { colour: colour.to_owned(), title, above: place as u32 })
+    };
+    let mut body = String::new();
+    let fabric = fabric::draw(&scene, &paint, &mut body, MARGIN, MARGIN);
+    let (width, height) = (fabric.width + 2.0 * MARGIN, fabric.height + MARGIN);
+    head(width, height) + &body + "</svg>\n"
+}
+
+/// Loads and their colours: a link that carries one connection, two, three, and more.
+pub(crate) const LOADS: [(f64, &str); 4] =
+    [(1.01, "#9bd3ba"), (2.01, "#e9a23b"), (3.01, "#dd5f2a"), (f64::INFINITY, "#9b1d3f")];
+
+/// The colour of a load, and its place among the colours.
+fn load_colour(load: f64) -> (usize, &'static str) {
+    let place = LOADS.partition_point(|&(most, _)| most < load).min(LOADS.len() - 1);
+    (place, LOADS[place].1)
+}
+
+/// Paull's matrix alone; empty where nothing was granted between switches.
+pub(crate) fn matrix(
+    topology: &Topology,
+    routing: &Routing,
+    demands: &[Demand],
+    plan: &Plan,
+) -> String {
+    let scene = Scene { topology, routing, demands, plan };
+    let mut body = String::new();
+    let matrix = paull::draw(&scene, &mut body, MARGIN, MARGIN);
+    if body.is_empty() {
+        return body;
+    }
+    head(matrix.width + 2.0 * MARGIN, matrix.height + 2.0 * MARGIN) + &body + "</svg>\n"
+}
+
+/// The grant that owns each directed link between switches.
+fn owners(topology: &Topology, plan: &Plan) -> Vec<Option<usize>> {
+    let mut owner = vec![None; topology.port_count()];
+    for (number, grant) in plan.grants.iter().enumerate() {
+        for hop in &grant.path {
+            if let Some(port) = topology.port_of(hop.switch, hop.port) {
+                owner[port.index()] = Some(number);
+            }
+        }
+    }
+    owner
+}
+
+/// A white page of that size.
+pub(crate) fn head(width: f64, height: f64) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\" \
+         fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+    )
 }
 
 struct Extent {
@@ -130,7 +203,7 @@ fn common_length(reversed: Vec<Vec<char>>) -> usize {
     (0..first.len()).take_while(|&at| same(at)).count()
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,0 +1,155 @@
+//! What the lab found out: as JSON, as a table, and as one HTML page with pictures.
+
+mod chart;
+mod document;
+mod page;
+
+use snin::lab::carry::Carried;
+use snin::lab::windows::{Served, Window};
+use snin_emulator::data::Statistics;
+use snin_fabric::Topology;
+use snin_fabric::routing::Routing;
+
+pub(crate) use document::Document;
+pub(crate) use page::html;
+
+/// One way to carry the traffic, over all sampled windows.
+pub(crate) struct Run {
+    pub(crate) name: &'static str,
+    in_time: u64,
+    possible: u64,
+    /// Of each sampled window, with its number.
+    goodput: Vec<(usize, f64)>,
+    statistics: Option<Statistics>,
+}
+
+impl Run {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name, in_time: 0, possible: 0, goodput: Vec::new(), statistics: None }
+    }
+
+    /// Adds what was carried in a window.
+    pub(crate) fn add(&mut self, window: usize, carried: &Carried) {
+        self.in_time += carried.in_time;
+        self.possible += carried.possible;
+        self.goodput.push((window, carried.goodput()));
+        let Some(all) = &mut self.statistics else {
+            self.statistics = Some(carried.statistics.clone());
+            return;
+        };
+        let more = &carried.statistics;
+        let pairs = [
+            (&mut all.queueing_ns, &more.queueing_ns),
+            (&mut all.latency_ns, &more.latency_ns),
+            (&mut all.slowdown_thousandths, &more.slowdown_thousandths),
+        ];
+        for (all, more) in pairs {
+            // All histograms of a network are made with the same bounds.
+            all.add(more).expect("histograms of the same bounds");
+        }
+    }
+
+    fn goodput(&self) -> f64 {
+        self.in_time as f64 / self.possible.max(1) as f64
+    }
+}
+
+/// The last window, and the last one in which hosts sent.
+#[derive(Default)]
+pub(crate) struct Last {
+    pub(crate) window: Option<Window>,
+    pub(crate) sampled: usize,
+    /// By run and port; empty where nothing was sent.
+    pub(crate) loads: [Vec<f64>; 3],
+}
+
+/// Everything that the page shows.
+pub(crate) struct Report<'a> {
+    pub(crate) command: String,
+    pub(crate) topology: &'a Topology,
+    pub(crate) routing: &'a Routing,
+    pub(crate) document: &'a Document,
+    pub(crate) patterns: &'a [Served],
+    pub(crate) smps: &'a [(String, u64)],
+    pub(crate) runs: &'a [Run; 3],
+    pub(crate) last: &'a Last,
+}
+
+/// Bring-up and windows, a line each.
+pub(crate) fn facts(document: &Document, patterns: &[Served]) -> [(&'static str, String); 4] {
+    let Document { topology, trees, lmc, bring_up, windows, .. } = document;
+    let fabric = format!(
+        "{} hosts, {} leaves x {} spines, {trees} trees, LMC {lmc}",
+        topology.hosts, topology.leaves, topology.spines
+    );
+    let milliseconds = bring_up.virtual_ns as f64 / 1e6;
+    let bring_up = format!(
+        "{} SMPs, {} table blocks, {milliseconds:.3} ms virtual",
+        bring_up.smps, bring_up.lft_blocks
+    );
+    let counts = format!(
+        "{} planned: {} requested, {} granted, {} deferred, {} refused, at most {} on a link",
+        windows.count,
+        windows.requested,
+        windows.granted,
+        windows.deferred,
+        windows.refused,
+        windows.max_link_load
+    );
+    [
+        ("fabric", fabric),
+        ("bring-up", bring_up),
+        ("windows", counts),
+        ("patterns", served(patterns)),
+    ]
+}
+
+/// Whether patterns took as many windows as their degree.
+fn served(patterns: &[Served]) -> String {
+    let (done, open): (Vec<&Served>, Vec<&Served>) = patterns.iter().partition(|p| p.waiting == 0);
+    let degree = patterns.iter().map(|pattern| pattern.degree).max().unwrap_or(0);
+    let mut text = format!("{} of degree {degree}", patterns.len());
+    let late = done.iter().filter(|pattern| !pattern.in_time()).count();
+    let most = done.iter().map(|pattern| pattern.windows).max().unwrap_or(0);
+    match (done.len(), late) {
+        (0, _) => {}
+        (done, 0) => text += &format!(", {done} done in as many windows"),
+        (done, late) => text += &format!(", {done} done, {late} of them late: in {most} windows"),
+    }
+    if let Some(open) = open.first() {
+        text += &format!("; {} connections wait after {} windows", open.waiting, open.windows);
+    }
+    text
+}
+
+/// The three runs side by side, a heading first.
+pub(crate) fn table(document: &Document) -> Vec<[String; 4]> {
+    let runs = document.traffic.runs();
+    let row = |name: &str, cell: &dyn Fn(&document::Measured) -> String| {
+        let [first, second, third] = runs.map(|(_, run)| cell(run));
+        [name.to_owned(), first, second, third]
+    };
+    let [first, second, third] = runs.map(|(name, _)| name.to_owned());
+    vec![
+        [String::new(), first, second, third],
+        row("goodput", &|run| format!("{:.3}", run.goodput)),
+        row("queueing p50", &|run| time(run.queueing_ns.p50)),
+        row("queueing p99", &|run| time(run.queueing_ns.p99)),
+        row("queueing max", &|run| time(run.queueing_ns.max)),
+        row("latency p50", &|run| time(run.latency_ns.p50)),
+        row("latency p99", &|run| time(run.latency_ns.p99)),
+        row("latency max", &|run| time(run.latency_ns.max)),
+        row("slowdown p50", &|run| format!("{:.2}", run.slowdown.p50)),
+        row("slowdown p99", &|run| format!("{:.2}", run.slowdown.p99)),
+        row("slowdown max", &|run| format!("{:.2}", run.slowdown.max)),
+    ]
+}
+
+/// Nanoseconds in a unit that a person reads.
+fn time(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.2} us", nanoseconds as f64 / 1e3),
+        _ => format!("{:.2} ms", nanoseconds as f64 / 1e6),
+    }
+}

@@ -1,0 +1,159 @@
+//! `snin lab`: the loop from bring-up to packets, on fabrics small enough to take seconds.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Exit code, stdout and stderr.
+fn snin(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_snin")).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn lab(arguments: &[&str]) -> Value {
+    let (code, json, said) = snin(&[&["lab", "--json", "-"], arguments].concat());
+    assert_eq!((code, said.as_str()), (0, ""), "{json}");
+    serde_json::from_str(&json).unwrap()
+}
+
+fn number(report: &Value, path: &str) -> f64 {
+    let found = report.pointer(path).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no {path} in {report}"))
+}
+
+const SMALL: [&str; 7] = ["clos:6,4,4", "--windows", "6", "--samples", "2", "--slice", "20us"];
+
+#[test]
+fn what_is_granted_meets_nobody() {
+    let report = lab(&SMALL);
+    assert_eq!(number(&report, "/windows/requested"), 6.0 * 24.0);
+    assert_eq!(report["windows"]["granted"], report["windows"]["requested"]);
+    assert_eq!(report["windows"]["max_link_load"], 1);
+    assert!(number(&report, "/traffic/snin/goodput") >= 0.99);
+    assert_eq!(report["traffic"]["snin"]["queueing_ns"]["max"], 0);
+    assert!((number(&report, "/traffic/snin/slowdown/max") - 1.0).abs() <= 0.01);
+    for other in ["static", "ecmp"] {
+        let goodput = number(&report, &format!("/traffic/{other}/goodput"));
+        assert!(goodput < number(&report, "/traffic/snin/goodput"), "{other}: {goodput}");
+        assert!(number(&report, &format!("/traffic/{other}/queueing_ns/max")) > 0.0, "{other}");
+    }
+}
+
+#[test]
+fn the_keys_are_those_that_are_promised() {
+    let report = lab(&SMALL);
+    let keys = |path: &str| -> Vec<&String> {
+        report.pointer(path).and_then(Value::as_object).unwrap().keys().collect()
+    };
+    let top = ["bring_up", "lmc", "schema_version", "topology", "traffic", "trees", "windows"];
+    assert_eq!(keys(""), top);
+    assert_eq!(keys("/topology"), ["hosts", "leaves", "planes", "spines", "switches"]);
+    assert_eq!(keys("/bring_up"), ["lft_blocks", "smps", "virtual_ns"]);
+    let windows = [
+        "count",
+        "deferred",
+        "granted",
+        "max_link_load",
+        "moved",
+        "paused",
+        "refused",
+        "requested",
+    ];
+    assert_eq!(keys("/windows"), windows);
+    for run in ["static", "ecmp", "snin"] {
+        let path = format!("/traffic/{run}");
+        assert_eq!(keys(&path), ["goodput", "latency_ns", "queueing_ns", "slowdown"]);
+        assert_eq!(keys(&format!("{path}/latency_ns")), ["max", "p50", "p99", "p999"]);
+        assert_eq!(keys(&format!("{path}/queueing_ns")), ["max", "p50", "p99", "p999"]);
+        assert_eq!(keys(&format!("{path}/slowdown")), ["max", "p50", "p99"]);
+    }
+    assert_eq!(report["topology"]["hosts"], 24);
+    assert!(number(&report, "/bring_up/smps") > number(&report, "/bring_up/lft_blocks"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let run = |seed| snin(&[&["lab", "--json", "-", "--seed", seed], &SMALL[..]].concat()).1;
+    assert_eq!(run("5"), run("5"));
+    assert_ne!(run("5"), run("6"));
+}
+
+#[test]
+fn a_pattern_takes_as_many_windows_as_its_degree() {
+    // 16 hosts, each to 15 others, in 15 windows; in the 16th it begins anew.
+    let all = ["clos:4,4,4", "--pattern", "alltoall", "--samples", "1", "--slice", "2us"];
+    let report = lab(&[&all[..], &["--windows", "15"]].concat());
+    assert_eq!(number(&report, "/windows/requested"), 240.0);
+    assert_eq!(number(&report, "/windows/granted"), 240.0);
+    assert_eq!(number(&report, "/windows/max_link_load"), 1.0);
+    let report = lab(&[&all[..], &["--windows", "16"]].concat());
+    assert_eq!(number(&report, "/windows/requested"), 480.0);
+    let (code, text, _) = snin(&[&["lab"], &all[..], &["--windows", "14"]].concat());
+    assert_eq!(code, 0);
+    assert!(text.contains("1 of degree 15; 16 connections wait after 14 windows"), "{text}");
+}
+
+#[test]
+fn the_report_is_one_page_with_everything_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (html, json) = (path("lab.html"), path("lab.json"));
+    let files = ["--html", &html, "--json", &json];
+    let (code, text, said) = snin(&[&["lab"], &SMALL[..], &files].concat());
+    assert_eq!((code, said.as_str()), (0, ""));
+    for line in ["fabric ", "bring-up ", "windows ", "patterns ", "goodput ", "slowdown max "] {
+        assert!(text.lines().any(|found| found.starts_with(line)), "no {line} in:\n{text}");
+    }
+    let page = fs::read_to_string(html).unwrap();
+    for section in [
+        "<h2>Summary</h2>",
+        "<h2>Latency</h2>",
+        "<h2>Goodput of each sampled window</h2>",
+        "<h2>Load of every link</h2>",
+        "<h2>Paull's matrix of the last window</h2>",
+        "<h2>SMPs of the bring-up</h2>",
+        "Get(NodeInfo)",
+        "snin lab clos:6,4,4",
+        "snin: at most 1.00",
+    ] {
+        assert!(page.contains(section), "no {section}");
+    }
+    // A latency chart, a goodput chart, three fabrics, a matrix, the SMPs.
+    assert_eq!(page.matches("<svg ").count(), 7);
+    assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
+    for outside in ["src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(report["schema_version"], 1);
+}
+
+#[test]
+fn traffic_can_come_from_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("traffic.csv");
+    fs::write(&path, "0,5\n1,6\n0,7\n").unwrap();
+    let path = path.display().to_string();
+    let small = ["clos:4,2,2", "--windows", "2", "--samples", "2", "--slice", "2us"];
+    let report = lab(&[&small[..], &["--pattern", &path]].concat());
+    // Host 0 sends twice: one of its connections waits.
+    assert_eq!(number(&report, "/windows/requested"), 3.0);
+    assert_eq!(number(&report, "/windows/granted"), 3.0);
+    assert_eq!(number(&report, "/windows/deferred"), 1.0);
+}
+
+#[test]
+fn patterns_are_listed_and_nonsense_is_refused() {
+    let (code, text, _) = snin(&["lab", "--list-patterns"]);
+    assert_eq!(code, 0);
+    assert!(text.lines().count() > 5 && text.contains("stencil3d"), "{text}");
+    for bad in [&["lab"][..], &["lab", "clos:2,2,2", "--slice", "0ns"]] {
+        assert_eq!(snin(bad).0, 2);
+    }
+    for bad in [["--mtu", "1500"], ["--pattern", "nonsense"]] {
+        let (code, _, said) = snin(&[&["lab", "clos:2,2,2"], &bad[..]].concat());
+        assert_eq!((code, said.lines().count()), (3, 1), "{said}");
+    }
+}
