@@ -1,0 +1,149 @@
+//! Who is at the other end: new nodes, nodes that moved, and two that claim to be the same.
+
+use snin_fabric::PortNum;
+use snin_mad::NodeInfo;
+
+use super::Survey;
+use crate::core::ask::{Ask, End, NodeId};
+use crate::core::graph::{Graph, Port, Trouble};
+
+impl Survey {
+    pub(super) fn identified(&mut self, graph: &mut Graph, via: Option<End>, info: &NodeInfo) {
+        if via.is_some_and(|via| !graph.port(via).is_some_and(|port| port.is_up())) {
+            return; // The cable went while the answer was on its way.
+        }
+        let Some(id) = graph.admit(info) else { return self.trouble(graph, via, Trouble::Mute) };
+        let known = &graph.node(id).info;
+        if (known.num_ports, known.node_type) != (info.num_ports, info.node_type) {
+            if graph.node(id).seen == self.number || id == NodeId::OWN {
+                return self.trouble(graph, via, Trouble::Clash(info.node_guid));
+            }
+            graph.replace(id, info).into_iter().for_each(|end| self.identify(end));
+        }
+        let end = (id, info.local_port);
+        let holder = match via {
+            Some(via) if self.is_disputed(graph, via, end) => {
+                return self.trouble(graph, Some(via), Trouble::Clash(info.node_guid));
+            }
+            _ if graph.node(id).is_switch() => None,
+            via => graph.claim_port_guid(end, info.port_guid, via),
+        };
+        if let Some(via) = via {
+            if let Some(holder) = holder {
+                self.dispute(via, holder, graph);
+                return self.trouble(graph, Some(via), Trouble::Clash(info.port_guid));
+            }
+            self.join(graph, via, end);
+        }
+        self.follow(graph, id, info);
+    }
+
+    /// Whoever is there, it is nobody to be joined with.
+    pub(super) fn trouble(&mut self, graph: &mut Graph, via: Option<End>, trouble: Trouble) {
+        let Some(via) = via else { return };
+        self.disconnect(graph, via);
+        if let Some(port) = graph.port_mut(via) {
+            port.trouble = Some(trouble);
+        }
+    }
+
+    /// Whether somebody else holds this end already, or may.
+    fn is_disputed(&mut self, graph: &mut Graph, via: End, end: End) -> bool {
+        if graph.node(via.0).contested {
+            return false; // Its own ports' word holds.
+        }
+        let Some(link) = graph.link(end).filter(|link| link.to != via) else {
+            let own = end == (NodeId::OWN, graph.node(NodeId::OWN).info.local_port);
+            // Only one cable is in the manager's own port, and it was met from that end.
+            return own && graph.link(end).is_none() && via.0 != NodeId::OWN;
+        };
+        let holder_up = graph.port(link.to).is_some_and(|port| port.is_up());
+        if link.confirmed != self.number && !holder_up {
+            return false; // It moved.
+        }
+        if link.confirmed != self.number {
+            self.dispute(via, link.to, graph);
+        } else if graph.node(end.0).is_switch() && !graph.node(end.0).contested {
+            // Two switches with one GUID: which cables are whose, only their own ports can tell, and the
+            // way to the one that is kept leads to itself.
+            graph.node_mut(end.0).contested = true;
+            let up = |&(_, port): &(PortNum, &Port)| port.is_up();
+            let ports: Vec<PortNum> =
+                graph.node(end.0).external().filter(up).map(|(num, _)| num).collect();
+            for num in ports {
+                self.forced.insert((end.0, num));
+                self.identify((end.0, num));
+            }
+        }
+        true
+    }
+
+    /// The newcomer at `via` waits until it is known who is at `holder`.
+    fn dispute(&mut self, via: End, holder: End, graph: &Graph) {
+        // A port of an end node cannot be asked; the one at the other end of its cable can.
+        let asked = if graph.node(holder.0).is_switch() || holder.0 == NodeId::OWN {
+            Some(holder)
+        } else {
+            graph.link(holder).map(|link| link.to)
+        };
+        let Some(asked) = asked.filter(|&asked| asked != via) else { return };
+        if graph.link(asked).is_some_and(|link| link.confirmed != self.number) {
+            self.disputes.push((via, asked));
+            self.identify(asked);
+        }
+    }
+
+    fn join(&mut self, graph: &mut Graph, via: End, end: End) {
+        if graph.node(via.0).contested
+            && let Some(link) = graph.link(via).filter(|link| link.to != end)
+        {
+            let guid = graph.node(via.0).guid();
+            if let Some(port) = graph.port_mut(link.to) {
+                port.trouble = Some(Trouble::Clash(guid));
+            }
+        }
+        let moved = graph.link(end).is_some_and(|link| link.to != via)
+            || graph.link(via).is_some_and(|link| link.to != end);
+        let clashed = |end| {
+            let trouble = graph.port(end).and_then(|port| port.trouble);
+            matches!(trouble, Some(Trouble::Clash(_)))
+        };
+        self.distrusts |= clashed(via) || clashed(end);
+        graph.connect(via, end, self.number);
+        if moved {
+            self.lost_links = true;
+            graph.retrace();
+        }
+    }
+
+    /// Reads what is new about a node that was just met.
+    fn follow(&mut self, graph: &mut Graph, id: NodeId, info: &NodeInfo) {
+        let number = self.number;
+        let node = graph.node_mut(id);
+        let met_first = node.seen != number && (self.full || node.path.is_none());
+        let was_known = node.path.is_some();
+        node.seen = number;
+        node.lost = false;
+        node.info = info.clone();
+        if node.path.is_none() {
+            // Nobody can tell what became of it while it was out of reach.
+            node.shaken = true;
+            node.ports.iter_mut().for_each(|port| port.steady = false);
+            graph.retrace_one(id);
+        }
+        if graph.node(id).is_switch() {
+            if met_first {
+                self.whole.insert(id);
+                self.queue.extend([Ask::ReadSwitch(id), Ask::Describe(id)]);
+            } else if !self.full && was_known {
+                self.suspect(id);
+            }
+            return;
+        }
+        if met_first || !self.full {
+            self.queue.push_back(Ask::Describe(id));
+        }
+        let port = info.local_port;
+        self.queue.extend([Ask::ReadPort(id, port), Ask::ReadKeys(id, port)]);
+    }
+}

@@ -1,0 +1,59 @@
+//! What keeps a fabric from being complete.
+
+use std::collections::BTreeSet;
+
+use super::Sweep;
+use crate::core::graph::Trouble;
+use crate::core::planning::Target;
+use crate::events::Missing;
+
+impl Sweep {
+    /// What keeps the fabric from being complete, by name.
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.refused.clone();
+        for id in self.graph.ids() {
+            let node = self.graph.node(id);
+            if node.path.is_none() {
+                if node.lost {
+                    missing.insert(Missing::Lost { guid: node.guid(), name: node.label() });
+                }
+                continue;
+            }
+            if node.name.is_none() {
+                missing.insert(Missing::Nameless(node.guid()));
+            }
+            for (num, port) in node.external() {
+                let at = || self.graph.port_name((id, num));
+                if let Some(Trouble::Clash(guid)) = port.trouble {
+                    missing.insert(Missing::DuplicateGuid { guid, at: at() });
+                } else if node.is_switch() && port.is_up() && port.link.is_none() {
+                    missing.insert(Missing::Mute(at()));
+                }
+            }
+        }
+        if let Some(target) = &self.target {
+            self.unserved(target, &mut missing);
+        }
+        missing.into_iter().collect()
+    }
+
+    fn unserved(&self, target: &Target, missing: &mut BTreeSet<Missing>) {
+        let topology = &target.discovered.topology;
+        let name = |node| topology.node(node).name.to_string();
+        for &port in &target.without {
+            let node = topology.port(port).node;
+            missing.insert(Missing::NoAddress { name: name(node), port: topology.num(port) });
+        }
+        for pair in &target.routing.unreachable {
+            let (from, to) = (name(pair.from), name(pair.to));
+            missing.insert(Missing::NoRoute { from, to });
+        }
+        for switch in topology.switches() {
+            let info = self.graph.node(target.discovered.id(switch)).switch.as_ref();
+            let needed = target.addresses.top().0.saturating_add(1);
+            if let Some(capacity) = info.map(|i| i.linear_fdb_cap).filter(|&cap| cap < needed) {
+                missing.insert(Missing::SmallTable { name: name(switch), capacity, needed });
+            }
+        }
+    }
+}
