@@ -1,0 +1,158 @@
+//! What must not compile. Each program that does not is beside one that does and differs in nothing but the
+//! misuse, so that it fails for that reason.
+
+/// Sending before it is connected.
+///
+/// ```no_run
+/// use snin_agent::verbs::{QueuePair, Rc, Sending, Signal, Slot};
+/// fn right(mut pair: QueuePair<Rc, Sending>, slot: Slot) {
+///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// use snin_agent::verbs::{QueuePair, Rc, Initialised, Signal, Slot};
+/// fn wrong(mut pair: QueuePair<Rc, Initialised>, slot: Slot) {
+///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+/// }
+/// ```
+///
+/// Receiving before it is initialised.
+///
+/// ```no_run
+/// use snin_agent::verbs::{Initialised, QueuePair, Rc, Slot};
+/// fn right(mut pair: QueuePair<Rc, Initialised>, slot: Slot) {
+///     let _ = pair.receive(slot, 0);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// use snin_agent::verbs::{QueuePair, Rc, Reset, Slot};
+/// fn wrong(mut pair: QueuePair<Rc, Reset>, slot: Slot) {
+///     let _ = pair.receive(slot, 0);
+/// }
+/// ```
+///
+/// Connecting twice.
+///
+/// ```no_run
+/// use snin_agent::verbs::{Initialised, Mtu, Path, QueuePair, Rc, Remote, Timing};
+/// fn right(pair: QueuePair<Rc, Initialised>, path: &Path, remote: Remote) {
+///     let _first = pair.connect(path, remote, Mtu::B1024, &Timing::default());
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// use snin_agent::verbs::{Initialised, Mtu, Path, QueuePair, Rc, Remote, Timing};
+/// fn wrong(pair: QueuePair<Rc, Initialised>, path: &Path, remote: Remote) {
+///     let _first = pair.connect(path, remote, Mtu::B1024, &Timing::default());
+///     let _second = pair.connect(path, remote, Mtu::B1024, &Timing::default());
+/// }
+/// ```
+///
+/// Connecting what carries datagrams.
+///
+/// ```compile_fail,E0599
+/// use snin_agent::verbs::{Initialised, Mtu, Path, QueuePair, Remote, Timing, Ud};
+/// fn wrong(pair: QueuePair<Ud, Initialised>, path: &Path, remote: Remote) {
+///     let _first = pair.connect(path, remote, Mtu::B1024, &Timing::default());
+/// }
+/// ```
+pub struct States;
+
+/// Touching memory that is posted.
+///
+/// ```no_run
+/// use snin_agent::verbs::{QueuePair, Rc, Sending, Signal, Slot};
+/// fn right(pair: &mut QueuePair<Rc, Sending>, mut slot: Slot) {
+///     slot.bytes_mut()[0] = 1;
+///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// use snin_agent::verbs::{QueuePair, Rc, Sending, Signal, Slot};
+/// fn wrong(pair: &mut QueuePair<Rc, Sending>, mut slot: Slot) {
+///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+///     slot.bytes_mut()[0] = 1;
+/// }
+/// ```
+///
+/// Having a reference into memory that peers write.
+///
+/// ```no_run
+/// use snin_agent::verbs::Slot;
+/// fn right(slot: &Slot) -> &[u8] {
+///     slot.bytes()
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// use snin_agent::verbs::Shared;
+/// fn wrong(shared: &Shared) -> &[u8] {
+///     shared.bytes()
+/// }
+/// ```
+///
+/// Keeping a completion beyond the next poll.
+///
+/// ```no_run
+/// use snin_agent::verbs::{Batch, CompletionQueue};
+/// fn right(queue: &CompletionQueue, batch: &mut Batch) {
+///     let _ = queue.poll(batch);
+///     let _kept = batch.completions().next();
+/// }
+/// ```
+///
+/// ```compile_fail,E0502
+/// use snin_agent::verbs::{Batch, CompletionQueue};
+/// fn wrong(queue: &CompletionQueue, batch: &mut Batch) {
+///     let kept = batch.completions().next();
+///     let _ = queue.poll(batch);
+///     let _late = kept.map(|completion| completion.queue_pair());
+/// }
+/// ```
+pub struct Memory;
+
+/// Sending datagrams on a connection.
+///
+/// ```no_run
+/// use snin_agent::verbs::{AddressHandle, QueuePair, Sending, Signal, Slot, Ud};
+/// fn right(pair: &mut QueuePair<Ud, Sending>, slot: Slot, to: &AddressHandle) {
+///     let _ = pair.send_to(slot, 1, to, (1, 1), 0, Signal::Yes);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// use snin_agent::verbs::{AddressHandle, QueuePair, Rc, Sending, Signal, Slot};
+/// fn wrong(pair: &mut QueuePair<Rc, Sending>, slot: Slot, to: &AddressHandle) {
+///     let _ = pair.send_to(slot, 1, to, (1, 1), 0, Signal::Yes);
+/// }
+/// ```
+///
+/// Reading without reliability.
+///
+/// ```no_run
+/// use snin_agent::verbs::{QueuePair, Rc, RemoteMemory, Sending, Slot};
+/// fn right(pair: &mut QueuePair<Rc, Sending>, slot: Slot, from: RemoteMemory) {
+///     let _ = pair.read(slot, 1, (from, 0), 0);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// use snin_agent::verbs::{QueuePair, RemoteMemory, Sending, Slot, Uc};
+/// fn wrong(pair: &mut QueuePair<Uc, Sending>, slot: Slot, from: RemoteMemory) {
+///     let _ = pair.read(slot, 1, (from, 0), 0);
+/// }
+/// ```
+///
+/// Retrying for ever.
+///
+/// ```no_run
+/// let _ = snin_agent::verbs::Retries::new(6);
+/// ```
+///
+/// ```compile_fail,E0423
+/// let _ = snin_agent::verbs::Retries(7);
+/// ```
+pub struct Transports;

@@ -1,0 +1,32 @@
+//! Real queue pairs: libibverbs behind types whose misuse does not compile.
+//!
+//! The only module of the agent that speaks C. Every object keeps what it was made from (an `Arc` each), so
+//! nothing is freed before what depends on it; a queue pair's state is part of its type; posted memory
+//! belongs to the queue pair until its completion.
+
+mod address;
+mod attributes;
+mod completion;
+mod device;
+mod error;
+mod events;
+mod fd;
+mod memory;
+#[cfg(doctest)]
+mod misuse;
+mod path;
+mod queue_pair;
+mod raw;
+
+pub use address::AddressHandle;
+pub use attributes::{Mtu, Remote, Retries, Timing, Transport};
+pub use completion::{Batch, Completion, CompletionQueue, Failure};
+pub use device::{Device, LinkLayer, Port, choose, device_names};
+pub use error::VerbsError;
+pub use events::{AsyncEvent, AsyncEvents};
+pub use memory::{Domain, RemoteMemory, Shared, Slot};
+pub use path::{Gid, LocalAddresses, Path, PathError, PeerAddress, Service, path};
+pub use queue_pair::{
+    Connected, Depth, Finished, Initialised, Kind, NotPosted, QueuePair, Rc, Receives, Receiving,
+    Reset, Sending, Signal, Uc, Ud,
+};

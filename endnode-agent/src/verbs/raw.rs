@@ -1,0 +1,74 @@
+//! Structures of C that are nothing but numbers, and the unions among them.
+
+use std::mem::zeroed;
+
+use rdma_sys::{
+    ibv_device_attr, ibv_gid, ibv_port_attr, ibv_qp_attr, ibv_qp_init_attr, ibv_send_wr, ibv_wc,
+    rdma_t, ud_t,
+};
+
+use super::address::AddressHandle;
+use super::path::Gid;
+
+/// All zero.
+pub(super) fn no_attributes() -> ibv_qp_attr {
+    // SAFETY: the structure and the GIDs in it are integers only, and zero is a value of every integer.
+    unsafe { zeroed() }
+}
+
+/// All zero: `___ibv_query_port` does not write the whole of it with old providers.
+pub(super) fn no_port() -> ibv_port_attr {
+    // SAFETY: the structure is integers only, and zero is a value of every integer.
+    unsafe { zeroed() }
+}
+
+/// All zero.
+pub(super) fn no_device() -> ibv_device_attr {
+    // SAFETY: the structure is integers only, and zero is a value of every integer.
+    unsafe { zeroed() }
+}
+
+/// All zero, all pointers null.
+pub(super) fn no_queue_pair() -> ibv_qp_init_attr {
+    // SAFETY: the structure is integers and raw pointers, and zero is a value of all of them.
+    unsafe { zeroed() }
+}
+
+/// All zero, all pointers null.
+pub(super) fn no_send() -> ibv_send_wr {
+    // SAFETY: the structure and its unions are integers and raw pointers, and zero is a value of all of them.
+    unsafe { zeroed() }
+}
+
+/// All zero.
+pub(super) const fn no_completion() -> ibv_wc {
+    // SAFETY: the structure and its unions are integers only, and zero is a value of every integer.
+    unsafe { zeroed() }
+}
+
+/// As C has it.
+pub(super) const fn gid(gid: Gid) -> ibv_gid {
+    ibv_gid { raw: gid.0 }
+}
+
+/// As we have it.
+pub(super) const fn gid_bytes(gid: ibv_gid) -> [u8; 16] {
+    // SAFETY: both sides of the union are 16 bytes of integers, so its bytes are always initialised.
+    unsafe { gid.raw }
+}
+
+/// What came beside the bytes of a receive that says there is something.
+pub(super) const fn immediate(completion: &ibv_wc) -> u32 {
+    // SAFETY: both sides of the union are integers of 4 bytes.
+    u32::from_be(unsafe { completion.imm_data_invalidated_rkey_union.imm_data })
+}
+
+/// Memory of a peer.
+pub(super) const fn remote(remote_addr: u64, rkey: u32) -> rdma_t {
+    rdma_t { remote_addr, rkey }
+}
+
+/// The destination of a datagram.
+pub(super) fn datagram(to: &AddressHandle, remote_qpn: u32, remote_qkey: u32) -> ud_t {
+    ud_t { ah: to.as_ptr(), remote_qpn, remote_qkey }
+}
