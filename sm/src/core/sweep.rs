@@ -151,7 +151,7 @@ impl Sweep {
             Event::Mad { port, source, bytes } => match parse(bytes) {
                 Err(why) => self.metrics.count_dropped(why),
                 Ok((mad, smp)) if smp.method == snin_mad::Method::Trap => {
-                    self.trap(port, source, &mad, &smp, now);
+                    self.trap(port, source, &mad, &smp);
                 }
                 Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp) {
                     Err(why) => self.metrics.count_dropped(why),
@@ -206,8 +206,8 @@ impl Sweep {
         self.advance(now);
     }
 
-    /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is looked
-    /// at with fresh eyes: in longer and longer intervals, since it takes an operator to put it right.
+    /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
+    /// looked at with fresh eyes: in longer and longer intervals, since it takes an operator to put it right.
     fn begins_anew(&mut self) -> bool {
         let clash = |port: &super::graph::Port| matches!(port.trouble, Some(Trouble::Clash(_)));
         if !self.graph.reachable().any(|(_, node)| node.ports.iter().any(clash)) {

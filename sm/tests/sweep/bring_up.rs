@@ -1,8 +1,10 @@
 //! A fabric comes up: what it costs, and that it is right.
 
+use snin_emulator::Config as Hardware;
 use snin_protocol::Time;
+use snin_sm::Config;
 
-use crate::lab::{Lab, config};
+use crate::lab::{Lab, config, fabric};
 
 /// What OpenSM sends for the same fabric.
 const OPENSM: [(u8, u64, f64); 3] = [(0, 20_360, 0.62), (4, 29_270, 0.72), (5, 37_748, 0.80)];
@@ -19,6 +21,18 @@ fn a_bring_up_of_648_hosts_asks_little() {
         println!("LMC {lmc}: {smps} SMPs, {share:.3} of OpenSM's {opensm}, in {took}: {by_name:?}");
         assert!(share <= most, "LMC {lmc}: {share:.3}");
     }
+}
+
+#[test]
+fn many_in_flight_take_a_tenth_of_the_time_of_one() {
+    let took = |window: u32| {
+        let config = Config { window, window_max: window.max(128), ..config(0) };
+        let config = if window == 1 { Config { window_max: 1, ..config } } else { config };
+        Lab::of(fabric("clos:36,18,18"), Hardware::default(), config).bring_up()
+    };
+    let (one, many) = (took(1), took(32));
+    println!("one in flight: {one}, many: {many}");
+    assert!(many * 10 <= one, "{many} against {one}");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
-use snin_protocol::Time;
 
 use super::{Stage, Sweep};
 use crate::core::ask::{End, NodeId};
@@ -10,7 +9,7 @@ use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
 
 impl Sweep {
-    pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp, now: Time) {
+    pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
         if port != self.config.local_port() {
             return self.metrics.count_dropped(Dropped::WrongPort);
         }
@@ -39,7 +38,6 @@ impl Sweep {
             }
             _ => self.outputs.push_back(Output::Report(Report::Trap { number, issuer })),
         }
-        let _ = now;
     }
 
     /// Stops the trap from being repeated (IBA 14.3.1).
