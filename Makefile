@@ -27,7 +27,9 @@ demo: deps-build
 	@$(SNIN) verify --topology $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json
 	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk    # the same, routed statically'
 	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
-	@echo 'The picture: $(DEMO)/plan.svg'
+	@echo '$$ snin lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html    # three ways to carry the same traffic'
+	@$(SNIN) lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html
+	@echo 'To look at: $(DEMO)/plan.svg and $(DEMO)/lab.html'
 
 test: deps lint
 	$(CARGO) test --workspace --quiet

@@ -38,7 +38,8 @@ const IMPURE: [&str; 10] = [
 ];
 
 const MOST_LINES: usize = 800;
-const MOST_COLUMNS: usize = 110;
+/// rustfmt keeps code at 100; comments, literals and tables of tests may be a little longer.
+const MOST_COLUMNS: usize = 120;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
