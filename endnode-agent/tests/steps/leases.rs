@@ -1,0 +1,196 @@
+//! What is asked of the controller, and what follows from its answers.
+
+use snin_agent::core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
+use snin_fabric::TreeId;
+use snin_protocol::message::{
+    AgentSays, Answer, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Refusal,
+    ToAgent, Verdict, Wait,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
+
+use crate::bench::*;
+
+#[test]
+fn frames_of_the_past_are_refused_and_counted() {
+    let mut bench = Bench::asking(Bench::config(), 10);
+    let lease = |sequence, now| {
+        let grants = vec![grant(FLOW, TREE, now, now + MS)];
+        ControllerSays::Lease(Lease { sequence, heard: 1, grants, answers: vec![] })
+    };
+    let clock = ControllerSays::Clock(ClockAnswer { sent: bench.now });
+    bench.tell(Event::Controller(ToAgent { term: Term(5), ..bench.frame(clock.clone()) }));
+    bench.controller(lease(1, bench.now));
+    let of_an_earlier_session =
+        ToAgent { session: Session(77), ..bench.frame(lease(1, bench.now)) };
+    bench.tell(Event::Controller(ToAgent { term: Term(5), ..of_an_earlier_session }));
+    assert_eq!(bench.take(), []);
+    assert_eq!((bench.counters().stale_term, bench.counters().stale_session), (1, 1));
+
+    let mut bench = Bench::asking(Bench::config(), 10);
+    bench.leases = 5;
+    bench.lease(vec![], vec![]);
+    bench.take();
+    bench.controller(lease(5, bench.now));
+    assert_eq!((bench.take(), bench.counters().stale_lease), (vec![], 1));
+}
+
+#[test]
+fn grants_that_mean_nothing_are_refused_and_counted() {
+    let mut bench = Bench::asking(Bench::config(), 10);
+    bench.grant(FLOW, TREE, Time::ZERO, Time::secs(2));
+    bench.grant(FLOW, TREE, Time::ZERO, Time::ZERO);
+    assert_eq!(bench.counters().bad_grants, 2);
+    bench.grant(FLOW, TREE, Time::ZERO, GUARD);
+    assert_eq!(bench.counters().late_grants, 1);
+    bench.grant(FlowId(9), TREE, Time::ZERO, MS);
+    bench.asks = 0;
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    assert_eq!(bench.counters().unasked_grants, 2, "the last is an older connection's");
+    bench.tell(Event::Malformed);
+    assert_eq!((bench.counters().malformed, bench.counters().grants), (1, 0));
+    let confirmed = (1..=5).map(|sequence| bench.confirms(sequence)).collect::<Vec<_>>();
+    assert_eq!(bench.take(), confirmed);
+}
+
+#[test]
+fn a_frame_from_the_future_is_not_followed() {
+    let config = Config { clock_error: Some(Time(10)), ..Bench::config() };
+    let mut bench = Bench::asking(config, 10);
+    let at = bench.now + Time(11);
+    let lease = Lease {
+        sequence: 1,
+        heard: 1,
+        grants: vec![grant(FLOW, TREE, at, at + MS)],
+        answers: vec![],
+    };
+    bench.tell(Event::Controller(ToAgent { at, ..bench.frame(ControllerSays::Lease(lease)) }));
+    assert_eq!((bench.take(), bench.counters().wrong_clock), (vec![], 1));
+}
+
+#[test]
+fn a_pinned_grant_does_not_move() {
+    let mut bench = Bench::asking(Bench::config(), 10);
+    let pinned = Grant { pinned: true, ..grant(FLOW, TREE, bench.now, bench.now + MS) };
+    bench.lease(vec![pinned], vec![]);
+    bench.pass(Time(1));
+    bench.grant(FLOW, TreeId(9), Time::ZERO, MS);
+    assert_eq!(bench.counters().bad_grants, 1);
+    bench.grant(FLOW, TreeId(9), Time::ZERO, MS);
+    assert_eq!(
+        (bench.counters().bad_grants, bench.counters().grants),
+        (1, 2),
+        "it was let go first"
+    );
+}
+
+#[test]
+fn asks_are_repeated_until_they_are_heard() {
+    let mut bench = Bench::asking(Bench::config(), 10);
+    let again = Bench::config().ask_again;
+    bench.pass(again - Time(1));
+    assert_eq!(bench.take(), []);
+    bench.pass(Time(1));
+    assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+    // What comes up meanwhile waits for its turn.
+    bench.open(FlowId(1), PEER);
+    bench.send(FlowId(1), 0, 1);
+    assert_eq!(bench.take(), []);
+    bench.lease(vec![], vec![]);
+    assert_eq!(bench.take(), [bench.asks(2, request(FlowId(1))), bench.confirms(1)]);
+}
+
+#[test]
+fn what_becomes_of_a_request_is_told_once() {
+    let mut bench = Bench::asking(Bench::config(), 10);
+    let config = Bench::config();
+    let answer = |verdict| vec![Answer { connection: ConnectionNumber(0), verdict }];
+    let wait = Wait::SourceFull;
+    for sequence in 1..3 {
+        bench.lease(vec![], answer(Verdict::Deferred(wait)));
+        let mut expected =
+            vec![Output::App(Notice::Deferred { flow: FLOW, wait }), bench.confirms(sequence)];
+        assert_eq!(bench.take(), expected.split_off(usize::from(sequence > 1)));
+    }
+    let refusal = Refusal::UnknownDestination;
+    bench.lease(vec![], answer(Verdict::Refused(refusal)));
+    assert_eq!(
+        bench.take(),
+        [Output::App(Notice::Refused { flow: FLOW, refusal }), bench.confirms(3)]
+    );
+    bench.pass(config.ask_refused);
+    assert_eq!(bench.take(), [bench.asks(2, request(FLOW))]);
+    bench.asks = 2;
+    bench.lease(vec![], answer(Verdict::Served));
+    assert_eq!(
+        bench.take(),
+        [bench.asks(3, request(FLOW)), bench.confirms(4)],
+        "there is more to send"
+    );
+}
+
+#[test]
+fn a_connection_that_nobody_uses_is_given_back() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 10);
+    bench.done(pair, 0);
+    bench.take();
+    bench.pass(Bench::config().linger);
+    assert_eq!(bench.take(), [bench.asks(2, Change::Withdraw(ConnectionNumber(0)))]);
+}
+
+#[test]
+fn a_stranger_begins_anew_when_nothing_is_under_way() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 10);
+    bench.take();
+    bench.controller(ControllerSays::Stranger);
+    assert_eq!(bench.take(), [], "a piece is under way");
+    bench.session = Session(bench.session.0 + 1);
+    bench.done(pair, 0);
+    let hello = |output: &Output| {
+        matches!(output, Output::Controller(FromAgent { session, body: AgentSays::Hello(hello) })
+            if *session == bench.session && hello.term == Term(1))
+    };
+    assert!(bench.outputs.iter().any(hello));
+    bench.take();
+    bench.send(FLOW, 1, 20);
+    assert_eq!(bench.take(), []);
+    bench.welcome();
+    assert!(bench.take().contains(&bench.asks(1, request(FLOW))));
+    bench.leases = 0;
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    assert_eq!(bench.posted(), [20]);
+}
+
+#[test]
+fn a_hello_is_repeated_until_it_is_answered() {
+    let mut bench = Bench::stranger(Bench::config());
+    bench.pass(Bench::config().ask_again * 3);
+    assert_eq!(bench.counters().conversations, 4);
+}
+
+#[test]
+fn a_lease_is_confirmed_only_when_a_broken_queue_pair_has_left_the_links() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 4_000);
+    bench.tell(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
+    bench.take();
+    bench.lease(vec![], vec![]);
+    bench.pass(Time::micros(5));
+    assert_eq!(bench.take(), [], "the port may still be sending");
+    bench.tell(Event::Port(PortEvent::Closed { pair }));
+    bench.pass(GUARD - Time(1));
+    assert_eq!(bench.take(), [], "what it sent may still be under way");
+    bench.pass(Time(1));
+    assert_eq!(bench.take(), [bench.confirms(2)]);
+}
+
+#[test]
+fn a_move_is_confirmed_when_its_time_has_come_though_nothing_is_under_way() {
+    let (mut bench, pair) = Bench::granted(Bench::config(), 10);
+    bench.done(pair, 0);
+    bench.take();
+    bench.grant(FLOW, TreeId(4), Time::micros(10), MS);
+    bench.connected();
+    bench.pass(Time::micros(10) - Time(1));
+    assert_eq!(bench.take(), [], "until then the flow may send along the old tree");
+    bench.pass(Time(1));
+    assert_eq!(bench.take(), [bench.confirms(2)]);
+}
