@@ -11,7 +11,7 @@ use snin_fabric::traffic::Demand;
 use snin_fabric::{Dlid, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
 use crate::bound::degree_bound;
-use crate::packing::{ConnectionId, Deferral, LeafId, Packer, Refusal, Request, pack_fixed};
+use crate::packing::{ConnectionId, Deferral, LeafId, Packer, Refusal, Request, Shape, pack_fixed};
 use admit::admit;
 use shape::PackingShape;
 
@@ -105,6 +105,13 @@ pub fn plan_window(topology: &Topology, routing: &Routing, demands: &[Demand]) -
     planner.plan.deferred.sort_by_key(|&(demand, _)| demand);
     planner.plan.refused.sort_by_key(|&(demand, _)| demand);
     planner.plan
+}
+
+/// A routed fabric as packer and slices see it, and the leaf of every host; `None` where the fabric has no
+/// trees.
+pub fn packing_shape(topology: &Topology, routing: &Routing) -> Option<(Shape, Vec<LeafId>)> {
+    let has_trees = routing.shape.is_ok() && !routing.forest.is_empty();
+    has_trees.then(|| PackingShape::new(topology, routing).into_parts())
 }
 
 struct Planner<'a> {

@@ -81,4 +81,9 @@ impl PackingShape {
     pub(super) fn into_shape(self) -> Shape {
         self.shape
     }
+
+    /// The shape, and the leaf of every host.
+    pub(super) fn into_parts(self) -> (Shape, Vec<LeafId>) {
+        (self.shape, self.leaf_of_host)
+    }
 }

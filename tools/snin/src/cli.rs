@@ -31,7 +31,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Topo(Topo),
     /// Compute tables, and pack one window of connections onto routing trees
-    Plan(Plan),
+    Plan(PlanOrSlices),
     /// Check tables and plans, whoever made them
     Verify(Verify),
     /// The subnet manager
@@ -93,6 +93,51 @@ pub(crate) struct Format {
     /// JSON on stdout instead of text
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `snin plan` with its own options, or one of its subcommands.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct PlanOrSlices {
+    #[command(subcommand)]
+    pub(crate) slices: Option<PlanSlices>,
+    #[command(flatten)]
+    pub(crate) plan: Option<Plan>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum PlanSlices {
+    /// Replay a list of jobs, first come, first served, each with links set aside for it alone
+    ///
+    /// Reports how much of the fabric the jobs keep busy until the last of them begins, and how long it takes
+    /// to find hosts and links, refusals included. Exit code 1 when a job fits not even an empty fabric.
+    Slices(Slices),
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false, args = ["jobs", "generate"])]
+pub(crate) struct JobList {
+    /// A CSV file `id,hosts,arrival,run`, all whole numbers; times in any one unit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jobs: Option<PathBuf>,
+    /// Make so many jobs instead: sizes exponential with mean 8, all there from the start, running 20 to
+    /// 3,000 units of time
+    #[arg(long, value_name = "N")]
+    pub(crate) generate: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Slices {
+    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as fattree:36
+    #[arg(long, value_name = "FILE")]
+    pub(crate) topology: String,
+    #[command(flatten)]
+    pub(crate) list: JobList,
+    /// Seed of made jobs: the same seed gives the same jobs
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Args, Debug)]

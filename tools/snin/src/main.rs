@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command, Sm, Topo};
+use cli::{Cli, Command, PlanOrSlices, PlanSlices, Sm, Topo};
 use output::Output;
 
 /// How a command that came to its end ends.
@@ -36,7 +36,12 @@ fn main() -> ExitCode {
         Command::Topo(Topo::Check { topology, format }) => {
             command::topo::check(&topology.topology, format.json, &mut out)
         }
-        Command::Plan(plan) => command::plan::run(&plan, &mut out),
+        Command::Plan(PlanOrSlices { slices: Some(PlanSlices::Slices(slices)), .. }) => {
+            command::slices::run(&slices, &mut out)
+        }
+        Command::Plan(PlanOrSlices { plan: Some(plan), .. }) => command::plan::run(&plan, &mut out),
+        // The command line's own definition asks for one of them.
+        Command::Plan(PlanOrSlices { .. }) => Ok(Verdict::Well),
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
         Command::Lab(lab) => command::lab::run(&lab, &mut out),
