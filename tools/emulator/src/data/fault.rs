@@ -8,7 +8,8 @@ use super::port::NO_PORT;
 
 impl<Q: Agenda> Network<Q> {
     /// Cuts the cable in `port`, now. What is on it is lost and dropped where it comes to next, unless a
-    /// switch has begun to send it on; what waits for it in switches is discarded; adapters wait.
+    /// switch has begun to send it on; what waits for it in switches is discarded when the packet being
+    /// sent has come to its end; adapters wait.
     pub fn cut(&mut self, port: PortIndex) {
         let Some(ends) = self.ends(port).filter(|&[end, _]| self.ports[end as usize].up) else {
             return;

@@ -194,6 +194,7 @@ impl<Q: Agenda> Network<Q> {
                 self.now = self.now.max(until);
                 return Outcome::Running;
             }
+            debug_assert!(at >= self.now, "time goes on");
             self.now = at;
             while let Some(event) = self.agenda.pop(at) {
                 self.happen(event, observer);

@@ -1,6 +1,6 @@
 //! What can be said without simulating is what is simulated, to the nanosecond.
 
-use snin_emulator::data::{Config, Message, Outcome};
+use snin_emulator::data::{Config, Message, Outcome, Queues};
 use snin_fabric::routing::Engine;
 use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::{Guid, LinkRate, NodeKind, PortNum, Topology};
@@ -127,6 +127,37 @@ fn messages_of_a_port_take_turns() {
     assert!(at(second) - at(first) <= packet && at(second) > at(first));
     let slowdown = network.progress(second).slowdown.unwrap();
     assert!((1.6..2.0).contains(&slowdown), "{slowdown}");
+}
+
+#[test]
+fn a_link_that_has_been_used_is_free_again() {
+    let fabric = Fabric::new(star(3), Engine::Trees);
+    let mut network = fabric.network(Config::default());
+    // Two senders to one receiver, one after the other: closely, and after long silence.
+    let one = alone_ps(&Config::default(), 1, 4_096, PS_PER_BYTE).div_ceil(1_000);
+    for (n, gap) in [0, 1, one, 1_000_000, 0].into_iter().enumerate() {
+        let from = fabric.port(n as u32 % 2);
+        let start = network.now() + Time(gap);
+        let message = Message { start, ..Message::new(from, fabric.lid(2), 4_096) };
+        let id = network.send(message).unwrap();
+        assert_eq!(network.run_until(start + Time(one)), Outcome::Finished);
+        assert_eq!(network.progress(id).slowdown, Some(1.0), "{gap}");
+    }
+}
+
+#[test]
+fn inputs_share_an_output_equally() {
+    let fabric = Fabric::new(star(4), Engine::Trees);
+    for queues in [Queues::PerOutput, Queues::PerInput] {
+        let mut network = fabric.network(Config { queues, ..Config::default() });
+        let message = |host| Message::new(fabric.port(host), fabric.lid(0), 100 * 4_096);
+        let messages: Vec<_> = (1..4).map(|host| network.send(message(host)).unwrap()).collect();
+        assert_eq!(network.run_until(Time::MAX), Outcome::Finished);
+        let at = messages.iter().map(|&id| network.progress(id).completed.unwrap().0);
+        let (first, last) = (at.clone().min().unwrap(), at.max().unwrap());
+        let packet = wire(4_096) * PS_PER_BYTE;
+        assert!(last - first <= (2 * packet).div_ceil(1_000), "{queues:?}: {first} to {last}");
+    }
 }
 
 /// Buffers of a packet each: a packet is sent only when the one before has left the next switch and its

@@ -1,11 +1,13 @@
 //! Cables cut and restored, tables replaced, packets with nowhere to go.
 
-use snin_emulator::data::{Config, DropReason, Dropped, Message, Observer, Outcome, SendError};
+use snin_emulator::data::{
+    Config, DropReason, Dropped, Message, Observer, Outcome, Queues, SendError,
+};
 use snin_fabric::routing::Engine;
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum};
 use snin_protocol::Time;
 
-use crate::support::{Fabric, star};
+use crate::support::{Fabric, PS_PER_BYTE, star, wire};
 
 #[derive(Default)]
 struct Drops(Vec<(PortIndex, DropReason)>);
@@ -64,6 +66,31 @@ fn a_cut_cable_loses_what_is_on_it_and_new_tables_lead_round_it() {
     assert_eq!(network.run_until(Time::MAX), Outcome::Finished);
     assert_eq!(network.progress(again).slowdown, Some(1.0));
     network.audit().unwrap();
+}
+
+#[test]
+fn what_waits_for_a_cut_cable_is_discarded() {
+    let fabric = Fabric::new(star(5), Engine::Trees);
+    for queues in [Queues::PerOutput, Queues::PerInput] {
+        let mut network = fabric.network(Config { queues, ..Config::default() });
+        for host in 1..5 {
+            let message = Message::new(fabric.port(host), fabric.lid(0), 8 * 4_096);
+            network.send(message).unwrap();
+        }
+        // All that was sent has come to the switch, and most of it waits there.
+        assert_eq!(network.run_until(Time::micros(1)), Outcome::Running);
+        assert_eq!(network.counters(fabric.port(1), 0).packets, 8);
+        network.cut(fabric.port(0));
+        // The packet that is being sent comes to its end first.
+        network.run_until(Time::micros(1) + Time(wire(4_096) * PS_PER_BYTE / 1_000 + 1));
+        let cable = fabric.topology.peer(fabric.port(0)).unwrap();
+        let sent = network.counters(cable, 0).packets;
+        assert_eq!(network.counters(cable, 0).discards, 4 * 8 - sent, "{queues:?}");
+        assert_eq!(network.run_until(Time::MAX), Outcome::Finished);
+        let statistics = network.statistics();
+        assert_eq!(statistics.packets + statistics.dropped, 4 * 8);
+        network.audit().unwrap();
+    }
 }
 
 #[test]
