@@ -18,10 +18,12 @@ impl<F: Fn(usize, usize, usize) -> bool> MayMove for F {}
 /// the other at a lower one: upper rows are always left by `b` and lower ones by `a`.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// Free where the connection starts, taken where it ends.
+    /// Free where the connection starts, taken where it ends; and where the column begins.
     a: u16,
+    a_begin: u32,
     /// Free where it ends, taken where it starts.
     b: u16,
+    b_begin: u32,
     at_up: u16,
     at_down: u16,
 }
@@ -50,7 +52,7 @@ impl Search {
             let mut at = 0;
             while let Some(pair) = self.pairs.get_mut(at) {
                 let Some(end) = pair.step(matrix, &may_move) else {
-                    if pair.is_blocked() {
+                    if pair.is_blocked(matrix) {
                         self.pairs.swap_remove(at);
                     } else {
                         at += 1;
@@ -77,49 +79,51 @@ impl Search {
         wanted: impl Fn(usize) -> bool,
     ) {
         self.pairs.clear();
+        let at = |row: usize, column| if wanted(column) { row as u16 } else { matrix.nowhere() };
         for a in sets::members(matrix.free_up(up).iter().copied()) {
-            let at_down = if wanted(a) { down as u16 } else { NO_ROW };
+            let (at_down, a_begin) = (at(down, a), matrix.begin(a));
             for b in sets::members(matrix.free_down(down).iter().copied()) {
-                let at_up = if wanted(b) { up as u16 } else { NO_ROW };
-                self.pairs.push(Pair { a: a as u16, b: b as u16, at_up, at_down });
+                let (at_up, b_begin) = (at(up, b), matrix.begin(b));
+                let (a, b) = (a as u16, b as u16);
+                self.pairs.push(Pair { a, a_begin, b, b_begin, at_up, at_down });
             }
         }
     }
 }
 
 impl Pair {
-    /// Both chains go on by one connection; the side on which one of them came to its end. A chain is
-    /// nowhere from the connection on that may not move, and from the link on that does not exist.
+    /// Both chains go on by one connection; the side on which one of them came to its end.
     fn step(&mut self, matrix: &Matrix, may_move: &impl MayMove) -> Option<Side> {
-        let (a, b) = (usize::from(self.a), usize::from(self.b));
-        let (mut to_up, mut to_down) = (NO_ROW, NO_ROW);
-        if self.at_down != NO_ROW {
-            let row = usize::from(self.at_down);
-            to_up = matrix.starts(a)[row];
-            if to_up == NO_ROW {
-                if sets::contains(matrix.free_down(row), a) {
-                    return Some(Side::Down);
-                }
-            } else if !may_move(to_up.into(), a, b) {
-                to_up = NO_ROW;
-            }
-        }
-        if self.at_up != NO_ROW {
-            let row = usize::from(self.at_up);
-            to_down = matrix.ends(b)[row];
-            if to_down == NO_ROW {
-                if sets::contains(matrix.free_up(row), b) {
-                    return Some(Side::Up);
-                }
-            } else if !may_move(row, b, a) {
-                to_down = NO_ROW;
-            }
-        }
+        let &mut Self { a, a_begin, b, b_begin, at_up, at_down } = self;
+        let to_up = matrix.start(a_begin, at_down);
+        let to_down = matrix.end(b_begin, at_up);
+        let goes = |to, up, from: u16, other: u16| {
+            let nowhere = to == matrix.nowhere();
+            to != NO_ROW && (nowhere || may_move(usize::from(up), from.into(), other.into()))
+        };
+        let (goes_up, goes_down) = (goes(to_up, to_up, a, b), goes(to_down, at_up, b, a));
         (self.at_up, self.at_down) = (to_up, to_down);
+        if goes_up && goes_down {
+            return None;
+        }
+        // A chain ends where its next column is free. It leads nowhere if that link does not exist, or
+        // if its next connection may not move.
+        if to_up == NO_ROW && sets::contains(matrix.free_down(at_down.into()), a.into()) {
+            return Some(Side::Down);
+        }
+        if to_down == NO_ROW && sets::contains(matrix.free_up(at_up.into()), b.into()) {
+            return Some(Side::Up);
+        }
+        if !goes_up {
+            self.at_up = matrix.nowhere();
+        }
+        if !goes_down {
+            self.at_down = matrix.nowhere();
+        }
         None
     }
 
-    fn is_blocked(&self) -> bool {
-        self.at_up == NO_ROW && self.at_down == NO_ROW
+    fn is_blocked(&self, matrix: &Matrix) -> bool {
+        self.at_up == matrix.nowhere() && self.at_down == matrix.nowhere()
     }
 }

@@ -2,12 +2,17 @@
 //! who could be disturbed, so each stage is filled by itself. In three stages leaves are packed over
 //! the groups of trees, then the pods over the trees of each group, groups side by side.
 
+use std::cell::Cell;
+
 use super::fill::Filler;
 use super::matrix::{Matrix, NO_ROW};
 use super::request::Request;
 use super::shape::{SetId, Shape};
-use super::state::State;
+use super::state::{Connection, NO_TREE, State};
 use super::workers::Workers;
+
+/// In place of a tree while one is looked for.
+const ASKED: u16 = NO_TREE - 1;
 
 /// Packs whole patterns; its buffers are kept.
 #[derive(Clone, Default, Debug)]
@@ -28,30 +33,50 @@ impl Cold {
         request.allowed == SetId::ALL && !request.pinned && request.tree.is_none()
     }
 
-    /// Packs into the empty `state`; who finds no tree is left in `failed`.
+    /// Packs into the empty `state`; who finds no tree is left in `failed`. False, and nobody is packed,
+    /// where some request is not plain or its number is not known or asked for twice.
     pub(super) fn pack(
         &mut self,
         state: &mut State,
         requests: &[Request],
         workers: &dyn Workers,
         failed: &mut Vec<u32>,
-    ) {
+    ) -> bool {
         debug_assert!(state.packed_count() == 0 && state.is_plain());
-        let between_leaves = requests.iter().filter(|r| r.source != r.destination);
-        let connections = between_leaves.map(|r| (r.id.0, r.source.index(), r.destination.index()));
-        let State { leaves, trees, pods, shape, .. } = state;
+        let State { leaves, trees, pods, shape, connections: known, .. } = state;
+        let trees = Cell::from_mut(&mut trees[..]).as_slice_of_cells();
+        let mut all_plain = true;
+        let announced = requests.iter().take_while(|request| {
+            let tree = trees.get(request.id.index()).filter(|tree| tree.get() == NO_TREE);
+            all_plain = tree.is_some() && Self::is_plain(request);
+            if let Some(tree) = tree.filter(|_| request.source != request.destination) {
+                tree.set(ASKED);
+                known[request.id.index()] = Connection::of(request);
+            }
+            all_plain
+        });
+        let connections = announced
+            .filter(|r| r.source != r.destination)
+            .map(|r| (r.id.0, r.source.index(), r.destination.index()));
         let mut packed;
         if pods.is_empty() {
-            packed =
-                self.leaves.fill(leaves, connections, |id, tree| trees[id as usize] = tree as u16);
+            let found = |id, tree| trees[id as usize].set(tree as u16);
+            packed = self.leaves.fill(leaves, connections, found);
         } else {
             packed = self.leaves.fill(leaves, connections, |_, _| ());
+        }
+        if !all_plain {
+            state.clear();
+            return false;
+        }
+        if !pods.is_empty() {
             let mut groups = Groups { shape, leaves, first: 0, pods, fillers: &mut self.pods };
             let share = shape.groups().div_ceil(workers.count().max(1));
             groups.pack(workers, share);
             read_off(shape, leaves, pods, trees);
         }
         failed.extend(self.leaves.failed());
+        failed.iter().for_each(|&id| state.trees[id as usize] = NO_TREE);
         for (group, filler) in self.pods.iter().enumerate() {
             for id in filler.failed() {
                 state.leave_group(id, group);
@@ -60,6 +85,7 @@ impl Cold {
             }
         }
         state.count(packed);
+        true
     }
 }
 
@@ -114,17 +140,17 @@ fn members(matrix: &Matrix, column: usize) -> impl Iterator<Item = (u32, usize, 
 }
 
 /// The tree of each connection from the matrices; those within a pod take the first of their group.
-fn read_off(shape: &Shape, leaves: &Matrix, pods: &[Matrix], trees: &mut [u16]) {
+fn read_off(shape: &Shape, leaves: &Matrix, pods: &[Matrix], trees: &[Cell<u16>]) {
     for (group, pods) in pods.iter().enumerate() {
         let first = shape.tree_of(group, 0).0;
         for (id, source, destination) in members(leaves, group) {
             if shape.pods_between(source, destination).is_none() {
-                trees[id as usize] = first;
+                trees[id as usize].set(first);
             }
         }
         for column in 0..shape.largest_group() {
             let tree = shape.tree_of(group, column).0;
-            members(pods, column).for_each(|(id, ..)| trees[id as usize] = tree);
+            members(pods, column).for_each(|(id, ..)| trees[id as usize].set(tree));
         }
     }
 }

@@ -82,7 +82,7 @@ impl Ejector {
             let mut others = blockers.ids().iter().copied().filter(|&f| Some(f) != pusher);
             match (others.next(), others.next()) {
                 (None, _) if self.shift(state, at, tree) => return true,
-                (Some(f), None) if !state.get(f).pinned => {
+                (Some(f), None) if !state.get(f).pinned() => {
                     self.reach(Ejected { id: f, by: at as u32, by_takes: tree as u16 });
                 }
                 _ => {}

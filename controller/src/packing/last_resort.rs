@@ -42,7 +42,7 @@ fn choose_by_degree(state: &mut State, failed: &mut Vec<u32>) -> Option<Vec<u32>
     let mut up: Vec<usize> = (0..state.shape.leaves()).map(links).collect();
     let mut down = up.clone();
     let (pinned, mut ids): (Vec<u32>, Vec<u32>) =
-        state.packed().partition(|&id| state.get(id).pinned);
+        state.packed().partition(|&id| state.get(id).pinned());
     for (source, destination) in pinned.into_iter().map(|id| ends(state, id)) {
         up[source] -= 1;
         down[destination] -= 1;
@@ -73,8 +73,11 @@ fn choose_by_degree(state: &mut State, failed: &mut Vec<u32>) -> Option<Vec<u32>
 /// Gives every connection but the pinned a tree anew where the list colouring theorem says that this
 /// is possible.
 fn colour_lists(state: &mut State, failed: &[u32]) -> bool {
-    let ids: Vec<u32> =
-        state.packed().filter(|&id| !state.get(id).pinned).chain(failed.iter().copied()).collect();
+    let ids: Vec<u32> = state
+        .packed()
+        .filter(|&id| !state.get(id).pinned())
+        .chain(failed.iter().copied())
+        .collect();
     // In two stages the place of a tree in a set is the tree.
     let lists: Vec<Vec<u64>> = ids.iter().map(|&id| without_pinned(state, id)).collect();
     let edges: Vec<_> = ids.iter().map(|&id| ends(state, id)).collect();
@@ -104,7 +107,7 @@ fn ends(state: &State, id: u32) -> (usize, usize) {
 fn without_pinned(state: &State, id: u32) -> Vec<u64> {
     let mut list: Vec<u64> = state.effective(id).collect();
     for tree in sets::members(list.clone().into_iter()) {
-        if state.blockers(id, tree).ids().iter().any(|&other| state.get(other).pinned) {
+        if state.blockers(id, tree).ids().iter().any(|&other| state.get(other).pinned()) {
             sets::remove(&mut list, tree);
         }
     }

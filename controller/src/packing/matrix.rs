@@ -5,8 +5,6 @@
 //! it is, it stays within two short arrays. An entry is the row at the other end, which is where the
 //! chain goes on; numbers of connections are kept beside, once, by the row where they start.
 
-use std::mem::swap;
-
 use super::sets;
 
 /// No connection.
@@ -36,7 +34,8 @@ pub(super) struct Chain {
 struct Links {
     /// Free columns, some words a row. A link that does not exist is never free.
     free: Vec<u64>,
-    /// The row at the other end of the connection that owns the link, some rows a column.
+    /// The row at the other end of the connection that owns the link, by column and row. Each column has
+    /// one more row, nowhere, that leads to itself: a search that is led there stays there.
     other: Vec<u16>,
 }
 
@@ -44,6 +43,8 @@ struct Links {
 #[derive(Clone, Debug)]
 pub(super) struct Matrix {
     rows: usize,
+    /// From a column to the next in tables by column and row.
+    stride: usize,
     words: usize,
     up: Links,
     down: Links,
@@ -62,9 +63,12 @@ impl Matrix {
             let there = (0..columns).filter(|&column| exists(row, column));
             there.for_each(|column| sets::insert(free, column));
         }
-        let up = Links { free: free.clone(), other: vec![NO_ROW; rows * columns] };
-        let owners = vec![NOBODY; rows * columns];
-        Self { rows, words, down: up.clone(), up, owners, links: free }
+        let stride = rows + 1;
+        let up = Links { free: free.clone(), other: vec![NO_ROW; stride * columns] };
+        let owners = vec![NOBODY; stride * columns];
+        let mut matrix = Self { rows, stride, words, down: up.clone(), up, owners, links: free };
+        matrix.clear();
+        matrix
     }
 
     /// Takes everybody off.
@@ -72,6 +76,8 @@ impl Matrix {
         for side in [&mut self.up, &mut self.down] {
             side.free.copy_from_slice(&self.links);
             side.other.fill(NO_ROW);
+            let nowhere = side.other.iter_mut().skip(self.rows).step_by(self.stride);
+            nowhere.for_each(|row| *row = self.rows as u16);
         }
     }
 
@@ -93,30 +99,50 @@ impl Matrix {
         sets::first(self.common(up, down))
     }
 
+    /// The row that leads to itself.
+    pub(super) const fn nowhere(&self) -> u16 {
+        self.rows as u16
+    }
+
+    /// Where a column begins in `start` and `end`.
+    pub(super) const fn begin(&self, column: usize) -> u32 {
+        (column * self.stride) as u32
+    }
+
+    /// Where the connection starts that ends in a row and has a column.
+    pub(super) fn start(&self, begin: u32, row: u16) -> u16 {
+        self.down.other[begin as usize + usize::from(row)]
+    }
+
+    /// Where the connection ends that starts in a row and has a column.
+    pub(super) fn end(&self, begin: u32, row: u16) -> u16 {
+        self.up.other[begin as usize + usize::from(row)]
+    }
+
     /// Where the connections of a column end, by the row of their start.
     pub(super) fn ends(&self, column: usize) -> &[u16] {
-        &self.up.other[column * self.rows..][..self.rows]
+        &self.up.other[column * self.stride..][..self.rows]
     }
 
     /// Where the connections of a column start, by the row of their end.
     pub(super) fn starts(&self, column: usize) -> &[u16] {
-        &self.down.other[column * self.rows..][..self.rows]
+        &self.down.other[column * self.stride..][..self.rows]
     }
 
     /// The numbers of a column's connections, by the row of their start: right where `ends` has a row.
     pub(super) fn numbers(&self, column: usize) -> &[u32] {
-        &self.owners[column * self.rows..][..self.rows]
+        &self.owners[column * self.stride..][..self.rows]
     }
 
     pub(super) fn owner_up(&self, row: usize, column: usize) -> u32 {
-        let place = column * self.rows + row;
+        let place = column * self.stride + row;
         if self.up.other[place] == NO_ROW { NOBODY } else { self.owners[place] }
     }
 
     pub(super) fn owner_down(&self, row: usize, column: usize) -> u32 {
-        match self.down.other[column * self.rows + row] {
+        match self.down.other[column * self.stride + row] {
             NO_ROW => NOBODY,
-            start => self.owners[column * self.rows + usize::from(start)],
+            start => self.owners[column * self.stride + usize::from(start)],
         }
     }
 
@@ -125,42 +151,42 @@ impl Matrix {
     pub(super) fn settle(
         &mut self,
         connections: impl Iterator<Item = (u32, usize, usize)>,
-        found: impl FnMut(u32, usize),
-        left: impl FnMut(u32, usize, usize),
+        mut found: impl FnMut(u32, usize),
+        mut left: impl FnMut(u32, usize, usize),
     ) {
-        // Up to 64 columns are by far the most frequent case: then the loop over words goes away.
         if self.words == 1 {
-            self.settle_words(1, connections, found, left);
-        } else {
-            self.settle_words(self.words, connections, found, left);
+            return self.settle_in_a_word(connections, found, left);
+        }
+        for (id, up, down) in connections {
+            if let Some(column) = self.first_common(up, down) {
+                self.take(up, down, column, id);
+                found(id, column);
+            } else {
+                left(id, up, down);
+            }
         }
     }
 
-    #[inline(always)]
-    fn settle_words(
+    /// The same for up to 64 columns, the case that matters.
+    fn settle_in_a_word(
         &mut self,
-        words: usize,
         connections: impl Iterator<Item = (u32, usize, usize)>,
         mut found: impl FnMut(u32, usize),
         mut left: impl FnMut(u32, usize, usize),
     ) {
-        let Self { rows, up: ups, down: downs, owners, .. } = self;
+        let Self { stride, up: ups, down: downs, owners, .. } = self;
         for (id, up, down) in connections {
-            let free_up = &mut ups.free[up * words..][..words];
-            let free_down = &mut downs.free[down * words..][..words];
-            let both = free_up.iter_mut().zip(free_down).enumerate();
-            let Some((word, (free_up, free_down))) =
-                { both }.find(|(_, (free_up, free_down))| **free_up & **free_down != 0)
-            else {
+            let (free_up, free_down) = (&mut ups.free[up], &mut downs.free[down]);
+            let common = *free_up & *free_down;
+            if common == 0 {
                 left(id, up, down);
                 continue;
-            };
-            let common = *free_up & *free_down;
+            }
             let first = common & common.wrapping_neg();
             *free_up ^= first;
             *free_down ^= first;
-            let column = word * 64 + common.trailing_zeros() as usize;
-            let place = column * *rows;
+            let column = common.trailing_zeros() as usize;
+            let place = column * *stride;
             ups.other[place + up] = down as u16;
             downs.other[place + down] = up as u16;
             owners[place + up] = id;
@@ -170,7 +196,7 @@ impl Matrix {
 
     /// Gives two free links to a connection.
     pub(super) fn take(&mut self, up: usize, down: usize, column: usize, id: u32) {
-        let (words, place) = (self.words, column * self.rows);
+        let (words, place) = (self.words, column * self.stride);
         let bit = 1 << (column % 64);
         let free = [
             &mut self.up.free[up * words + column / 64],
@@ -187,7 +213,7 @@ impl Matrix {
 
     /// Takes its two links from whoever has them.
     pub(super) fn release(&mut self, up: usize, down: usize, column: usize) {
-        let (words, place) = (self.words, column * self.rows);
+        let (words, place) = (self.words, column * self.stride);
         debug_assert_eq!(self.up.other[place + up], down as u16);
         self.up.free[up * words + column / 64] |= 1 << (column % 64);
         self.down.free[down * words + column / 64] |= 1 << (column % 64);
@@ -219,38 +245,35 @@ impl Matrix {
         let Chain { gain, give, side, row } = chain;
         // The columns by which the chain leaves its rows of either side; it comes by the other one.
         let (up, down) = if side == Side::Up { (gain, give) } else { (give, gain) };
-        let Self { rows, words, up: ups, down: downs, owners, .. } = self;
-        let (ends_up, ends_down) = two_columns(&mut ups.other, *rows, up, down);
-        let (starts_up, starts_down) = two_columns(&mut downs.other, *rows, up, down);
-        let (ids_up, ids_down) = two_columns(owners, *rows, up, down);
-        let mut from_down = |row: usize| {
-            swap(&mut starts_up[row], &mut starts_down[row]);
-            starts_up[row]
-        };
-        let (mut row, mut came) = (row, false);
+        let Self { stride, words, up: ups, down: downs, owners, .. } = self;
+        let (by_up, by_down) = (up * *stride, down * *stride);
+        let (mut row, mut came) = (row, side == Side::Down);
         if side == Side::Down {
+            downs.other.swap(by_up + row, by_down + row);
             toggle(&mut downs.free, *words, row, [up, down]);
-            (row, came) = (usize::from(from_down(row)), true);
+            row = downs.other[by_up + row].into();
         } else {
             toggle(&mut ups.free, *words, row, [up, down]);
         }
         loop {
-            swap(&mut ends_up[row], &mut ends_down[row]);
-            swap(&mut ids_up[row], &mut ids_down[row]);
+            ups.other.swap(by_up + row, by_down + row);
+            owners.swap(by_up + row, by_down + row);
             if came {
-                moved(ids_up[row], up);
+                moved(owners[by_up + row], up);
             }
             came = true;
-            if ends_down[row] == NO_ROW {
+            let end = ups.other[by_down + row];
+            if end == NO_ROW {
                 return toggle(&mut ups.free, *words, row, [up, down]);
             }
-            moved(ids_down[row], down);
-            row = usize::from(ends_down[row]);
-            let next = from_down(row);
-            if next == NO_ROW {
+            moved(owners[by_down + row], down);
+            row = end.into();
+            downs.other.swap(by_up + row, by_down + row);
+            let start = downs.other[by_up + row];
+            if start == NO_ROW {
                 return toggle(&mut downs.free, *words, row, [up, down]);
             }
-            row = usize::from(next);
+            row = start.into();
         }
     }
 }
@@ -259,16 +282,5 @@ impl Matrix {
 fn toggle(free: &mut [u64], words: usize, row: usize, columns: [usize; 2]) {
     for column in columns {
         free[row * words + column / 64] ^= 1 << (column % 64);
-    }
-}
-
-/// Two columns of a table.
-fn two_columns<T>(table: &mut [T], rows: usize, a: usize, b: usize) -> (&mut [T], &mut [T]) {
-    if a < b {
-        let (low, high) = table.split_at_mut(b * rows);
-        (&mut low[a * rows..][..rows], &mut high[..rows])
-    } else {
-        let (low, high) = table.split_at_mut(a * rows);
-        (&mut high[..rows], &mut low[b * rows..][..rows])
     }
 }

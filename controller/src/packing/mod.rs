@@ -126,25 +126,48 @@ impl Packer {
         self.waiting.clear();
         self.failed.clear();
         removals.iter().for_each(|&id| self.remove(id));
-        let kind = self.announce(insertions);
-        if kind.repeats {
-            return self.apply_with(workers, &[], &first_of_each(insertions));
-        }
         self.state.journal.clear();
-        if kind.plain && self.state.packed_count() == 0 && self.state.is_plain() {
-            let Self { cold, state, waiting, .. } = self;
-            cold.pack(state, insertions, workers, waiting);
-            waiting.retain(|&id| state.effective(id).any(|word| word != 0));
+        let mut whole = self.pack_whole(workers, insertions);
+        if !whole {
+            let kind = self.announce(insertions);
+            if kind.repeats {
+                return self.apply_with(workers, &[], &first_of_each(insertions));
+            }
+            // Numbers that nobody had before are known now.
+            whole = kind.plain && self.pack_whole(workers, insertions);
+            if !whole {
+                self.pack_into(insertions, kind);
+            }
+        }
+        // Nobody was there before a whole pattern, so it is known at once whether all are.
+        if whole && self.state.packed_count() == insertions.len() {
+            let trees = &self.state.trees;
+            let granted = insertions.iter().map(|r| (r.id, TreeId(trees[r.id.index()])));
+            self.outcome.granted.extend(granted);
         } else {
-            insertions.iter().for_each(|request| self.admit(request));
+            self.report(insertions);
         }
-        self.insert_waiting(kind.plain && insertions.len() > 1);
-        if !self.failed.is_empty() {
-            let Self { state, inserter, retry, failed, .. } = self;
-            last_resort::try_harder(state, inserter, retry, failed);
-        }
-        self.report(insertions);
         &self.outcome
+    }
+
+    /// Packs a whole pattern into an empty fabric, if that is what there is to do.
+    fn pack_whole(&mut self, workers: &dyn Workers, insertions: &[Request]) -> bool {
+        let Self { cold, state, waiting, .. } = self;
+        if insertions.len() < 2 || state.packed_count() > 0 || !state.is_plain() {
+            return false;
+        }
+        let whole = cold.pack(state, insertions, workers, waiting);
+        waiting.retain(|&id| state.effective(id).any(|word| word != 0));
+        self.insert_waiting(false);
+        whole
+    }
+
+    /// Packs beside others.
+    fn pack_into(&mut self, insertions: &[Request], kind: Kind) {
+        self.state.journal.clear();
+        insertions.iter().for_each(|request| self.admit(request));
+        self.insert_waiting(kind.plain && insertions.len() > 1);
+        self.report_changes();
     }
 
     fn remove(&mut self, id: ConnectionId) {
@@ -188,7 +211,7 @@ impl Packer {
         };
         if pinned {
             let blockers = self.state.blockers(id.0, tree);
-            let movable = blockers.ids().iter().all(|&other| !self.state.get(other).pinned);
+            let movable = blockers.ids().iter().all(|&other| !self.state.get(other).pinned());
             if movable {
                 for &other in blockers.ids() {
                     self.state.lift(other);
@@ -201,10 +224,10 @@ impl Packer {
         }
     }
 
-    /// With `free_first`, those that find a free tree come before the others, so that fewer of those have
+    /// Finds trees for those that wait. With `free_first`, those that find a free tree come before the others, so that fewer of those have
     /// to move anybody. That is no help where trees are few: then everybody's search is better early.
     fn insert_waiting(&mut self, free_first: bool) {
-        let Self { state, inserter, waiting, failed, .. } = self;
+        let Self { state, inserter, retry, waiting, failed, .. } = self;
         if free_first {
             waiting.retain(|&id| match state.first_free(id) {
                 Some(tree) => {
@@ -219,16 +242,18 @@ impl Packer {
                 failed.push(id);
             }
         }
+        if !failed.is_empty() {
+            last_resort::try_harder(state, inserter, retry, failed);
+        }
     }
 
     fn report(&mut self, insertions: &[Request]) {
         let Self { state, outcome, .. } = self;
-        outcome.granted.reserve(insertions.len());
         for request in insertions {
             let id = request.id;
-            let tree = state.trees[id.index()];
-            if tree != NO_TREE {
-                outcome.granted.push((id, TreeId(tree)));
+            let tree = TreeId(state.trees[id.index()]);
+            if tree.0 != NO_TREE {
+                outcome.granted.push((id, tree));
             } else if let Some(refusal) = refusal(&state.shape, request) {
                 outcome.refused.push((id, refusal));
             } else if request.pinned && request.tree.is_some() {
@@ -237,7 +262,6 @@ impl Packer {
                 outcome.deferred.push((id, state.why_deferred(id.0)));
             }
         }
-        self.report_changes();
     }
 
     /// What happened to connections that were packed before and not asked for anew: the journal's first

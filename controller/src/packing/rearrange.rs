@@ -51,7 +51,7 @@ impl Rearranger {
         }
         self.search.shortest(leaves, ends, wanted, |row, from, to| {
             let other = leaves.owner_up(row, from);
-            !state.get(other).pinned && may_use(state, other, to)
+            !state.get(other).pinned() && may_use(state, other, to)
         })
     }
 
@@ -90,7 +90,7 @@ impl Rearranger {
         }
         self.search.shortest(pods, ends, wanted, |row, from, to| {
             let other = pods.owner_up(row, from);
-            !state.get(other).pinned && allows(other, to)
+            !state.get(other).pinned() && allows(other, to)
         })
     }
 

@@ -88,7 +88,7 @@ impl Retry {
     fn cost(&self, state: &State, id: u32, tree: usize) -> Option<(u32, u32)> {
         let blockers = state.blockers(id, tree);
         let ids = blockers.ids();
-        let movable = ids.iter().all(|&other| !state.get(other).pinned);
+        let movable = ids.iter().all(|&other| !state.get(other).pinned());
         let price = |&other: &u32| 1 + self.failures[other as usize];
         let latest = ids.iter().map(|&other| self.placed[other as usize]).max().unwrap_or(0);
         movable.then(|| (ids.iter().map(price).sum(), latest))

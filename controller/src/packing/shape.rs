@@ -20,7 +20,7 @@ impl LeafId {
 
 /// A registered set of trees: those that a destination's addresses lead along, or that policy allows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SetId(u32);
+pub struct SetId(pub(super) u32);
 
 impl SetId {
     /// Every tree.

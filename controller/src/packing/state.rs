@@ -11,29 +11,46 @@ use super::shape::{LeafId, SetId, Shape};
 pub(super) const NO_TREE: u16 = u16::MAX;
 
 /// A connection as the packer knows it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Connection {
     source: u16,
     destination: u16,
-    pub(super) allowed: SetId,
-    pub(super) pinned: bool,
+    /// Its set of trees, shifted by one, and whether it is pinned: zero where neither keeps it from any
+    /// tree.
+    limits: u32,
 }
 
-const UNKNOWN: Connection =
-    Connection { source: 0, destination: 0, allowed: SetId::ALL, pinned: false };
-
 impl Connection {
-    pub(super) const fn source(&self) -> usize {
+    pub(super) fn of(request: &Request) -> Self {
+        let &Request { source, destination, allowed, pinned, .. } = request;
+        let limits = allowed.0 << 1 | u32::from(pinned);
+        Self { source: source.0 as u16, destination: destination.0 as u16, limits }
+    }
+
+    pub(super) const fn source(self) -> usize {
         self.source as usize
     }
 
-    pub(super) const fn destination(&self) -> usize {
+    pub(super) const fn destination(self) -> usize {
         self.destination as usize
     }
 
-    /// Whether there is anything but cables that keeps it from some tree.
-    fn is_bound(&self) -> bool {
-        self.pinned || self.allowed != SetId::ALL
+    /// The leaves at its ends.
+    const fn leaves(self) -> (LeafId, LeafId) {
+        (LeafId(self.source as u32), LeafId(self.destination as u32))
+    }
+
+    pub(super) const fn allowed(self) -> SetId {
+        SetId(self.limits >> 1)
+    }
+
+    pub(super) const fn pinned(self) -> bool {
+        self.limits & 1 != 0
+    }
+
+    /// Whether anything but cables keeps it from some tree.
+    const fn is_bound(self) -> bool {
+        self.limits != 0
     }
 }
 
@@ -61,7 +78,7 @@ impl Blockers {
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) shape: Shape,
-    connections: Vec<Connection>,
+    pub(super) connections: Vec<Connection>,
     /// The tree of each connection, `NO_TREE` while it is not packed.
     pub(super) trees: Vec<u16>,
     /// Leaves and their links: to trees in two stages, to groups of trees in three.
@@ -135,23 +152,21 @@ impl State {
     /// Makes room for connections numbered below `numbers`.
     pub(super) fn reserve(&mut self, numbers: usize) {
         if numbers > self.trees.len() {
-            self.connections.resize(numbers, UNKNOWN);
+            self.connections.resize(numbers, Connection::default());
             self.trees.resize(numbers, NO_TREE);
         }
     }
 
     /// Makes a connection known that is not packed yet; there must be room for its number.
     pub(super) fn learn(&mut self, request: &Request) {
-        let &Request { id, source, destination, allowed, pinned, .. } = request;
-        let (source, destination) = (source.0 as u16, destination.0 as u16);
-        self.connections[id.index()] = Connection { source, destination, allowed, pinned };
+        self.connections[request.id.index()] = Connection::of(request);
     }
 
     /// The trees that a connection may use, as a set.
     pub(super) fn effective(&self, id: u32) -> impl Iterator<Item = u64> + '_ {
         let c = self.get(id);
-        let leaf = |leaf: u16| LeafId(leaf.into());
-        self.shape.effective(leaf(c.source), leaf(c.destination), c.allowed)
+        let (source, destination) = c.leaves();
+        self.shape.effective(source, destination, c.allowed())
     }
 
     /// The trees that a connection may use.
@@ -161,8 +176,8 @@ impl State {
 
     pub(super) fn allows(&self, id: u32, tree: usize) -> bool {
         let c = self.get(id);
-        let leaf = |leaf: u16| LeafId(leaf.into());
-        self.shape.allows(leaf(c.source), leaf(c.destination), c.allowed, TreeId(tree as u16))
+        let (source, destination) = c.leaves();
+        self.shape.allows(source, destination, c.allowed(), TreeId(tree as u16))
     }
 
     /// The pods at both ends, where the connection leaves its pod at all.
@@ -219,7 +234,7 @@ impl State {
         if self.shape.is_three_stage() {
             return sets::members(common).find_map(|group| self.first_free_in_group(id, group));
         }
-        let allowed = self.shape.set(c.allowed);
+        let allowed = self.shape.set(c.allowed());
         sets::first(common.zip(allowed).map(|(free, &allowed)| free & allowed))
     }
 
@@ -243,10 +258,10 @@ impl State {
         group: usize,
     ) -> impl Iterator<Item = u64> + '_ {
         let c = self.get(id);
+        let (source, destination) = c.leaves();
         let part = |set| self.shape.part(set, group).iter();
-        let up = part(self.shape.usable(LeafId(c.source.into())));
-        let down = part(self.shape.usable(LeafId(c.destination.into())));
-        let set = part(self.shape.set(c.allowed));
+        let (up, down) = (part(self.shape.usable(source)), part(self.shape.usable(destination)));
+        let set = part(self.shape.set(c.allowed()));
         set.zip(up).zip(down).map(|((&set, &up), &down)| set & up & down)
     }
 
@@ -300,9 +315,10 @@ impl State {
         }
     }
 
-    /// Three stages: gives back the links of a group that a connection without a tree holds.
+    /// Three stages: gives back the links of a group that a connection holds which got no tree there.
     pub(super) fn leave_group(&mut self, id: u32, group: usize) {
         let c = *self.get(id);
+        self.trees[id as usize] = NO_TREE;
         self.leaves.release(c.source(), c.destination(), group);
     }
 
@@ -356,7 +372,7 @@ impl State {
             Deferral::SourceFull
         } else if none(self.leaves.free_down(c.destination())) {
             Deferral::DestinationFull
-        } else if c.pinned {
+        } else if c.pinned() {
             Deferral::PinnedAway
         } else {
             Deferral::NoTreeFreed
