@@ -1,0 +1,267 @@
+//! The verbs backend on whatever device the machine has. One port talks to itself, along every tree that it
+//! has an address for. Without a device there is nothing to test, unless `SNIN_NEEDS_DEVICE` is set.
+#![cfg(feature = "verbs")]
+
+use snin_agent::verbs::{
+    AddressHandle, AsyncEvents, Batch, CompletionQueue, Depth, Device, Domain, Finished,
+    LocalAddresses, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared, Signal, Slot,
+    Timing, Uc, Ud, choose, path,
+};
+use snin_fabric::{Dlid, Lid};
+use snin_protocol::Time;
+
+const DEPTH: Depth = Depth { sends: 16, receives: 16, inline: 64 };
+const Q_KEY: u32 = 0x1111;
+
+/// A device, a port, and what is made from them.
+struct Bench {
+    device: Device,
+    port: Port,
+    domain: Domain,
+    sends: CompletionQueue,
+    receives: CompletionQueue,
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        let (device, port) = match choose(None, None) {
+            Ok(chosen) => chosen,
+            Err(error) if std::env::var_os("SNIN_NEEDS_DEVICE").is_some() => panic!("{error}"),
+            Err(_) => return None,
+        };
+        let domain = Domain::new(&device).unwrap();
+        let sends = CompletionQueue::new(&device, 64).unwrap();
+        let receives = CompletionQueue::new(&device, 64).unwrap();
+        Some(Self { device, port, domain, sends, receives })
+    }
+
+    /// The ways from the port to itself.
+    fn paths(&self) -> Vec<Path> {
+        let dlids: Vec<u16> = match &self.port.addresses {
+            LocalAddresses::Lids { base, lmc } => {
+                (0..lmc.addresses() as u16).map(|offset| base.0 + offset).collect()
+            }
+            LocalAddresses::Gids { base, table } => {
+                let lows = table.iter().map(|(_, gid)| gid.low());
+                lows.filter(|&low| low >= base.low()).collect()
+            }
+        };
+        let to = |lid| {
+            let dlid = Some(Dlid(Lid(lid)));
+            path(&self.port.addresses, self.port.address(), dlid, Service::default()).unwrap()
+        };
+        dlids.into_iter().map(to).collect()
+    }
+
+    fn slots(&self, count: usize, bytes: usize) -> Vec<Slot> {
+        Slot::allocate(&self.domain, count, bytes).unwrap()
+    }
+
+    /// Waits for a completion and gives back what it finishes.
+    fn wait<K, S>(
+        &self,
+        queue: &CompletionQueue,
+        pair: &mut QueuePair<K, S>,
+    ) -> (Outcome, Vec<Finished>) {
+        let mut batch = Batch::new(1);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while queue.poll(&mut batch).unwrap() == 0 {
+            assert!(std::time::Instant::now() < deadline, "nothing completes");
+            queue.arm().unwrap();
+            if queue.poll(&mut batch).unwrap() > 0 {
+                break;
+            }
+            queue.wait(Time::millis(100)).unwrap();
+        }
+        let completion = batch.completions().next().unwrap();
+        assert_eq!(completion.queue_pair(), pair.number());
+        let mut finished = Vec::new();
+        pair.finish(&completion, |done| finished.push(done));
+        let outcome = completion.outcome().map_err(|failure| failure.to_string());
+        (
+            Outcome { outcome, bytes: completion.bytes(), immediate: completion.immediate() },
+            finished,
+        )
+    }
+}
+
+#[derive(Debug)]
+struct Outcome {
+    outcome: Result<(), String>,
+    bytes: u32,
+    immediate: Option<u32>,
+}
+
+macro_rules! connect {
+    ($bench:expr, $kind:ty, $path:expr) => {{
+        let bench: &Bench = $bench;
+        let make = || {
+            let queues = (&bench.sends, &bench.receives);
+            let pair = QueuePair::<$kind, _>::new(&bench.domain, bench.port.number, queues, DEPTH);
+            pair.unwrap().initialise(true, 0).unwrap()
+        };
+        let (a, b) = (make(), make());
+        let (number_a, number_b) = (a.number(), b.number());
+        let timing = Timing { timeout: 10, ..Timing::default() };
+        let end = |pair: QueuePair<$kind, _>, number| {
+            let remote = Remote { number, first_packet: 7 };
+            let pair = pair.connect($path, remote, bench.port.mtu, &timing).unwrap();
+            pair.start(7, &timing).unwrap()
+        };
+        (end(a, number_b), end(b, number_a))
+    }};
+}
+
+fn fill(slot: &mut Slot, seed: u8) {
+    let mut next = seed;
+    slot.bytes_mut().fill_with(|| {
+        next = next.wrapping_mul(31).wrapping_add(17);
+        next
+    });
+}
+
+#[test]
+fn messages_arrive_whole_along_every_tree() {
+    let Some(bench) = Bench::new() else { return };
+    let paths = bench.paths();
+    assert!(!paths.is_empty());
+    for path in &paths {
+        let (mut a, mut b) = connect!(&bench, Rc, path);
+        exchange(&bench, &mut a, &mut b);
+        let (mut a, mut b): (QueuePair<Uc, Sending>, _) = connect!(&bench, Uc, path);
+        exchange(&bench, &mut a, &mut b);
+    }
+}
+
+fn exchange<K: snin_agent::verbs::Connected>(
+    bench: &Bench,
+    a: &mut QueuePair<K, Sending>,
+    b: &mut QueuePair<K, Sending>,
+) {
+    let mut slots = bench.slots(2, 10_000);
+    for (round, length) in [0, 1, 64, 4_097, 10_000].into_iter().enumerate() {
+        let (mut from, into) = (slots.pop().unwrap(), slots.pop().unwrap());
+        fill(&mut from, round as u8);
+        let expected = from.bytes()[..length].to_vec();
+        b.receive(into, 100).unwrap();
+        a.send(from, length, Some(round as u32), 7, Signal::Yes).unwrap();
+        let (outcome, mut finished) = bench.wait(&bench.receives, b);
+        assert_eq!(outcome.outcome, Ok(()));
+        assert_eq!((outcome.bytes as usize, outcome.immediate), (length, Some(round as u32)));
+        let into = finished.pop().unwrap();
+        assert_eq!(into.token, 100);
+        slots.push(into.slot.unwrap());
+        assert_eq!(slots[0].bytes()[..length], expected);
+        let (outcome, mut finished) = bench.wait(&bench.sends, a);
+        assert_eq!((outcome.outcome, finished.len()), (Ok(()), 1));
+        slots.push(finished.pop().unwrap().slot.unwrap());
+    }
+    // Copied sends, of which only the last is signalled: it brings all back.
+    for (token, slot) in slots.into_iter().enumerate() {
+        b.receive(slot, token as u64).unwrap();
+    }
+    let bytes = b"copied"[..6.min(a.inline_most())].to_vec();
+    a.send_copy(&bytes, None, 1, Signal::No).unwrap();
+    a.send_copy(&bytes, None, 2, Signal::Yes).unwrap();
+    for token in 0..2 {
+        let (outcome, finished) = bench.wait(&bench.receives, b);
+        assert_eq!(
+            (outcome.outcome, outcome.bytes, outcome.immediate),
+            (Ok(()), bytes.len() as u32, None)
+        );
+        assert_eq!(finished[0].token, token);
+        assert!(finished[0].slot.as_ref().unwrap().bytes().starts_with(&bytes));
+    }
+    let (_, finished) = bench.wait(&bench.sends, a);
+    let tokens: Vec<u64> = finished.iter().map(|done| done.token).collect();
+    assert_eq!(tokens, [1, 2]);
+}
+
+#[test]
+fn peers_write_and_read_shared_memory() {
+    let Some(bench) = Bench::new() else { return };
+    let mut shared = Shared::new(&bench.domain, 4096).unwrap();
+    shared.write(100, b"there");
+    let (mut a, _b) = connect!(&bench, Rc, &bench.paths()[0]);
+    let slot = bench.slots(1, 64).pop().unwrap();
+    a.read(slot, 5, (shared.remote(), 100), 1).unwrap();
+    let (outcome, mut finished) = bench.wait(&bench.sends, &mut a);
+    assert_eq!(outcome.outcome, Ok(()));
+    let mut slot = finished.pop().unwrap().slot.unwrap();
+    assert_eq!(&slot.bytes()[..5], b"there");
+    slot.bytes_mut()[..4].copy_from_slice(b"here");
+    a.write(slot, 4, (shared.remote(), 2000), 2, Signal::Yes).unwrap();
+    assert_eq!(bench.wait(&bench.sends, &mut a).0.outcome, Ok(()));
+    let mut seen = [0; 4];
+    shared.read(2000, &mut seen);
+    assert_eq!(&seen, b"here");
+    // Beyond the end the peer's device refuses.
+    a.write_copy(b"x", (shared.remote(), 1 << 20), 3, Signal::Yes).unwrap();
+    let (outcome, _) = bench.wait(&bench.sends, &mut a);
+    assert_eq!(outcome.outcome.unwrap_err(), "the peer does not show that memory");
+}
+
+#[test]
+fn datagrams_arrive_along_every_tree() {
+    let Some(bench) = Bench::new() else { return };
+    let queues = (&bench.sends, &bench.receives);
+    let pair = QueuePair::<Ud, _>::new(&bench.domain, bench.port.number, queues, DEPTH).unwrap();
+    let mut pair = pair.initialise(false, Q_KEY).unwrap().open().unwrap();
+    let mut slots = bench.slots(2, 256);
+    pair.receive(slots.pop().unwrap(), 0).unwrap();
+    let mut pair = pair.start(0, &Timing::default()).unwrap();
+    let mut slot = slots.pop().unwrap();
+    for path in bench.paths() {
+        let to = AddressHandle::new(&bench.domain, bench.port.number, &path).unwrap();
+        slot.bytes_mut()[..3].copy_from_slice(b"abc");
+        let number = pair.number();
+        pair.send_to(slot, 3, &to, (number, Q_KEY), 1, Signal::Yes).unwrap();
+        drop(to);
+        let (outcome, mut finished) = bench.wait(&bench.receives, &mut pair);
+        // 40 bytes of global route come first.
+        assert_eq!((outcome.outcome, outcome.bytes), (Ok(()), 43));
+        let received = finished.pop().unwrap().slot.unwrap();
+        assert_eq!(&received.bytes()[40..43], b"abc");
+        pair.receive(received, 0).unwrap();
+        let (_, mut finished) = bench.wait(&bench.sends, &mut pair);
+        slot = finished.pop().unwrap().slot.unwrap();
+    }
+}
+
+#[test]
+fn silence_and_failure_end_in_finite_time_and_give_everything_back() {
+    let Some(bench) = Bench::new() else { return };
+    let (mut a, b) = connect!(&bench, Rc, &bench.paths()[0]);
+    drop(b);
+    let slot = bench.slots(1, 64).pop().unwrap();
+    a.send(slot, 1, None, 5, Signal::Yes).unwrap();
+    let (outcome, finished) = bench.wait(&bench.sends, &mut a);
+    assert_eq!(outcome.outcome.unwrap_err(), "the peer does not answer");
+    assert_eq!((finished[0].token, finished[0].slot.is_some()), (5, true));
+
+    let (mut a, mut b) = connect!(&bench, Rc, &bench.paths()[0]);
+    b.receive(bench.slots(1, 64).pop().unwrap(), 6).unwrap();
+    b.fail().unwrap();
+    let (outcome, finished) = bench.wait(&bench.receives, &mut b);
+    assert_eq!(
+        (outcome.outcome.unwrap_err().as_str(), finished[0].token),
+        ("the queue pair failed before", 6)
+    );
+    let full = (0..DEPTH.sends).try_for_each(|_| a.send_copy(b"", None, 0, Signal::No));
+    assert!(full.is_ok() && a.send_copy(b"", None, 0, Signal::No).is_err());
+}
+
+#[test]
+fn a_mesh_is_built_and_torn_down_without_a_leak() {
+    let Some(bench) = Bench::new() else { return };
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map(Iterator::count).unwrap_or(0);
+    let before = descriptors();
+    for _ in 0..20 {
+        let own = Bench::new().unwrap();
+        let paths = own.paths();
+        let mesh: Vec<_> = paths.iter().map(|path| connect!(&own, Rc, path)).collect();
+        assert_eq!(mesh.len(), paths.len());
+    }
+    assert_eq!(descriptors(), before);
+    assert!(AsyncEvents::new(&bench.device).unwrap().take().is_none());
+}
