@@ -10,7 +10,7 @@
 
 mod identity;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::PortNum;
 use snin_mad::{
@@ -40,8 +40,8 @@ pub(crate) struct Survey {
     probed: Option<NodeId>,
     /// Nodes of which everything is read.
     whole: BTreeSet<NodeId>,
-    /// Nodes that were read once more, because something was left out while there was no way to them.
-    reread: BTreeSet<NodeId>,
+    /// Questions to nodes to which there was no way just then; `true` when asked for the second time.
+    stranded: BTreeMap<Ask, bool>,
     /// Ports that are asked who is there although it is known.
     forced: BTreeSet<End>,
     /// Questions without an answer, asked once more when the way there was looked at.
@@ -69,7 +69,7 @@ impl Survey {
             suspects: VecDeque::new(),
             probed: None,
             whole: BTreeSet::new(),
-            reread: BTreeSet::new(),
+            stranded: BTreeMap::new(),
             forced: BTreeSet::new(),
             doubts: Vec::new(),
             doubted: BTreeSet::new(),
@@ -159,7 +159,9 @@ impl Survey {
     pub(crate) fn next(&mut self, graph: &Graph) -> Option<Ask> {
         loop {
             while let Some(ask) = self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
-                if self.is_needed(graph, ask) {
+                if graph.path(ask).is_none() {
+                    self.stranded.entry(ask).or_insert(false);
+                } else if self.is_needed(graph, ask) {
                     self.open += 1;
                     return Some(ask);
                 }
@@ -184,10 +186,10 @@ impl Survey {
     }
 
     fn is_needed(&self, graph: &Graph, ask: Ask) -> bool {
-        let Ask::Identify(Some(via)) = ask else { return graph.path(ask).is_some() };
+        let Ask::Identify(Some(via)) = ask else { return true };
         let known = graph.link(via).is_some_and(|link| link.confirmed == self.number);
         let up = graph.port(via).is_some_and(|port| port.is_up());
-        up && graph.path(ask).is_some() && (!known || self.forced.contains(&via))
+        up && (!known || self.forced.contains(&via))
     }
 
     /// An answer. What cannot be read changes nothing.
@@ -393,6 +395,7 @@ impl Survey {
         if self.full {
             self.forget_unmet(graph);
         }
+        graph.retrace();
         let shaken: Vec<NodeId> =
             graph.reachable().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
         for id in shaken {
@@ -414,26 +417,16 @@ impl Survey {
             node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
         });
         self.queue.extend(blocks);
-        self.complete(graph);
+        self.ask_stranded(graph);
         self.is_done()
     }
 
-    /// The way to a node may have been lost and found again while it was read.
-    fn complete(&mut self, graph: &Graph) {
-        let unread = |port: &Port| port.info.is_none();
-        for (id, node) in graph.reachable() {
-            if node.is_switch() && (node.switch.is_none() || node.ports[1..].iter().any(unread)) {
-                if self.reread.insert(id) {
-                    self.whole.insert(id);
-                    self.queue.push_back(Ask::ReadSwitch(id));
-                }
-            } else if !node.is_switch() {
-                let linked = node.external().filter(|(_, port)| port.link.is_some());
-                for (num, _) in linked.filter(|(_, port)| unread(port)) {
-                    if self.reread.insert(id) {
-                        self.queue.push_back(Ask::ReadPort(id, num));
-                    }
-                }
+    /// The way to a node may have been lost and found again before it was asked.
+    fn ask_stranded(&mut self, graph: &Graph) {
+        for (&ask, again) in self.stranded.iter_mut().filter(|(_, again)| !**again) {
+            *again = true;
+            if graph.path(ask).is_some() {
+                self.queue.push_back(ask);
             }
         }
     }
@@ -450,6 +443,5 @@ impl Survey {
                 }
             }
         }
-        graph.retrace();
     }
 }
