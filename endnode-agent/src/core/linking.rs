@@ -40,7 +40,7 @@ impl Mesh {
         }
     }
 
-    /// Notes the slots that flows have grants for or pieces on.
+    /// Notes the slots that flows have grants for.
     fn note_wanted(&mut self) {
         self.wanted.fill(false);
         let best_effort = self.is_best_effort();
@@ -50,9 +50,6 @@ impl Mesh {
                 if let Some(slot) = self.pairs.find(flow.peer, tree) {
                     self.wanted[slot as usize] = true;
                 }
-            }
-            if let Some(on) = flow.on.filter(|_| flow.outstanding > 0) {
-                self.wanted[on.slot as usize] = true;
             }
         }
     }

@@ -11,6 +11,7 @@ mod device;
 mod error;
 mod events;
 mod fd;
+mod kind;
 mod memory;
 #[cfg(doctest)]
 mod misuse;
@@ -24,9 +25,7 @@ pub use completion::{Batch, Completion, CompletionQueue, Failure};
 pub use device::{Device, LinkLayer, Port, choose, device_names};
 pub use error::VerbsError;
 pub use events::{AsyncEvent, AsyncEvents};
+pub use kind::{Connected, Initialised, Kind, Rc, Receives, Receiving, Reset, Sending, Uc, Ud};
 pub use memory::{Domain, RemoteMemory, Shared, Slot};
 pub use path::{Gid, LocalAddresses, Path, PathError, PeerAddress, Service, path};
-pub use queue_pair::{
-    Connected, Depth, Finished, Initialised, Kind, NotPosted, QueuePair, Rc, Receives, Receiving,
-    Reset, Sending, Signal, Uc, Ud,
-};
+pub use queue_pair::{Depth, Finished, NotPosted, QueuePair, Signal};

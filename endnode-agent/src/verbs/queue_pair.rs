@@ -24,70 +24,10 @@ use super::address::AddressHandle;
 use super::attributes::{self, Mtu, Remote, Timing, Transition, Transport};
 use super::completion::{Completion, CompletionQueue, Created};
 use super::error::{VerbsError, check};
+use super::kind::{Connected, Initialised, Kind, Rc, Receives, Receiving, Reset, Sending, Ud};
 use super::memory::{Allocated, Domain, RemoteMemory, Slot};
 use super::path::Path;
 use super::raw;
-
-/// A kind of queue pair.
-pub trait Kind: Sealed {
-    /// How it carries messages.
-    const TRANSPORT: Transport;
-}
-
-/// A kind that is connected to one other.
-pub trait Connected: Kind {}
-
-/// A state in which receives may be posted.
-pub trait Receives: Sealed {}
-
-/// Reliable connection.
-#[derive(Debug)]
-pub enum Rc {}
-/// Unreliable connection.
-#[derive(Debug)]
-pub enum Uc {}
-/// Unreliable datagrams.
-#[derive(Debug)]
-pub enum Ud {}
-
-/// Just made.
-#[derive(Debug)]
-pub enum Reset {}
-/// Receives may be posted.
-#[derive(Debug)]
-pub enum Initialised {}
-/// Messages come in.
-#[derive(Debug)]
-pub enum Receiving {}
-/// Messages go out.
-#[derive(Debug)]
-pub enum Sending {}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-macro_rules! implement {
-    ($trait:ident for $($name:ident),+) => {$(impl $trait for $name {})+};
-}
-
-use sealed::Sealed;
-
-implement!(Sealed for Rc, Uc, Ud, Initialised, Receiving, Sending);
-implement!(Connected for Rc, Uc);
-implement!(Receives for Initialised, Receiving, Sending);
-
-impl Kind for Rc {
-    const TRANSPORT: Transport = Transport::Rc;
-}
-
-impl Kind for Uc {
-    const TRANSPORT: Transport = Transport::Uc;
-}
-
-impl Kind for Ud {
-    const TRANSPORT: Transport = Transport::Ud;
-}
 
 /// What a queue pair is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
