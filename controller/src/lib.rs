@@ -3,6 +3,11 @@
 
 pub mod admission;
 pub mod bound;
+pub mod config;
+pub mod core;
+pub mod error;
+pub mod events;
+pub mod metrics;
 pub mod packing;
 pub mod plan;
 pub mod slices;

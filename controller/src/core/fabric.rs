@@ -1,0 +1,231 @@
+//! A view made ready: hosts by GUID, links by lasting names, the packer's shape, and the way of a grant.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use snin_fabric::hosts::{Host, HostId};
+use snin_fabric::{Dlid, Guid, Lid, NodeIndex, PortIndex, PortNum, TreeId};
+use snin_protocol::message::{Refusal, UnusablePair, ViewChange};
+
+use super::view::{Pair, View};
+use crate::config::Policy;
+use crate::packing::{LeafId, SetId, Shape};
+use crate::plan::packing_shape;
+
+/// What policy `strict` keeps free: the tree of every base address.
+const UNASKED: TreeId = TreeId(0);
+
+/// A directed link, by a number that it keeps from view to view.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct LinkId(pub(super) u32);
+
+/// Every directed link ever seen, by the port that sends on it. Views come and go while grants are in
+/// force, so what a grant holds must be named by what does not change: node GUID and port number.
+#[derive(Clone, Default, Debug)]
+pub(super) struct LinkNames {
+    known: BTreeMap<(Guid, PortNum), LinkId>,
+}
+
+impl LinkNames {
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    fn of(&mut self, node: Guid, port: PortNum) -> LinkId {
+        let next = LinkId(self.known.len() as u32);
+        *self.known.entry((node, port)).or_insert(next)
+    }
+}
+
+/// The way of a connection along a tree.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Route {
+    pub(super) tree: TreeId,
+    pub(super) dlid: Dlid,
+    /// Every switch and the port that the packet leaves it by.
+    pub(super) hops: Vec<(NodeIndex, PortNum)>,
+    /// The directed links, the source's own first.
+    pub(super) links: Vec<LinkId>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Fabric {
+    pub(super) view: Arc<dyn View>,
+    /// The view's, or that of the change after it.
+    pub(super) version: u64,
+    /// What the view and the change after it call unusable.
+    unusable: BTreeSet<Pair>,
+    host_of: BTreeMap<Guid, HostId>,
+    link_of_port: Vec<LinkId>,
+    /// `None` where there are no trees.
+    shape: Option<Shape>,
+    leaf_of_host: Vec<LeafId>,
+    addressed: Vec<SetId>,
+    /// Why nothing is granted between leaves, or at all.
+    pub(super) closed: Option<Refusal>,
+}
+
+impl Fabric {
+    pub(super) fn new(view: Arc<dyn View>, policy: Policy, names: &mut LinkNames) -> Self {
+        let topology = view.topology();
+        let port_guid = |host: &Host| topology.port(host.port).guid;
+        let host_of = view.routing().hosts.iter().map(|(id, host)| (port_guid(host), id)).collect();
+        let name = |port: PortIndex| {
+            names.of(topology.node(topology.port(port).node).guid, topology.num(port))
+        };
+        let link_of_port = topology.ports().map(name).collect();
+        let mut fabric = Self {
+            version: view.version(),
+            unusable: view.unusable().clone(),
+            host_of,
+            link_of_port,
+            shape: None,
+            leaf_of_host: Vec::new(),
+            addressed: Vec::new(),
+            closed: None,
+            view,
+        };
+        fabric.set_policy(policy);
+        fabric
+    }
+
+    /// What may be granted under a policy.
+    pub(super) fn set_policy(&mut self, policy: Policy) {
+        let routing = self.view.routing();
+        let rotated = routing.forest.len() > routing.plan.lmc().addresses();
+        self.closed = match policy {
+            Policy::Off => Some(Refusal::Off),
+            Policy::Strict if rotated => Some(Refusal::StrictImpossible),
+            Policy::Strict | Policy::Shared => None,
+        };
+        self.shape = None;
+        let Some((mut shape, leaf_of_host)) = packing_shape(self.view.topology(), routing) else {
+            return;
+        };
+        self.addressed = routing
+            .hosts
+            .iter()
+            .map(|(_, host)| {
+                let trees = routing.plan.trees(host.port);
+                shape.add_set(trees.filter(|&tree| self.view.dlid(host.port, tree).is_some()))
+            })
+            .collect();
+        for (id, host) in routing.hosts.iter() {
+            let leaf = leaf_of_host[id.index()];
+            if policy == Policy::Strict {
+                shape.set_unusable(leaf, UNASKED);
+            }
+            let first = (host.switch, TreeId(0));
+            for &(_, tree) in self.unusable.range(first..=(host.switch, TreeId(u16::MAX))) {
+                if tree.index() < shape.trees() {
+                    shape.set_unusable(leaf, tree);
+                }
+            }
+        }
+        self.shape = Some(shape);
+        self.leaf_of_host = leaf_of_host;
+    }
+
+    /// These pairs are unusable now, beside those of the view.
+    pub(super) fn set_unusable(&mut self, change: &ViewChange, policy: Policy) {
+        let topology = self.view.topology();
+        let switches: BTreeMap<Guid, NodeIndex> =
+            topology.switches().map(|switch| (topology.node(switch).guid, switch)).collect();
+        let pair = |pair: &UnusablePair| Some((*switches.get(&pair.switch)?, pair.tree));
+        let known = change.unusable.iter().filter_map(pair);
+        self.unusable = self.view.unusable().iter().copied().chain(known).collect();
+        self.version = change.version;
+        self.set_policy(policy);
+    }
+
+    /// Whether a grant between these hosts may use the tree.
+    pub(super) fn may_use(&self, ends: (HostId, HostId), tree: TreeId) -> bool {
+        let switches = [ends.0, ends.1].map(|host| self.host(host).map(|host| host.switch));
+        let unusable = |switch: Option<NodeIndex>| {
+            switch.is_none_or(|switch| self.unusable.contains(&(switch, tree)))
+        };
+        switches[0] == switches[1] || !switches.into_iter().any(unusable)
+    }
+
+    pub(super) const fn shape(&self) -> Option<&Shape> {
+        self.shape.as_ref()
+    }
+
+    pub(super) fn leaf(&self, host: HostId) -> Option<LeafId> {
+        self.leaf_of_host.get(host.index()).copied()
+    }
+
+    /// The trees that the host has addresses on.
+    pub(super) fn addressed(&self, host: HostId) -> Option<SetId> {
+        self.addressed.get(host.index()).copied()
+    }
+
+    pub(super) fn hosts(&self) -> usize {
+        self.view.routing().hosts.len()
+    }
+
+    pub(super) fn host_of(&self, port: Guid) -> Option<HostId> {
+        self.host_of.get(&port).copied()
+    }
+
+    pub(super) fn host(&self, host: HostId) -> Option<&Host> {
+        self.view.routing().hosts.get(host)
+    }
+
+    /// Bit/s of a host's link, where that is known.
+    pub(super) fn rate(&self, host: HostId) -> Option<u64> {
+        let rate = self.view.topology().port(self.host(host)?.port).rate?;
+        Some(rate.bits_per_second())
+    }
+
+    pub(super) fn on_one_leaf(&self, ends: (HostId, HostId)) -> bool {
+        let switch = |host| self.host(host).map(|host| host.switch);
+        switch(ends.0) == switch(ends.1)
+    }
+
+    /// The way along a tree; within a leaf there is one way, whatever the tree, and it is called tree 0.
+    pub(super) fn route(&self, ends: (HostId, HostId), tree: TreeId) -> Result<Route, Refusal> {
+        let destination = self.host(ends.1).ok_or(Refusal::UnknownDestination)?.port;
+        let (tree, dlid) = if self.on_one_leaf(ends) {
+            (UNASKED, self.view.addresses().base(destination).map(Dlid))
+        } else {
+            (tree, self.view.dlid(destination, tree))
+        };
+        let dlid = dlid.ok_or(Refusal::NotAddressed)?;
+        let hops = self.walk(ends, dlid.0).ok_or(Refusal::NoRoute)?;
+        let links = self.links(ends.0, &hops).ok_or(Refusal::NoRoute)?;
+        Ok(Route { tree, dlid, hops, links })
+    }
+
+    /// The directed links that a packet from `source` to the address uses, if it arrives at all.
+    pub(super) fn links_to(&self, ends: (HostId, HostId), dlid: Dlid) -> Option<Vec<LinkId>> {
+        self.links(ends.0, &self.walk(ends, dlid.0)?)
+    }
+
+    fn links(&self, source: HostId, hops: &[(NodeIndex, PortNum)]) -> Option<Vec<LinkId>> {
+        let topology = self.view.topology();
+        let own = self.host(source)?.port;
+        let out = hops.iter().map(|&(switch, port)| topology.port_of(switch, port));
+        let link = |port: Option<PortIndex>| self.link_of_port.get(port?.index()).copied();
+        std::iter::once(Some(own)).chain(out).map(link).collect()
+    }
+
+    /// What the tables do with the address, from the source's switch to the destination.
+    fn walk(&self, ends: (HostId, HostId), lid: Lid) -> Option<Vec<(NodeIndex, PortNum)>> {
+        let (topology, tables) = (self.view.topology(), &self.view.routing().tables);
+        let mut hops = Vec::with_capacity(5);
+        let mut switch = self.host(ends.0)?.switch;
+        while hops.len() <= topology.switch_count() {
+            let port = tables.get(switch.index())?.get(lid);
+            hops.push((switch, port));
+            let out = topology.port_of(switch, port).filter(|_| port != PortNum::ZERO)?;
+            let peer = topology.peer(out)?;
+            let next = topology.port(peer).node;
+            if !topology.is_switch(next) {
+                return (peer == self.host(ends.1)?.port).then_some(hops);
+            }
+            switch = next;
+        }
+        None
+    }
+}

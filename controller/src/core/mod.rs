@@ -1,0 +1,274 @@
+//! The controller as a pure state machine: what agents and the subnet manager say and the time go in,
+//! leases come out.
+//!
+//! Every window is decided a `lead` before it begins: `collect -> admit -> pack -> certify -> grant`
+//! (`window`). What the packer wants becomes grants as soon as the [ledger](ledger) says that
+//! links are clear (`granting`), and that alone decides whether they may: whatever admission and packer
+//! do, no link is given to a second connection before it is certain that the first has left it.
+//!
+//! Links become clear when an agent confirms a lease without the grant, or when the grant's `until` +
+//! guard has passed. A connection that has to leave, to move or to pause is left out of its agent's next
+//! lease; see `transition` for who pauses when trees are changed in circles.
+
+mod agents;
+mod asking;
+mod connections;
+mod fabric;
+mod granting;
+mod ledger;
+mod transition;
+mod view;
+mod viewing;
+mod window;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use snin_fabric::Guid;
+use snin_fabric::hosts::HostId;
+use snin_protocol::{Epoch, Time};
+
+use crate::admission::{Admission, HostLinks, Limits};
+use crate::config::{Bound, Config};
+use crate::error::ConfigError;
+use crate::events::{Event, GrantStatus, Note, Output};
+use crate::metrics::Metrics;
+use crate::packing::Packer;
+use agents::Agent;
+use connections::Connections;
+use fabric::{Fabric, LinkNames};
+use ledger::{Claim, ClaimId, Ledger};
+
+pub use view::{Pair, PlannedView, View};
+
+/// Admission before there is a view.
+const NO_REQUESTS: Limits = Limits { requests: 0, overdue_after: 0 };
+
+/// The controller's core.
+#[derive(Clone, Debug)]
+pub struct Core {
+    config: Config,
+    fabric: Fabric,
+    names: LinkNames,
+    agents: BTreeMap<Guid, Agent>,
+    connections: Connections,
+    admission: Admission,
+    /// What admission was made for.
+    links: Option<HostLinks>,
+    /// `None` where the fabric has no trees.
+    packer: Option<Packer>,
+    /// Connections that are gone, but known to the packer.
+    departed: Vec<u32>,
+    /// Connections that have had their last window.
+    spent: Vec<u32>,
+    ledger: Ledger,
+    /// View or policy changed: admission and packer begin anew with the next window.
+    stale: bool,
+    /// Connections that have a way, but not a grant for it yet.
+    pending: BTreeSet<u32>,
+    /// Links became clear: `pending` is worth a look.
+    cleared: bool,
+    /// Agents whose lease changed.
+    dirty: BTreeSet<Guid>,
+    /// Agents that have not confirmed their lease, and when to look at them again.
+    unconfirmed: BTreeSet<Guid>,
+    repeat_at: Time,
+    /// Views, and what is under way still on what each of them called unusable.
+    clearing: BTreeMap<u64, BTreeSet<ClaimId>>,
+    /// The window decided last, once there is one, and the next.
+    window: Epoch,
+    next: Epoch,
+    /// Nothing is granted before: a predecessor's grants may be in force.
+    quiet_until: Time,
+    deposed: bool,
+    next_owner: u64,
+    outputs: VecDeque<Output>,
+    metrics: Metrics,
+}
+
+impl Core {
+    /// A controller that begins at `now` with nobody known.
+    ///
+    /// # Errors
+    /// When the configuration cannot work.
+    pub fn new(config: Config, view: Arc<dyn View>, now: Time) -> Result<Self, ConfigError> {
+        config.check()?;
+        let mut names = LinkNames::default();
+        let fabric = Fabric::new(view, config.policy, &mut names);
+        let mut ledger = Ledger::new(config.guard);
+        ledger.grow(names.len());
+        let first = config.term.0 <= 1;
+        let predecessor = config.longest_grant() + config.guard * 2;
+        let mut core = Self {
+            admission: Admission::new(HostLinks::uniform(0, 1), NO_REQUESTS),
+            links: None,
+            packer: None,
+            fabric,
+            names,
+            agents: BTreeMap::new(),
+            connections: Connections::default(),
+            departed: Vec::new(),
+            spent: Vec::new(),
+            ledger,
+            stale: true,
+            pending: BTreeSet::new(),
+            cleared: false,
+            dirty: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
+            repeat_at: Time::MAX,
+            clearing: BTreeMap::new(),
+            window: Epoch(0),
+            next: Epoch::of(now + config.lead, config.window).after(1),
+            quiet_until: if first { Time::ZERO } else { now + predecessor },
+            deposed: false,
+            next_owner: 0,
+            outputs: VecDeque::new(),
+            metrics: Metrics::default(),
+            config,
+        };
+        core.renew();
+        Ok(core)
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, event: Event, now: Time) {
+        if self.deposed {
+            return;
+        }
+        match event {
+            Event::Received { from, message } => self.receive(from, message, now),
+            Event::AgentLost(port) => self.lose(port),
+            Event::View(view) => self.take_view(view),
+            Event::Unusable(change) => self.take_change(&change),
+            Event::Policy(policy) => self.take_policy(policy),
+        }
+        self.go_on(now);
+    }
+
+    /// What is to be done next; to be asked until there is nothing.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) is to be called at the latest. Earlier calls do no
+    /// harm.
+    pub fn next_deadline(&self) -> Option<Time> {
+        (!self.deposed).then(|| self.decide_at().min(self.repeat_at))
+    }
+
+    /// Time has passed.
+    pub fn handle_deadline(&mut self, now: Time) {
+        if self.deposed {
+            return;
+        }
+        if now >= self.decide_at() {
+            // Whatever begins within the lead is due; what was missed is gone.
+            let due = Epoch::of(now + self.config.lead, self.config.window).max(self.next);
+            self.metrics.windows_missed += due.0 - self.next.0;
+            self.next = due.after(1);
+            self.decide(due, now);
+        }
+        self.go_on(now);
+        if now >= self.repeat_at {
+            self.repeat(now);
+        }
+    }
+
+    fn decide_at(&self) -> Time {
+        self.next.start(self.config.window) - self.config.lead
+    }
+
+    /// What every event may have made possible.
+    fn go_on(&mut self, now: Time) {
+        if std::mem::take(&mut self.cleared) {
+            self.grant_pending(now);
+        }
+        self.send_leases(now);
+        self.tell_clear(now);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.outputs.push_back(Output::Note(note));
+    }
+
+    /// Admission and packer for the present view; what they knew is asked of them anew.
+    fn renew(&mut self) {
+        self.stale = false;
+        // One lane a host: what a faster link has beyond that is not used yet.
+        let slowest =
+            (0..self.fabric.hosts() as u32).filter_map(|h| self.fabric.rate(HostId(h))).min();
+        let links = HostLinks::uniform(self.fabric.hosts(), slowest.unwrap_or(1));
+        let limits =
+            Limits { requests: self.config.connections, overdue_after: self.config.overdue_after };
+        // Its tables are large: they are made anew only for another set of hosts.
+        if self.links.as_ref() != Some(&links) {
+            self.admission = Admission::new(links.clone(), limits);
+            self.links = Some(links);
+        }
+        self.packer = self.fabric.shape().cloned().map(Packer::new);
+        self.departed.drain(..).for_each(|slot| self.connections.give_back(slot));
+        let slots: Vec<u32> = self.connections.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.place(slot);
+        }
+    }
+
+    /// What the operator configured.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The bounds declared for traffic classes.
+    pub fn bounds(&self) -> &[Bound] {
+        &self.config.bounds
+    }
+
+    /// What was counted.
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            agents: self.agents.len() as u64,
+            connections: self.connections.len() as u64,
+            holding: self.ledger.iter().filter(|(_, claim)| claim.gone.is_none()).count() as u64,
+            ..self.metrics
+        }
+    }
+
+    /// The view in use.
+    pub fn view(&self) -> &Arc<dyn View> {
+        &self.fabric.view
+    }
+
+    /// Another controller is in charge: this one grants nothing any more.
+    pub const fn is_deposed(&self) -> bool {
+        self.deposed
+    }
+
+    /// The grants that agents hold or are about to, oldest first; those being taken back are left out.
+    pub fn grants(&self) -> impl Iterator<Item = GrantStatus> {
+        self.ledger
+            .iter()
+            .filter(|(_, claim)| claim.gone.is_none())
+            .map(|(_, claim)| self.status(claim))
+    }
+
+    /// The grants that never move: what answers to path queries may show.
+    pub fn pinned(&self) -> impl Iterator<Item = GrantStatus> {
+        self.grants().filter(|grant| grant.pinned)
+    }
+
+    fn status(&self, claim: &Claim) -> GrantStatus {
+        let source = self.fabric.host_of(claim.holder.port);
+        GrantStatus {
+            source: claim.holder.port,
+            connection: claim.number,
+            destination: claim.destination,
+            hosts: source.zip(self.fabric.host_of(claim.destination)),
+            class: claim.class,
+            tree: claim.tree,
+            dlid: claim.dlid,
+            from: claim.from,
+            until: claim.until,
+            pinned: claim.pinned,
+        }
+    }
+}

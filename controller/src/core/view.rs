@@ -1,0 +1,65 @@
+//! What the controller needs of a fabric, whoever found out.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use snin_fabric::routing::Routing;
+use snin_fabric::{Addresses, Dlid, NodeIndex, PortIndex, Topology, TreeId};
+
+/// A switch with hosts and a tree along which nothing may be granted to or from them.
+pub type Pair = (NodeIndex, TreeId);
+
+/// The fabric as the subnet manager publishes it. It does not change; what changes is a new one.
+pub trait View: Debug + Send + Sync {
+    /// Greater than that of every view before.
+    fn version(&self) -> u64;
+    /// Nodes and cables.
+    fn topology(&self) -> &Topology;
+    /// Hosts, trees, tables.
+    fn routing(&self) -> &Routing;
+    /// Who has which address.
+    fn addresses(&self) -> &Addresses;
+    /// The address of a host port along a tree, if it has one.
+    fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid>;
+    /// What must not be granted.
+    fn unusable(&self) -> &BTreeSet<Pair>;
+}
+
+/// A fabric whose tables are as they were computed.
+#[derive(Clone, Debug)]
+pub struct PlannedView {
+    /// Greater than that of every view before.
+    pub version: u64,
+    /// Nodes and cables.
+    pub topology: Topology,
+    /// Everything that follows from them.
+    pub routing: Routing,
+    /// What must not be granted beside what the trees do not cover.
+    pub unusable: BTreeSet<Pair>,
+}
+
+impl View for PlannedView {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    fn addresses(&self) -> &Addresses {
+        self.routing.plan.addresses()
+    }
+
+    fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
+        self.routing.plan.dlid(port, tree)
+    }
+
+    fn unusable(&self) -> &BTreeSet<Pair> {
+        &self.unusable
+    }
+}

@@ -1,0 +1,115 @@
+//! Everything that goes into a controller and everything that comes out.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use snin_fabric::hosts::HostId;
+use snin_fabric::{Dlid, Guid, TreeId};
+use snin_protocol::message::{FromAgent, ToAgent, ViewChange, ViewClear, Wait};
+use snin_protocol::{ConnectionNumber, Epoch, Term, Time};
+
+use crate::config::Policy;
+use crate::core::View;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// An agent said something.
+    Received {
+        /// Its port, as whoever carries messages has made sure.
+        from: Guid,
+        /// What.
+        message: FromAgent,
+    },
+    /// Whoever carries messages knows that an agent is gone.
+    AgentLost(Guid),
+    /// The fabric is another.
+    View(Arc<dyn View>),
+    /// The fabric is the same, but some of it must not be granted.
+    Unusable(ViewChange),
+    /// The operator changed the policy.
+    Policy(Policy),
+}
+
+/// What is to be done, or to be known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send this to an agent. It may be lost.
+    Send {
+        /// Its port.
+        to: Guid,
+        /// What.
+        message: ToAgent,
+    },
+    /// Tell the subnet manager.
+    Clear(ViewClear),
+    /// A window was decided.
+    Window(WindowReport),
+    /// Something for the log.
+    Note(Note),
+}
+
+/// Something for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// An agent says that another controller is in charge: nothing is granted any more.
+    Deposed {
+        /// The other's term.
+        by: Term,
+    },
+    /// An agent was silent for too long.
+    AgentSilent(Guid),
+    /// The packer's work did not stand up to the certificate, which says why.
+    Certificate(String),
+}
+
+/// A window as it was decided.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct WindowReport {
+    /// Which.
+    pub epoch: Epoch,
+    /// Connections that there are, those refused left out.
+    pub requested: u32,
+    /// Connections granted. What waits for links may still come; see `draining`.
+    pub granted: u32,
+    /// Connections that have a tree, but wait for its links to be clear.
+    pub draining: u32,
+    /// Why the others wait.
+    pub deferred: BTreeMap<Wait, u32>,
+    /// Connections that get nothing as things are.
+    pub refused: u32,
+    /// Connections that change their tree while in service.
+    pub moved: u32,
+    /// Connections that stop for a while so that others can change theirs.
+    pub paused: u32,
+    /// Directed links that have an owner, those of hosts included.
+    pub links: u32,
+    /// The most owners of one directed link, by the certificate: 1, or 0 when nothing is granted.
+    pub max_link_load: u32,
+}
+
+/// A grant in force, for those who show or measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GrantStatus {
+    /// Who sends.
+    pub source: Guid,
+    /// The agent's number for the connection.
+    pub connection: ConnectionNumber,
+    /// Who receives.
+    pub destination: Guid,
+    /// The two ends as hosts of the present view.
+    pub hosts: Option<(HostId, HostId)>,
+    /// The traffic class.
+    pub class: u8,
+    /// The tree.
+    pub tree: TreeId,
+    /// The address.
+    pub dlid: Dlid,
+    /// From then on.
+    pub from: Time,
+    /// Until then.
+    pub until: Time,
+    /// It never moves: answers to path queries may show it.
+    pub pinned: bool,
+}
