@@ -102,7 +102,7 @@ pub(crate) struct PlanOrSlices {
     #[command(subcommand)]
     pub(crate) slices: Option<PlanSlices>,
     #[command(flatten)]
-    pub(crate) plan: Option<Plan>,
+    pub(crate) plan: Plan,
 }
 
 #[derive(Subcommand, Debug)]
@@ -143,8 +143,8 @@ pub(crate) struct Slices {
 #[derive(Args, Debug)]
 pub(crate) struct Plan {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
-    #[arg(long, value_name = "FILE")]
-    pub(crate) topology: String,
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) topology: Option<String>,
     /// Who talks to whom: a CSV file `source,destination[,rate]`, an htsim `.cm` file, or a pattern
     /// (permutation, shift:K, transpose, bitreverse, bisection, ring, stencil2d, stencil3d, incast,
     /// alltoall, adversarial)

@@ -39,9 +39,7 @@ fn main() -> ExitCode {
         Command::Plan(PlanOrSlices { slices: Some(PlanSlices::Slices(slices)), .. }) => {
             command::slices::run(&slices, &mut out)
         }
-        Command::Plan(PlanOrSlices { plan: Some(plan), .. }) => command::plan::run(&plan, &mut out),
-        // The command line's own definition asks for one of them.
-        Command::Plan(PlanOrSlices { .. }) => Ok(Verdict::Well),
+        Command::Plan(PlanOrSlices { plan, .. }) => command::plan::run(&plan, &mut out),
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
         Command::Lab(lab) => command::lab::run(&lab, &mut out),

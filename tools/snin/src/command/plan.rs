@@ -22,12 +22,14 @@ const NAMED: usize = 10;
 
 /// Computes, packs, writes.
 pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    // Required, unless a subcommand was given instead.
+    let fabric = args.topology.as_deref().unwrap_or_default();
     let progress = Progress::new();
     progress.step("reading the topology");
-    let topology = input::topology(&args.topology)?;
+    let topology = input::topology(fabric)?;
     progress.step("computing addresses, trees and tables");
     let routing = Routing::compute(&topology, args.routing, args.lmc)
-        .map_err(|error| Failure::Routing { name: args.topology.clone(), error })?;
+        .map_err(|error| Failure::Routing { name: fabric.to_owned(), error })?;
     let demands = match &args.traffic {
         None => Vec::new(),
         Some(traffic) => input::traffic(traffic, args.seed, &topology, &routing)?,
@@ -56,7 +58,7 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
     }
     let violations = certificate.violations.total;
     if violations > 0 {
-        return Err(Failure::content(&args.topology, format_args!(" {certificate}")));
+        return Err(Failure::content(fabric, format_args!(" {certificate}")));
     }
     let left_over = !plan.deferred.is_empty() || !plan.refused.is_empty();
     if args.strict && left_over {
