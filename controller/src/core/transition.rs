@@ -120,6 +120,7 @@ mod tests {
     #[test]
     fn what_pauses() {
         // Who waits for whom, and who has to pause.
+        #[allow(clippy::type_complexity)] // A table of cases.
         let cases: [(&str, &[&[usize]], &[usize]); 9] = [
             ("nobody moves", &[], &[]),
             ("one moves to a free tree", &[&[]], &[]),
