@@ -2,7 +2,7 @@
 //! leases come out.
 //!
 //! Every window is decided a `lead` before it begins: `collect -> admit -> pack -> certify -> grant`
-//! (`window`, `pack`). What the packer wants becomes grants as soon as the ledger says that
+//! (`window`). What the packer wants becomes grants as soon as the ledger says that
 //! links are clear (`granting`), and that alone decides whether they may: whatever admission and packer
 //! do, no link is given to a second connection before it is certain that the first has left it.
 //!
@@ -16,7 +16,6 @@ mod connections;
 mod fabric;
 mod granting;
 mod ledger;
-mod pack;
 mod transition;
 mod view;
 mod viewing;
