@@ -371,7 +371,13 @@ fn what_cannot_be_served_is_refused() {
 
 proptest! {
     #[test]
-    fn any_history_is_without_fault(seed: u64, hosts in 2u32..9, overdue_after in 0u64..30, fast: bool, odd: bool) {
+    fn any_history_is_without_fault(
+        seed: u64,
+        hosts in 2u32..9,
+        overdue_after in 0u64..30,
+        fast: bool,
+        odd: bool,
+    ) {
         let rate = |host: u32| if fast && host.is_multiple_of(3) { 3 * UNIT + 50 } else { UNIT };
         let rates = (0..hosts + 1).map(rate).collect();
         churn(seed, hosts, overdue_after, rates, odd);

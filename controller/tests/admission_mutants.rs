@@ -1,13 +1,9 @@
 //! Are the tests of admission any good? Bugs are planted in a copy of the crate, one at a time, and the
 //! tests must fail. `cargo test -p snin-controller --test admission_mutants -- --ignored` takes minutes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+mod mutants;
 
-/// A file below `src/`, a text that it holds once, and what to write instead.
-type Mutant = (&'static str, &'static str, &'static str);
+use mutants::{Mutant, assert_can_be_planted, survivors};
 
 const MUTANTS: [Mutant; 20] = [
     // The busiest lanes.
@@ -53,96 +49,13 @@ const MUTANTS: [Mutant; 20] = [
     ),
 ];
 
-fn package() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Otherwise the list below would rot in silence.
 #[test]
 fn every_bug_can_be_planted() {
-    for (file, text, _) in MUTANTS {
-        let source = fs::read_to_string(package().join("src").join(file)).unwrap();
-        assert_eq!(source.matches(text).count(), 1, "{file}: {text}");
-    }
+    assert_can_be_planted(&MUTANTS);
 }
 
 #[test]
-#[ignore = "compiles the crate twenty times"]
+#[ignore = "compiles the crate once a bug"]
 fn every_planted_bug_is_found() {
-    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
-    let _ = fs::remove_dir_all(&copy);
-    for part in ["fabric", "controller"] {
-        copy_tree(&package().join("..").join(part), &copy.join(part));
-    }
-    let manifest = fs::read_to_string(package().join("../Cargo.toml")).unwrap();
-    let members = |line: &str| {
-        let own = line.starts_with("members = ");
-        if own {
-            "members = [\"fabric\", \"controller\"]\n".to_owned()
-        } else {
-            format!("{line}\n")
-        }
-    };
-    fs::write(copy.join("Cargo.toml"), manifest.lines().map(members).collect::<String>()).unwrap();
-    fs::copy(package().join("../Cargo.lock"), copy.join("Cargo.lock")).unwrap();
-    assert!(builds(&copy) && passes(&copy), "the copy itself must pass");
-    let mut survivors = Vec::new();
-    for mutant @ (file, text, instead) in MUTANTS {
-        let path = copy.join("controller/src").join(file);
-        let source = fs::read_to_string(&path).unwrap();
-        fs::write(&path, source.replacen(text, instead, 1)).unwrap();
-        assert!(builds(&copy), "does not compile: {mutant:?}");
-        if passes(&copy) {
-            survivors.push(mutant);
-        }
-        fs::write(&path, source).unwrap();
-    }
-    assert_eq!(survivors, [], "nobody noticed");
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy_tree(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
-fn builds(copy: &Path) -> bool {
-    let test = ["test", "--offline", "--quiet", "--no-run", "-p", "snin-controller"];
-    let mut build = Command::new(env!("CARGO"));
-    build.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"));
-    build.args(test).args(["--test", "admission"]).stderr(Stdio::null());
-    build.status().unwrap().success()
-}
-
-/// Runs the tests that were built last. Not through cargo: a bug may well make one go round for ever, and
-/// then it is this process that must be ended.
-fn passes(copy: &Path) -> bool {
-    let built =
-        fs::read_dir(copy.join("target/debug/deps")).unwrap().map(|file| file.unwrap().path());
-    let is_test = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("admission-") && path.extension().is_none_or(|ending| ending == "exe")
-    };
-    let test =
-        built.filter(is_test).max_by_key(|path| path.metadata().unwrap().modified().unwrap());
-    let mut run = Command::new(test.unwrap());
-    run.current_dir(copy.join("controller")).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = run.spawn().unwrap();
-    let patience = Instant::now() + Duration::from_secs(120);
-    while Instant::now() < patience {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.success();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    false
+    assert_eq!(survivors("admission", &MUTANTS), [], "nobody noticed");
 }

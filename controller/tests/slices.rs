@@ -91,7 +91,7 @@ fn cut(fabric: &Fabric, cables: usize, rng: &mut ChaCha8Rng) -> Fabric {
 /// Jobs come and go. Every slice is judged, and so is every refusal.
 fn come_and_go(fabric: &Fabric, seed: u64, steps: usize) -> (usize, usize) {
     let mut rng = rng(seed);
-    let mut slices = slices(fabric, u32::MAX);
+    let mut slices = slices(fabric, Limits::default().work);
     let mut refused = 0;
     let mut granted = 0;
     for step in 0..steps as u64 {
