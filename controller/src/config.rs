@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(bad.check(), Err(ConfigError::Guard { guard: bad.guard, needed }));
         let bad = Config { window: Time::millis(2), ..good };
         let text = bad.check().unwrap_err().to_string();
-        assert!(text.contains("2ms") && text.contains("2.000"), "{text}");
+        assert!(text.starts_with("`window` is 2ms"), "{text}");
     }
 }
