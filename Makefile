@@ -7,11 +7,16 @@ CARGO ?= cargo
 # What it takes to build, and the judges that the tests ask.
 BUILD_PACKAGES := gcc libc6-dev
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark
+# The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
+VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
+	librdmacm1 perftest
 
 SNIN := target/release/snin
 DEMO := target/demo
 
-.PHONY: demo test deps deps-build lint clean bench bench-tables bench-bring-up bench-emulator
+RUN ?= ibv_devinfo
+
+.PHONY: demo test deps deps-build deps-vm vm lint clean bench bench-tables bench-bring-up bench-emulator
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -56,7 +61,14 @@ deps-build:
 	@.ci/install $(BUILD_PACKAGES)
 
 deps:
-	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
+
+deps-vm:
+	@.ci/install $(BUILD_PACKAGES) $(VM_PACKAGES)
+
+# A shell command in that machine: make vm RUN='ibv_devinfo'
+vm: deps-vm
+	@tools/vm/run --rxe 4 -- bash -c '$(RUN)'
 
 clean:
 	$(CARGO) clean
