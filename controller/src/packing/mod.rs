@@ -224,8 +224,9 @@ impl Packer {
         }
     }
 
-    /// Finds trees for those that wait. With `free_first`, those that find a free tree come before the others, so that fewer of those have
-    /// to move anybody. That is no help where trees are few: then everybody's search is better early.
+    /// Finds trees for those that wait. With `free_first`, those that find a free tree come before the
+    /// others, so that fewer of those have to move anybody. That is no help where trees are few: then
+    /// everybody's search is better early.
     fn insert_waiting(&mut self, free_first: bool) {
         let Self { state, inserter, retry, waiting, failed, .. } = self;
         if free_first {

@@ -78,7 +78,10 @@ fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
         assert!(bench.mesh.controller_is_lost());
         let outputs = bench.take();
         assert!(outputs.contains(&Output::App(Notice::ControllerLost)));
-        let tree_0 = |output: &Output| matches!(output, Output::Port(PortCall::Connect { route, .. }) if route.tree == TreeId(0));
+        let tree_0 = |output: &Output| {
+            let Output::Port(PortCall::Connect { route, .. }) = output else { return false };
+            route.tree == TreeId(0)
+        };
         assert_eq!(outputs.iter().any(tree_0), loss == LossPolicy::BestEffort);
         if loss == LossPolicy::BestEffort {
             bench.outputs = outputs;

@@ -38,8 +38,8 @@
 //! - Time: links have a latency and, if wanted, a rate; an agent does one MAD after the other.
 //! - [Faults](Fault): cables, power, agents, noise.
 //!
-//! Data packets are not: see the issue on traffic. Everything is bounded, nothing that comes in a MAD makes
-//! it panic, and the same seed and the same calls give the same bytes.
+//! Everything is bounded, nothing that comes in a MAD makes it panic, and the same seed and the same calls
+//! give the same bytes. Data packets are forwarded by the same tables in a plane of their own: [`data`].
 
 mod agent;
 mod client;

@@ -69,7 +69,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_bytes(mads in proptest::collection::vec((any::<[u8; 32]>(), any::<[u8; 32]>(), any::<u16>()), 1..20)) {
+    fn random_bytes(
+        mads in proptest::collection::vec((any::<[u8; 32]>(), any::<[u8; 32]>(), any::<u16>()), 1..20),
+    ) {
         let mut lab = lab();
         for (head, data, to) in mads {
             let mut mad = Mad::ZERO;
