@@ -6,10 +6,15 @@ CARGO ?= cargo
 
 # What it takes to build, and the judges that the tests ask.
 BUILD_PACKAGES := gcc libc6-dev
+VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
 	librdmacm1 perftest
+
+# Everything is tested with real verbs in it (feature `verbs`); rdma-sys builds with libclang 14 only.
+FEATURES := --all-features
+export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
 SNIN := target/release/snin
 DEMO := target/demo
@@ -37,7 +42,7 @@ demo: deps-build
 	@echo 'To look at: $(DEMO)/plan.svg and $(DEMO)/lab.html'
 
 test: deps lint
-	$(CARGO) test --workspace --quiet
+	$(CARGO) test --workspace $(FEATURES) --quiet
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
 bench: bench-tables bench-bring-up bench-emulator
@@ -54,14 +59,14 @@ bench-emulator: deps-build
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) clippy --workspace $(FEATURES) --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace $(FEATURES) --no-deps --quiet
 
 deps-build:
 	@.ci/install $(BUILD_PACKAGES)
 
 deps:
-	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
 
 deps-vm:
 	@.ci/install $(BUILD_PACKAGES) $(VM_PACKAGES)
