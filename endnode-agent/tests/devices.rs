@@ -2,10 +2,12 @@
 //! has an address for. Without a device there is nothing to test, unless `SNIN_NEEDS_DEVICE` is set.
 #![cfg(feature = "verbs")]
 
+use std::sync::Arc;
+
 use snin_agent::verbs::{
-    AddressHandle, AsyncEvents, Batch, CompletionQueue, Depth, Device, Domain, Finished,
-    LocalAddresses, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared, Signal, Slot,
-    Timing, Uc, Ud, choose, path,
+    AddressHandle, AsyncEvents, Batch, CompletionQueue, Depth, Device, Domain, Finished, Gather,
+    Held, LocalAddresses, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared,
+    SharedReceives, Signal, Slot, Timing, Uc, Ud, choose, path,
 };
 use snin_fabric::{Dlid, Lid};
 use snin_protocol::Time;
@@ -144,33 +146,38 @@ fn exchange<K: snin_agent::verbs::Connected>(
         fill(&mut from, round as u8);
         let expected = from.bytes()[..length].to_vec();
         b.receive(into, 100).unwrap();
-        a.send(from, length, Some(round as u32), 7, Signal::Yes).unwrap();
+        let from = Arc::new(from);
+        a.send(Gather::One(&from, length), Some(round as u32), 7, Signal::Yes).unwrap();
+        a.ring().unwrap();
         let (outcome, mut finished) = bench.wait(&bench.receives, b);
         assert_eq!(outcome.outcome, Ok(()));
         assert_eq!((outcome.bytes as usize, outcome.immediate), (length, Some(round as u32)));
         let into = finished.pop().unwrap();
         assert_eq!(into.token, 100);
-        slots.push(into.slot.unwrap());
+        slots.push(into.held.own().unwrap());
         assert_eq!(slots[0].bytes()[..length], expected);
         let (outcome, mut finished) = bench.wait(&bench.sends, a);
         assert_eq!((outcome.outcome, finished.len()), (Ok(()), 1));
-        slots.push(finished.pop().unwrap().slot.unwrap());
+        assert_eq!(matches!(finished[0].held, Held::Nothing), length <= a.inline_most());
+        finished.clear();
+        slots.push(Arc::into_inner(from).expect("the device is done with it"));
     }
     // Copied sends, of which only the last is signalled: it brings all back.
     for (token, slot) in slots.into_iter().enumerate() {
         b.receive(slot, token as u64).unwrap();
     }
     let bytes = b"copied"[..6.min(a.inline_most())].to_vec();
-    a.send_copy(&bytes, None, 1, Signal::No).unwrap();
-    a.send_copy(&bytes, None, 2, Signal::Yes).unwrap();
+    a.send(Gather::Copy(&bytes), None, 1, Signal::No).unwrap();
+    a.send(Gather::Copy(&bytes), None, 2, Signal::Yes).unwrap();
+    a.ring().unwrap();
     for token in 0..2 {
-        let (outcome, finished) = bench.wait(&bench.receives, b);
+        let (outcome, mut finished) = bench.wait(&bench.receives, b);
         assert_eq!(
             (outcome.outcome, outcome.bytes, outcome.immediate),
             (Ok(()), bytes.len() as u32, None)
         );
         assert_eq!(finished[0].token, token);
-        assert!(finished[0].slot.as_ref().unwrap().bytes().starts_with(&bytes));
+        assert!(finished.pop().unwrap().held.own().unwrap().bytes().starts_with(&bytes));
     }
     let (_, finished) = bench.wait(&bench.sends, a);
     let tokens: Vec<u64> = finished.iter().map(|done| done.token).collect();
@@ -185,18 +192,21 @@ fn peers_write_and_read_shared_memory() {
     let (mut a, _b) = connect!(&bench, Rc, &bench.paths()[0]);
     let slot = bench.slots(1, 64).pop().unwrap();
     a.read(slot, 5, (shared.remote(), 100), 1).unwrap();
+    a.ring().unwrap();
     let (outcome, mut finished) = bench.wait(&bench.sends, &mut a);
     assert_eq!(outcome.outcome, Ok(()));
-    let mut slot = finished.pop().unwrap().slot.unwrap();
+    let mut slot = finished.pop().unwrap().held.own().unwrap();
     assert_eq!(&slot.bytes()[..5], b"there");
     slot.bytes_mut()[..4].copy_from_slice(b"here");
-    a.write(slot, 4, (shared.remote(), 2000), 2, Signal::Yes).unwrap();
+    a.write(Gather::One(&Arc::new(slot), 4), (shared.remote(), 2000), 2, Signal::Yes).unwrap();
+    a.ring().unwrap();
     assert_eq!(bench.wait(&bench.sends, &mut a).0.outcome, Ok(()));
     let mut seen = [0; 4];
     shared.read(2000, &mut seen);
     assert_eq!(&seen, b"here");
     // Beyond the end the peer's device refuses.
-    a.write_copy(b"x", (shared.remote(), 1 << 20), 3, Signal::Yes).unwrap();
+    a.write(Gather::Copy(b"x"), (shared.remote(), 1 << 20), 3, Signal::Yes).unwrap();
+    a.ring().unwrap();
     let (outcome, _) = bench.wait(&bench.sends, &mut a);
     assert_eq!(outcome.outcome.unwrap_err(), "the peer does not show that memory");
 }
@@ -210,21 +220,20 @@ fn datagrams_arrive_along_every_tree() {
     let mut slots = bench.slots(2, 256);
     pair.receive(slots.pop().unwrap(), 0).unwrap();
     let mut pair = pair.start(0, &Timing::default()).unwrap();
-    let mut slot = slots.pop().unwrap();
     for path in bench.paths() {
         let to = AddressHandle::new(&bench.domain, bench.port.number, &path).unwrap();
-        slot.bytes_mut()[..3].copy_from_slice(b"abc");
         let number = pair.number();
-        pair.send_to(slot, 3, &to, (number, Q_KEY), 1, Signal::Yes).unwrap();
+        pair.send_to(Gather::Copy(b"abc"), &to, (number, Q_KEY), 1, Signal::Yes).unwrap();
+        pair.ring().unwrap();
         drop(to);
         let (outcome, mut finished) = bench.wait(&bench.receives, &mut pair);
         // 40 bytes of global route come first.
         assert_eq!((outcome.outcome, outcome.bytes), (Ok(()), 43));
-        let received = finished.pop().unwrap().slot.unwrap();
+        let received = finished.pop().unwrap().held.own().unwrap();
         assert_eq!(&received.bytes()[40..43], b"abc");
         pair.receive(received, 0).unwrap();
-        let (_, mut finished) = bench.wait(&bench.sends, &mut pair);
-        slot = finished.pop().unwrap().slot.unwrap();
+        let (outcome, _) = bench.wait(&bench.sends, &mut pair);
+        assert_eq!(outcome.outcome, Ok(()));
     }
 }
 
@@ -233,11 +242,12 @@ fn silence_and_failure_end_in_finite_time_and_give_everything_back() {
     let Some(bench) = Bench::new() else { return };
     let (mut a, b) = connect!(&bench, Rc, &bench.paths()[0]);
     drop(b);
-    let slot = bench.slots(1, 64).pop().unwrap();
-    a.send(slot, 1, None, 5, Signal::Yes).unwrap();
+    let slot = Arc::new(bench.slots(1, 1000).pop().unwrap());
+    a.send(Gather::One(&slot, 1000), None, 5, Signal::Yes).unwrap();
+    a.ring().unwrap();
     let (outcome, finished) = bench.wait(&bench.sends, &mut a);
     assert_eq!(outcome.outcome.unwrap_err(), "the peer does not answer");
-    assert_eq!((finished[0].token, finished[0].slot.is_some()), (5, true));
+    assert_eq!((finished[0].token, Arc::strong_count(&slot)), (5, 2));
 
     let (mut a, mut b) = connect!(&bench, Rc, &bench.paths()[0]);
     b.receive(bench.slots(1, 64).pop().unwrap(), 6).unwrap();
@@ -247,8 +257,61 @@ fn silence_and_failure_end_in_finite_time_and_give_everything_back() {
         (outcome.outcome.unwrap_err().as_str(), finished[0].token),
         ("the queue pair failed before", 6)
     );
-    let full = (0..DEPTH.sends).try_for_each(|_| a.send_copy(b"", None, 0, Signal::No));
-    assert!(full.is_ok() && a.send_copy(b"", None, 0, Signal::No).is_err());
+    let mut stage = || a.send(Gather::Copy(b""), None, 0, Signal::No);
+    assert!((0..DEPTH.sends).all(|_| stage().is_ok()) && stage().is_err());
+    let mut given_back = 0;
+    a.destroy(|_| given_back += 1);
+    assert_eq!(given_back, DEPTH.sends);
+}
+
+#[test]
+fn receives_are_shared_by_queue_pairs() {
+    let Some(bench) = Bench::new() else { return };
+    let mut shared = SharedReceives::new(&bench.domain, 4).unwrap();
+    for slot in bench.slots(4, 2_000) {
+        shared.receive(slot).unwrap();
+    }
+    let spare = bench.slots(1, 64).pop().unwrap();
+    assert!(shared.receive(spare).is_err(), "there is room for four");
+    let pairs: Vec<_> = (0..2).map(|_| connect_sharing(&bench, &shared)).collect();
+    for (seed, (mut a, b)) in pairs.into_iter().enumerate() {
+        let mut parts = bench.slots(2, 1_500).into_iter();
+        let (mut head, mut body) = (parts.next().unwrap(), parts.next().unwrap());
+        fill(&mut head, seed as u8);
+        fill(&mut body, seed as u8 + 7);
+        let (head, body) = (Arc::new(head), Arc::new(body));
+        a.send(Gather::Two((&head, 32), (&body, 100, 1_000)), None, 0, Signal::Yes).unwrap();
+        a.ring().unwrap();
+        let mut batch = Batch::new(1);
+        while bench.receives.poll(&mut batch).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+        let completion = batch.completions().next().unwrap();
+        assert_eq!((completion.queue_pair(), completion.bytes()), (b.number(), 1_032));
+        let slot = shared.finish(&completion).expect("it is one of these");
+        assert_eq!(slot.bytes()[..32], head.bytes()[..32]);
+        assert_eq!(slot.bytes()[32..1_032], body.bytes()[100..1_100]);
+        assert_eq!(bench.wait(&bench.sends, &mut a).0.outcome, Ok(()));
+    }
+    assert_eq!(shared.posted(), 2);
+}
+
+fn connect_sharing(
+    bench: &Bench,
+    shared: &SharedReceives,
+) -> (QueuePair<Rc, Sending>, QueuePair<Rc, Sending>) {
+    let queues = (&bench.sends, &bench.receives);
+    let (domain, port) = (&bench.domain, bench.port.number);
+    let make = || QueuePair::<Rc, _>::sharing(domain, port, queues, shared, DEPTH).unwrap();
+    let [a, b] = [make(), make()].map(|pair| pair.initialise(false, 0).unwrap());
+    let numbers = (a.number(), b.number());
+    let timing = Timing::default();
+    let end = |pair: QueuePair<Rc, _>, number| {
+        let remote = Remote { number, first_packet: 7 };
+        let pair = pair.connect(&bench.paths()[0], remote, bench.port.mtu, &timing).unwrap();
+        pair.start(7, &timing).unwrap()
+    };
+    (end(a, numbers.1), end(b, numbers.0))
 }
 
 #[test]

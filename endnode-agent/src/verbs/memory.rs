@@ -169,13 +169,16 @@ impl Slot {
         unsafe { self.region.memory.as_ptr().add(self.start) }
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many bytes it has.
+    #[expect(clippy::len_without_is_empty, reason = "the length is chosen when it is made")]
+    pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Its first `length` bytes, as a device is told.
-    pub(super) fn entry(&self, length: usize) -> ibv_sge {
-        self.region.entry(self.start..self.start + length.min(self.length))
+    /// A part of it, as a device is told: not beyond its end.
+    pub(super) fn entry(&self, start: usize, length: usize) -> ibv_sge {
+        let (start, end) = (start.min(self.length), (start + length).min(self.length));
+        self.region.entry(self.start + start..self.start + end)
     }
 }
 

@@ -4,16 +4,16 @@
 /// Sending before it is connected.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{QueuePair, Rc, Sending, Signal, Slot};
-/// fn right(mut pair: QueuePair<Rc, Sending>, slot: Slot) {
-///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+/// use snin_agent::verbs::{Gather, QueuePair, Rc, Sending, Signal};
+/// fn right(mut pair: QueuePair<Rc, Sending>, what: Gather<'_>) {
+///     let _ = pair.send(what, None, 0, Signal::Yes);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{QueuePair, Rc, Initialised, Signal, Slot};
-/// fn wrong(mut pair: QueuePair<Rc, Initialised>, slot: Slot) {
-///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+/// use snin_agent::verbs::{Gather, QueuePair, Rc, Initialised, Signal};
+/// fn wrong(mut pair: QueuePair<Rc, Initialised>, what: Gather<'_>) {
+///     let _ = pair.send(what, None, 0, Signal::Yes);
 /// }
 /// ```
 ///
@@ -63,17 +63,37 @@ pub struct States;
 /// Touching memory that is posted.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{QueuePair, Rc, Sending, Signal, Slot};
+/// use snin_agent::verbs::{QueuePair, Rc, Sending, Slot};
 /// fn right(pair: &mut QueuePair<Rc, Sending>, mut slot: Slot) {
 ///     slot.bytes_mut()[0] = 1;
-///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+///     let _ = pair.receive(slot, 0);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0382
-/// use snin_agent::verbs::{QueuePair, Rc, Sending, Signal, Slot};
+/// use snin_agent::verbs::{QueuePair, Rc, Sending, Slot};
 /// fn wrong(pair: &mut QueuePair<Rc, Sending>, mut slot: Slot) {
-///     let _ = pair.send(slot, 1, None, 0, Signal::Yes);
+///     let _ = pair.receive(slot, 0);
+///     slot.bytes_mut()[0] = 1;
+/// }
+/// ```
+///
+/// Changing memory that may be on its way out.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use snin_agent::verbs::Slot;
+/// fn right(slot: &mut Arc<Slot>) {
+///     if let Some(slot) = Arc::get_mut(slot) {
+///         slot.bytes_mut()[0] = 1;
+///     }
+/// }
+/// ```
+///
+/// ```compile_fail,E0596
+/// use std::sync::Arc;
+/// use snin_agent::verbs::Slot;
+/// fn wrong(slot: &mut Arc<Slot>) {
 ///     slot.bytes_mut()[0] = 1;
 /// }
 /// ```
@@ -117,16 +137,16 @@ pub struct Memory;
 /// Sending datagrams on a connection.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{AddressHandle, QueuePair, Sending, Signal, Slot, Ud};
-/// fn right(pair: &mut QueuePair<Ud, Sending>, slot: Slot, to: &AddressHandle) {
-///     let _ = pair.send_to(slot, 1, to, (1, 1), 0, Signal::Yes);
+/// use snin_agent::verbs::{AddressHandle, Gather, QueuePair, Sending, Signal, Ud};
+/// fn right(pair: &mut QueuePair<Ud, Sending>, what: Gather<'_>, to: &AddressHandle) {
+///     let _ = pair.send_to(what, to, (1, 1), 0, Signal::Yes);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{AddressHandle, QueuePair, Rc, Sending, Signal, Slot};
-/// fn wrong(pair: &mut QueuePair<Rc, Sending>, slot: Slot, to: &AddressHandle) {
-///     let _ = pair.send_to(slot, 1, to, (1, 1), 0, Signal::Yes);
+/// use snin_agent::verbs::{AddressHandle, Gather, QueuePair, Rc, Sending, Signal};
+/// fn wrong(pair: &mut QueuePair<Rc, Sending>, what: Gather<'_>, to: &AddressHandle) {
+///     let _ = pair.send_to(what, to, (1, 1), 0, Signal::Yes);
 /// }
 /// ```
 ///

@@ -16,8 +16,10 @@ mod memory;
 #[cfg(doctest)]
 mod misuse;
 mod path;
+mod post;
 mod queue_pair;
 mod raw;
+mod shared_receives;
 
 pub use address::AddressHandle;
 pub use attributes::{Mtu, Remote, Retries, Timing, Transport};
@@ -28,4 +30,6 @@ pub use events::{AsyncEvent, AsyncEvents};
 pub use kind::{Connected, Initialised, Kind, Rc, Receives, Receiving, Reset, Sending, Uc, Ud};
 pub use memory::{Domain, RemoteMemory, Shared, Slot};
 pub use path::{Gid, LocalAddresses, Path, PathError, PeerAddress, Service, path};
-pub use queue_pair::{Depth, Finished, NotPosted, QueuePair, Signal};
+pub use post::{Gather, Signal};
+pub use queue_pair::{Depth, Finished, Held, NotPosted, QueuePair};
+pub use shared_receives::SharedReceives;

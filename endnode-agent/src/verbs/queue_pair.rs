@@ -5,8 +5,9 @@
 //!                          (receives)                      (receives)      (receives, sends)
 //! ```
 //!
-//! A posted [`Slot`] belongs to the queue pair until its completion gives it back; a queue pair that is
-//! dropped is destroyed first, and its slots afterwards.
+//! A [`Slot`] that a device is to write to belongs to the queue pair until its completion gives it back; of
+//! one that a device is to read the queue pair holds a share. A queue pair that is dropped is destroyed
+//! first, and its slots afterwards.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,18 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rdma_sys::{
-    ibv_create_qp, ibv_destroy_qp, ibv_modify_qp, ibv_post_recv, ibv_post_send, ibv_qp,
-    ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+    ibv_create_qp, ibv_destroy_qp, ibv_modify_qp, ibv_post_recv, ibv_qp, ibv_qp_type, ibv_recv_wr,
 };
 
 use super::address::AddressHandle;
 use super::attributes::{self, Mtu, Remote, Timing, Transition, Transport};
 use super::completion::{Completion, CompletionQueue, Created};
 use super::error::{VerbsError, check};
-use super::kind::{Connected, Initialised, Kind, Rc, Receives, Receiving, Reset, Sending, Ud};
-use super::memory::{Allocated, Domain, RemoteMemory, Slot};
+use super::kind::{Connected, Initialised, Kind, Receives, Receiving, Reset, Sending, Ud};
+use super::memory::{Allocated, Domain, Slot};
 use super::path::Path;
+use super::post::Stage;
 use super::raw;
+use super::shared_receives::{Queue, SharedReceives};
 
 /// What a queue pair is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,30 +44,51 @@ pub struct Depth {
 
 /// A queue pair of a kind in a state.
 pub struct QueuePair<K, S> {
-    inner: Inner,
+    pub(super) inner: Inner,
     kind: PhantomData<(K, S)>,
 }
 
 /// What is posted, in order.
-struct Posted {
-    id: u64,
-    token: u64,
-    slot: Option<Slot>,
-    _to: Option<AddressHandle>,
+pub(super) struct Posted {
+    pub(super) id: u64,
+    pub(super) token: u64,
+    pub(super) held: Held,
+    pub(super) _to: Option<AddressHandle>,
 }
 
-struct Inner {
-    queue_pair: NonNull<ibv_qp>,
+/// Memory that a post keeps until it is done.
+#[derive(Debug, Default)]
+pub enum Held {
+    /// None: what was to be sent was copied.
+    #[default]
+    Nothing,
+    /// The device wrote to it, or was to.
+    Own(Slot),
+    /// The device read it: others may have too.
+    Shared(Arc<Slot>, Option<Arc<Slot>>),
+}
+
+impl Held {
+    /// What a device wrote to.
+    pub fn own(self) -> Option<Slot> {
+        if let Self::Own(slot) = self { Some(slot) } else { None }
+    }
+}
+
+pub(super) struct Inner {
+    pub(super) queue_pair: NonNull<ibv_qp>,
     port: u8,
-    inline_most: usize,
+    pub(super) inline_most: usize,
     /// The upper bits of every number that this queue pair posts, the same for no other.
     serial: u64,
     count: u64,
-    sends: VecDeque<Posted>,
+    pub(super) sends: VecDeque<Posted>,
     receives: VecDeque<Posted>,
-    most: Depth,
+    pub(super) most: Depth,
+    pub(super) stage: Stage,
     _domain: Arc<Allocated>,
     _completions: [Arc<Created>; 2],
+    _shared: Option<Arc<Queue>>,
 }
 
 // SAFETY: libibverbs calls are thread safe for one queue pair, and only `&mut self` posts.
@@ -92,14 +115,24 @@ pub struct NotPosted {
 pub struct Finished {
     /// As it was given when posting.
     pub token: u64,
-    /// What was posted; none if it was copied.
-    pub slot: Option<Slot>,
+    /// The memory that was posted.
+    pub held: Held,
 }
 
 /// Numbers of posts: 24 bits of the queue pair, one bit for receives, 39 that count.
 const SERIAL: u32 = 40;
-const RECEIVE: u64 = 1 << 39;
+pub(super) const RECEIVE: u64 = 1 << 39;
 static SERIALS: AtomicU64 = AtomicU64::new(1);
+
+/// The upper bits of the numbers of whoever posts, the same for nobody else.
+pub(super) fn serial() -> u64 {
+    SERIALS.fetch_add(1, Ordering::Relaxed) << SERIAL
+}
+
+/// Whether a number is one of those.
+pub(super) const fn is_of(id: u64, serial: u64) -> bool {
+    id >> SERIAL << SERIAL == serial
+}
 
 impl<K: Kind> QueuePair<K, Reset> {
     /// A queue pair by `port` whose sends and receives complete on these queues.
@@ -109,10 +142,36 @@ impl<K: Kind> QueuePair<K, Reset> {
     pub fn new(
         domain: &Domain,
         port: u8,
+        queues: (&CompletionQueue, &CompletionQueue),
+        depth: Depth,
+    ) -> Result<Self, VerbsError> {
+        Self::make(domain, port, queues, None, depth)
+    }
+
+    /// One whose receives are those that it shares with others; it has none of its own.
+    ///
+    /// # Errors
+    /// When the device cannot.
+    pub fn sharing(
+        domain: &Domain,
+        port: u8,
+        queues: (&CompletionQueue, &CompletionQueue),
+        receives: &SharedReceives,
+        depth: Depth,
+    ) -> Result<Self, VerbsError> {
+        let depth = Depth { receives: 0, ..depth };
+        Self::make(domain, port, queues, Some(receives.queue()), depth)
+    }
+
+    fn make(
+        domain: &Domain,
+        port: u8,
         (sends, receives): (&CompletionQueue, &CompletionQueue),
+        shared: Option<Arc<Queue>>,
         depth: Depth,
     ) -> Result<Self, VerbsError> {
         let mut make = raw::no_queue_pair();
+        make.srq = shared.as_ref().map_or(null_mut(), |shared| shared.as_ptr());
         make.send_cq = sends.inner.queue.as_ptr();
         make.recv_cq = receives.inner.queue.as_ptr();
         make.qp_type = match K::TRANSPORT {
@@ -122,24 +181,25 @@ impl<K: Kind> QueuePair<K, Reset> {
         };
         make.cap.max_send_wr = depth.sends;
         make.cap.max_recv_wr = depth.receives;
-        make.cap.max_send_sge = 1;
+        make.cap.max_send_sge = 2;
         make.cap.max_recv_sge = 1;
         make.cap.max_inline_data = depth.inline;
         // SAFETY: the domain and the queues are there, and this keeps them; the call reads and writes `make`.
         let made = unsafe { ibv_create_qp(domain.inner.domain.as_ptr(), &raw mut make) };
         let queue_pair = NonNull::new(made).ok_or_else(|| VerbsError::last("ibv_create_qp"))?;
-        let serial = SERIALS.fetch_add(1, Ordering::Relaxed) << SERIAL;
         let inner = Inner {
             queue_pair,
             port,
             inline_most: make.cap.max_inline_data as usize,
-            serial,
+            serial: serial(),
             count: 0,
             sends: VecDeque::with_capacity(depth.sends as usize),
             receives: VecDeque::with_capacity(depth.receives as usize),
             most: depth,
+            stage: Stage::new(depth.sends, make.cap.max_inline_data as usize),
             _domain: Arc::clone(&domain.inner),
             _completions: [Arc::clone(&sends.inner), Arc::clone(&receives.inner)],
+            _shared: shared,
         };
         Ok(Self { inner, kind: PhantomData })
     }
@@ -227,11 +287,26 @@ impl<K, S> QueuePair<K, S> {
         let id = completion.id();
         let posted =
             if id & RECEIVE == 0 { &mut self.inner.sends } else { &mut self.inner.receives };
-        if id >> SERIAL << SERIAL != self.inner.serial {
+        if !is_of(id, self.inner.serial) {
             return;
         }
         while let Some(first) = posted.pop_front_if(|first| first.id <= id) {
-            finished(Finished { token: first.token, slot: first.slot });
+            finished(Finished { token: first.token, held: first.held });
+        }
+    }
+
+    /// How many sends are posted and not finished.
+    pub fn outstanding(&self) -> usize {
+        self.inner.sends.len()
+    }
+
+    /// Destroys it and gives back what was posted and not finished: no device works on that any more.
+    pub fn destroy(mut self, mut finished: impl FnMut(Finished)) {
+        let sends = std::mem::take(&mut self.inner.sends);
+        let receives = std::mem::take(&mut self.inner.receives);
+        drop(self);
+        for posted in sends.into_iter().chain(receives) {
+            finished(Finished { token: posted.token, held: posted.held });
         }
     }
 
@@ -251,7 +326,7 @@ impl<K: Kind, S: Receives> QueuePair<K, S> {
             return Err(NotPosted { slot, error: VerbsError::QueueFull });
         }
         let id = self.inner.next_id(RECEIVE);
-        let mut entry = slot.entry(slot.len());
+        let mut entry = slot.entry(0, slot.len());
         let mut work =
             ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: &raw mut entry, num_sge: 1 };
         let mut bad = null_mut();
@@ -261,123 +336,12 @@ impl<K: Kind, S: Receives> QueuePair<K, S> {
         let code = unsafe { ibv_post_recv(queue_pair, &raw mut work, &raw mut bad) };
         match check("ibv_post_recv", code) {
             Ok(()) => {
-                self.inner.receives.push_back(Posted { id, token, slot: Some(slot), _to: None });
+                let held = Held::Own(slot);
+                self.inner.receives.push_back(Posted { id, token, held, _to: None });
                 Ok(())
             }
             Err(error) => Err(NotPosted { slot, error }),
         }
-    }
-}
-
-/// What to do with the memory that is posted.
-#[derive(Clone, Copy)]
-enum Work<'a> {
-    Send { immediate: Option<u32> },
-    Write { to: RemoteMemory, offset: u64 },
-    Read { from: RemoteMemory, offset: u64 },
-    Datagram { to: &'a AddressHandle, number: u32, q_key: u32 },
-}
-
-/// Whether a send's completion is to be told; one that is not comes back with the next that is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signal {
-    /// It is.
-    Yes,
-    /// Only if it fails.
-    No,
-}
-
-impl<K: Connected> QueuePair<K, Sending> {
-    /// Sends the first `length` bytes of a slot to a receive of the peer's.
-    ///
-    /// # Errors
-    /// When as many are posted as may be, or the device refuses.
-    pub fn send(
-        &mut self,
-        slot: Slot,
-        length: usize,
-        immediate: Option<u32>,
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), NotPosted> {
-        self.inner.post_slot(slot, length, Work::Send { immediate }, token, signal)
-    }
-
-    /// Sends bytes that are copied now.
-    ///
-    /// # Errors
-    /// When as many are posted as may be, they are too many to be copied, or the device refuses.
-    pub fn send_copy(
-        &mut self,
-        bytes: &[u8],
-        immediate: Option<u32>,
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), VerbsError> {
-        self.inner.post_copy(bytes, Work::Send { immediate }, token, signal)
-    }
-
-    /// Writes the first `length` bytes of a slot to the peer's shared memory.
-    ///
-    /// # Errors
-    /// When as many are posted as may be, or the device refuses.
-    pub fn write(
-        &mut self,
-        slot: Slot,
-        length: usize,
-        (to, offset): (RemoteMemory, u64),
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), NotPosted> {
-        self.inner.post_slot(slot, length, Work::Write { to, offset }, token, signal)
-    }
-
-    /// Writes bytes that are copied now.
-    ///
-    /// # Errors
-    /// When as many are posted as may be, they are too many to be copied, or the device refuses.
-    pub fn write_copy(
-        &mut self,
-        bytes: &[u8],
-        (to, offset): (RemoteMemory, u64),
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), VerbsError> {
-        self.inner.post_copy(bytes, Work::Write { to, offset }, token, signal)
-    }
-}
-
-impl QueuePair<Rc, Sending> {
-    /// Reads the peer's shared memory into the first `length` bytes of a slot.
-    ///
-    /// # Errors
-    /// When as many are posted as may be, or the device refuses.
-    pub fn read(
-        &mut self,
-        slot: Slot,
-        length: usize,
-        (from, offset): (RemoteMemory, u64),
-        token: u64,
-    ) -> Result<(), NotPosted> {
-        self.inner.post_slot(slot, length, Work::Read { from, offset }, token, Signal::Yes)
-    }
-}
-
-impl QueuePair<Ud, Sending> {
-    /// Sends a datagram of the first `length` bytes of a slot.
-    ///
-    /// # Errors
-    /// When as many are posted as may be, or the device refuses.
-    pub fn send_to(
-        &mut self,
-        slot: Slot,
-        length: usize,
-        to: &AddressHandle,
-        (number, q_key): (u32, u32),
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), NotPosted> {
-        self.inner.post_slot(slot, length, Work::Datagram { to, number, q_key }, token, signal)
     }
 }
 
@@ -390,107 +354,10 @@ impl Inner {
         check("ibv_modify_qp", code)
     }
 
-    fn next_id(&mut self, receive: u64) -> u64 {
+    pub(super) fn next_id(&mut self, receive: u64) -> u64 {
         self.count = (self.count + 1) & (RECEIVE - 1);
         self.serial | receive | self.count
     }
-
-    fn post_slot(
-        &mut self,
-        slot: Slot,
-        length: usize,
-        work: Work<'_>,
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), NotPosted> {
-        if length > slot.len() {
-            let error = VerbsError::TooLong { bytes: length, most: slot.len() };
-            return Err(NotPosted { slot, error });
-        }
-        let entry = slot.entry(length);
-        match self.post(entry, work, signal, ibv_send_flags(0)) {
-            Ok(id) => {
-                let _to = match work {
-                    Work::Datagram { to, .. } => Some(to.clone()),
-                    _ => None,
-                };
-                self.sends.push_back(Posted { id, token, slot: Some(slot), _to });
-                Ok(())
-            }
-            Err(error) => Err(NotPosted { slot, error }),
-        }
-    }
-
-    fn post_copy(
-        &mut self,
-        bytes: &[u8],
-        work: Work<'_>,
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), VerbsError> {
-        let most = self.inline_most;
-        if bytes.len() > most {
-            return Err(VerbsError::TooLong { bytes: bytes.len(), most });
-        }
-        let entry = ibv_sge { addr: bytes.as_ptr() as u64, length: bytes.len() as u32, lkey: 0 };
-        let id = self.post(entry, work, signal, ibv_send_flags::IBV_SEND_INLINE)?;
-        self.sends.push_back(Posted { id, token, slot: None, _to: None });
-        Ok(())
-    }
-
-    /// Posts one entry. Its memory is either copied during the call (inline) or kept by the caller until the
-    /// completion.
-    fn post(
-        &mut self,
-        mut entry: ibv_sge,
-        work: Work<'_>,
-        signal: Signal,
-        flags: ibv_send_flags,
-    ) -> Result<u64, VerbsError> {
-        if self.sends.len() >= self.most.sends as usize {
-            return Err(VerbsError::QueueFull);
-        }
-        let id = self.next_id(0);
-        let mut post = prepare(work);
-        post.wr_id = id;
-        post.sg_list = &raw mut entry;
-        post.num_sge = i32::from(entry.length > 0);
-        post.send_flags = flags.0;
-        if signal == Signal::Yes {
-            post.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
-        }
-        let mut bad = null_mut();
-        let queue_pair = self.queue_pair.as_ptr();
-        // SAFETY: the queue pair is there; `post` and `entry` are read during the call only; the memory that
-        // the entry names is valid as this function's description says.
-        let code = unsafe { ibv_post_send(queue_pair, &raw mut post, &raw mut bad) };
-        check("ibv_post_send", code)?;
-        Ok(id)
-    }
-}
-
-fn prepare(work: Work<'_>) -> ibv_send_wr {
-    let mut post = raw::no_send();
-    match work {
-        Work::Send { immediate: None } => post.opcode = ibv_wr_opcode::IBV_WR_SEND,
-        Work::Send { immediate: Some(value) } => {
-            post.opcode = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
-            post.imm_data_invalidated_rkey_union.imm_data = value.to_be();
-        }
-        Work::Write { to, offset } => {
-            post.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
-            post.wr.rdma = raw::remote(to.address + offset, to.key);
-        }
-        Work::Read { from, offset } => {
-            post.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
-            post.wr.rdma = raw::remote(from.address + offset, from.key);
-        }
-        Work::Datagram { to, number, q_key } => {
-            post.opcode = ibv_wr_opcode::IBV_WR_SEND;
-            post.wr.ud = raw::datagram(to, number, q_key);
-        }
-    }
-    post
 }
 
 impl<K: Kind, S> fmt::Debug for QueuePair<K, S> {

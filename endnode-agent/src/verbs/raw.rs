@@ -3,8 +3,8 @@
 use std::mem::zeroed;
 
 use rdma_sys::{
-    ibv_device_attr, ibv_gid, ibv_port_attr, ibv_qp_attr, ibv_qp_init_attr, ibv_send_wr, ibv_wc,
-    rdma_t, ud_t,
+    ibv_device_attr, ibv_gid, ibv_port_attr, ibv_qp_attr, ibv_qp_init_attr, ibv_send_wr, ibv_sge,
+    ibv_wc, rdma_t, ud_t,
 };
 
 use super::address::AddressHandle;
@@ -38,6 +38,11 @@ pub(super) fn no_queue_pair() -> ibv_qp_init_attr {
 pub(super) fn no_send() -> ibv_send_wr {
     // SAFETY: the structure and its unions are integers and raw pointers, and zero is a value of all of them.
     unsafe { zeroed() }
+}
+
+/// Nothing to be sent.
+pub(super) const fn no_entry() -> ibv_sge {
+    ibv_sge { addr: 0, length: 0, lkey: 0 }
 }
 
 /// All zero.
