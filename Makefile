@@ -5,7 +5,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 
 # What it takes to build, and the judges that the tests ask.
-BUILD_PACKAGES := gcc libc6-dev
+BUILD_PACKAGES := gcc libc6-dev libibumad-dev
 VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.

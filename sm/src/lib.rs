@@ -34,6 +34,7 @@ pub mod core;
 pub mod error;
 pub mod events;
 pub mod metrics;
+pub mod port;
 
 pub use config::Config;
 pub use core::{Computed, FabricView, Job, Pair, Saved, Sweep};
