@@ -1,0 +1,210 @@
+//! JSON lines over a Unix socket: a request is one line, an answer one or more.
+//!
+//! A request is an object with the key `command`; the answer `{"ok": ...}` or `{"error": "..."}`. What a
+//! request means is the daemon's business. Whoever may open the socket may ask: its mode is 0660.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::connections::{Connections, Found, Listener};
+use crate::watch::Watch;
+
+pub use crate::connections::Client;
+
+/// Why there is no socket, or no answer. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The socket cannot be made.
+    #[error("{}: {error}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Another daemon listens there.
+    #[error("{}: another daemon listens there", .0.display())]
+    Taken(PathBuf),
+    /// Nobody listens.
+    #[error("{}: {error}: does the daemon run?", path.display())]
+    Nobody {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The daemon refuses.
+    #[error("{0}")]
+    Refused(String),
+    /// What came is no answer.
+    #[error("{}: {what}", path.display())]
+    Garbled {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// The daemon's end.
+pub struct Control {
+    connections: Connections,
+    path: PathBuf,
+}
+
+/// A request that came in.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Who asks.
+    pub client: Client,
+    /// What: the value of `command`.
+    pub command: String,
+    /// The whole request.
+    pub body: Value,
+}
+
+impl Control {
+    /// Listens. A socket that a daemon left behind is replaced; one at which somebody listens is not.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub fn listen(path: &Path) -> Result<Self, ControlError> {
+        let failed = |error| ControlError::Socket { path: path.to_owned(), error };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(ControlError::Taken(path.to_owned()));
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
+        Ok(Self { connections: Connections::new(Listener::Unix(listener)), path: path.to_owned() })
+    }
+
+    /// Waits for requests too.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        self.connections.watch(watch);
+    }
+
+    /// Reads and writes what can be; the requests that came in. What is none is answered here.
+    pub fn work(&mut self) -> Vec<Request> {
+        let line = |asked: &[u8]| match asked.iter().position(|&byte| byte == b'\n') {
+            Some(end) => Found::Request(end + 1),
+            None => Found::More,
+        };
+        let mut requests = Vec::new();
+        for (client, line) in self.connections.work(line) {
+            let body: Result<Value, _> = serde_json::from_slice(&line);
+            let command = body.as_ref().ok().and_then(|body| body.get("command")?.as_str());
+            match (command.map(str::to_owned), body) {
+                (Some(command), Ok(body)) => requests.push(Request { client, command, body }),
+                _ => self.refuse(client, "a request is a JSON object with the key command"),
+            }
+        }
+        requests
+    }
+
+    /// Answers a request.
+    pub fn answer(&mut self, client: Client, value: &Value) {
+        self.line(client, &json!({ "ok": value }));
+    }
+
+    /// Answers that it is not done, and why.
+    pub fn refuse(&mut self, client: Client, why: &str) {
+        self.line(client, &json!({ "error": why }));
+    }
+
+    /// Sends a line that is no answer, as to one who follows events. Whether anybody is still there.
+    pub fn line(&mut self, client: Client, value: &Value) -> bool {
+        let mut text = value.to_string();
+        text.push('\n');
+        self.connections.answer(client, text.as_bytes());
+        self.connections.is_open(client)
+    }
+
+    /// How many are connected.
+    pub fn clients(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// How many were turned away because too many were there.
+    pub const fn turned_away(&self) -> u64 {
+        self.connections.turned_away
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // It may be gone with its folder.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The command's end: waits for every answer.
+pub struct Connection {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+}
+
+impl Connection {
+    /// Connects; `patience` is the longest that an answer is waited for.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn open(path: &Path, patience: Option<Duration>) -> Result<Self, ControlError> {
+        let stream = UnixStream::connect(path)
+            .and_then(|stream| stream.set_read_timeout(patience).map(|()| stream));
+        let nobody = |error| ControlError::Nobody { path: path.to_owned(), error };
+        Ok(Self { stream: BufReader::new(stream.map_err(nobody)?), path: path.to_owned() })
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// When the daemon refuses, or does not answer.
+    pub fn ask(&mut self, request: &Value) -> Result<Value, ControlError> {
+        let mut line = request.to_string();
+        line.push('\n');
+        let sent = self.stream.get_mut().write_all(line.as_bytes());
+        sent.map_err(|error| ControlError::Nobody { path: self.path.clone(), error })?;
+        let answer = self.line()?;
+        let mut answer = answer.ok_or_else(|| self.garbled("ended without an answer"))?;
+        if let Some(error) = answer.get("error") {
+            let text = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
+            return Err(ControlError::Refused(text));
+        }
+        match answer.get_mut("ok") {
+            Some(value) => Ok(value.take()),
+            None => Err(self.garbled("the answer is neither ok nor error")),
+        }
+    }
+
+    /// The next line, for one who follows events; `None` when the daemon has ended.
+    ///
+    /// # Errors
+    /// When nothing came in time, or no JSON.
+    pub fn line(&mut self) -> Result<Option<Value>, ControlError> {
+        let mut text = String::new();
+        let read = self.stream.read_line(&mut text);
+        let read = read.map_err(|error| self.garbled(&error.to_string()))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        serde_json::from_str(&text).map(Some).map_err(|error| self.garbled(&error.to_string()))
+    }
+
+    fn garbled(&self, what: &str) -> ControlError {
+        ControlError::Garbled { path: self.path.clone(), what: what.to_owned() }
+    }
+}

@@ -1,0 +1,48 @@
+//! What every daemon needs, so that knowing one is knowing all.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`mod@settings`] | a table of keys gives the structure, its defaults, the documented file and errors by line |
+//! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
+//! | [`page`] | `/metrics` and `/healthz` by HTTP |
+//! | [`metrics`] | what `/metrics` says |
+//! | [`journal`] | events as JSON lines: the last ones, a file, and whoever listens |
+//! | [`log`] | messages for people: journald, a file or stderr |
+//! | [`store`] | files that are there as a whole or as they were before |
+//! | [`signals`] | SIGHUP, SIGTERM, SIGUSR1 as something to poll |
+//! | [`service`] | what systemd is told |
+//! | [`watch`] | one thread, one poll |
+//!
+//! A daemon is one thread around one poll:
+//!
+//! ```no_run
+//! use snin_daemon::signals::{Signal, Signals};
+//! use snin_daemon::watch::Watch;
+//!
+//! let mut signals = Signals::new()?;
+//! loop {
+//!     let mut watch = Watch::new();
+//!     signals.watch(&mut watch);
+//!     watch.wait(None)?;
+//!     while let Some(signal) = signals.next() {
+//!         if signal == Signal::End {
+//!             return Ok(());
+//!         }
+//!     }
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+pub mod control;
+pub mod journal;
+pub mod log;
+pub mod metrics;
+pub mod page;
+pub mod service;
+pub mod settings;
+pub mod signals;
+pub mod store;
+pub mod watch;
+
+mod connections;

@@ -1,0 +1,275 @@
+//! Settings: one table a daemon gives the structure, its defaults, the documented file, and errors that name
+//! file, line and key.
+//!
+//! ```
+//! use snin_daemon::settings::{Settings, parse, template};
+//!
+//! snin_daemon::settings! {
+//!     /// The keys of an example.
+//!     pub struct Example {
+//!         /// Seconds between sweeps. 0: never.
+//!         sweep_interval: u32 = 10,
+//!         /// Where the log goes.
+//!         log_file: Option<String> = None,
+//!     }
+//! }
+//!
+//! assert_eq!(parse::<Example>("", "sm.toml")?.value, Example::default());
+//! let error = parse::<Example>("# one line\nsweep_intervall = 3\n", "sm.toml").unwrap_err();
+//! assert_eq!(error.to_string(), "sm.toml:2: there is no key sweep_intervall: sweep_interval is meant?");
+//! assert!(template::<Example>().contains("# Seconds between sweeps. 0: never.\n#sweep_interval = 10\n"));
+//! # Ok::<(), snin_daemon::settings::SettingsError>(())
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means: lines of text.
+    pub doc: &'static [&'static str],
+}
+
+/// A structure made by [`settings!`](crate::settings!).
+pub trait Settings: DeserializeOwned + Serialize + Default {
+    /// Every key, in the order in which they are documented.
+    const KEYS: &'static [Key];
+}
+
+/// Makes a structure of settings: documented keys with types and defaults.
+#[macro_export]
+macro_rules! settings {
+    (
+        $(#[doc = $about:literal])*
+        $visible:vis struct $name:ident {
+            $( $(#[doc = $doc:literal])* $key:ident : $type:ty = $default:expr ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+        #[serde(default)]
+        $visible struct $name {
+            $( $(#[doc = $doc])* pub $key: $type, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $key: $default, )* }
+            }
+        }
+
+        impl $crate::settings::Settings for $name {
+            const KEYS: &'static [$crate::settings::Key] = &[
+                $( $crate::settings::Key { name: stringify!($key), doc: &[$($doc),*] }, )*
+            ];
+        }
+    };
+}
+
+/// What is wrong with a file of settings. One line.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A key that is none.
+    #[error("{place}: there is no key {key}: {nearest}")]
+    Unknown {
+        /// File and line.
+        place: String,
+        /// The key.
+        key: String,
+        /// The one that may be meant, or where all of them are.
+        nearest: String,
+    },
+    /// A value that is none, or no TOML at all.
+    #[error("{place}: {what}")]
+    Wrong {
+        /// File and line.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Settings, and where each was set.
+#[derive(Clone, Debug)]
+pub struct Loaded<T> {
+    /// The settings.
+    pub value: T,
+    name: String,
+    lines: BTreeMap<String, usize>,
+}
+
+impl<T> Loaded<T> {
+    /// The defaults, with nothing set.
+    pub fn defaults() -> Self
+    where
+        T: Default,
+    {
+        Self { value: T::default(), name: "default".to_owned(), lines: BTreeMap::new() }
+    }
+
+    /// Where a key was set, as errors say it: `FILE:LINE`.
+    pub fn place(&self, key: &str) -> String {
+        match self.lines.get(key) {
+            Some(line) => format!("{}:{line}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// A value that its daemon refuses, for a reason that only it knows.
+    pub fn refuse(&self, key: &str, what: impl std::fmt::Display) -> SettingsError {
+        SettingsError::Wrong { place: self.place(key), what: what.to_string() }
+    }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// When it cannot be read, and as [`parse`].
+pub fn load<T: Settings>(path: &Path) -> Result<Loaded<T>, SettingsError> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| SettingsError::File { path: path.to_owned(), error })?;
+    parse(&text, &path.display().to_string())
+}
+
+/// Reads the text of the file called `name`.
+///
+/// # Errors
+/// What is wrong with it, by line: a key that is none, a value of another type, no TOML.
+pub fn parse<T: Settings>(text: &str, name: &str) -> Result<Loaded<T>, SettingsError> {
+    let line = |span: Range<usize>| line_of(text, span.start);
+    let place = |span: Range<usize>| format!("{name}:{}", line(span));
+    let wrong = |error: &toml::de::Error, prefix: String| SettingsError::Wrong {
+        place: error.span().map_or_else(|| name.to_owned(), place),
+        what: prefix + error.message().lines().next().unwrap_or_default(),
+    };
+    let table = DeTable::parse(text).map_err(|error| wrong(&error, String::new()))?;
+    let mut lines = BTreeMap::new();
+    for (key, _) in table.get_ref() {
+        let key_name: &str = key.get_ref();
+        if !T::KEYS.iter().any(|known| known.name == key_name) {
+            return Err(SettingsError::Unknown {
+                place: place(key.span()),
+                key: key_name.to_owned(),
+                nearest: nearest::<T>(key_name),
+            });
+        }
+        lines.insert(key_name.to_owned(), line(key.span()));
+    }
+    let owner = |error: &toml::de::Error| {
+        let at = error.span()?.start;
+        let inside = |value: &toml::Spanned<DeValue<'_>>| value.span().contains(&at);
+        let (key, _) = table.get_ref().iter().find(|(_, value)| inside(value))?;
+        Some(format!("{}: ", key.get_ref()))
+    };
+    let value =
+        toml::from_str(text).map_err(|error| wrong(&error, owner(&error).unwrap_or_default()))?;
+    Ok(Loaded { value, name: name.to_owned(), lines })
+}
+
+/// The first line is 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1
+}
+
+fn nearest<T: Settings>(key: &str) -> String {
+    let distance = |known: &&Key| strsim::damerau_levenshtein(known.name, key);
+    let best = T::KEYS.iter().min_by_key(distance);
+    match best.filter(|best| distance(best) <= 2 + key.len() / 4) {
+        Some(best) => format!("{} is meant?", best.name),
+        None => "none is like it; --dump-config prints all keys".to_owned(),
+    }
+}
+
+/// A file with every key: what it means, and its default behind a comment sign.
+pub fn template<T: Settings>() -> String {
+    let defaults = toml::Value::try_from(T::default());
+    let defaults = defaults.unwrap_or_else(|_| toml::Table::new().into());
+    let mut text = String::new();
+    for key in T::KEYS {
+        for line in key.doc {
+            text += &format!("#{}\n", line.trim_end());
+        }
+        match defaults.get(key.name) {
+            Some(value) => text += &format!("#{} = {value}\n\n", key.name),
+            None => text += &format!("#{} =\n\n", key.name),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::settings! {
+        /// Some keys.
+        pub(crate) struct Some_ {
+            /// A number.
+            /// Really.
+            lmc: Option<u8> = None,
+            /// A list.
+            partitions: Vec<u16> = vec![1, 2],
+            /// A name.
+            log_file: String = "stderr".to_owned(),
+        }
+    }
+
+    fn error(text: &str) -> String {
+        parse::<Some_>(text, "sm.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_the_line_the_key_and_the_key_that_is_meant() {
+        assert_eq!(error("lmc = 4\nlcm = 4"), "sm.toml:2: there is no key lcm: lmc is meant?");
+        assert_eq!(
+            error("\n\nbogus = 1"),
+            "sm.toml:3: there is no key bogus: none is like it; --dump-config prints all keys"
+        );
+        assert_eq!(error("lmc = \"x\""), "sm.toml:1: lmc: invalid type: string \"x\", expected u8");
+        assert_eq!(
+            error("# why\nlmc = 300"),
+            "sm.toml:2: lmc: invalid value: integer `300`, expected u8"
+        );
+        assert!(error("lmc = 1\nlmc = 2").starts_with("sm.toml:2: duplicate key"));
+        assert!(error("lmc 1").starts_with("sm.toml:1: "));
+        assert!(!error("lmc = [\n1").contains('\n'));
+        let missing = load::<Some_>(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert_eq!(missing, "/no/such/file: No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn a_refused_value_is_where_it_was_set() {
+        let loaded = parse::<Some_>("\nlmc = 9", "sm.toml").unwrap();
+        assert_eq!(loaded.value.lmc, Some(9));
+        assert_eq!(loaded.refuse("lmc", "0 to 7").to_string(), "sm.toml:2: 0 to 7");
+        assert_eq!(loaded.place("log_file"), "sm.toml");
+    }
+
+    #[test]
+    fn the_template_without_comment_signs_is_the_default() {
+        let text = template::<Some_>();
+        let set = |line: &&str| line.starts_with('#') && line.contains(" = ");
+        let lines: Vec<&str> = text.lines().filter(set).map(|line| &line[1..]).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(parse::<Some_>(&lines.join("\n"), "").unwrap().value, Some_::default());
+        assert!(text.starts_with("# A number.\n# Really.\n#lmc =\n"), "{text}");
+    }
+}

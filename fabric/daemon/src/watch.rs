@@ -1,0 +1,58 @@
+//! One thread, one poll: everything a daemon waits for at once.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// What is waited for next.
+#[derive(Default)]
+pub struct Watch<'a> {
+    fds: Vec<PollFd<'a>>,
+}
+
+impl<'a> Watch<'a> {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self { fds: Vec::new() }
+    }
+
+    /// Until there is something to read, or the other end is gone. Its place, for
+    /// [`is_ready`](Self::is_ready).
+    pub fn readable(&mut self, fd: BorrowedFd<'a>) -> usize {
+        self.add(fd, PollFlags::IN)
+    }
+
+    /// Until there is room to write, or the other end is gone.
+    pub fn writable(&mut self, fd: BorrowedFd<'a>) -> usize {
+        self.add(fd, PollFlags::OUT)
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'a>, flags: PollFlags) -> usize {
+        self.fds.push(PollFd::from_borrowed_fd(fd, flags));
+        self.fds.len() - 1
+    }
+
+    /// Waits until something is ready, at most so long; how many are. A signal ends it early.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<usize> {
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: limit.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: limit.subsec_nanos().into(),
+        });
+        match poll(&mut self.fds, limit.as_ref()) {
+            Ok(ready) => Ok(ready),
+            Err(Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether what is at this place is ready.
+    pub fn is_ready(&self, place: usize) -> bool {
+        self.fds.get(place).is_some_and(|fd| !fd.revents().is_empty())
+    }
+}

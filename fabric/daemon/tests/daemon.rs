@@ -1,0 +1,187 @@
+//! A small daemon of these parts, asked by a socket and by HTTP as programs that nobody here wrote do.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use snin_daemon::control::{Connection, Control, ControlError};
+use snin_daemon::journal::Journal;
+use snin_daemon::metrics::{Histogram, Page};
+use snin_daemon::page::{Server, Wanted};
+use snin_daemon::watch::Watch;
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+
+struct Daemon {
+    _folder: tempfile::TempDir,
+    socket: PathBuf,
+    address: String,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("run/daemon.sock");
+        let control = Control::listen(&socket).unwrap();
+        let server = Server::listen("127.0.0.1:0").unwrap();
+        let address = server.address().to_string();
+        let thread = std::thread::spawn(move || run(control, server));
+        Self { _folder: folder, socket, address, thread: Some(thread) }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(&self.socket, PATIENCE).unwrap()
+    }
+
+    fn http(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(PATIENCE).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = Connection::open(&self.socket, PATIENCE).unwrap().ask(&json!({"command": "end"}));
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn run(mut control: Control, mut server: Server) {
+    let mut journal = Journal::new();
+    loop {
+        let mut watch = Watch::new();
+        control.watch(&mut watch);
+        server.watch(&mut watch);
+        watch.wait(None).unwrap();
+        for request in control.work() {
+            match request.command.as_str() {
+                "echo" => control.answer(request.client, &request.body["what"]),
+                "follow" => {
+                    control.answer(request.client, &Value::Null);
+                    journal.follow(request.client);
+                }
+                "happen" => {
+                    journal.tell(Some(&mut control), "TRAP", Map::new());
+                    control.answer(request.client, &journal.seq().into());
+                }
+                "end" => return control.answer(request.client, &Value::Null),
+                other => control.refuse(request.client, &format!("no command {other}")),
+            }
+        }
+        for wanted in server.work() {
+            match wanted {
+                Wanted::Health(client) => server.health(client, false, "no subnet"),
+                Wanted::Metrics(client) => server.metrics(client, &page()),
+            }
+        }
+    }
+}
+
+fn page() -> String {
+    let mut page = Page::new();
+    let labels = |guid: &str| vec![("local_guid", guid.to_owned()), ("local_port", "1".to_owned())];
+    let samples = [(labels("0x0002c90300000001"), 7), (labels("a \"b\" \\ \n c"), u64::MAX)];
+    page.counters("snin_smps", "SMPs sent", samples);
+    page.gauge("snin_nodes", "Nodes.", 54.0);
+    let histogram = Histogram::new([0.001, 1.0]);
+    histogram.observe(0.5);
+    page.histogram("snin_sweep_duration_seconds", "Length of a sweep", &histogram);
+    page.encode()
+}
+
+#[test]
+fn requests_are_answered_and_events_followed() {
+    let daemon = Daemon::start();
+    let mut one = daemon.connect();
+    let long = "x".repeat(50_000);
+    assert_eq!(one.ask(&json!({"command": "echo", "what": long})).unwrap(), json!(long));
+    let refused = one.ask(&json!({"command": "bogus"})).unwrap_err();
+    assert_eq!(refused.to_string(), "no command bogus");
+    let mut follower = daemon.connect();
+    follower.ask(&json!({"command": "follow"})).unwrap();
+    assert_eq!(one.ask(&json!({"command": "happen"})).unwrap(), json!(1));
+    let event = follower.line().unwrap().unwrap();
+    assert_eq!((&event["event"], &event["seq"]), (&json!("TRAP"), &json!(1)));
+    assert!(event["time"].as_str().unwrap().ends_with('Z'));
+
+    // Nonsense is refused; a flood without an end of line is cut off; who leaves early harms nobody.
+    assert!(one.ask(&json!({"no": "command"})).is_err());
+    let mut flood = UnixStream::connect(&daemon.socket).unwrap();
+    flood.set_read_timeout(PATIENCE).unwrap();
+    let _ = flood.write_all(&vec![b' '; 1 << 20]);
+    // An end or a reset.
+    assert!(flood.read(&mut [0; 8]).unwrap_or(0) == 0);
+    drop(follower);
+    assert_eq!(one.ask(&json!({"command": "happen"})).unwrap(), json!(2));
+    assert!(matches!(Control::listen(&daemon.socket), Err(ControlError::Taken(_))));
+    // Who asks and hangs up his end is still answered.
+    let mut half = UnixStream::connect(&daemon.socket).unwrap();
+    half.write_all(b"{\"command\": \"echo\", \"what\": 3}\n").unwrap();
+    half.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    half.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "{\"ok\":3}\n");
+}
+
+#[test]
+fn nobody_at_home_is_one_line() {
+    let error = Connection::open(Path::new("/no/such.sock"), PATIENCE).map(|_| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/no/such.sock: No such file or directory (os error 2): does the daemon run?"
+    );
+}
+
+#[test]
+fn pages_are_served_and_nothing_else() {
+    let daemon = Daemon::start();
+    let get = |path: &str| daemon.http(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert!(
+        get("/metrics?x=1").starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics")
+    );
+    assert!(get("/healthz").starts_with("HTTP/1.1 503 "));
+    assert!(get("/").starts_with("HTTP/1.1 404 "));
+    assert!(daemon.http("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    // No HTTP at all: the connection ends.
+    assert_eq!(daemon.http("\x01\x02\r\n\r\n"), "");
+}
+
+/// The Prometheus project's own parser (Debian: python3-prometheus-client).
+#[test]
+fn the_parser_of_openmetrics_reads_the_page() {
+    let script = "import sys\n\
+        from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n\
+        for family in parse(sys.stdin.read()):\n\
+        \x20   for s in family.samples: print(family.type, s.name, sorted(s.labels.items()), s.value)\n";
+    let mut python = Command::new("/usr/bin/python3")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    python.stdin.take().unwrap().write_all(page().as_bytes()).unwrap();
+    let said = python.wait_with_output().unwrap();
+    assert!(said.status.success(), "install the Debian package python3-prometheus-client");
+    let said = String::from_utf8(said.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines[0],
+        "counter snin_smps_total [('local_guid', '0x0002c90300000001'), ('local_port', '1')] 7"
+    );
+    assert!(lines[1].contains(r#"('local_guid', 'a "b" \\ \n c')"#), "{}", lines[1]);
+    assert_eq!(lines[2], "gauge snin_nodes [] 54.0");
+    assert!(
+        said.contains("histogram snin_sweep_duration_seconds_bucket [('le', '1.0')] 1"),
+        "{said}"
+    );
+}
