@@ -42,6 +42,10 @@ pub(crate) enum Failure {
         /// Why.
         error: RoutingError,
     },
+    /// A measurement that did not come to its end.
+    #[cfg(feature = "verbs")]
+    #[error(transparent)]
+    Lat(#[from] snin::lat::LatError),
     /// Stdout is gone.
     #[error("stdout: {0}")]
     Output(io::Error),

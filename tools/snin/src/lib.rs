@@ -2,3 +2,5 @@
 //! benchmarks.
 
 pub mod lab;
+#[cfg(feature = "verbs")]
+pub mod lat;

@@ -43,6 +43,8 @@ fn main() -> ExitCode {
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
         Command::Lab(lab) => command::lab::run(&lab, &mut out),
+        #[cfg(feature = "verbs")]
+        Command::Lat(lat) => command::lat::run(&lat, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),
     };

@@ -1,6 +1,8 @@
 //! The subcommands.
 
 pub(crate) mod lab;
+#[cfg(feature = "verbs")]
+pub(crate) mod lat;
 pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod simulate;

@@ -1,0 +1,357 @@
+//! `snin lat`: latency and bandwidth on real verbs, in perftest's columns.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use snin::lat::bench::Bench;
+use snin::lat::client::{Client, Measured};
+use snin::lat::plan::{LONGEST, Pattern, Plan, VERSION};
+use snin::lat::server::Server;
+
+use crate::failure::Failure;
+use crate::output::{Output, Progress, note};
+use crate::{Verdict, cli, svg};
+
+/// Waits, or measures.
+pub(crate) fn run<W: Write>(args: &cli::Lat, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let bench = Bench::open(args.device.as_deref(), args.ib_port)?;
+    match &args.peer {
+        None => serve(args, bench),
+        Some(peer) => measure(args, peer, bench, out),
+    }
+}
+
+fn serve(args: &cli::Lat, bench: Bench) -> Result<Verdict, Failure> {
+    let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.listen));
+    let device = bench.device().to_owned();
+    let server = Server::new(at, bench)?;
+    note(format_args!("waiting at TCP port {} with {device}", args.listen));
+    loop {
+        match server.serve() {
+            Ok(_) => {}
+            Err(error) if args.keep => note(error),
+            Err(error) => return Err(error.into()),
+        }
+        if !args.keep {
+            return Ok(Verdict::Well);
+        }
+    }
+}
+
+fn measure<W: Write>(
+    args: &cli::Lat,
+    peer: &str,
+    bench: Bench,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let peer = if peer.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        peer.to_owned()
+    } else {
+        format!("{peer}:{}", args.listen)
+    };
+    let device = bench.device().to_owned();
+    let progress = Progress::new();
+    let mut client = Client::new(&peer, bench)?;
+    let text = args.json.as_deref() != Some(Path::new("-"));
+    let mut results = Vec::new();
+    for size in sizes(args) {
+        let plan = plan(args, size);
+        progress.step(format!("{size} bytes"));
+        let measured = client.measure(&plan)?;
+        if text {
+            if results.is_empty() {
+                out.line(header(args.bandwidth))?;
+            }
+            out.line(row(&plan, &measured))?;
+        }
+        results.push((plan, measured));
+    }
+    if let Some(path) = &args.json {
+        let documents: Vec<Document<'_>> = results
+            .iter()
+            .map(|(plan, measured)| Document::new(&device, &peer, plan, measured))
+            .collect();
+        if text {
+            let json = serde_json::to_string_pretty(&documents).unwrap_or_default();
+            fs::write(path, json + "\n").map_err(Failure::file(path))?;
+        } else {
+            out.json(&documents)?;
+        }
+    }
+    if let Some(path) = &args.hgrm {
+        let text: String = results.iter().map(|(_, measured)| hgrm(&measured.latency)).collect();
+        fs::write(path, text).map_err(Failure::file(path))?;
+    }
+    if let Some(path) = &args.svg {
+        fs::write(path, chart(&results)).map_err(Failure::file(path))?;
+    }
+    let lost: u64 = results.iter().map(|(_, measured)| measured.lost).sum();
+    if lost > 0 {
+        note(format_args!("{lost} messages were lost"));
+        return Ok(Verdict::Unwell);
+    }
+    Ok(Verdict::Well)
+}
+
+fn sizes(args: &cli::Lat) -> Vec<usize> {
+    if !args.all {
+        return args.size.clone();
+    }
+    let first = if args.bandwidth { 1 << 10 } else { 2 };
+    std::iter::successors(Some(first), |size| Some(size * 2))
+        .take_while(|&size| size <= LONGEST)
+        .collect()
+}
+
+fn plan(args: &cli::Lat, size: usize) -> Plan {
+    let pattern = match args.rate {
+        _ if args.bandwidth => Pattern::Bandwidth,
+        Some(rate) => Pattern::Open { rate },
+        None => Pattern::PingPong,
+    };
+    let trees = args.tree.iter().copied().cycle().take(args.flows.max(args.tree.len()));
+    Plan {
+        version: VERSION,
+        operation: args.operation,
+        carrier: args.transport,
+        pattern,
+        size,
+        iterations: args.iterations,
+        warm_up: if args.bandwidth { 0 } else { args.warm_up },
+        trees: trees.collect(),
+        inline: args.inline,
+        depth: args.depth,
+        level: args.sl,
+        congestor: args.congestor,
+    }
+}
+
+/// perftest's columns, then those that it has not.
+const fn header(bandwidth: bool) -> &'static str {
+    if bandwidth {
+        " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]"
+    } else {
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   \
+         99% percentile[usec]   99.9% percentile[usec]   99.99% percentile[usec]"
+    }
+}
+
+/// Of what perftest calls MB.
+const MEGABYTE: f64 = 1_048_576.0;
+
+fn row(plan: &Plan, measured: &Measured) -> String {
+    let Plan { size, .. } = plan;
+    if plan.pattern == Pattern::Bandwidth {
+        let Measured { messages, bytes, peak, elapsed, .. } = measured;
+        let seconds = elapsed.as_secs_f64();
+        return format!(
+            " {size:<10} {messages:<14} {:<18.2} {:<20.2} {:.6}",
+            peak / MEGABYTE,
+            *bytes as f64 / seconds / MEGABYTE,
+            *messages as f64 / seconds / 1e6
+        );
+    }
+    let latency = &measured.latency;
+    let at = |quantile| micros(latency.value_at_quantile(quantile));
+    format!(
+        " {size:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<15.2} {:<22.2} {:<24.2} {:.2}",
+        latency.len(),
+        micros(latency.min()),
+        micros(latency.max()),
+        at(0.5),
+        latency.mean() / 1e3,
+        latency.stdev() / 1e3,
+        at(0.99),
+        at(0.999),
+        at(0.9999)
+    )
+}
+
+fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1e3
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    device: &'a str,
+    peer: &'a str,
+    plan: &'a Plan,
+    messages: u64,
+    lost: u64,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_ns: Option<Latency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<Bandwidth>,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    min: u64,
+    median: u64,
+    mean: f64,
+    stdev: f64,
+    p90: u64,
+    p99: u64,
+    p999: u64,
+    p9999: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Bandwidth {
+    bytes: u64,
+    bytes_per_second: f64,
+    peak_bytes_per_second: f64,
+    messages_per_second: f64,
+}
+
+impl<'a> Document<'a> {
+    fn new(device: &'a str, peer: &'a str, plan: &'a Plan, measured: &Measured) -> Self {
+        let Measured { latency, elapsed, messages, bytes, peak, lost } = measured;
+        let seconds = elapsed.as_secs_f64();
+        let at = |quantile| latency.value_at_quantile(quantile);
+        let streams = plan.pattern == Pattern::Bandwidth;
+        Self {
+            device,
+            peer,
+            plan,
+            messages: *messages,
+            lost: *lost,
+            seconds,
+            latency_ns: (!streams).then(|| Latency {
+                min: latency.min(),
+                median: at(0.5),
+                mean: latency.mean(),
+                stdev: latency.stdev(),
+                p90: at(0.9),
+                p99: at(0.99),
+                p999: at(0.999),
+                p9999: at(0.9999),
+                max: latency.max(),
+            }),
+            bandwidth: streams.then(|| Bandwidth {
+                bytes: *bytes,
+                bytes_per_second: *bytes as f64 / seconds,
+                peak_bytes_per_second: *peak,
+                messages_per_second: *messages as f64 / seconds,
+            }),
+        }
+    }
+}
+
+/// HdrHistogram's own text, which its plotters read: value, quantile, count, 1 / (1 - quantile).
+fn hgrm(latency: &Histogram<u64>) -> String {
+    let mut text = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let mut count = 0;
+    for step in latency.iter_quantiles(5) {
+        count += step.count_since_last_iteration();
+        let (value, quantile) = (micros(step.value_iterated_to()), step.quantile_iterated_to());
+        let _ = if quantile < 1.0 {
+            writeln!(
+                text,
+                "{value:12.3} {quantile:2.12} {count:10} {:14.2}",
+                1.0 / (1.0 - quantile)
+            )
+        } else {
+            writeln!(text, "{value:12.3} {quantile:2.12} {count:10}")
+        };
+    }
+    let _ = writeln!(
+        text,
+        "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]",
+        latency.mean() / 1e3,
+        latency.stdev() / 1e3
+    );
+    let _ = writeln!(
+        text,
+        "#[Max     = {:12.3}, Total count    = {:12}]",
+        micros(latency.max()),
+        latency.len()
+    );
+    let _ = writeln!(
+        text,
+        "#[Buckets = {:12}, SubBuckets     = {:12}]",
+        latency.buckets(),
+        latency.distinct_values()
+    );
+    text
+}
+
+const LEFT: f64 = 70.0;
+const TOP: f64 = 30.0;
+const WIDTH: f64 = 700.0;
+const HEIGHT: f64 = 300.0;
+const COLOURS: [&str; 6] = ["#1f7a8c", "#c8553d", "#d99a1c", "#5b8c3a", "#7d5ba6", "#555555"];
+
+/// Latency over percentile, one line a size; both axes logarithmic.
+fn chart(results: &[(Plan, Measured)]) -> String {
+    let latencies = || {
+        results.iter().map(|(_, measured)| &measured.latency).filter(|latency| !latency.is_empty())
+    };
+    let least = latencies().map(Histogram::min).min().unwrap_or(1).max(1) as f64;
+    let most = latencies().map(Histogram::max).max().unwrap_or(10).max(2) as f64;
+    let (bottom, top) = (least.log10().floor(), most.log10().ceil());
+    let x = |left: f64| LEFT + WIDTH * (-left.log10() / 5.0).min(1.0);
+    let y = |nanos: f64| TOP + HEIGHT * (top - nanos.log10()) / (top - bottom).max(1.0);
+    let mut drawn = svg::head(LEFT + WIDTH + 120.0, TOP + HEIGHT + 50.0);
+    for (tick, label) in [
+        (1.0, "0 %"),
+        (0.1, "90 %"),
+        (0.01, "99 %"),
+        (1e-3, "99.9 %"),
+        (1e-4, "99.99 %"),
+        (1e-5, "99.999 %"),
+    ] {
+        let _ = writeln!(
+            drawn,
+            "<path d=\"M{0:.1} {TOP}v{HEIGHT}\" stroke=\"#e6e6e6\"/>\
+             <text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{label}</text>",
+            x(tick),
+            TOP + HEIGHT + 20.0
+        );
+    }
+    for exponent in bottom as i32..=top as i32 {
+        let nanos = 10_f64.powi(exponent);
+        let _ = writeln!(
+            drawn,
+            "<path d=\"M{LEFT} {0:.1}h{WIDTH}\" stroke=\"#e6e6e6\"/>\
+             <text x=\"{1:.1}\" y=\"{2:.1}\" text-anchor=\"end\">{3} us</text>",
+            y(nanos),
+            LEFT - 8.0,
+            y(nanos) + 4.0,
+            nanos / 1e3
+        );
+    }
+    for (at, (plan, measured)) in
+        results.iter().enumerate().filter(|(_, (_, measured))| !measured.latency.is_empty())
+    {
+        let colour = COLOURS[at % COLOURS.len()];
+        let points: Vec<String> = measured
+            .latency
+            .iter_quantiles(10)
+            .map(|step| {
+                let left = (1.0 - step.quantile_iterated_to()).max(1e-5);
+                format!("{:.1},{:.1}", x(left), y((step.value_iterated_to() as f64).max(1.0)))
+            })
+            .collect();
+        let row = TOP + 10.0 + 18.0 * at as f64;
+        let _ = writeln!(
+            drawn,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\
+             <text x=\"{}\" y=\"{row}\" fill=\"{colour}\" font-size=\"13\">{} B</text>",
+            points.join(" "),
+            LEFT + WIDTH + 15.0,
+            plan.size
+        );
+    }
+    drawn + "</svg>\n"
+}

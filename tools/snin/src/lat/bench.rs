@@ -1,0 +1,443 @@
+//! What both sides have: a device, queue pairs for each flow, memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use snin_agent::verbs::{
+    Batch, Completion, CompletionQueue, Depth, Device, Domain, Gather, Held, Mtu, Path,
+    PeerAddress, Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, choose, path,
+};
+use snin_fabric::{Dlid, Lid};
+
+use super::LatError;
+use super::exchange::{End, Ends};
+use super::link::{Link, Loose, Material, ROUTE, Source};
+use super::plan::{Carrier, Operation, Plan};
+
+/// Without any completion for so long something is wrong.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Sends of which only the last is signalled, at most.
+const UNSIGNALLED: u64 = 16;
+/// Writes of the congestor that are under way at a time.
+const CONGESTION: u32 = 4;
+
+/// A port, and what is made on it.
+#[derive(Debug)]
+pub struct Bench {
+    /// The port.
+    pub port: Port,
+    device: Device,
+    domain: Domain,
+}
+
+impl Bench {
+    /// On the device and port named, or the first active.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open(device: Option<&str>, port: Option<u8>) -> Result<Self, LatError> {
+        let (device, port) = choose(device, port)?;
+        let domain = Domain::new(&device)?;
+        Ok(Self { port, device, domain })
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> &str {
+        self.device.name()
+    }
+
+    /// Makes everything that a plan takes, with receives posted and nothing connected.
+    ///
+    /// # Errors
+    /// When the device cannot.
+    pub fn prepare(&self, plan: &Plan) -> Result<Prepared<'_>, LatError> {
+        plan.check()?;
+        let most = match plan.carrier {
+            Carrier::Ud => self.port.mtu.bytes(),
+            _ => self.port.longest_message,
+        };
+        if plan.size > most as usize {
+            return Err(LatError::Plan(format!("{} bytes, but at most {most} go", plan.size)));
+        }
+        let flows = plan.trees.len() as u32;
+        let entries = (2 * flows * plan.depth).max(16);
+        let queues = || CompletionQueue::new(&self.device, entries);
+        let (sends, receives, congestion) = (queues()?, queues()?, queues()?);
+        let mut prepared = Prepared {
+            bench: self,
+            sends,
+            receives,
+            congestion,
+            flows: Vec::new(),
+            congestor: None,
+        };
+        for &tree in &plan.trees {
+            let flow = prepared.loose(plan, tree, false)?;
+            prepared.flows.push(flow);
+        }
+        if plan.congestor.is_some() {
+            prepared.congestor = Some(prepared.loose(plan, plan.trees[0], true)?);
+        }
+        Ok(prepared)
+    }
+}
+
+/// See [`Bench::prepare`].
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    bench: &'a Bench,
+    sends: CompletionQueue,
+    receives: CompletionQueue,
+    congestion: CompletionQueue,
+    flows: Vec<LooseFlow>,
+    congestor: Option<LooseFlow>,
+}
+
+#[derive(Debug)]
+struct LooseFlow {
+    pair: Loose,
+    first_packet: u32,
+    tree: u16,
+    memory: Shared,
+    source: Source,
+    sinks: Vec<Slot>,
+}
+
+impl Prepared<'_> {
+    fn material(&self, depth: Depth, congests: bool) -> Material<'_> {
+        let sends = if congests { &self.congestion } else { &self.sends };
+        let (domain, port) = (&self.bench.domain, self.bench.port.number);
+        Material { domain, port, sends, receives: &self.receives, depth }
+    }
+
+    fn loose(&self, plan: &Plan, tree: u16, congests: bool) -> Result<LooseFlow, LatError> {
+        let (size, window) = match plan.congestor.filter(|_| congests) {
+            Some(size) => (size, CONGESTION),
+            None => (plan.size, plan.window()),
+        };
+        let receives = plan.operation == Operation::Send && !congests;
+        let depth = Depth {
+            sends: plan.depth.max(window),
+            receives: if receives { window.max(2) } else { 1 },
+            inline: if congests { 0 } else { plan.inline },
+        };
+        let carrier = if congests { Carrier::Rc } else { plan.carrier };
+        let mut pair = Loose::new(carrier, &self.material(depth, congests))?;
+        let domain = &self.bench.domain;
+        if receives {
+            let room = size + if carrier == Carrier::Ud { ROUTE } else { 0 };
+            for slot in Slot::allocate(domain, depth.receives as usize, room)? {
+                pair.receive(slot).map_err(|refused| refused.error)?;
+            }
+        }
+        // Reads go to slots of their own.
+        let reads = plan.operation == Operation::Read && !congests;
+        let sinks = Slot::allocate(domain, if reads { window as usize } else { 0 }, size)?;
+        let source = Slot::allocate(domain, 1, size)?.pop().map(Arc::new);
+        let source = source.ok_or_else(|| LatError::Plan("no memory".to_owned()))?;
+        let memory = Shared::new(domain, size)?;
+        let first_packet = pair.number().wrapping_mul(0x9e37_79b1) >> 8;
+        Ok(LooseFlow { pair, first_packet, tree, memory, source, sinks })
+    }
+
+    /// What the peer has to be told.
+    pub fn ends(&self) -> Ends {
+        let end = |flow: &LooseFlow| End {
+            number: flow.pair.number(),
+            first_packet: flow.first_packet,
+            memory: flow.memory.remote().into(),
+        };
+        Ends {
+            address: self.bench.port.address().into(),
+            mtu: self.bench.port.mtu.bytes(),
+            flows: self.flows.iter().chain(&self.congestor).map(end).collect(),
+        }
+    }
+
+    /// Connects everything to the peer's.
+    ///
+    /// # Errors
+    /// When no way leads there, or the device refuses.
+    pub fn connect(self, plan: &Plan, peer: &Ends) -> Result<Connected, LatError> {
+        if peer.flows.len() != self.flows.len() + usize::from(self.congestor.is_some()) {
+            return Err(LatError::Plan("the peer has another number of flows".to_owned()));
+        }
+        let port = &self.bench.port;
+        let mtu = [Mtu::B256, Mtu::B512, Mtu::B1024, Mtu::B2048, Mtu::B4096];
+        let mtu = mtu.into_iter().rfind(|mtu| mtu.bytes() <= peer.mtu.min(port.mtu.bytes()));
+        let mtu = mtu.unwrap_or(Mtu::B256);
+        let Self { sends, receives, congestion, flows, congestor, bench } = self;
+        let join = |flow: LooseFlow, end: &End, sends: &CompletionQueue| {
+            let from = Material {
+                domain: &bench.domain,
+                port: port.number,
+                sends,
+                receives: &receives,
+                depth: Depth { sends: 0, receives: 0, inline: 0 },
+            };
+            let along = way(port, peer, flow.tree, plan.level)?;
+            let remote = Remote { number: end.number, first_packet: end.first_packet };
+            let link = flow.pair.connect(&from, &along, remote, (mtu, flow.first_packet))?;
+            Ok::<_, LatError>(Flow {
+                link,
+                memory: flow.memory,
+                source: flow.source,
+                theirs: end.memory.into(),
+                sinks: flow.sinks,
+                staged: 0,
+            })
+        };
+        let mut ends = peer.flows.iter();
+        let mut joined = Vec::with_capacity(flows.len());
+        for (flow, end) in flows.into_iter().zip(&mut ends) {
+            joined.push(join(flow, end, &sends)?);
+        }
+        let congestor = match (congestor, ends.next()) {
+            (Some(flow), Some(end)) => Some(join(flow, end, &congestion)?),
+            _ => None,
+        };
+        let mut numbers: Vec<(u32, usize)> = Vec::new();
+        numbers.extend(joined.iter().zip(0..).map(|(flow, at)| (flow.link.number(), at)));
+        numbers.sort_unstable();
+        let batch = || Batch::new(16);
+        let congestor = congestor.map(|flow| Congestor { flow, queue: congestion, batch: batch() });
+        let (sends, receives) = ((sends, batch()), (receives, batch()));
+        Ok(Connected { flows: joined, congestor, sends, receives, numbers, watch: Watch::new() })
+    }
+}
+
+/// The path to the peer along a tree; tree 0 is the base address, whatever that is.
+fn way(port: &Port, peer: &Ends, tree: u16, level: u8) -> Result<Path, LatError> {
+    let address = peer.address.into();
+    let base = match address {
+        PeerAddress::Lid(lid) => lid.0,
+        PeerAddress::Gid(gid) => gid.low(),
+    };
+    let dlid = (tree > 0).then(|| Dlid(Lid(base.saturating_add(tree))));
+    Ok(path(&port.addresses, address, dlid, Service { level, rate: 0 })?)
+}
+
+/// A connected flow.
+#[derive(Debug)]
+pub struct Flow {
+    /// Its queue pair.
+    pub link: Link,
+    /// What the peer writes and reads.
+    pub memory: Shared,
+    /// What is sent.
+    pub source: Source,
+    /// The peer's memory.
+    pub theirs: RemoteMemory,
+    /// Where reads go.
+    pub sinks: Vec<Slot>,
+    staged: u64,
+}
+
+impl Flow {
+    /// Sends one message: `at_once` with its completion told, or like most.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn send(&mut self, length: usize, told: bool) -> Result<(), LatError> {
+        self.staged += 1;
+        let signal =
+            if told || self.staged.is_multiple_of(UNSIGNALLED) { Signal::Yes } else { Signal::No };
+        self.link.send(Gather::One(&self.source, length), signal)?;
+        Ok(self.link.ring()?)
+    }
+
+    /// Writes one message, likewise.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn write(&mut self, length: usize, told: bool) -> Result<(), LatError> {
+        self.staged += 1;
+        let signal =
+            if told || self.staged.is_multiple_of(UNSIGNALLED) { Signal::Yes } else { Signal::No };
+        self.link.write(Gather::One(&self.source, length), self.theirs, signal)?;
+        Ok(self.link.ring()?)
+    }
+
+    /// Reads one message; whether there was room for it.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn read(&mut self) -> Result<bool, LatError> {
+        let Some(sink) = self.sinks.pop() else { return Ok(false) };
+        self.link.read(sink, self.theirs).map_err(|refused| refused.error)?;
+        self.link.ring()?;
+        Ok(true)
+    }
+
+    /// The last byte of what the peer wrote.
+    pub fn mark(&self, length: usize) -> u8 {
+        let mut mark = [0];
+        self.memory.read(length - 1, &mut mark);
+        mark[0]
+    }
+}
+
+/// Writes as fast as they go.
+#[derive(Debug)]
+struct Congestor {
+    flow: Flow,
+    queue: CompletionQueue,
+    batch: Batch,
+}
+
+impl Congestor {
+    fn pump(&mut self) -> Result<(), LatError> {
+        self.queue.poll(&mut self.batch)?;
+        for completion in self.batch.completions() {
+            done(&completion)?;
+            self.flow.link.finish(&completion, |_| {});
+        }
+        let length = self.flow.source.len();
+        while self.flow.link.outstanding() < CONGESTION as usize {
+            self.flow.write(length, true)?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything connected.
+#[derive(Debug)]
+pub struct Connected {
+    /// The flows.
+    pub flows: Vec<Flow>,
+    congestor: Option<Congestor>,
+    sends: (CompletionQueue, Batch),
+    receives: (CompletionQueue, Batch),
+    /// Number of a queue pair and whose it is, sorted.
+    numbers: Vec<(u32, usize)>,
+    /// Says when nothing came for too long.
+    pub watch: Watch,
+}
+
+impl Connected {
+    /// Takes what came in, and posts its memory again: the flow of each message is given to `came`.
+    ///
+    /// # Errors
+    /// When something failed.
+    pub fn take_received(&mut self, mut came: impl FnMut(usize)) -> Result<usize, LatError> {
+        let (queue, batch) = &mut self.receives;
+        let count = queue.poll(batch)?;
+        for completion in batch.completions() {
+            done(&completion)?;
+            let at = find(&self.numbers, completion.queue_pair())?;
+            let link = &mut self.flows[at].link;
+            let mut slot = None;
+            link.finish(&completion, |finished| slot = finished.held.own());
+            if let Some(slot) = slot {
+                link.receive(slot).map_err(|refused| refused.error)?;
+            }
+            came(at);
+        }
+        if let Some(congestor) = &mut self.congestor {
+            congestor.pump()?;
+        }
+        Ok(count)
+    }
+
+    /// Takes what was sent: each message's flow is given to `sent`.
+    ///
+    /// # Errors
+    /// When something failed.
+    pub fn take_sent(&mut self, mut sent: impl FnMut(usize)) -> Result<usize, LatError> {
+        let (queue, batch) = &mut self.sends;
+        let count = queue.poll(batch)?;
+        for completion in batch.completions() {
+            done(&completion)?;
+            let at = find(&self.numbers, completion.queue_pair())?;
+            let Flow { link, sinks, .. } = &mut self.flows[at];
+            link.finish(&completion, |finished| {
+                if let Held::Own(slot) = finished.held {
+                    sinks.push(slot);
+                }
+                sent(at);
+            });
+        }
+        if let Some(congestor) = &mut self.congestor {
+            congestor.pump()?;
+        }
+        Ok(count)
+    }
+
+    /// Waits until a flow's source may be written again, and has its last byte say `mark`.
+    ///
+    /// # Errors
+    /// When something failed.
+    pub fn mark(&mut self, at: usize, length: usize, mark: u8) -> Result<(), LatError> {
+        loop {
+            if let Some(source) = Arc::get_mut(&mut self.flows[at].source) {
+                source.bytes_mut()[length - 1] = mark;
+                return Ok(());
+            }
+            self.take_sent(|_| {})?;
+        }
+    }
+
+    /// Makes room in the queue of sends where there is little.
+    ///
+    /// # Errors
+    /// When something failed.
+    pub fn make_room(&mut self, at: usize, depth: u32) -> Result<(), LatError> {
+        while 2 * self.flows[at].link.outstanding() > depth as usize {
+            self.take_sent(|_| {})?;
+        }
+        Ok(())
+    }
+}
+
+fn find(numbers: &[(u32, usize)], number: u32) -> Result<usize, LatError> {
+    let at = if numbers.len() == 1 {
+        Ok(0)
+    } else {
+        numbers.binary_search_by_key(&number, |&(number, _)| number)
+    };
+    let unknown = |_| LatError::Plan(format!("a completion of queue pair {number}"));
+    at.map(|at| numbers[at].1).map_err(unknown)
+}
+
+fn done(completion: &Completion<'_>) -> Result<(), LatError> {
+    completion.outcome().map_err(|failure| LatError::Undelivered(failure.to_string()))
+}
+
+/// Notices that nothing comes, at next to no cost while something does.
+#[derive(Debug)]
+pub struct Watch {
+    idle: u32,
+    since: Option<Instant>,
+}
+
+/// So many times nothing, before the clock is asked.
+const IDLE: u32 = 1 << 12;
+
+impl Watch {
+    const fn new() -> Self {
+        Self { idle: 0, since: None }
+    }
+
+    /// Something came.
+    pub const fn fed(&mut self) {
+        self.idle = 0;
+        self.since = None;
+    }
+
+    /// Nothing came: whether it is time to look why.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub fn idle(&mut self) -> Result<bool, LatError> {
+        self.idle += 1;
+        if self.idle < IDLE {
+            return Ok(false);
+        }
+        self.idle = 0;
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() > PATIENCE {
+            return Err(LatError::Silence(PATIENCE.as_secs()));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,338 @@
+//! The side that measures.
+
+use std::collections::VecDeque;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::LatError;
+use super::bench::{Bench, Connected};
+use super::exchange::{Answer, Request, Talk};
+use super::plan::{Operation, Pattern, Plan};
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Latencies in nanoseconds; empty of bandwidth.
+    pub latency: Histogram<u64>,
+    /// From the first message to the last completion.
+    pub elapsed: Duration,
+    /// Messages that count.
+    pub messages: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// The most bytes a second of any stretch between two completions.
+    pub peak: f64,
+    /// Messages that never came back.
+    pub lost: u64,
+}
+
+/// A conversation with a server.
+#[derive(Debug)]
+pub struct Client {
+    talk: Talk,
+    bench: Bench,
+}
+
+/// How long a server may take to be reached.
+const REACH: Duration = Duration::from_secs(5);
+/// Latencies longer than this are this.
+const LONGEST: u64 = 60_000_000_000;
+/// A datagram that was not answered after this is lost.
+const LOST: Duration = Duration::from_millis(500);
+
+impl Client {
+    /// Calls the server at `peer` (`host:port`).
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn new(peer: &str, bench: Bench) -> Result<Self, LatError> {
+        let unreachable = |error| LatError::Unreachable { peer: peer.to_owned(), error };
+        let mut last = std::io::ErrorKind::NotFound.into();
+        for address in peer.to_socket_addrs().map_err(unreachable)? {
+            match TcpStream::connect_timeout(&address, REACH) {
+                Ok(stream) => {
+                    return Ok(Self { talk: Talk::new(stream, peer.to_owned()), bench });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(unreachable(last))
+    }
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// When the server cannot, goes away, or something posted fails.
+    pub fn measure(&mut self, plan: &Plan) -> Result<Measured, LatError> {
+        let prepared = self.bench.prepare(plan)?;
+        self.talk.say(&Request::Measure(Box::new(plan.clone()), prepared.ends()))?;
+        let theirs = match self.talk.hear()? {
+            Some(Answer::Ready(ends)) => ends,
+            Some(Answer::Refused(what)) => return Err(self.talk.refused(what)),
+            _ => return Err(self.talk.ended()),
+        };
+        let connected = prepared.connect(plan, &theirs)?;
+        let measured = Run::new(connected, plan, &mut self.talk)?.run()?;
+        self.talk.say(&Request::Done)?;
+        match self.talk.hear()? {
+            Some(Answer::Done(_)) => Ok(measured),
+            Some(Answer::Refused(what)) => Err(self.talk.refused(what)),
+            _ => Err(self.talk.ended()),
+        }
+    }
+}
+
+struct Run<'a> {
+    connected: Connected,
+    plan: &'a Plan,
+    talk: &'a mut Talk,
+    latency: Histogram<u64>,
+    /// Of each flow: messages sent, and when the last one was.
+    sent: Vec<(u64, Instant)>,
+    /// Flows that something came for.
+    came: Vec<usize>,
+    lost: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(connected: Connected, plan: &'a Plan, talk: &'a mut Talk) -> Result<Self, LatError> {
+        let latency = Histogram::new_with_bounds(1, LONGEST, 3)
+            .map_err(|error| LatError::Plan(error.to_string()))?;
+        let sent = vec![(0, Instant::now()); connected.flows.len()];
+        Ok(Self { connected, plan, talk, latency, sent, came: Vec::with_capacity(64), lost: 0 })
+    }
+
+    fn run(mut self) -> Result<Measured, LatError> {
+        let begin = Instant::now();
+        let mut peak = 0.0;
+        match self.plan.pattern {
+            Pattern::PingPong if self.plan.operation == Operation::Write => self.marks()?,
+            Pattern::PingPong => self.round_trips()?,
+            Pattern::Open { rate } => self.open_loop(rate)?,
+            Pattern::Bandwidth => peak = self.stream()?,
+        }
+        let elapsed = begin.elapsed();
+        let messages = self.plan.iterations * self.connected.flows.len() as u64 - self.lost;
+        let bytes = messages * self.plan.size as u64;
+        let (latency, lost) = (self.latency, self.lost);
+        Ok(Measured { latency, elapsed, messages, bytes, peak, lost })
+    }
+
+    /// Posts a flow's next message; `told` when its completion is to be told.
+    fn post(&mut self, at: usize, told: bool) -> Result<bool, LatError> {
+        let size = self.plan.size;
+        let flow = &mut self.connected.flows[at];
+        match self.plan.operation {
+            Operation::Send => flow.send(size, told)?,
+            Operation::Write => flow.write(size, told)?,
+            Operation::Read => return flow.read(),
+        }
+        Ok(true)
+    }
+
+    /// Nothing came: checks now and then that something still can.
+    fn wait(&mut self) -> Result<(), LatError> {
+        if self.connected.watch.idle()? {
+            self.talk.check()?;
+        }
+        Ok(())
+    }
+
+    /// Counts a round trip that ends now, and begins the next. As perftest does it, the time between two
+    /// messages counts, everything in it included.
+    fn turn(&mut self, at: usize, share: u32) -> Result<bool, LatError> {
+        let now = Instant::now();
+        let (sent, since) = &mut self.sent[at];
+        if *sent > self.plan.warm_up {
+            let nanos = u64::try_from((now - *since).as_nanos()).unwrap_or(u64::MAX);
+            self.latency.saturating_record(nanos / u64::from(share));
+        }
+        *since = now;
+        if *sent == self.plan.messages() {
+            return Ok(false);
+        }
+        *sent += 1;
+        Ok(true)
+    }
+
+    /// Sends that are answered, and reads.
+    fn round_trips(&mut self) -> Result<(), LatError> {
+        let reads = self.plan.operation == Operation::Read;
+        let (share, depth) = (if reads { 1 } else { 2 }, self.plan.depth);
+        let mut left = self.sent.len();
+        for at in 0..left {
+            self.turn(at, share)?;
+            self.post(at, reads)?;
+        }
+        while left > 0 {
+            let mut came = std::mem::take(&mut self.came);
+            let count = if reads {
+                self.connected.take_sent(|at| came.push(at))?
+            } else {
+                self.connected.take_received(|at| came.push(at))?
+            };
+            if count == 0 {
+                self.came = came;
+                left -= self.give_up_lost(share)?;
+                continue;
+            }
+            self.connected.watch.fed();
+            for at in came.drain(..) {
+                if self.turn(at, share)? {
+                    self.post(at, reads)?;
+                    self.connected.make_room(at, depth)?;
+                } else {
+                    left -= 1;
+                }
+            }
+            self.came = came;
+        }
+        Ok(())
+    }
+
+    /// Nothing came. What may be lost is, after a while: the next one is sent, and the time of the lost one
+    /// does not count. How many flows ended by that.
+    fn give_up_lost(&mut self, share: u32) -> Result<usize, LatError> {
+        if !self.connected.watch.idle()? {
+            return Ok(0);
+        }
+        self.talk.check()?;
+        let mut ended = 0;
+        let reliable = self.plan.carrier == super::plan::Carrier::Rc;
+        for at in 0..self.sent.len() {
+            let (sent, since) = self.sent[at];
+            if reliable || since.elapsed() < LOST || sent > self.plan.messages() {
+                continue;
+            }
+            self.lost += 1;
+            self.sent[at].1 = Instant::now();
+            if sent < self.plan.messages() {
+                self.sent[at].0 += 1;
+                self.post(at, share == 1)?;
+            } else {
+                self.sent[at].0 += 1;
+                ended += 1;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Writes that are written back.
+    fn marks(&mut self) -> Result<(), LatError> {
+        let (size, messages) = (self.plan.size, self.plan.messages());
+        let mut left = self.sent.len();
+        for at in 0..left {
+            self.connected.mark(at, size, 1)?;
+            self.turn(at, 2)?;
+            self.post(at, true)?;
+        }
+        while left > 0 {
+            let mut idle = true;
+            for at in 0..self.sent.len() {
+                let sent = self.sent[at].0;
+                if sent > messages || self.connected.flows[at].mark(size) != (sent & 0xff) as u8 {
+                    continue;
+                }
+                idle = false;
+                self.connected.mark(at, size, ((sent + 1) & 0xff) as u8)?;
+                if self.turn(at, 2)? {
+                    self.post(at, true)?;
+                    self.connected.make_room(at, self.plan.depth)?;
+                } else {
+                    self.sent[at].0 += 1;
+                    left -= 1;
+                }
+            }
+            if idle {
+                self.wait()?;
+                self.connected.take_sent(|_| {})?;
+            } else {
+                self.connected.watch.fed();
+            }
+        }
+        Ok(())
+    }
+
+    /// At fixed times, whatever came of the message before.
+    fn open_loop(&mut self, rate: f64) -> Result<(), LatError> {
+        let (flows, messages) = (self.sent.len(), self.plan.messages());
+        let window = self.plan.window() as usize;
+        let gap = Duration::from_secs_f64(1.0 / rate);
+        let begin = Instant::now();
+        // Flows take turns within a gap.
+        let offset = |at: usize| gap.mul_f64(at as f64 / flows as f64);
+        let due = |at: usize, number: u64| begin + offset(at) + gap.mul_f64(number as f64);
+        let mut under_way: Vec<VecDeque<(u64, Instant)>> =
+            vec![VecDeque::with_capacity(window); flows];
+        let mut left = messages * flows as u64;
+        while left > 0 {
+            let now = Instant::now();
+            for (at, under_way) in under_way.iter_mut().enumerate() {
+                let number = self.sent[at].0;
+                let when = due(at, number);
+                let room = number < messages && now >= when && under_way.len() < window;
+                if room && self.post(at, true)? {
+                    under_way.push_back((number, when));
+                    self.sent[at].0 += 1;
+                }
+            }
+            let (latency, warm_up) = (&mut self.latency, self.plan.warm_up);
+            let mut done = 0;
+            let count = self.connected.take_sent(|at| {
+                done += 1;
+                if let Some((number, when)) = under_way[at].pop_front()
+                    && number >= warm_up
+                {
+                    let nanos = u64::try_from(when.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                    latency.saturating_record(nanos);
+                }
+            })?;
+            left -= done;
+            if count > 0 {
+                self.connected.watch.fed();
+            } else if under_way.iter().any(|flow| !flow.is_empty()) {
+                self.wait()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As many as go: the peak rate in bytes a second.
+    fn stream(&mut self) -> Result<f64, LatError> {
+        let (flows, window) = (self.sent.len(), self.plan.window() as usize);
+        let messages = self.plan.messages();
+        let mut left = messages * flows as u64;
+        let (mut peak, mut last) = (0.0_f64, Instant::now());
+        let mut since = 0_u64;
+        while left > 0 {
+            for at in 0..flows {
+                while self.sent[at].0 < messages
+                    && self.connected.flows[at].link.outstanding() < window
+                {
+                    let sent = self.sent[at].0 + 1;
+                    let told = sent == messages || sent.is_multiple_of((window as u64 / 4).max(1));
+                    if !self.post(at, told)? {
+                        break;
+                    }
+                    self.sent[at].0 = sent;
+                }
+            }
+            let mut done = 0;
+            self.connected.take_sent(|_| done += 1)?;
+            if done == 0 {
+                self.wait()?;
+                continue;
+            }
+            self.connected.watch.fed();
+            left -= done;
+            since += done;
+            if since >= window as u64 / 2 {
+                let rate = (since * self.plan.size as u64) as f64 / last.elapsed().as_secs_f64();
+                (peak, last, since) = (peak.max(rate), Instant::now(), 0);
+            }
+        }
+        Ok(peak)
+    }
+}

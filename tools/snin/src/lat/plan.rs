@@ -1,0 +1,150 @@
+//! What is to be measured, as the client tells the server.
+
+use serde::{Deserialize, Serialize};
+use snin_agent::verbs::Transport;
+
+use super::LatError;
+
+/// The wire format of [`exchange`](super::exchange); another one is not understood.
+pub const VERSION: u32 = 1;
+/// The longest message.
+pub const LONGEST: usize = 8 << 20;
+/// The most flows.
+pub const MOST_FLOWS: usize = 256;
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Into a receive of the peer's.
+    Send,
+    /// Into the peer's memory; latency is told by memory that changes, as perftest does.
+    Write,
+    /// Out of the peer's memory.
+    Read,
+}
+
+/// How it is carried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagrams.
+    Ud,
+}
+
+impl From<Carrier> for Transport {
+    fn from(carrier: Carrier) -> Self {
+        match carrier {
+            Carrier::Rc => Self::Rc,
+            Carrier::Uc => Self::Uc,
+            Carrier::Ud => Self::Ud,
+        }
+    }
+}
+
+/// When messages are sent.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// The next one when the answer to the last has come: half the round trip is told (of reads, all of it).
+    PingPong,
+    /// So many a second on each flow at fixed times. Latency is counted from when a message should have been
+    /// sent to its acknowledgement, so that a path that is held up does not hide it.
+    Open {
+        /// Messages a second.
+        rate: f64,
+    },
+    /// As many as the queue holds.
+    Bandwidth,
+}
+
+/// One measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What.
+    pub operation: Operation,
+    /// By which kind of queue pair.
+    pub carrier: Carrier,
+    /// When.
+    pub pattern: Pattern,
+    /// Bytes of a message.
+    pub size: usize,
+    /// Messages of each flow that are measured.
+    pub iterations: u64,
+    /// Messages of each flow before these.
+    pub warm_up: u64,
+    /// The tree of each flow: so many flows.
+    pub trees: Vec<u16>,
+    /// Messages up to this length are copied when posted, if the device can.
+    pub inline: u32,
+    /// How many may be posted at a time.
+    pub depth: u32,
+    /// Service level.
+    pub level: u8,
+    /// Beside them writes of so many bytes run as fast as they can.
+    pub congestor: Option<usize>,
+}
+
+impl Plan {
+    /// Whether it can be measured at all.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub fn check(&self) -> Result<(), LatError> {
+        let plan = |what: String| Err(LatError::Plan(what));
+        let Self { version, operation, carrier, pattern, size, iterations, trees, depth, .. } =
+            self;
+        if *version != VERSION {
+            return plan(format!("the peer's version is {version}, this is {VERSION}"));
+        }
+        if !(1..=LONGEST).contains(size) {
+            return plan(format!("a message has 1 to {LONGEST} bytes, not {size}"));
+        }
+        if *iterations == 0 || *depth == 0 || *depth > 4096 {
+            return plan(format!("{iterations} messages with {depth} at a time (1 to 4096)"));
+        }
+        if !(1..=MOST_FLOWS).contains(&trees.len()) {
+            return plan(format!("{} flows: there can be 1 to {MOST_FLOWS}", trees.len()));
+        }
+        match (operation, carrier) {
+            (Operation::Read, Carrier::Uc | Carrier::Ud) => {
+                return plan("only reliable connections can read".to_owned());
+            }
+            (Operation::Write, Carrier::Ud) => return plan("datagrams cannot write".to_owned()),
+            _ => {}
+        }
+        match *pattern {
+            Pattern::Open { .. } if *carrier != Carrier::Rc => {
+                plan("an open loop counts until the acknowledgement: only RC has one".to_owned())
+            }
+            Pattern::Open { rate } if !(rate > 0.0 && rate <= 1e9) => {
+                plan(format!("{rate} messages a second"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Messages of each flow in all.
+    pub const fn messages(&self) -> u64 {
+        self.iterations + self.warm_up
+    }
+
+    /// How many messages may be under way on a flow: memory is kept for as many.
+    pub const fn window(&self) -> u32 {
+        const MEMORY: usize = 16 << 20;
+        let fit = MEMORY / self.size;
+        let fit = if fit < 2 { 2 } else { fit };
+        if (self.depth as usize) < fit { self.depth } else { fit as u32 }
+    }
+
+    /// Whether the server answers each message with one as long.
+    pub const fn is_answered(&self) -> bool {
+        matches!(self.pattern, Pattern::PingPong) && !matches!(self.operation, Operation::Read)
+    }
+}

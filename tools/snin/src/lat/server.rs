@@ -1,0 +1,125 @@
+//! The side that waits: it does what the client asks for.
+
+use std::net::{SocketAddr, TcpListener};
+
+use super::LatError;
+use super::bench::{Bench, Connected};
+use super::exchange::{Answer, Ends, Request, Talk};
+use super::plan::{Operation, Plan};
+
+/// Waits for clients, one after the other.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    bench: Bench,
+}
+
+impl Server {
+    /// Waits at `at`.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn new(at: SocketAddr, bench: Bench) -> Result<Self, LatError> {
+        let listener = TcpListener::bind(at).map_err(|error| LatError::Listen { at, error })?;
+        Ok(Self { listener, bench })
+    }
+
+    /// Serves one client until it has no more to measure: how many measurements that were.
+    ///
+    /// # Errors
+    /// When the client goes away or the device fails.
+    pub fn serve(&self) -> Result<usize, LatError> {
+        let accepted = self.listener.accept();
+        let (stream, peer) =
+            accepted.map_err(|error| LatError::Gone { peer: "the listener".to_owned(), error })?;
+        let mut talk = Talk::new(stream, peer.to_string());
+        let mut measured = 0;
+        while let Some(request) = talk.hear()? {
+            let Request::Measure(plan, ends) = request else { continue };
+            match self.measure(&plan, &ends, &mut talk) {
+                Ok(came) => talk.say(&Answer::Done(came))?,
+                Err(error @ LatError::Gone { .. }) => return Err(error),
+                Err(error) => {
+                    talk.say(&Answer::Refused(error.to_string()))?;
+                    return Err(error);
+                }
+            }
+            measured += 1;
+        }
+        Ok(measured)
+    }
+
+    fn measure(&self, plan: &Plan, theirs: &Ends, talk: &mut Talk) -> Result<u64, LatError> {
+        let prepared = self.bench.prepare(plan)?;
+        let ends = prepared.ends();
+        let mut connected = prepared.connect(plan, theirs)?;
+        talk.say(&Answer::Ready(ends))?;
+        let came = match (plan.operation, plan.is_answered()) {
+            (Operation::Send, answers) => receive(&mut connected, plan, answers, talk)?,
+            (Operation::Write, true) => write_back(&mut connected, plan, talk)?,
+            (Operation::Write, false) | (Operation::Read, _) => 0,
+        };
+        match talk.hear()? {
+            Some(Request::Done) => Ok(came),
+            _ => Err(talk.ended()),
+        }
+    }
+}
+
+/// Takes messages, and answers each if they are to be answered.
+fn receive(
+    connected: &mut Connected,
+    plan: &Plan,
+    answers: bool,
+    talk: &mut Talk,
+) -> Result<u64, LatError> {
+    let expected = plan.messages() * plan.trees.len() as u64;
+    let mut came = Vec::with_capacity(64);
+    let mut total = 0;
+    while total < expected {
+        came.clear();
+        if connected.take_received(|at| came.push(at))? == 0 {
+            // Unreliable messages may never come: the client knows when it is over.
+            if connected.watch.idle()? && talk.check_for_word()? {
+                break;
+            }
+            continue;
+        }
+        connected.watch.fed();
+        total += came.len() as u64;
+        if answers {
+            for &at in &came {
+                connected.flows[at].send(plan.size, false)?;
+                connected.make_room(at, plan.depth)?;
+            }
+        }
+    }
+    Ok(total)
+}
+
+/// Waits for marks and writes them back.
+fn write_back(connected: &mut Connected, plan: &Plan, talk: &mut Talk) -> Result<u64, LatError> {
+    let mut next = vec![1_u64; connected.flows.len()];
+    let mut left = next.len();
+    let size = plan.size;
+    while left > 0 {
+        let mut idle = true;
+        for (at, next) in next.iter_mut().enumerate() {
+            let mark = (*next & 0xff) as u8;
+            if *next <= plan.messages() && connected.flows[at].mark(size) == mark {
+                idle = false;
+                connected.mark(at, size, mark)?;
+                connected.flows[at].write(size, true)?;
+                connected.make_room(at, plan.depth)?;
+                *next += 1;
+                left -= usize::from(*next > plan.messages());
+            }
+        }
+        if !idle {
+            connected.watch.fed();
+        } else if connected.watch.idle()? && talk.check_for_word()? {
+            break;
+        }
+    }
+    Ok(next.iter().map(|next| next - 1).sum())
+}
