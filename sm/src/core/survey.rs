@@ -33,6 +33,8 @@ pub(crate) struct Survey {
     /// Who is there: asked first, so that the front moves on.
     urgent: VecDeque<Ask>,
     queue: VecDeque<Ask>,
+    /// Asked when all of those are answered.
+    later: VecDeque<Ask>,
     /// Questions in flight.
     open: usize,
     suspects: VecDeque<NodeId>,
@@ -51,8 +53,8 @@ pub(crate) struct Survey {
     disputes: Vec<(End, End)>,
     /// Something was read that a computation may see.
     learnt: bool,
-    /// Some cable was taken off.
-    pub(crate) lost_links: bool,
+    /// A cable between known nodes was taken off, or found and known from both ends.
+    pub(crate) has_news: bool,
     /// A GUID that two had is in use once only: what was learnt while nobody could tell one from the other
     /// is worth nothing.
     pub(crate) distrusts: bool,
@@ -65,6 +67,7 @@ impl Survey {
             full,
             urgent: VecDeque::new(),
             queue: VecDeque::new(),
+            later: VecDeque::new(),
             open: 0,
             suspects: VecDeque::new(),
             probed: None,
@@ -75,7 +78,7 @@ impl Survey {
             doubted: BTreeSet::new(),
             disputes: Vec::new(),
             learnt: full,
-            lost_links: false,
+            has_news: false,
             distrusts: false,
         }
     }
@@ -151,12 +154,14 @@ impl Survey {
         self.open == 0
             && self.urgent.is_empty()
             && self.queue.is_empty()
+            && self.later.is_empty()
             && self.doubts.is_empty()
             && self.suspects.is_empty()
     }
 
-    /// The next question; `None` when answers have to come first, or nothing is left.
-    pub(crate) fn next(&mut self, graph: &Graph) -> Option<Ask> {
+    /// The next question; `None` when answers have to come first, or nothing is left. `telling`: what is
+    /// known by now is about to be told, and what is unlikely to change it waits for that.
+    pub(crate) fn next(&mut self, graph: &Graph, telling: bool) -> Option<Ask> {
         loop {
             while let Some(ask) = self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
                 if graph.path(ask).is_none() {
@@ -166,8 +171,12 @@ impl Survey {
                     return Some(ask);
                 }
             }
-            if self.open > 0 {
+            if self.open > 0 || telling && !self.later.is_empty() {
                 return None;
+            }
+            if !self.later.is_empty() {
+                self.queue.append(&mut self.later);
+                continue;
             }
             // The nearest first: if it is lost, another way may lead to those behind it.
             let hops = |&n: &usize| graph.path(self.doubts[n]).map_or(0, |path| path.hops());
@@ -276,7 +285,7 @@ impl Survey {
             }
         }
         self.learnt = true;
-        self.lost_links = true;
+        self.has_news = true;
         graph.retrace();
     }
 
@@ -335,10 +344,20 @@ impl Survey {
     }
 
     fn read_ports(&mut self, graph: &Graph, id: NodeId) {
-        if self.whole.contains(&id) {
+        let whole = self.whole.contains(&id);
+        if whole {
             self.queue.extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
         }
-        self.queue.extend(graph.node(id).external().map(|(num, _)| Ask::ReadPort(id, num)));
+        // Nobody says which port changed. First those that most likely did: what was down, and what leads to
+        // another switch that saw a change.
+        let likely = |port: &Port| {
+            let suspected = port.link.is_some_and(|link| self.suspects.contains(&link.to.0));
+            whole || suspected || !port.is_up()
+        };
+        for (num, port) in graph.node(id).external() {
+            let queue = if likely(port) { &mut self.queue } else { &mut self.later };
+            queue.push_back(Ask::ReadPort(id, num));
+        }
     }
 
     fn port_read(&mut self, graph: &mut Graph, end: End, info: PortInfo) {
@@ -351,6 +370,12 @@ impl Survey {
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
         self.learnt |= before != port.info;
+        let (up, link) = (port.is_up(), port.link);
+        if let Some(link) = link.filter(|link| up && link.confirmed == self.number && !self.full) {
+            let was_up = before.as_ref().is_some_and(is_up);
+            self.has_news |= !was_up && graph.port(link.to).is_some_and(Port::is_up);
+        }
+        let Some(port) = graph.port_mut(end) else { return };
         let Some(now) = port.info.as_ref().filter(|_| outer) else { return };
         port.steady &= now.state == PortState::Active;
         let was_up = before.as_ref().is_some_and(is_up);
@@ -378,7 +403,7 @@ impl Survey {
     fn disconnect(&mut self, graph: &mut Graph, end: End) {
         let Some(other) = graph.disconnect(end) else { return };
         self.learnt = true;
-        self.lost_links = true;
+        self.has_news = true;
         graph.retrace();
         if !self.full {
             for id in [end.0, other.0] {

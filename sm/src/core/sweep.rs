@@ -332,7 +332,7 @@ impl Sweep {
     fn survey(&mut self, now: Time) -> bool {
         while self.transactions.has_room() {
             let Stage::Survey(survey) = &mut self.stage else { return true };
-            let Some(ask) = survey.next(&self.graph) else { break };
+            let Some(ask) = survey.next(&self.graph, self.early.is_some()) else { break };
             match smp::question(&self.graph, &self.config, ask) {
                 Some(mad) => {
                     let mad = self.transactions.send(ask, mad, now);
@@ -366,10 +366,10 @@ impl Sweep {
     }
 
     /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last
-    /// port is read.
+    /// port is read. And as soon as one is there again, where it is.
     fn tell_early(&mut self) {
         let Stage::Survey(survey) = &mut self.stage else { return };
-        if self.view.is_some() && self.early.is_none() && std::mem::take(&mut survey.lost_links) {
+        if self.view.is_some() && self.early.is_none() && std::mem::take(&mut survey.has_news) {
             self.early = self.compute();
         }
     }

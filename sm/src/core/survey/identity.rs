@@ -111,7 +111,7 @@ impl Survey {
         self.distrusts |= clashed(via) || clashed(end);
         graph.connect(via, end, self.number);
         if moved {
-            self.lost_links = true;
+            self.has_news = true;
             graph.retrace();
         }
     }
@@ -137,6 +137,7 @@ impl Survey {
                 self.queue.extend([Ask::ReadSwitch(id), Ask::Describe(id)]);
             } else if !self.full && was_known {
                 self.suspect(id);
+                self.urgent.push_back(Ask::ReadPort(id, info.local_port));
             }
             return;
         }
