@@ -32,7 +32,7 @@ pub struct Metrics {
     /// Blocks of forwarding tables written.
     pub blocks_written: u64,
     /// Of those, blocks written first with some addresses dropped, to be written again.
-    pub blocks_written_twice: u64,
+    pub blocks_rewritten: u64,
     /// Views published.
     pub views: u64,
 }

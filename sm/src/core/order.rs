@@ -88,6 +88,18 @@ impl Tables<'_> {
     fn raises_top(&self, switch: usize) -> bool {
         self.held[switch].top() < self.top
     }
+
+    fn all_blocks(&self) -> impl Iterator<Item = u16> + use<> {
+        0..(0..self.held.len()).map(|s| self.blocks(s)).max().unwrap_or(0) as u16
+    }
+
+    /// Whether any switch comes to forward any of the block's addresses otherwise.
+    fn changes(&self, block: u16) -> bool {
+        (0..self.held.len()).any(|s| {
+            let inert = usize::from(block + 1) * BLOCK > self.held[s].top().index();
+            inert && self.raises_top(s) || self.differing(s, block).is_some()
+        })
+    }
 }
 
 /// A block of a table as it shall be: what lies beyond the table drops.
@@ -98,29 +110,44 @@ pub(crate) fn wanted_block(table: &ForwardingTable, block: u16) -> [u8; BLOCK] {
 
 /// Finds the order. `urgent` addresses come first among what may be written at the same time.
 pub(crate) fn order(tables: &Tables<'_>, urgent: &[Lid]) -> Order {
+    if !tables.held.iter().any(|mirror| mirror.is_live()) {
+        return Units::of(tables, urgent).sort(tables, Vec::new());
+    }
+    let wiring = Wiring::of(tables);
+    let (retire, retired) = retire(tables, &wiring);
+    let held = tables.held.iter().enumerate();
+    let held = held.map(|(switch, mirror)| retired.get(&(switch as u32)).unwrap_or(mirror));
+    let tables = &Tables { held: held.collect(), ..*tables };
     let mut units = Units::of(tables, urgent);
+    for block in tables.all_blocks() {
+        constrain(tables, &wiring, block, &mut units);
+    }
+    units.sort(tables, retire)
+}
+
+/// The writes that come before all others, and what the switches concerned hold then.
+fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Mirror>) {
     let mut retired = Retired::default();
-    if tables.held.iter().any(|mirror| mirror.is_live()) {
-        let wiring = Wiring::of(tables);
-        let blocks = (0..tables.held.len()).map(|s| tables.blocks(s)).max().unwrap_or(0);
-        for block in 0..blocks as u16 {
-            constrain(tables, &wiring, block, &mut units, &mut retired);
+    for block in tables.all_blocks().filter(|&block| tables.changes(block)) {
+        for entry in 0..BLOCK {
+            if let Some(mut column) = Column::of(tables, wiring, block, entry) {
+                column.retire(tables, (block, entry), &mut retired);
+            }
         }
     }
-    let mut retire = Vec::new();
+    let mut writes = Vec::new();
+    let mut after: BTreeMap<u32, Mirror> = BTreeMap::new();
     for ((switch, block), entries) in retired.entries {
-        let switch = NodeIndex(switch);
-        let mut ports = tables.held[switch.index()].block(block).copied().unwrap_or([NONE; BLOCK]);
+        let held = tables.held[switch as usize];
+        let mut ports = held.block(block).copied().unwrap_or([NONE; BLOCK]);
         entries.into_iter().for_each(|(entry, port)| ports[entry] = port);
+        after.entry(switch).or_insert_with(|| held.clone()).set_block(block, &ports);
+        let switch = NodeIndex(switch);
         let done = ports == tables.wanted_block(switch, block);
-        if done {
-            units.settle(Unit::Block(switch.0, block));
-        }
         let what = if done { What::Block(block) } else { What::Dropping(block, Box::new(ports)) };
-        retire.push(Write { switch, what });
+        writes.push(Write { switch, what });
     }
-    let (writes, after) = units.sort(tables);
-    Order { retire, writes, after }
+    (writes, after)
 }
 
 /// What takes effect at once: a block, or everything above the old top.
@@ -143,8 +170,6 @@ struct Units {
     units: Vec<Unit>,
     number: BTreeMap<Unit, u32>,
     waits: Vec<Wait>,
-    /// Written already, when the sort begins.
-    settled: BTreeSet<u32>,
 }
 
 impl Units {
@@ -164,7 +189,7 @@ impl Units {
             Unit::Top(switch) => (true, u16::MAX, switch),
         });
         let number = units.iter().enumerate().map(|(n, &unit)| (unit, n as u32)).collect();
-        let mut all = Self { units, number, waits: Vec::new(), settled: BTreeSet::new() };
+        let mut all = Self { units, number, waits: Vec::new() };
         for n in 0..all.units.len() as u32 {
             if let Unit::Block(switch, block) = all.units[n as usize]
                 && usize::from(block + 1) * BLOCK > tables.held[switch as usize].top().index() + 1
@@ -185,11 +210,6 @@ impl Units {
         }
     }
 
-    /// It is written before everything else: nothing waits for it, and it for nothing.
-    fn settle(&mut self, unit: Unit) {
-        self.settled.extend(self.number.get(&unit).copied());
-    }
-
     fn keep(&mut self, of_block: &mut Vec<Wait>) {
         // Of two waits of the same pair the strict one comes last, and stays.
         of_block.sort_unstable();
@@ -202,10 +222,8 @@ impl Units {
     }
 
     /// Kahn's algorithm, with ways out of circles.
-    fn sort(mut self, tables: &Tables<'_>) -> (Vec<Write>, Vec<(u32, u32)>) {
-        let settled = |n: u32| self.settled.contains(&n);
-        self.waits.retain(|wait| !settled(wait.first) && !settled(wait.then));
-        let mut sorting = Sorting::new(self.units.len(), &self.waits, &self.settled);
+    fn sort(self, tables: &Tables<'_>, retire: Vec<Write>) -> Order {
+        let mut sorting = Sorting::new(self.units.len(), &self.waits);
         let mut place = vec![u32::MAX; self.units.len()];
         let mut dropping: BTreeMap<u32, u32> = BTreeMap::new();
         let mut writes = Vec::with_capacity(self.units.len());
@@ -232,7 +250,7 @@ impl Units {
             }
         }
         after.extend(dropping.iter().map(|(&unit, &number)| (number, place[unit as usize])));
-        (writes, after)
+        Order { retire, writes, after }
     }
 
     fn write(&self, n: u32) -> Write {
@@ -310,7 +328,17 @@ struct Column<'a> {
     changed: Vec<bool>,
 }
 
-impl Column<'_> {
+impl<'a> Column<'a> {
+    /// `None` where nothing changes.
+    fn of(tables: &'a Tables<'_>, wiring: &'a Wiring, block: u16, entry: usize) -> Option<Self> {
+        let lid = Lid(block * BLOCK as u16 + entry as u16);
+        let old: Vec<u8> = tables.held.iter().map(|mirror| mirror.forwards(lid)).collect();
+        let new: Vec<u8> = tables.wanted.iter().map(|table| table.get(lid).0).collect();
+        let changed: Vec<bool> = old.iter().zip(&new).map(|(old, new)| old != new).collect();
+        let ranks = tables.ranks;
+        changed.contains(&true).then_some(Self { wiring, ranks, old, new, changed })
+    }
+
     fn goes_down(&self, from: usize, to: usize) -> bool {
         self.ranks.is_above(NodeIndex(from as u32), NodeIndex(to as u32))
     }
@@ -320,21 +348,28 @@ impl Column<'_> {
         self.wiring.next(at, port).is_some_and(|next| self.goes_down(next, at))
     }
 
-    /// Old entries by which packets go down and up again: one of each two is retired.
+    /// Old entries by which packets go down and up again: one of each two is retired. The first, unless the
+    /// address is a switch's: others may send to the second what it rightly sends up. But what goes to
+    /// switches is no data, and where the transit leaf becomes another, every other spine sends first and the
+    /// old transit leaf alone second: one block to be written twice instead of one a spine.
     fn retire(&mut self, tables: &Tables<'_>, place: (u16, usize), retired: &mut Retired) {
+        let to_switch = self.new.contains(&0);
         for x in 0..self.old.len() {
             let Some(y) = self.wiring.next(x, self.old[x]) else { continue };
             if !self.goes_down(x, y) || !self.leads_up(y, self.old[y]) {
                 continue;
             }
-            // Of the two the first: others may send to the second what it rightly sends up.
-            let one = if self.changed[x] { x } else { y };
-            if !self.changed[one] {
+            if !self.changed[x] && !self.changed[y] {
                 continue;
             }
-            let home = self.leads_home(one) && retired.is_idle(tables, one, self.new[one]);
+            let mut home = |x: usize| self.leads_home(x) && retired.is_idle(tables, x, self.new[x]);
+            let (one, home) = match self.changed[x] {
+                true if to_switch => (y, false),
+                true => (x, home(x)),
+                false => (y, home(y)),
+            };
             self.old[one] = if home { self.new[one] } else { NONE };
-            self.changed[one] = !home;
+            self.changed[one] = self.old[one] != self.new[one];
             let entries = retired.entries.entry((one as u32, place.0)).or_default();
             entries.push((place.1, self.old[one]));
         }
@@ -363,42 +398,19 @@ impl Column<'_> {
 }
 
 /// The waits among the writes of one block.
-fn constrain(
-    tables: &Tables<'_>,
-    wiring: &Wiring,
-    block: u16,
-    units: &mut Units,
-    retired: &mut Retired,
-) {
-    let switches = tables.held.len();
-    let moves = |s: usize| {
-        let inert =
-            tables.raises_top(s) && usize::from(block + 1) * BLOCK > tables.held[s].top().index();
-        inert || units.number.contains_key(&Unit::Block(s as u32, block))
-    };
-    if !(0..switches).any(moves) {
+fn constrain(tables: &Tables<'_>, wiring: &Wiring, block: u16, units: &mut Units) {
+    if !tables.changes(block) {
         return;
     }
     let mut waits = Vec::new();
     for entry in 0..BLOCK {
         let lid = Lid(block * BLOCK as u16 + entry as u16);
-        let mut column = Column {
-            wiring,
-            ranks: tables.ranks,
-            old: tables.held.iter().map(|mirror| mirror.forwards(lid)).collect(),
-            new: tables.wanted.iter().map(|table| table.get(lid).0).collect(),
-            changed: Vec::new(),
-        };
-        column.changed = column.old.iter().zip(&column.new).map(|(old, new)| old != new).collect();
-        if !column.changed.contains(&true) {
-            continue;
-        }
-        column.retire(tables, (block, entry), retired);
+        let Some(column) = Column::of(tables, wiring, block, entry) else { continue };
         let unit = |s: usize| match lid > tables.held[s].top() {
             true => Unit::Top(s as u32),
             false => Unit::Block(s as u32, block),
         };
-        for x in (0..switches).filter(|&x| column.changed[x]) {
+        for x in (0..column.changed.len()).filter(|&x| column.changed[x]) {
             if let Some((y, next)) = column.downstream(x) {
                 let turns = next && column.goes_down(x, y) && column.leads_up(y, column.old[y]);
                 if turns || column.old[x] != NONE || column.old[y] != NONE {

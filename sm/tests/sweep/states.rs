@@ -72,7 +72,7 @@ fn repairs(recipe: &str, lmc: u8, seed: u64) {
     println!(
         "{recipe} LMC {lmc} seed {seed}: {} states, {:?}",
         checked.borrow(),
-        lab.sweep.metrics().blocks_written_twice
+        lab.sweep.metrics().blocks_rewritten
     );
 }
 

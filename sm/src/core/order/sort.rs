@@ -27,7 +27,7 @@ pub(super) struct Sorting<'a> {
 }
 
 impl<'a> Sorting<'a> {
-    pub(super) fn new(units: usize, waits: &'a [Wait], settled: &BTreeSet<u32>) -> Self {
+    pub(super) fn new(units: usize, waits: &'a [Wait]) -> Self {
         let mut by_first: Vec<u32> = (0..waits.len() as u32).collect();
         by_first.sort_by_key(|&w| waits[w as usize].first);
         let mut from = vec![0; units + 1];
@@ -39,7 +39,7 @@ impl<'a> Sorting<'a> {
             count[wait.then as usize] += 1;
         }
         let free = |n: &&u32| strict[**n as usize] == 0 && gentle[**n as usize] == 0;
-        let left: BTreeSet<u32> = (0..units as u32).filter(|n| !settled.contains(n)).collect();
+        let left: BTreeSet<u32> = (0..units as u32).collect();
         let ready = left.iter().filter(free).copied().map(Reverse).collect();
         let (done, dropped) = (vec![false; units], vec![false; units]);
         Self { waits, from, by_first, strict, gentle, done, dropped, ready, left }

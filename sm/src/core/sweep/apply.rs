@@ -33,7 +33,7 @@ impl Sweep {
         schedule.begin();
         let (blocks, twice) = count_blocks(&schedule);
         self.metrics.blocks_written += blocks;
-        self.metrics.blocks_written_twice += twice;
+        self.metrics.blocks_rewritten += twice;
         let touched = schedule.steps().iter().filter_map(|step| match step {
             Step::Port((node, _), _) => self.beside(*node),
             _ => None,
