@@ -39,6 +39,9 @@ fn a_fabric_comes_up_and_lives_through_events() {
                 <= event["cost"]["smps"].as_u64().unwrap()
         );
     }
+    // leaf0 still has all its cables: nothing had to be written twice.
+    assert_eq!(events[0]["cost"]["lft_blocks_rewritten"], 0);
+    assert!(events[1]["cost"]["smps_to_view"].as_u64().unwrap() < 20, "{report}");
     // A cable costs far less than a bring-up.
     let bring_up = report["bring_up"]["smps"].as_u64().unwrap();
     assert!(events[0]["cost"]["smps"].as_u64().unwrap() * 3 < bring_up, "{report}");

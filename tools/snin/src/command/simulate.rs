@@ -54,6 +54,8 @@ struct CostEntry {
     smps_to_view: Option<u64>,
     sets: u64,
     lft_blocks: u64,
+    /// Of those, written first with entries dropped and then as they shall be.
+    lft_blocks_rewritten: u64,
     virtual_ns: u64,
 }
 
@@ -64,6 +66,7 @@ impl From<Cost> for CostEntry {
             smps_to_view: cost.smps_to_view,
             sets: cost.sets,
             lft_blocks: cost.blocks,
+            lft_blocks_rewritten: cost.rewritten,
             virtual_ns: cost.time.nanos(),
         }
     }
@@ -171,8 +174,13 @@ fn print<W: Write>(report: &Simulated, out: &mut Output<W>) -> Result<(), Failur
 fn cost<W: Write>(what: &str, cost: &CostEntry, out: &mut Output<W>) -> Result<(), Failure> {
     let milliseconds = cost.virtual_ns as f64 / 1e6;
     let to_view = cost.smps_to_view.map_or_else(String::new, |n| format!(", view after {n}"));
+    let twice = match cost.lft_blocks_rewritten {
+        0 => String::new(),
+        blocks => format!(" ({blocks} to be written again)"),
+    };
+    let CostEntry { smps, sets, lft_blocks, .. } = cost;
     out.line(format_args!(
-        "{what}: {} SMPs{to_view}, {} writes of which {} table blocks, {milliseconds:.3} ms virtual",
-        cost.smps, cost.sets, cost.lft_blocks
+        "{what}: {smps} SMPs{to_view}, {sets} writes of which {lft_blocks} table blocks{twice}, \
+         {milliseconds:.3} ms virtual"
     ))
 }

@@ -42,6 +42,8 @@ pub struct Cost {
     pub sets: u64,
     /// Blocks of forwarding tables written.
     pub blocks: u64,
+    /// Of those, the ones written first with entries dropped, so that no state on the way has a loop.
+    pub rewritten: u64,
     /// SMPs sent before the first view of it was published.
     pub smps_to_view: Option<u64>,
     /// From the start until the last SMP.
@@ -56,6 +58,7 @@ pub struct Subnet {
     view: Option<Arc<FabricView>>,
     /// SMPs sent when the first view after [`Subnet::mark`] came.
     first_view: Option<u64>,
+    sent: u64,
     last_sent: Time,
     reports: Vec<Report>,
 }
@@ -77,8 +80,8 @@ impl Subnet {
         let client = emulator.attach(home)?;
         let sweep = Sweep::new(config, Saved::default())?;
         let (view, first_view) = (None, None);
-        let (last_sent, reports) = (Time::ZERO, Vec::new());
-        Ok(Self { emulator, client, sweep, view, first_view, last_sent, reports })
+        let (sent, last_sent, reports) = (0, Time::ZERO, Vec::new());
+        Ok(Self { emulator, client, sweep, view, first_view, sent, last_sent, reports })
     }
 
     /// Brings the fabric up; gives what that cost, or what it had cost when the time was over.
@@ -116,23 +119,20 @@ impl Subnet {
 
     fn measure(&mut self, limit: Time, begin: impl FnOnce(&mut Self)) -> Cost {
         let start = self.now();
-        let before = self.counts();
+        let before = self.metrics().clone();
+        let sent = self.sent;
         self.first_view = None;
         begin(self);
         self.settle(start + limit);
-        let after = self.counts();
+        let after = self.metrics();
         Cost {
-            smps: after.0 - before.0,
-            sets: after.1 - before.1,
-            blocks: after.2 - before.2,
-            smps_to_view: self.first_view.map(|sent| sent - before.0),
+            smps: after.smps() - before.smps(),
+            sets: after.sets() - before.sets(),
+            blocks: after.blocks_written - before.blocks_written,
+            rewritten: after.blocks_rewritten - before.blocks_rewritten,
+            smps_to_view: self.first_view.map(|by_then| by_then - sent),
             time: self.last_sent.max(start) - start,
         }
-    }
-
-    fn counts(&self) -> (u64, u64, u64) {
-        let metrics = self.sweep.metrics();
-        (metrics.smps(), metrics.sets(), metrics.blocks_written)
     }
 
     /// Runs until the manager has been idle for a while and nothing more is about to happen by itself: a
@@ -175,15 +175,14 @@ impl Subnet {
                     Destination::Directed => PERMISSIVE,
                     Destination::Lid(lid) => lid,
                 };
-                self.last_sent = now;
+                (self.sent, self.last_sent) = (self.sent + 1, now);
                 self.emulator.send(self.client, &mad, to, now);
             }
             Output::Compute(job) => {
                 self.sweep.handle(Event::Computed(Box::new(job.run())), now);
             }
             Output::View(view) => {
-                let sent = self.sweep.metrics().smps();
-                self.first_view.get_or_insert(sent);
+                self.first_view.get_or_insert(self.sent);
                 self.view = Some(view);
             }
             Output::Save(_) => {}
