@@ -230,6 +230,10 @@ pub(crate) struct Simulate {
     /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
     #[arg(long, value_name = "LMC", value_parser = lmc)]
     pub(crate) lmc: Option<Lmc>,
+    /// Write the tables that the switches hold at the end here, for `snin verify`: dump_fts.txt,
+    /// opensm-lfts.dump and guid2lid
+    #[arg(long, value_name = "DIR")]
+    pub(crate) lfts: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
 }

@@ -1,15 +1,16 @@
 //! `snin sm simulate`: what a bring-up and an event cost, and that the tables in the switches are right.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 fn simulate(arguments: &[&str]) -> (i32, Value, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_snin"))
-        .args(["sm", "simulate", "--json"])
-        .args(arguments)
-        .output()
-        .unwrap();
+    snin(&[&["sm", "simulate", "--json"], arguments].concat())
+}
+
+fn snin(arguments: &[&str]) -> (i32, Value, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_snin")).args(arguments).output().unwrap();
     let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     (output.status.code().unwrap(), report, String::from_utf8(output.stderr).unwrap())
 }
@@ -74,4 +75,69 @@ fn events_that_the_fabric_cannot_have_are_refused() {
     let (code, _, said) = simulate(&["clos:2,2,1", "--event", "cut leaf7/1 @1s"]);
     assert_eq!((code, said.as_str()), (3, "snin: --event `cut leaf7/1 @1s`: no node `leaf7`\n"));
     assert_eq!(simulate(&["clos:2,2,1", "--event", "cut leaf1/1"]).0, 2);
+}
+
+/// Every checker of `snin verify` on what the switches of an emulated fabric hold, with the plan that `snin
+/// plan` makes for it: a fabric that comes up for the first time gets exactly the planned addresses.
+fn verified(fabric: &str, events: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (plan_file, lfts) = (path("plan.json"), path("lfts"));
+    let (code, plan, said) =
+        snin(&["plan", "--topology", fabric, "--traffic", "permutation", "--json"]);
+    assert_eq!((code, said.as_str()), (0, ""));
+    std::fs::write(&plan_file, plan.to_string()).unwrap();
+    let mut arguments = vec![fabric, "--lfts", &lfts];
+    events.iter().for_each(|event| arguments.extend(["--event", event]));
+    let (code, report, said) = simulate(&arguments);
+    assert_eq!((code, said.as_str()), (0, ""), "{report}");
+    assert_eq!(report["active_cables"], report["cables"]);
+    let verify = ["verify", "--topology", fabric, "--lfts", &lfts, "--plan", &plan_file, "--json"];
+    let (code, verdict, said) = snin(&verify);
+    assert_eq!((code, said.as_str()), (0, ""), "{verdict}");
+    assert_eq!(verdict["healthy"], true);
+    assert_eq!(verdict["trees"]["strayed"]["total"], 0);
+    assert_eq!(verdict["owners"]["max_link_load"], 1);
+    report
+}
+
+#[test]
+fn what_the_switches_hold_passes_every_checker() {
+    verified("clos:8,4,4", &["cut leaf3/6 @1s", "restore leaf3/6 @2s"]);
+    verified("fattree:6", &["reboot leaf2 @1s"]);
+}
+
+#[test]
+fn the_real_dgx_fabric_comes_up() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/topologies/dgx-gb200-2025.ibnetdiscover");
+    if !path.exists() {
+        use std::io::Write;
+        let told = format!("NOT TESTED: the real DGX fabric, {} is absent", path.display());
+        let _ = writeln!(std::io::stderr().lock(), "{told}");
+        return;
+    }
+    let fabric = path.display().to_string();
+    let text = std::fs::read_to_string(&path).unwrap();
+    // The first cable from switch to switch: `[3]  "S-..."[5]  # ...`, below the switch's own line.
+    let mut switch = "";
+    let trunk = text.lines().find_map(|line| {
+        if line.starts_with("Switch") {
+            switch = line.split('"').nth(1)?.strip_prefix("S-")?;
+        }
+        let port = line.strip_prefix('[')?.split(']').next()?;
+        line.contains("\"S-").then(|| format!("0x{switch}/{port}"))
+    });
+    let trunk = trunk.expect("switches are cabled");
+    let events = [
+        format!("cut {trunk} @1s"),
+        format!("restore {trunk} @2s"),
+        format!("reboot 0x{switch} @3s"),
+    ];
+    let report = verified(&fabric, &events.each_ref().map(String::as_str));
+    assert_eq!((&report["hosts"], &report["switches"]), (&542.into(), &40.into()));
+    assert_eq!(report["missing"], Value::Array(vec![]));
+    for event in &report["events"].as_array().unwrap()[..2] {
+        assert!(event["cost"]["smps_to_view"].as_u64().unwrap() < 100, "{event}");
+    }
 }

@@ -7,5 +7,6 @@ pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod simulate;
 pub(crate) mod slices;
+pub(crate) mod tables;
 pub(crate) mod topo;
 pub(crate) mod verify;

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 
 use snin_controller::plan::{Plan, plan_window};
 use snin_fabric::Topology;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
-use snin_fabric::dump;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
 
+use crate::command::tables;
 use crate::document::{PlanDocument, ReasonEntry};
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
@@ -40,7 +39,7 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
     let certificate = certify(&topology, &routing, &demands, &plan);
     if let Some(directory) = &args.lfts {
         progress.step("writing the tables");
-        write_tables(directory, &topology, &routing)?;
+        tables::write(directory, &topology, routing.plan.addresses(), &routing.tables)?;
     }
     if let Some(file) = &args.svg {
         progress.step("drawing");
@@ -92,31 +91,6 @@ fn certify(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &Pl
     });
     let paths: Vec<PlannedPath> = paths.collect();
     owner(topology, routing.plan.addresses(), &routing.tables, &paths, NAMED)
-}
-
-fn write_tables(directory: &Path, topology: &Topology, routing: &Routing) -> Result<(), Failure> {
-    fs::create_dir_all(directory).map_err(Failure::file(directory))?;
-    let (addresses, tables) = (routing.plan.addresses(), routing.tables.as_slice());
-    write_texts(
-        &directory.join("dump_fts.txt"),
-        dump::lfts::dump_fts(topology, addresses, tables),
-    )?;
-    write_texts(
-        &directory.join("opensm-lfts.dump"),
-        dump::lfts::opensm(topology, addresses, tables),
-    )?;
-    write_texts(
-        &directory.join("guid2lid"),
-        std::iter::once(dump::guid2lid::write(topology, addresses)),
-    )
-}
-
-fn write_texts(path: &Path, texts: impl Iterator<Item = String>) -> Result<(), Failure> {
-    let mut file = fs::File::create(path).map_err(Failure::file(path))?;
-    for text in texts {
-        file.write_all(text.as_bytes()).map_err(Failure::file(path))?;
-    }
-    Ok(())
 }
 
 fn print<W: Write>(

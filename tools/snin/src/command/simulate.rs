@@ -9,6 +9,7 @@ use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
 use snin_sm::Config;
 
+use crate::command::tables;
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
 use crate::output::{Output, Progress};
@@ -106,6 +107,10 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     }
     progress.step("judging the tables");
     let judged = subnet.judge(NAMED);
+    if let (Some(directory), Some((addresses, held))) = (&args.lfts, subnet.read_back()) {
+        progress.step("writing the tables that the switches hold");
+        tables::write(directory, &topology, &addresses, &held)?;
+    }
     drop(progress);
 
     let missing: Vec<String> = subnet.missing().iter().map(ToString::to_string).collect();
