@@ -25,6 +25,9 @@ pub enum PortError {
     /// libibumad or the kernel refuse.
     #[error(transparent)]
     Umad(#[from] snin_umad::Error),
+    /// There is no place on a simulated fabric.
+    #[error(transparent)]
+    Ibsim(#[from] super::ibsim::IbsimError),
     /// Something failed that worked before.
     #[error("{name}: {error}")]
     Broken {

@@ -6,6 +6,7 @@
 //! | kind | module | how it is chosen |
 //! |---|---|---|
 //! | [`Choice::Umad`] | [`umad`] | `--ca NAME`, `--port NUMBER`, `--guid GUID`; none, if there is one port |
+//! | [`Choice::Ibsim`] | [`ibsim`] | `--ibsim [NAME]`, `--ibsim-host HOST` |
 //!
 //! To add a kind: a module with a type that is a [`Port`], a variant of [`Choice`] with what its `open`
 //! needs, a line in [`open`], and the options in `daemon::cli` that choose it.
@@ -25,6 +26,7 @@
 //! kernel's, ibsim's). A port hands out MADs as they came.
 
 pub mod capture;
+pub mod ibsim;
 pub mod umad;
 
 mod error;
@@ -148,6 +150,13 @@ pub struct Counters {
 pub enum Choice {
     /// A port of this machine.
     Umad(umad::Selector),
+    /// A node of a fabric that ibsim simulates.
+    Ibsim {
+        /// What its sockets are called (`IBSIM_SOCKNAME`).
+        name: String,
+        /// The node, by its name in the netlist; the first, where there is none.
+        host: Option<String>,
+    },
 }
 
 /// What a port needs to know of its user.
@@ -164,5 +173,8 @@ pub struct Options {
 pub fn open(choice: &Choice, options: Options) -> Result<Box<dyn Port>, PortError> {
     match choice {
         Choice::Umad(selector) => Ok(Box::new(umad::UmadPort::open(selector, options)?)),
+        Choice::Ibsim { name, host } => {
+            Ok(Box::new(ibsim::IbsimPort::attach(name, host.as_deref())?))
+        }
     }
 }

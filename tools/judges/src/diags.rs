@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// # Errors
 /// When the program is missing, fails, or could not read everything.
 pub fn dump_fts(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
-    ask(simulator, Program::DUMP_FTS)
+    ask(simulator, Program::DUMP_FTS, &[])
 }
 
 /// Nodes, cables, LIDs and LMCs, as `ibnetdiscover` prints them.
@@ -23,11 +23,56 @@ pub fn dump_fts(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
 /// # Errors
 /// When the program is missing, fails, or could not read everything.
 pub fn ibnetdiscover(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
-    ask(simulator, Program::IBNETDISCOVER)
+    ask(simulator, Program::IBNETDISCOVER, &[])
 }
 
-fn ask(simulator: &Simulator, program: Program) -> Result<Vec<u8>, JudgeError> {
+/// One switch's table, by its LID.
+///
+/// # Errors
+/// When the program is missing, fails, or could not read everything.
+pub fn ibroute(simulator: &Simulator, lid: u16) -> Result<String, JudgeError> {
+    text(simulator, Program::IBROUTE, &[&lid.to_string()])
+}
+
+/// The way from one address to another, node by node.
+///
+/// # Errors
+/// When the program is missing, or finds no way.
+pub fn ibtracert(simulator: &Simulator, from: u16, to: u16) -> Result<String, JudgeError> {
+    text(simulator, Program::IBTRACERT, &[&from.to_string(), &to.to_string()])
+}
+
+/// Every link with its state, a line each.
+///
+/// # Errors
+/// When the program is missing, fails, or could not read everything.
+pub fn iblinkinfo(simulator: &Simulator) -> Result<String, JudgeError> {
+    text(simulator, Program::IBLINKINFO, &["--line"])
+}
+
+/// What `smpquery` says: `["portinfo", "17", "1"]`.
+///
+/// # Errors
+/// When the program is missing, or the node does not answer.
+pub fn smpquery(simulator: &Simulator, what: &[&str]) -> Result<String, JudgeError> {
+    text(simulator, Program::SMPQUERY, what)
+}
+
+/// The judgement of every port's counters.
+///
+/// # Errors
+/// When the program is missing, or finds errors.
+pub fn ibqueryerrors(simulator: &Simulator) -> Result<String, JudgeError> {
+    text(simulator, Program::IBQUERYERRORS, &[])
+}
+
+fn text(simulator: &Simulator, program: Program, what: &[&str]) -> Result<String, JudgeError> {
+    Ok(String::from_utf8_lossy(&ask(simulator, program, what)?).into_owned())
+}
+
+fn ask(simulator: &Simulator, program: Program, what: &[&str]) -> Result<Vec<u8>, JudgeError> {
     let mut command = simulator.command(program, None)?;
+    command.args(what);
     let said = finish(&mut command, simulator.folder(), LIMIT)?;
     // What these programs cannot read they leave out, and end well.
     match said.err.lines().find(|line| line.contains("failed")) {

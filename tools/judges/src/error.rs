@@ -35,6 +35,14 @@ pub enum JudgeError {
         /// The last of what it said.
         tail: String,
     },
+    /// ibsim's console does not take a line.
+    #[error("ibsim refuses {line}: {said}")]
+    Refused {
+        /// What was typed.
+        line: String,
+        /// What it said.
+        said: String,
+    },
     /// The program could not read all it was asked for.
     #[error("{program} left something out: {why}")]
     Incomplete {

@@ -5,14 +5,16 @@
 //! that is not installed fails the test, in one line that names its Debian package: a judge who is absent
 //! has not agreed.
 
+mod console;
 mod diags;
 mod error;
 mod opensm;
 mod program;
 mod simulator;
 
-pub use diags::{dump_fts, ibnetdiscover};
+pub use console::{Client, Heard};
+pub use diags::{dump_fts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert, smpquery};
 pub use error::JudgeError;
-pub use opensm::{BringUp, OpenSm};
-pub use program::{Program, Said, finish};
+pub use opensm::{BringUp, Keeper, OpenSm};
+pub use program::{Program, Running, Said, finish};
 pub use simulator::Simulator;

@@ -1,12 +1,19 @@
-//! OpenSM: brings a fabric up once and leaves.
+//! OpenSM: brings a fabric up once and leaves, or stays.
 
 use std::fs;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::{JudgeError, Program, Simulator, finish};
+use crate::{JudgeError, Program, Running, Simulator, finish};
 
 /// The largest fabric takes some ten seconds.
 const LIMIT: Duration = Duration::from_secs(120);
+/// How often its log is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+const DAY: u64 = 86_400_000_000;
+const UP: &str = "SUBNET UP";
 
 /// How OpenSM is to bring a fabric up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +22,10 @@ pub struct OpenSm<'a> {
     pub host: Option<&'a str>,
     /// 2^LMC addresses a port.
     pub lmc: u8,
+    /// How it routes; `None` is its default, `minhop`.
+    pub engine: Option<&'a str>,
+    /// SMPs in flight; `None` is its default, 4.
+    pub max_smps: Option<u32>,
     /// The addresses to keep to: the text of `guid2lid`. `None` lets OpenSM choose.
     pub guid2lid: Option<&'a str>,
     /// The tables to load: the text of `opensm-lfts.dump`. `None` lets OpenSM route.
@@ -43,15 +54,9 @@ impl OpenSm<'_> {
             fs::write(path(name), text).map_err(JudgeError::file(path(name)))
         };
         let read = |name: &str| fs::read(path(name)).map_err(JudgeError::file(path(name)));
-        let mut command = simulator.command(Program::OPENSM, self.host)?;
-        // An empty configuration of our own, so that the machine's is not read.
-        write("opensm.conf", "")?;
-        command.arg("--once").arg("--config").arg(path("opensm.conf"));
-        command.args(["--lmc", &self.lmc.to_string()]);
-        command.arg("--log_file").arg(path("opensm.log"));
+        let mut command = self.command(simulator)?;
         // Errors, information, and the dump of the tables.
-        command.args(["-D", "0x43"]);
-        command.env("OSM_CACHE_DIR", simulator.folder()).env("OSM_TMP_DIR", simulator.folder());
+        command.args(["--once", "-D", "0x43"]);
         if let Some(text) = self.guid2lid {
             write("guid2lid", text)?;
         }
@@ -63,5 +68,168 @@ impl OpenSm<'_> {
         finish(&mut command, simulator.folder(), LIMIT)?;
         let log = String::from_utf8_lossy(&read("opensm.log")?).into_owned();
         Ok(BringUp { log, guid2lid: read("guid2lid")?, tables: read("opensm-lfts.dump")? })
+    }
+
+    /// How long it takes from its start until it says that the subnet is up, without any dumps.
+    ///
+    /// # Errors
+    /// When OpenSM is missing, fails, takes too long, or ran out of addresses.
+    pub fn time(&self, simulator: &Simulator) -> Result<Duration, JudgeError> {
+        let mut command = self.command(simulator)?;
+        command.args(["--once", "-D", "0x03"]);
+        let begin = now();
+        finish(&mut command, simulator.folder(), LIMIT)?;
+        let log = read_log(&log_of(simulator))?;
+        sound(&log)?;
+        match moments(&log, UP).first() {
+            Some(&up) => Ok(Duration::from_micros((up + DAY - begin) % DAY)),
+            None => Err(JudgeError::Incomplete { program: "opensm", why: format!("no {UP}") }),
+        }
+    }
+
+    /// Starts it as a daemon, and waits until the subnet is up.
+    ///
+    /// # Errors
+    /// As [`Self::time`].
+    pub fn keep(&self, simulator: &Simulator) -> Result<Keeper, JudgeError> {
+        let mut command = self.command(simulator)?;
+        command.args(["-D", "0x03"]);
+        let running = Running::start(&mut command, simulator.folder(), Program::OPENSM.name)?;
+        let mut keeper = Keeper { running, log: log_of(simulator) };
+        keeper.wait_up(1)?;
+        sound(&read_log(&keeper.log)?)?;
+        Ok(keeper)
+    }
+
+    fn command(&self, simulator: &Simulator) -> Result<Command, JudgeError> {
+        let mut command = simulator.command(Program::OPENSM, self.host)?;
+        // A configuration of our own, so that the machine's is not read.
+        let path = simulator.folder().join("opensm.conf");
+        fs::write(&path, "force_log_flush TRUE\n").map_err(JudgeError::file(&path))?;
+        command.arg("--config").arg(&path);
+        command.args(["--lmc", &self.lmc.to_string()]);
+        command.arg("--log_file").arg(log_of(simulator)).arg("--erase_log_file");
+        if let Some(engine) = self.engine {
+            command.args(["--routing_engine", &format!("{engine},no_fallback")]);
+        }
+        if let Some(max) = self.max_smps {
+            command.args(["--maxsmps", &max.to_string()]);
+        }
+        command.env("OSM_CACHE_DIR", simulator.folder()).env("OSM_TMP_DIR", simulator.folder());
+        // Its log has no time zone.
+        command.env("TZ", "UTC");
+        Ok(command)
+    }
+}
+
+/// An OpenSM that keeps a subnet; ends with the value.
+pub struct Keeper {
+    running: Running,
+    log: PathBuf,
+}
+
+impl Keeper {
+    /// How often the subnet has come up.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn ups(&self) -> Result<usize, JudgeError> {
+        Ok(moments(&read_log(&self.log)?, UP).len())
+    }
+
+    /// Waits until the subnet has come up so often.
+    ///
+    /// # Errors
+    /// When OpenSM ends or it takes too long.
+    pub fn wait_up(&mut self, times: usize) -> Result<(), JudgeError> {
+        let start = Instant::now();
+        // The log is there when it is.
+        while self.ups().unwrap_or(0) < times {
+            let program = Program::OPENSM.name.to_owned();
+            if let Some(status) = self.running.ended()? {
+                return Err(JudgeError::Failed { program, status, tail: self.running.tail() });
+            }
+            if start.elapsed() > LIMIT {
+                return Err(JudgeError::TooLong {
+                    program,
+                    limit: LIMIT,
+                    tail: self.running.tail(),
+                });
+            }
+            sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// From the first notice of a change after the subnet had come up `times` times to when it was up for
+    /// the last time.
+    ///
+    /// # Errors
+    /// When the log does not tell.
+    pub fn reaction(&self, times: usize) -> Result<Duration, JudgeError> {
+        let log = read_log(&self.log)?;
+        let ups = moments(&log, UP);
+        let (Some(&before), Some(&last)) = (ups.get(times - 1), ups.last()) else {
+            return Err(JudgeError::Incomplete { program: "opensm", why: format!("no {UP}") });
+        };
+        let notices = moments(&log, "num:128");
+        let noticed = notices.into_iter().find(|&at| at > before).unwrap_or(before);
+        Ok(Duration::from_micros(last - noticed))
+    }
+}
+
+fn log_of(simulator: &Simulator) -> PathBuf {
+    simulator.folder().join("opensm.log")
+}
+
+fn read_log(path: &PathBuf) -> Result<String, JudgeError> {
+    let read = fs::read(path).map_err(JudgeError::file(path))?;
+    Ok(String::from_utf8_lossy(&read).into_owned())
+}
+
+/// Neither out of addresses, nor another engine than the one asked for.
+fn sound(log: &str) -> Result<(), JudgeError> {
+    let trouble = |line: &&str| line.contains("RAN OUT OF LIDS") || line.contains("AB26");
+    match log.lines().find(trouble) {
+        Some(line) => {
+            Err(JudgeError::Incomplete { program: "opensm", why: line.trim().to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Microseconds of the day now.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_micros() as u64 % DAY
+}
+
+/// When, in microseconds of the day, lines that contain `what` were written.
+fn moments(log: &str, what: &str) -> Vec<u64> {
+    log.lines().filter(|line| line.contains(what)).filter_map(moment).collect()
+}
+
+/// `Nov 21 07:32:57 123456 [A0B1] 0x02 -> SUBNET UP`.
+fn moment(line: &str) -> Option<u64> {
+    let mut words = line.split_ascii_whitespace().skip(2);
+    let clock: Vec<u64> = words.next()?.split(':').map_while(|n| n.parse().ok()).collect();
+    let micros: u64 = words.next()?.parse().ok()?;
+    match clock[..] {
+        [hours, minutes, seconds] => {
+            Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_clock_is_read() {
+        let line = "Nov 21 07:32:57 123456 [A0B1] 0x02 -> SUBNET UP";
+        assert_eq!(moments(line, UP), [((7 * 60 + 32) * 60 + 57) * 1_000_000 + 123_456]);
+        assert_eq!(moments("SUBNET UP", UP), []);
     }
 }

@@ -1,8 +1,9 @@
 //! Programs: where they are, and running them to their end.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,16 @@ impl Program {
     pub const OPENSM: Self = Self { name: "opensm", package: "opensm" };
     /// Prints the forwarding tables of all switches.
     pub const DUMP_FTS: Self = Self { name: "dump_fts", package: "infiniband-diags" };
+    /// Prints one switch's forwarding table.
+    pub const IBROUTE: Self = Self { name: "ibroute", package: "infiniband-diags" };
+    /// Follows the tables from one address to another.
+    pub const IBTRACERT: Self = Self { name: "ibtracert", package: "infiniband-diags" };
+    /// Prints every link and its state.
+    pub const IBLINKINFO: Self = Self { name: "iblinkinfo", package: "infiniband-diags" };
+    /// Asks one node one thing.
+    pub const SMPQUERY: Self = Self { name: "smpquery", package: "infiniband-diags" };
+    /// Reads and judges every port's counters.
+    pub const IBQUERYERRORS: Self = Self { name: "ibqueryerrors", package: "infiniband-diags" };
     /// Prints nodes, cables and addresses.
     pub const IBNETDISCOVER: Self = Self { name: "ibnetdiscover", package: "infiniband-diags" };
 
@@ -93,31 +104,58 @@ fn name_of(command: &Command) -> String {
 }
 
 /// A process that ends with the value, and the files it writes to.
-pub(crate) struct Running {
+pub struct Running {
     child: Child,
-    out: PathBuf,
-    err: PathBuf,
+    /// What it says.
+    pub out: PathBuf,
+    /// What it complains of.
+    pub err: PathBuf,
 }
 
 impl Running {
-    pub(crate) fn start(
+    /// Starts it; what it says goes to files in `folder`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(command: &mut Command, folder: &Path, name: &str) -> Result<Self, JudgeError> {
+        Self::spawn(command.stdin(Stdio::null()), folder, name)
+    }
+
+    /// With a pipe to type into.
+    pub(crate) fn with_input(
         command: &mut Command,
         folder: &Path,
         name: &str,
-    ) -> Result<Self, JudgeError> {
+    ) -> Result<(Self, ChildStdin), JudgeError> {
+        let mut running = Self::spawn(command.stdin(Stdio::piped()), folder, name)?;
+        let closed = || JudgeError::file(folder)(io::ErrorKind::BrokenPipe.into());
+        let input = running.child.stdin.take().ok_or_else(closed)?;
+        Ok((running, input))
+    }
+
+    fn spawn(command: &mut Command, folder: &Path, name: &str) -> Result<Self, JudgeError> {
         let create = |path: &PathBuf| File::create(path).map_err(JudgeError::file(path));
         let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
-        command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?);
+        command.stdout(create(&out)?).stderr(create(&err)?);
         let child = command.spawn().map_err(JudgeError::file(command.get_program()))?;
         Ok(Self { child, out, err })
     }
 
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, JudgeError> {
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it did.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, JudgeError> {
         self.child.try_wait().map_err(JudgeError::file(&self.out))
     }
 
     /// The last three lines of either output, on one line.
-    pub(crate) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         let last = |path: &PathBuf| {
             let text = fs::read(path).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);

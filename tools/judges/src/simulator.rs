@@ -7,12 +7,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::JudgeError;
+use crate::console::Console;
 use crate::program::{LOOK, Program, Running};
 
 /// Loading the largest fabric takes a second or two.
@@ -24,6 +26,7 @@ pub struct Simulator {
     running: Running,
     folder: TempDir,
     socket: String,
+    console: Mutex<Console>,
 }
 
 impl Simulator {
@@ -40,11 +43,13 @@ impl Simulator {
         let file = folder.path().join("netlist");
         fs::write(&file, netlist).map_err(JudgeError::file(&file))?;
         let mut command = Command::new(Program::IBSIM.find()?);
-        // Started at once, no console, and room for the largest fabric that is simulated here.
-        command.args(["-s", "-n", "-N", "40000", "-S", "4000", "-P", "400000"]).arg(&file);
+        // Started at once, with room for the largest fabric that is simulated here.
+        command.args(["-s", "-N", "40000", "-S", "4000", "-P", "400000"]).arg(&file);
         command.current_dir(&folder).env("IBSIM_SOCKNAME", &socket);
-        let running = Running::start(&mut command, folder.path(), Program::IBSIM.name)?;
-        let mut simulator = Self { running, folder, socket };
+        let (running, input) =
+            Running::with_input(&mut command, folder.path(), Program::IBSIM.name)?;
+        let console = Mutex::new(Console::new(input, running.out.clone(), running.err.clone()));
+        let mut simulator = Self { running, folder, socket, console };
         simulator.wait()?;
         Ok(simulator)
     }
@@ -70,6 +75,20 @@ impl Simulator {
     fn listens(&self) -> io::Result<bool> {
         let address = SocketAddr::from_abstract_name(format!("{}:ctl\0", self.socket))?;
         Ok(UnixDatagram::unbound()?.connect_addr(&address).is_ok())
+    }
+
+    /// What its sockets are called.
+    pub fn name(&self) -> &str {
+        &self.socket
+    }
+
+    pub(crate) fn locked(&self) -> MutexGuard<'_, Console> {
+        self.console.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.running.id()
     }
 
     /// A folder that lives as long as the fabric, for what programs leave behind.

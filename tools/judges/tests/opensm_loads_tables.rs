@@ -108,6 +108,7 @@ fn opensm_loads_these(
         lmc: routing.plan.lmc().bits(),
         guid2lid: Some(&dump::guid2lid::write(topology, addresses)),
         tables: Some(&dump::lfts::opensm(topology, addresses, tables).collect::<String>()),
+        ..OpenSm::default()
     };
     let left = opensm.bring_up(&simulator)?;
     assert!(left.log.contains("SUBNET UP"), "{}", left.log);

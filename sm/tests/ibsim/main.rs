@@ -1,0 +1,3 @@
+//! The subnet manager on fabrics that ibsim simulates, judged by programs that nobody here wrote.
+
+mod port;
