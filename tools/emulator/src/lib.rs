@@ -49,6 +49,7 @@ pub mod data;
 mod emulator;
 mod fabric;
 mod fault;
+pub mod frames;
 mod hardware;
 mod link;
 mod notices;
