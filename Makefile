@@ -21,7 +21,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-vm vm lint clean bench bench-tables bench-bring-up bench-emulator
+.PHONY: demo test deps deps-build deps-vm vm lint clean bench bench-tables bench-bring-up bench-emulator soak soak-sm
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -56,6 +56,19 @@ bench-bring-up: deps-build
 bench-emulator: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_mgmt
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_data
+
+# What takes too long for every test run; each part says its seeds, and how far it is.
+soak: soak-sm
+
+# 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
+# events, MADs and texts.
+soak-sm: deps-build
+	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm --test sweep -- --nocapture scenarios
+	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm --test sweep -- --nocapture states
+	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm --test sweep -- --nocapture wire
+	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
+	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture
+	SNIN_FUZZ=10000 $(CARGO) test --release -p snin-emulator --test management -- --nocapture fuzz
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,5 +1,9 @@
 //! Bytes that nobody meant: random ones, and good MADs with a few bits changed, through every parser and
 //! every printer. Nothing may panic; a fuzzer may call [`target`] for as long as it likes.
+//!
+//! `SNIN_FUZZ` says how many rounds (a few by default), `SNIN_SEED` where they begin.
+
+#![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
 use std::fmt::Write;
 
@@ -11,7 +15,9 @@ use snin_mad::capture::{Packet, record};
 use snin_mad::hop::{Here, arrive, depart};
 use snin_mad::*;
 
-const ROUNDS: usize = 20_000;
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
 
 /// Everything that can be done with bytes from the wire.
 fn target(bytes: &[u8], text: &mut String) {
@@ -67,7 +73,8 @@ fn plausible(rng: &mut ChaCha8Rng) -> [u8; 256] {
 #[test]
 fn nothing_from_the_wire_panics() {
     let mut text = String::new();
-    for seed in 0..ROUNDS as u64 {
+    let (first, rounds) = (number("SNIN_SEED", 0), number("SNIN_FUZZ", 20_000));
+    for seed in first..first + rounds {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut bytes = plausible(&mut rng).to_vec();
         match seed % 4 {
@@ -82,6 +89,9 @@ fn nothing_from_the_wire_panics() {
         }
         let text = &mut text;
         let run = std::panic::AssertUnwindSafe(|| target(&bytes, text));
-        assert!(std::panic::catch_unwind(run).is_ok(), "seed {seed}: {bytes:02x?}");
+        assert!(std::panic::catch_unwind(run).is_ok(), "SNIN_SEED={seed}: {bytes:02x?}");
+        if (seed - first + 1) % 500_000 == 0 {
+            println!("fuzz: MADs up to seed {seed}");
+        }
     }
 }

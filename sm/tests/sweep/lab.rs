@@ -33,6 +33,28 @@ pub(crate) struct Lab {
     sent: u64,
 }
 
+/// Runs `target` for as many seeds as the environment variable says, from `SNIN_SEED` on. A long run says how
+/// far it is; one that fails, with which seed.
+pub(crate) fn for_seeds(variable: &str, otherwise: u64, target: impl Fn(u64)) {
+    struct Told(u64);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                println!("failed with SNIN_SEED={}", self.0);
+            }
+        }
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let (first, count) = (number("SNIN_SEED").unwrap_or(0), number(variable).unwrap_or(otherwise));
+    for seed in first..first + count {
+        let _told = Told(seed);
+        target(seed);
+        if (seed - first + 1) % 1_000 == 0 {
+            println!("{variable}: seeds {first} to {seed} done");
+        }
+    }
+}
+
 pub(crate) fn fabric(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
 }

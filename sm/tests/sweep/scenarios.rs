@@ -1,6 +1,7 @@
 //! Random faults at random moments: never a panic, never a hang, never a wrong table.
 //!
-//! `SNIN_SCENARIOS` says how many (a few by default), `SNIN_SEED` where they begin.
+//! `SNIN_SCENARIOS` says how many (a few by default), `SNIN_SEED` where they begin, `SNIN_TELL` tells what
+//! happens in each.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -10,7 +11,7 @@ use snin_fabric::{NodeIndex, PortIndex, Topology};
 use snin_mad::PortState;
 use snin_protocol::Time;
 
-use crate::lab::{Lab, config, fabric};
+use crate::lab::{Lab, config, fabric, for_seeds};
 
 const FABRICS: [&str; 8] = [
     "clos:2,2,2",
@@ -23,18 +24,9 @@ const FABRICS: [&str; 8] = [
     "clos:1,1,3",
 ];
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
 #[test]
 fn whatever_goes_wrong_is_put_right_in_the_end() {
-    let first = number("SNIN_SEED", 0);
-    for seed in first..first + number("SNIN_SCENARIOS", 400) {
-        // A failing scenario's seed is the last one printed.
-        println!("scenario {seed}");
-        scenario(seed);
-    }
+    for_seeds("SNIN_SCENARIOS", 400, scenario);
 }
 
 struct Damage {

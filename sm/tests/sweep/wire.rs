@@ -1,4 +1,7 @@
 //! What comes in and is nobody's answer: counted by reason, dropped, and without effect.
+//!
+//! `SNIN_FUZZ` says how many random sequences of it each test gives (a few by default), `SNIN_SEED` where they
+//! begin.
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +16,7 @@ use snin_mad::{
 use snin_protocol::Time;
 use snin_sm::{Config, Dropped, Event, LocalPort, Output, Saved, Sweep};
 
-use crate::lab::{Lab, config, fabric};
+use crate::lab::{Lab, config, fabric, for_seeds};
 
 /// A core that asked its first question, and the question.
 fn asking() -> (Sweep, Mad) {
@@ -133,7 +136,7 @@ fn everything_that_is_no_answer_is_dropped_by_name() {
 /// Any bytes at any time, among them old answers with bits flipped.
 #[test]
 fn nothing_that_comes_in_makes_a_difference() {
-    for seed in 0..20 {
+    for_seeds("SNIN_FUZZ", 20, |seed| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let noise = Noise { drop: 5_000, duplicate: 50_000, reorder: 50_000, ..Noise::NONE };
         let hardware = Hardware { seed, noise, ..Hardware::default() };
@@ -159,13 +162,13 @@ fn nothing_that_comes_in_makes_a_difference() {
         lab.settle();
         lab.check();
         assert_eq!(lab.missing(), [], "seed {seed}");
-    }
+    });
 }
 
 /// Bits flipped on every cable, in questions and writes too: anything may be written anywhere.
 #[test]
 fn nothing_on_the_wire_can_panic() {
-    for seed in 0..60 {
+    for_seeds("SNIN_FUZZ", 60, |seed| {
         let noise = Noise { drop: 5_000, duplicate: 50_000, reorder: 50_000, corrupt: 50_000 };
         let hardware = Hardware { seed, noise, ..Hardware::default() };
         let mut lab = Lab::of(fabric("clos:3,2,2"), hardware, config(1));
@@ -174,13 +177,13 @@ fn nothing_on_the_wire_can_panic() {
         lab.strike(Fault::Noise(Noise::NONE));
         lab.run(Time::secs(30));
         lab.settle();
-    }
+    });
 }
 
 /// The verbs in any order, at any time, with computations that come late, twice or never.
 #[test]
 fn any_sequence_of_events_is_survived() {
-    for seed in 0..40 {
+    for_seeds("SNIN_FUZZ", 40, |seed| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut lab = Lab::new("clos:3,2,2", 1);
         lab.keep_jobs = true;
@@ -210,7 +213,7 @@ fn any_sequence_of_events_is_survived() {
         lab.settle();
         lab.check();
         assert_eq!(lab.missing(), [], "seed {seed}");
-    }
+    });
 }
 
 fn random_smp(random: &mut ChaCha8Rng) -> Mad {

@@ -65,8 +65,13 @@ fn settles(lab: &mut Lab) {
     lab.get::<NodeInfo>("host0", 0).value();
 }
 
+/// `SNIN_FUZZ` says how many; a few by default.
+fn cases() -> u32 {
+    std::env::var("SNIN_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_bytes(
