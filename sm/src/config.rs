@@ -22,6 +22,16 @@ pub struct Config {
     /// The partitions of every port, as full (0x8000 set) or limited member. The default partition alone by
     /// default, as a port has it after power on (IBA 10.9.1.2).
     pub partitions: Vec<u16>,
+    /// Whether the tables of service levels and virtual lanes are managed. Off: they stay as they are.
+    pub qos: bool,
+    /// The virtual lane of each service level; 15 drops. A link with fewer lanes takes the low bits.
+    pub qos_sl2vl: [u8; 16],
+    /// The high priority arbitration table: pairs of virtual lane and weight, at most 64.
+    pub qos_vlarb_high: Vec<[u8; 2]>,
+    /// The low priority one.
+    pub qos_vlarb_low: Vec<[u8; 2]>,
+    /// VLHighLimit: how much of high priority goes before something of low priority may, in 4 KiB; 255: any.
+    pub qos_high_limit: u8,
     /// Milliseconds to wait for an answer.
     pub timeout_ms: u32,
     /// How often a question is asked before the node counts as mute.
@@ -44,6 +54,12 @@ impl Default for Config {
             lmc: None,
             m_key: 0,
             partitions: vec![PKey::DEFAULT.0],
+            qos: false,
+            // OpenSM's defaults, so that who switches over finds what was there.
+            qos_sl2vl: std::array::from_fn(|sl| if sl == 15 { 7 } else { sl as u8 }),
+            qos_vlarb_high: (0..15).map(|vl| [vl, if vl == 0 { 4 } else { 0 }]).collect(),
+            qos_vlarb_low: (0..15).map(|vl| [vl, if vl == 0 { 0 } else { 4 }]).collect(),
+            qos_high_limit: 0,
             timeout_ms: 100,
             attempts: 4,
             window: 32,
@@ -68,6 +84,17 @@ impl Config {
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
+        for vl in self.qos_sl2vl {
+            within("qos_sl2vl", vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;
+        }
+        for (key, entries) in
+            [("qos_vlarb_high", &self.qos_vlarb_high), ("qos_vlarb_low", &self.qos_vlarb_low)]
+        {
+            within(key, entries.len() as u32, 0, 64, "at most 64 entries")?;
+            for [vl, _] in entries {
+                within(key, (*vl).into(), 0, 14, "virtual lanes 0 to 14")?;
+            }
+        }
         match self.partitions.len() {
             0..=32 => Ok(()),
             many => Err(ConfigError::Partitions(many)),
@@ -113,8 +140,12 @@ mod tests {
         assert_eq!(read("").unwrap(), Config::default());
         assert_eq!(read("lmc = 4").unwrap().lmc(), Lmc::new(4));
         assert!(read("lcm = 4").is_err());
-        let refused =
-            [("lmc = 8", "lmc"), ("attempts = 0", "attempts"), ("window = 129", "window")];
+        let refused = [
+            ("lmc = 8", "lmc"),
+            ("attempts = 0", "attempts"),
+            ("window = 129", "window"),
+            ("qos_vlarb_low = [[15, 1]]", "qos_vlarb_low"),
+        ];
         for (text, key) in refused {
             let error = read(text).unwrap().check().unwrap_err();
             assert!(matches!(error, ConfigError::Range { key: k, .. } if k == key), "{error}");

@@ -6,6 +6,7 @@ use snin_mad::{PortInfo, PortState};
 
 use super::ask::{End, NodeId};
 use super::graph::Graph;
+use super::lanes::{operational_vls, wanted};
 use super::planning::Target;
 use super::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::config::Config;
@@ -40,6 +41,9 @@ pub(crate) fn activate(
         }
     }
     ports.partitions();
+    if config.qos {
+        ports.lanes();
+    }
     let links = ports.links();
     let raised: Vec<Raised> = links.iter().map(|&link| ports.arm(link)).collect();
     let mut up = Vec::new();
@@ -106,6 +110,28 @@ impl Ports<'_> {
             let keys = self.graph.port(end).and_then(|port| port.keys.as_deref());
             if keys.is_some_and(|keys| keys != &wanted) {
                 self.schedule.add(Step::Keys(end));
+            }
+        }
+    }
+
+    /// Tables of service levels and lanes. Ports that are still INIT get their limit when they are armed.
+    fn lanes(&mut self) {
+        let topology = &self.target.discovered.topology;
+        for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
+            let end = self.target.discovered.end(port);
+            let held = self.graph.port(end).into_iter().flat_map(|port| &port.lanes);
+            for (&table, held) in held {
+                let wanted = wanted(self.config, self.graph, end, table);
+                if held.is_some() && wanted.is_some() && *held != wanted {
+                    self.schedule.add(Step::Lanes(end, table));
+                }
+            }
+            let limit = self.config.qos_high_limit;
+            let other = |info: &PortInfo| {
+                info.vl_high_limit != limit && info.state != PortState::Initialize
+            };
+            if self.info(end).is_some_and(other) {
+                self.schedule.add(Step::Port(end, PortWrite::default()));
             }
         }
     }
@@ -188,18 +214,18 @@ pub(crate) fn port_info(
         info.master_sm_sl = 0;
         info.m_key = config.m_key();
     }
+    if config.qos {
+        info.vl_high_limit = config.qos_high_limit;
+    }
     if write.state == Some(Raise::ToArmed)
         && let Some(other) = graph.link(end).and_then(|link| graph.port(link.to)?.info.as_ref())
     {
         // What both ends can. Only in INIT may these change without harm (IBA 14.2.5.6).
-        info.neighbor_mtu = least(held.mtu_cap, other.mtu_cap, |mtu| mtu.code());
-        info.operational_vls = least(held.vl_cap, other.vl_cap, |vls| vls.code());
+        let mtus = [held.mtu_cap, other.mtu_cap];
+        info.neighbor_mtu = mtus.into_iter().min_by_key(|mtu| mtu.code())?;
+        info.operational_vls = operational_vls(graph, end)?;
     }
     Some(info)
-}
-
-fn least<T: Copy>(a: T, b: T, code: impl Fn(T) -> u8) -> T {
-    if code(a) <= code(b) { a } else { b }
 }
 
 /// Whether the answer to a write says that it took.

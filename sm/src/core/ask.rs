@@ -2,6 +2,8 @@
 
 use snin_fabric::PortNum;
 
+use super::lanes::LaneTable;
+
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct NodeId(pub(crate) u32);
@@ -33,6 +35,8 @@ pub(crate) enum Ask {
     ReadPort(NodeId, PortNum),
     /// The managed block of the partition table.
     ReadKeys(NodeId, PortNum),
+    /// A table of service levels or lanes.
+    ReadLanes(NodeId, PortNum, LaneTable),
     /// A block of the forwarding table.
     ReadBlock(NodeId, u16),
     /// A step of the schedule.

@@ -6,6 +6,7 @@ use snin_fabric::{Guid, NodeKind, PortNum};
 use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SwitchInfo};
 
 use super::ask::{Ask, End, NodeId};
+use super::lanes::{LaneTable, Lanes};
 use super::mirror::Mirror;
 
 /// A cable, seen from one end.
@@ -35,6 +36,8 @@ pub(crate) struct Port {
     pub(crate) info: Option<PortInfo>,
     /// The managed block of its partition table.
     pub(crate) keys: Option<Box<[PKey; 32]>>,
+    /// Tables of service levels and lanes as last read or written; none where the agent has no such table.
+    pub(crate) lanes: BTreeMap<LaneTable, Option<Lanes>>,
     pub(crate) link: Option<Link>,
     pub(crate) trouble: Option<Trouble>,
     /// Active since before the last schedule began: proof that its switch has not been reset since.
@@ -265,6 +268,7 @@ impl Graph {
             | Ask::ClearChange(node)
             | Ask::ReadPort(node, _)
             | Ask::ReadKeys(node, _)
+            | Ask::ReadLanes(node, ..)
             | Ask::ReadBlock(node, _) => self.node(node).path,
             Ask::Step(_) => None,
         }

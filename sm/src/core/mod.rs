@@ -6,6 +6,7 @@ mod ask;
 mod discovered;
 mod distribute;
 mod graph;
+mod lanes;
 mod mirror;
 mod order;
 mod planning;

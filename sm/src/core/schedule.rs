@@ -7,6 +7,7 @@ use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, Lmc};
 
 use super::ask::{End, NodeId};
+use super::lanes::LaneTable;
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +16,8 @@ pub(crate) enum Step {
     Port(End, PortWrite),
     /// The managed block of a partition table.
     Keys(End),
+    /// A table of service levels or lanes.
+    Lanes(End, LaneTable),
     /// A block of a forwarding table, as the target has it.
     Block(NodeId, u16),
     /// A block with some entries dropped.
@@ -44,7 +47,9 @@ impl Step {
     /// Whose agent gets it.
     pub(crate) const fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Port((node, _), _) | Self::Keys((node, _)) => Some(*node),
+            Self::Port((node, _), _) | Self::Keys((node, _)) | Self::Lanes((node, _), _) => {
+                Some(*node)
+            }
             Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),
             Self::Milestone => None,
         }

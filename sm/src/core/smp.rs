@@ -9,6 +9,7 @@ use snin_mad::{
 use super::activate::port_info;
 use super::ask::{Ask, End};
 use super::graph::Graph;
+use super::lanes::{Lanes, wanted};
 use super::order::wanted_block;
 use super::planning::Target;
 use super::schedule::Step;
@@ -24,6 +25,9 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
         Ask::ReadSwitch(_) => get(SwitchInfo::ID, 0),
         Ask::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
         Ask::ReadKeys(node, port) => get(PKeyTable::ID, keys_modifier(graph, (node, port))),
+        Ask::ReadLanes(node, port, table) => {
+            get(table.attribute(), table.modifier(graph, (node, port)))
+        }
         Ask::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
         Ask::ClearChange(node) => {
             let info = graph.node(node).switch.as_ref()?;
@@ -59,6 +63,13 @@ pub(crate) fn write(
         Step::Keys(end) => {
             let table = PKeyTable { keys: config.partition_block() };
             set(config, path, keys_modifier(graph, *end), &table)
+        }
+        Step::Lanes(end, table) => {
+            let modifier = table.modifier(graph, *end);
+            match wanted(config, graph, *end, *table)? {
+                Lanes::Mapping(mapping) => set(config, path, modifier, &mapping),
+                Lanes::Arbitration(block) => set(config, path, modifier, &block),
+            }
         }
         Step::Block(node, number) => {
             let switch = target.discovered.index(*node)?;

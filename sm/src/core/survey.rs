@@ -20,6 +20,7 @@ use snin_mad::{
 
 use super::ask::{Ask, End, NodeId};
 use super::graph::{Graph, Port, Trouble, is_up};
+use super::lanes::{self, LaneTable};
 use super::mirror::Mirror;
 
 /// Ports with trouble that one light sweep asks again.
@@ -224,6 +225,12 @@ impl Survey {
                     port.keys = Some(Box::new(keys));
                 }
             }
+            Ask::ReadLanes(id, port, table) => {
+                let lanes = table.read(mad)?;
+                if let Some(port) = graph.port_mut((id, port)) {
+                    port.lanes.insert(table, Some(lanes));
+                }
+            }
             Ask::ReadBlock(id, block) => {
                 let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
                 graph.node_mut(id).mirror.set_block(block, &ports);
@@ -267,6 +274,11 @@ impl Survey {
             | Ask::ClearChange(id)
             | Ask::ReadPort(id, _)
             | Ask::ReadBlock(id, _) => self.lose(graph, id),
+            Ask::ReadLanes(id, port, table) => {
+                if let Some(port) = graph.port_mut((id, port)) {
+                    port.lanes.insert(table, None);
+                }
+            }
             // A node without a name or a partition table is a node all the same.
             Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) | Ask::Step(_) => {}
         }
@@ -335,6 +347,7 @@ impl Survey {
     /// Everything that a reset would have changed.
     fn reread(&mut self, graph: &mut Graph, id: NodeId, info: &SwitchInfo) {
         let node = graph.node_mut(id);
+        node.ports.iter_mut().for_each(|port| port.lanes.clear());
         node.mirror = Mirror::unread(info.linear_fdb_top);
         node.mirrored = self.number;
         if self.whole.insert(id) {
@@ -416,7 +429,7 @@ impl Survey {
 
     /// When all is answered: what was not met any more is gone, and tables of switches that may have been
     /// reset are read again. `true` when there is nothing more to ask.
-    pub(crate) fn conclude(&mut self, graph: &mut Graph) -> bool {
+    pub(crate) fn conclude(&mut self, graph: &mut Graph, qos: bool) -> bool {
         if self.full {
             self.forget_unmet(graph);
         }
@@ -442,8 +455,22 @@ impl Survey {
             node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
         });
         self.queue.extend(blocks);
+        if qos {
+            self.read_lanes(graph);
+        }
         self.ask_stranded(graph);
         self.is_done()
+    }
+
+    /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
+    fn read_lanes(&mut self, graph: &Graph) {
+        for (id, node) in graph.reachable() {
+            for (num, port) in node.external() {
+                let unread = |table: &LaneTable| !port.lanes.contains_key(table);
+                let tables = lanes::tables(graph, (id, num)).into_iter().filter(unread);
+                self.queue.extend(tables.map(|table| Ask::ReadLanes(id, num, table)));
+            }
+        }
     }
 
     /// The way to a node may have been lost and found again before it was asked.

@@ -345,7 +345,7 @@ impl Sweep {
         if !survey.is_done() {
             return false;
         }
-        if !survey.conclude(&mut self.graph) {
+        if !survey.conclude(&mut self.graph, self.config.qos) {
             return true;
         }
         self.pending.learnt |= survey.has_learnt();

@@ -4,6 +4,7 @@
 
 mod bring_up;
 mod changes;
+mod defaults;
 mod faults;
 mod lab;
 mod scale;

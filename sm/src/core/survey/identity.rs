@@ -143,6 +143,7 @@ impl Survey {
         }
         if met_first || !self.full {
             self.queue.push_back(Ask::Describe(id));
+            graph.node_mut(id).ports.iter_mut().for_each(|port| port.lanes.clear());
         }
         let port = info.local_port;
         self.queue.extend([Ask::ReadPort(id, port), Ask::ReadKeys(id, port)]);

@@ -11,6 +11,7 @@ use super::{Applying, MOST_STRIKES, Stage, Sweep};
 use crate::core::activate::{activate, took};
 use crate::core::ask::{Ask, NodeId};
 use crate::core::distribute::{count_blocks, distribute};
+use crate::core::lanes::{self, LaneTable};
 use crate::core::order::wanted_block;
 use crate::core::planning::{Saved, Target};
 use crate::core::schedule::{Schedule, Step, StepId};
@@ -131,6 +132,14 @@ impl Sweep {
                     }
                     table.keys == self.config.partition_block()
                 }),
+                Step::Lanes(end, table) => table.read(mad).is_ok_and(|lanes| {
+                    let took =
+                        lanes::wanted(&self.config, graph, *end, *table).as_ref() == Some(&lanes);
+                    if let Some(port) = graph.port_mut(*end) {
+                        port.lanes.insert(*table, Some(lanes));
+                    }
+                    took
+                }),
                 Step::Block(node, block) => {
                     let wanted = applying.target.discovered.index(*node).map(|switch| {
                         wanted_block(&applying.target.routing.tables[switch.index()], *block)
@@ -171,6 +180,13 @@ impl Sweep {
             Step::Keys((_, port)) => {
                 self.pending.doubts.insert(Ask::ReadKeys(node, *port));
                 "P_KeyTable"
+            }
+            Step::Lanes((_, port), table) => {
+                self.pending.doubts.insert(Ask::ReadLanes(node, *port, *table));
+                match table {
+                    LaneTable::Mapping(_) => "SLtoVLMappingTable",
+                    LaneTable::Arbitration(_) => "VLArbitrationTable",
+                }
             }
             Step::Block(_, block) | Step::Dropping(_, block, _) => {
                 self.graph.node_mut(node).mirror.forget_block(*block);

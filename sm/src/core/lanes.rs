@@ -1,0 +1,123 @@
+//! Which virtual lane a service level takes, and whose turn it is (IBA 7.6.6, 7.6.9): as configured where
+//! `qos` is on, else neither read nor written.
+
+use snin_fabric::PortNum;
+use snin_mad::port::Capabilities;
+use snin_mad::{Attribute, AttributeId, Error, Mad, PortInfo, SlToVl, VlArbitration, VlCount};
+
+use super::ask::End;
+use super::graph::{Graph, is_up};
+use crate::config::Config;
+
+/// Entries of a quarter of an arbitration table.
+const QUARTER: usize = 32;
+
+/// One of a port's tables, as far as an SMP carries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum LaneTable {
+    /// For what comes in by this port of the switch; by port 0 where there are no others.
+    Mapping(PortNum),
+    /// A quarter: 1 and 2 are the low priority table, 3 and 4 the high one.
+    Arbitration(u8),
+}
+
+/// What is in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Lanes {
+    Mapping(SlToVl),
+    Arbitration(VlArbitration),
+}
+
+impl LaneTable {
+    pub(crate) const fn attribute(self) -> AttributeId {
+        match self {
+            Self::Mapping(_) => SlToVl::ID,
+            Self::Arbitration(_) => VlArbitration::ID,
+        }
+    }
+
+    /// The attribute modifier at a port of a switch, or at an end port.
+    pub(crate) fn modifier(self, graph: &Graph, (node, port): End) -> u32 {
+        let port = if graph.node(node).is_switch() { port } else { PortNum::ZERO };
+        match self {
+            Self::Mapping(input) => SlToVl::modifier(input, port),
+            Self::Arbitration(quarter) => VlArbitration::modifier(port, quarter.into()),
+        }
+    }
+
+    /// The table in an answer.
+    pub(crate) fn read(self, mad: &Mad) -> Result<Lanes, Error> {
+        Ok(match self {
+            Self::Mapping(_) => Lanes::Mapping(mad.attribute()?),
+            Self::Arbitration(_) => Lanes::Arbitration(mad.attribute()?),
+        })
+    }
+}
+
+/// The tables that a cabled port has.
+pub(crate) fn tables(graph: &Graph, end: End) -> Vec<LaneTable> {
+    let node = graph.node(end.0);
+    let Some(info) =
+        graph.port(end).filter(|port| port.link.is_some()).and_then(|p| p.info.as_ref())
+    else {
+        return Vec::new();
+    };
+    // Port 0 speaks for its switch (IBA 14.2.5.6).
+    let speaks = if node.is_switch() { node.ports.first() } else { node.ports.get(end.1.index()) };
+    let speaks = speaks.and_then(|port| port.info.as_ref());
+    let mut tables = Vec::new();
+    if speaks.is_some_and(|info| info.capabilities.has(Capabilities::SL_MAPPING)) {
+        if node.is_switch() {
+            let enhanced = node.switch.as_ref().is_some_and(|switch| switch.enhanced_port_zero);
+            tables.extend(enhanced.then_some(LaneTable::Mapping(PortNum::ZERO)));
+            let inputs = node.external().filter(|(num, port)| *num != end.1 && port.link.is_some());
+            tables.extend(inputs.map(|(num, _)| LaneTable::Mapping(num)));
+        } else {
+            tables.push(LaneTable::Mapping(PortNum::ZERO));
+        }
+    }
+    let quarters = [(1, info.vl_arbitration_low_cap), (3, info.vl_arbitration_high_cap)];
+    for (first, capacity) in quarters {
+        let count = usize::from(capacity).div_ceil(QUARTER).min(2) as u8;
+        tables.extend((first..first + count).map(LaneTable::Arbitration));
+    }
+    tables
+}
+
+/// The data VLs that both ends of the port's cable have.
+pub(crate) fn operational_vls(graph: &Graph, end: End) -> Option<VlCount> {
+    let port = graph.port(end)?;
+    let own = port.info.as_ref()?.vl_cap;
+    let other =
+        port.link.and_then(|link| graph.port(link.to)?.info.as_ref()).map(|info| info.vl_cap);
+    [Some(own), other].into_iter().flatten().min_by_key(|vls| vls.code())
+}
+
+/// What the port's table shall hold. A VL that the link does not have becomes one that it has, as OpenSM does
+/// it: by its low bits.
+pub(crate) fn wanted(config: &Config, graph: &Graph, end: End, table: LaneTable) -> Option<Lanes> {
+    let info: &PortInfo = graph.port(end)?.info.as_ref().filter(|info| is_up(info))?;
+    let code = operational_vls(graph, end)?.code().clamp(1, 5);
+    let mask = (1u8 << (code - 1)) - 1;
+    Some(match table {
+        LaneTable::Mapping(_) => Lanes::Mapping(SlToVl {
+            vls: config.qos_sl2vl.map(|vl| if vl == 15 { vl } else { vl & mask }),
+        }),
+        LaneTable::Arbitration(quarter) => {
+            let (entries, capacity) = match quarter {
+                1 | 2 => (&config.qos_vlarb_low, info.vl_arbitration_low_cap),
+                _ => (&config.qos_vlarb_high, info.vl_arbitration_high_cap),
+            };
+            let skipped = if quarter % 2 == 0 { QUARTER } else { 0 };
+            let room = usize::from(capacity).saturating_sub(skipped).min(QUARTER);
+            let mut block = VlArbitration { vls: [0; QUARTER], weights: [0; QUARTER] };
+            let entries = entries.iter().skip(skipped).take(room);
+            for ((vl, weight), &[wanted, turn]) in
+                block.vls.iter_mut().zip(&mut block.weights).zip(entries)
+            {
+                (*vl, *weight) = (wanted & mask, turn);
+            }
+            Lanes::Arbitration(block)
+        }
+    })
+}
