@@ -2,7 +2,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`mod@settings`] | a table of keys gives the structure, its defaults, the documented file and errors by line |
+//! | [`mod@settings`] | one table gives structure, defaults, the documented file and errors by line |
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
 //! | [`page`] | `/metrics` and `/healthz` by HTTP |
 //! | [`metrics`] | what `/metrics` says |
