@@ -21,7 +21,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-vm vm lint clean bench bench-tables bench-bring-up bench-emulator soak soak-sm
+.PHONY: demo test deps deps-build deps-vm vm lint clean bench bench-tables bench-bring-up bench-emulator bench-packing soak soak-sm
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -45,7 +45,7 @@ test: deps lint
 	$(CARGO) test --workspace $(FEATURES) --quiet
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator
+bench: bench-tables bench-bring-up bench-emulator bench-packing
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -56,6 +56,10 @@ bench-bring-up: deps-build
 bench-emulator: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_mgmt
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_data
+
+# The packer against rustworkx-core's bipartite edge colouring and an Euler split like Fastpass's.
+bench-packing: deps-build
+	$(CARGO) run --release --quiet -p snin-benches --bin packing
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
 soak: soak-sm

@@ -6,6 +6,7 @@
 pub mod bring_up;
 pub mod emulator_data;
 pub mod emulator_mgmt;
+pub mod packing;
 pub mod tables;
 
 use std::io::{self, Write};

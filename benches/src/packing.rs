@@ -1,0 +1,49 @@
+//! The packer against what else there is: whole patterns, insertions, fabrics with cables missing, jobs.
+//!
+//! Both sides of a comparison take turns in one process, a new pattern every turn, so that a machine which
+//! is shared or changes its clock slows both. Every packing is checked here, outside of the time that counts.
+
+mod cold;
+mod euler;
+mod patterns;
+
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, Size};
+
+/// Everything that `make bench-packing` shows.
+pub fn run(size: Size) -> Vec<Outcome> {
+    cold::run(size)
+}
+
+/// How long something takes.
+fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+    let begin = Instant::now();
+    let value = std::hint::black_box(run());
+    (begin.elapsed(), value)
+}
+
+/// The middle one of some figures.
+fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_unstable_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Millions a second.
+fn rate(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small() {
+        let outcomes = run(Size::Small);
+        let again = run(Size::Small);
+        for (one, other) in outcomes.iter().zip(&again) {
+            assert_eq!((&one.case, one.hash), (&other.case, other.hash));
+        }
+    }
+}
