@@ -40,6 +40,11 @@ pub struct Config {
     pub window: u32,
     /// The most SMPs in flight.
     pub window_max: u32,
+    /// The most SMPs in flight to one agent: one that is slow keeps nobody else waiting.
+    pub window_agent: u32,
+    /// Of two masters that meet, the one with less stands aside; where both have as much, the one with the
+    /// greater GUID. 0 to 15.
+    pub priority: u8,
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
     /// Where the transaction ids begin; another after each restart, so that late answers to the last run
@@ -64,6 +69,8 @@ impl Default for Config {
             attempts: 4,
             window: 32,
             window_max: 128,
+            window_agent: 16,
+            priority: 0,
             sweep_interval_s: 10,
             seed: 0,
         }
@@ -83,6 +90,8 @@ impl Config {
         within("timeout_ms", self.timeout_ms, 1, 60_000, "1 to 60000")?;
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
+        within("window_agent", self.window_agent, 1, 4_096, "1 to 4096")?;
+        within("priority", self.priority.into(), 0, 15, "0 to 15")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         for vl in self.qos_sl2vl {
             within("qos_sl2vl", vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;

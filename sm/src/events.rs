@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use snin_fabric::routing::RoutingError;
 use snin_fabric::{Guid, Lid, PortNum};
-use snin_mad::Mad;
+use snin_mad::{Mad, SmInfo, SmState};
 
 use crate::core::{Computed, FabricView, Job, Saved};
 
@@ -77,6 +77,15 @@ pub enum Report {
     NoRouting(RoutingError),
     /// What was discovered contradicts itself; nothing was written.
     Contradiction(String),
+    /// What this manager is from now on.
+    State(SmState),
+    /// There is another subnet manager, or it says something else of itself than before.
+    OtherManager {
+        /// `node/port`.
+        at: String,
+        /// What it says, but for its activity.
+        info: SmInfo,
+    },
     /// A node said something of itself: trap 129, 130, 131, 256 and the like.
     Trap {
         /// The trap's number.

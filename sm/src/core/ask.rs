@@ -37,8 +37,35 @@ pub(crate) enum Ask {
     ReadKeys(NodeId, PortNum),
     /// A table of service levels or lanes.
     ReadLanes(NodeId, PortNum, LaneTable),
+    /// SMInfo of the manager at this port.
+    ReadManager(NodeId, PortNum),
     /// A block of the forwarding table.
     ReadBlock(NodeId, u16),
     /// A step of the schedule.
     Step(u32),
+}
+
+impl Ask {
+    /// The step, if it is one.
+    pub(crate) const fn step(self) -> Option<u32> {
+        match self {
+            Self::Step(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Whose agent answers, where it is known beforehand.
+    pub(crate) const fn agent(self) -> Option<NodeId> {
+        match self {
+            Self::Identify(_) | Self::Step(_) => None,
+            Self::Describe(node)
+            | Self::ReadSwitch(node)
+            | Self::ClearChange(node)
+            | Self::ReadPort(node, _)
+            | Self::ReadKeys(node, _)
+            | Self::ReadLanes(node, ..)
+            | Self::ReadManager(node, _)
+            | Self::ReadBlock(node, _) => Some(node),
+        }
+    }
 }

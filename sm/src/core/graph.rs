@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_fabric::{Guid, NodeKind, PortNum};
-use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SwitchInfo};
+use snin_fabric::{Guid, Lid, NodeKind, PortNum};
+use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 
 use super::ask::{Ask, End, NodeId};
 use super::lanes::{LaneTable, Lanes};
@@ -38,6 +38,8 @@ pub(crate) struct Port {
     pub(crate) keys: Option<Box<[PKey; 32]>>,
     /// Tables of service levels and lanes as last read or written; none where the agent has no such table.
     pub(crate) lanes: BTreeMap<LaneTable, Option<Lanes>>,
+    /// The other subnet manager that sits here, as it last spoke of itself.
+    pub(crate) manager: Option<SmInfo>,
     pub(crate) link: Option<Link>,
     pub(crate) trouble: Option<Trouble>,
     /// Active since before the last schedule began: proof that its switch has not been reset since.
@@ -263,14 +265,7 @@ impl Graph {
         match ask {
             Ask::Identify(None) => Some(DrPath::HERE),
             Ask::Identify(Some((node, port))) => self.node(node).path?.then(port),
-            Ask::Describe(node)
-            | Ask::ReadSwitch(node)
-            | Ask::ClearChange(node)
-            | Ask::ReadPort(node, _)
-            | Ask::ReadKeys(node, _)
-            | Ask::ReadLanes(node, ..)
-            | Ask::ReadBlock(node, _) => self.node(node).path,
-            Ask::Step(_) => None,
+            _ => self.node(ask.agent()?).path,
         }
     }
 
@@ -330,6 +325,22 @@ impl Graph {
         };
         let path = self.node(id).external().filter_map(over).min();
         self.node_mut(id).path = path;
+    }
+
+    /// The port that holds this address, whoever gave it.
+    pub(crate) fn holder(&self, lid: Lid) -> Option<End> {
+        let holds = |port: &Port| {
+            port.info.as_ref().is_some_and(|info| {
+                let block = info.lid.index()..info.lid.index() + info.lmc.addresses();
+                info.lid != Lid::NONE && block.contains(&lid.index())
+            })
+        };
+        self.reachable().find_map(|(id, node)| {
+            // Only port 0 of a switch has an address.
+            let addressed = if node.is_switch() { &node.ports[..1] } else { &node.ports[..] };
+            let num = addressed.iter().position(holds)?;
+            Some((id, PortNum(num as u8)))
+        })
     }
 
     /// `node/port`, as people point at ports.

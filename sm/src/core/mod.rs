@@ -15,6 +15,7 @@ mod smp;
 mod survey;
 mod sweep;
 mod transactions;
+mod turns;
 mod view;
 mod window;
 

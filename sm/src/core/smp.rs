@@ -3,7 +3,7 @@
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{
     Attribute, DrPath, LinearForwarding, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
-    Route, Smp, SwitchInfo,
+    Route, SmInfo, Smp, SwitchInfo,
 };
 
 use super::activate::port_info;
@@ -28,6 +28,7 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
         Ask::ReadLanes(node, port, table) => {
             get(table.attribute(), table.modifier(graph, (node, port)))
         }
+        Ask::ReadManager(..) => get(SmInfo::ID, 0),
         Ask::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
         Ask::ClearChange(node) => {
             let info = graph.node(node).switch.as_ref()?;

@@ -8,19 +8,20 @@
 //! PortStateChange is cleared before the ports are read, so that what happens in between is seen the next
 //! time (IBA 14.2.5.4).
 
+mod conclude;
 mod identity;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::PortNum;
+use snin_mad::port::Capabilities;
 use snin_mad::{
     Error, LinearForwarding, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, PortState,
-    SwitchInfo,
+    SmInfo, SwitchInfo,
 };
 
 use super::ask::{Ask, End, NodeId};
 use super::graph::{Graph, Port, Trouble, is_up};
-use super::lanes::{self, LaneTable};
 use super::mirror::Mirror;
 
 /// Ports with trouble that one light sweep asks again.
@@ -109,6 +110,8 @@ impl Survey {
             if node.is_switch() {
                 survey.queue.push_back(Ask::ReadSwitch(id));
             }
+            let managers = (0u8..).zip(&node.ports).filter(|(_, port)| port.manager.is_some());
+            survey.queue.extend(managers.map(|(num, _)| Ask::ReadManager(id, PortNum(num))));
             if node.name.is_none() {
                 survey.queue.push_back(Ask::Describe(id));
             }
@@ -204,7 +207,10 @@ impl Survey {
 
     /// An answer. What cannot be read changes nothing.
     pub(crate) fn learn(&mut self, graph: &mut Graph, ask: Ask, mad: &Mad) -> Result<(), Error> {
-        self.learnt |= !matches!(ask, Ask::ReadSwitch(_) | Ask::ClearChange(_) | Ask::ReadPort(..));
+        self.learnt |= !matches!(
+            ask,
+            Ask::ReadSwitch(_) | Ask::ClearChange(_) | Ask::ReadPort(..) | Ask::ReadManager(..)
+        );
         match ask {
             Ask::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
             Ask::Describe(id) => {
@@ -231,6 +237,12 @@ impl Survey {
                     port.lanes.insert(table, Some(lanes));
                 }
             }
+            Ask::ReadManager(id, port) => {
+                let info = mad.attribute::<SmInfo>()?;
+                if let Some(port) = graph.port_mut((id, port)) {
+                    port.manager = Some(info);
+                }
+            }
             Ask::ReadBlock(id, block) => {
                 let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
                 graph.node_mut(id).mirror.set_block(block, &ports);
@@ -243,7 +255,8 @@ impl Survey {
 
     /// No answer. Perhaps a cable on the way there was cut, so the question gets a second chance.
     pub(crate) fn gave_up(&mut self, graph: &mut Graph, ask: Ask) {
-        if graph.path(ask).is_none() || self.doubted.contains(&ask) {
+        let manager = matches!(ask, Ask::ReadManager(..));
+        if manager || graph.path(ask).is_none() || self.doubted.contains(&ask) {
             return self.refused(graph, ask);
         }
         self.doubt(graph, ask);
@@ -277,6 +290,11 @@ impl Survey {
             Ask::ReadLanes(id, port, table) => {
                 if let Some(port) = graph.port_mut((id, port)) {
                     port.lanes.insert(table, None);
+                }
+            }
+            Ask::ReadManager(id, port) => {
+                if let Some(port) = graph.port_mut((id, port)) {
+                    port.manager = None;
                 }
             }
             // A node without a name or a partition table is a node all the same.
@@ -383,6 +401,8 @@ impl Survey {
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
         self.learnt |= before != port.info;
+        self.ask_manager(graph, end);
+        let Some(port) = graph.port(end) else { return };
         let (up, link) = (port.is_up(), port.link);
         if let Some(link) = link.filter(|link| up && link.confirmed == self.number && !self.full) {
             let was_up = before.as_ref().is_some_and(is_up);
@@ -412,6 +432,18 @@ impl Survey {
         self.disconnect(graph, end);
     }
 
+    /// Where another subnet manager sits, it is asked what it is doing.
+    fn ask_manager(&mut self, graph: &mut Graph, end: End) {
+        let own = graph.node(NodeId::OWN).info.local_port;
+        let Some(port) = graph.port_mut(end).filter(|_| end != (NodeId::OWN, own)) else { return };
+        let sits = port.info.as_ref().is_some_and(|info| info.capabilities.has(Capabilities::SM));
+        if sits {
+            self.queue.push_back(Ask::ReadManager(end.0, end.1));
+        } else {
+            port.manager = None;
+        }
+    }
+
     /// Takes the cable off; the switch at the other end has to say what it saw.
     fn disconnect(&mut self, graph: &mut Graph, end: End) {
         let Some(other) = graph.disconnect(end) else { return };
@@ -422,76 +454,6 @@ impl Survey {
             for id in [end.0, other.0] {
                 if self.probed != Some(id) && graph.node(id).is_switch() {
                     self.suspect(id);
-                }
-            }
-        }
-    }
-
-    /// When all is answered: what was not met any more is gone, and tables of switches that may have been
-    /// reset are read again. `true` when there is nothing more to ask.
-    pub(crate) fn conclude(&mut self, graph: &mut Graph, qos: bool) -> bool {
-        if self.full {
-            self.forget_unmet(graph);
-        }
-        graph.retrace();
-        let shaken: Vec<NodeId> =
-            graph.reachable().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
-        for id in shaken {
-            let node = graph.node_mut(id);
-            node.shaken = false;
-            // A reset takes every port down. One that stayed ACTIVE proves that there was none.
-            let steady = node.external().any(|(_, port)| port.steady);
-            let fresh = node.mirrored == self.number;
-            if let Some(info) = node.switch.clone().filter(|_| !steady && !fresh) {
-                self.reread(graph, id, &info);
-                self.queue
-                    .extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
-            }
-        }
-        // Blocks whose writing nobody acknowledged.
-        let number = self.number;
-        let stale = graph.reachable().filter(|(_, node)| node.mirrored != number);
-        let blocks = stale.flat_map(|(id, node)| {
-            node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
-        });
-        self.queue.extend(blocks);
-        if qos {
-            self.read_lanes(graph);
-        }
-        self.ask_stranded(graph);
-        self.is_done()
-    }
-
-    /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
-    fn read_lanes(&mut self, graph: &Graph) {
-        for (id, node) in graph.reachable() {
-            for (num, port) in node.external() {
-                let unread = |table: &LaneTable| !port.lanes.contains_key(table);
-                let tables = lanes::tables(graph, (id, num)).into_iter().filter(unread);
-                self.queue.extend(tables.map(|table| Ask::ReadLanes(id, num, table)));
-            }
-        }
-    }
-
-    /// The way to a node may have been lost and found again before it was asked.
-    fn ask_stranded(&mut self, graph: &Graph) {
-        for (&ask, again) in self.stranded.iter_mut().filter(|(_, again)| !**again) {
-            *again = true;
-            if graph.path(ask).is_some() {
-                self.queue.push_back(ask);
-            }
-        }
-    }
-
-    fn forget_unmet(&mut self, graph: &mut Graph) {
-        for id in graph.ids() {
-            if graph.node(id).seen != self.number {
-                graph.isolate(id);
-            }
-            for num in 0..graph.node(id).ports.len() as u8 {
-                let end = (id, PortNum(num));
-                if graph.link(end).is_some_and(|link| link.confirmed != self.number) {
-                    graph.disconnect(end);
                 }
             }
         }

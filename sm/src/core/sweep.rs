@@ -11,6 +11,7 @@
 //! ```
 
 mod apply;
+mod managers;
 mod missing;
 mod trap;
 
@@ -18,7 +19,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use snin_fabric::{Lid, NodeKind, PortIndex};
-use snin_mad::Mad;
+use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
 use super::ask::{Ask, End, NodeId};
@@ -68,6 +69,9 @@ pub struct Sweep {
     /// meanwhile may have gone unnoticed.
     unverified: BTreeSet<NodeId>,
     refused: BTreeSet<Missing>,
+    state: SmState,
+    /// Other managers as they were last told of.
+    managers: Vec<(String, SmInfo)>,
 }
 
 enum Stage {
@@ -137,6 +141,8 @@ impl Sweep {
             patience: (0, 0),
             unverified: BTreeSet::new(),
             refused: BTreeSet::new(),
+            state: SmState::Discovering,
+            managers: Vec::new(),
         })
     }
 
@@ -150,8 +156,11 @@ impl Sweep {
             }
             Event::Mad { port, source, bytes } => match parse(bytes) {
                 Err(why) => self.metrics.count_dropped(why),
-                Ok((mad, smp)) if smp.method == snin_mad::Method::Trap => {
+                Ok((mad, smp)) if smp.method == Method::Trap => {
                     self.trap(port, source, &mad, &smp);
+                }
+                Ok((mad, smp)) if (smp.method, smp.attribute) == (Method::Get, SmInfo::ID) => {
+                    self.asked(port, source, &mad, &smp);
                 }
                 Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp) {
                     Err(why) => self.metrics.count_dropped(why),
@@ -199,7 +208,8 @@ impl Sweep {
         if matches!(self.stage, Stage::Idle) && self.next_light.is_some_and(|due| due <= now) {
             self.next_light = None;
             // Whoever does not even know himself begins at the beginning.
-            let full = self.graph.ids().len() == 0 || self.begins_anew();
+            let full =
+                self.graph.ids().len() == 0 || self.begins_anew() || self.state == SmState::Standby;
             self.pending.full |= full;
             self.pending.light = !full;
         }
@@ -332,10 +342,15 @@ impl Sweep {
     fn survey(&mut self, now: Time) -> bool {
         while self.transactions.has_room() {
             let Stage::Survey(survey) = &mut self.stage else { return true };
-            let Some(ask) = survey.next(&self.graph, self.early.is_some()) else { break };
+            let turns = self.transactions.turns();
+            let next = turns.next().or_else(|| survey.next(&self.graph, self.early.is_some()));
+            let Some(ask) = next else { break };
+            if !turns.admit(ask.agent(), ask) {
+                continue;
+            }
             match smp::question(&self.graph, &self.config, ask) {
                 Some(mad) => {
-                    let mad = self.transactions.send(ask, mad, now);
+                    let mad = self.transactions.send(ask, ask.agent(), mad, now);
                     self.send(mad);
                 }
                 None => survey.refused(&mut self.graph, ask),
@@ -354,6 +369,11 @@ impl Sweep {
             self.pending.full = true;
         }
         self.stage = Stage::Idle;
+        if self.stands_aside() {
+            self.pending = Pending::default();
+            self.settle(now);
+            return true;
+        }
         let learnt = std::mem::take(&mut self.pending.learnt);
         if !self.pending.is_empty() {
             self.pending.learnt = learnt;
@@ -369,7 +389,8 @@ impl Sweep {
     /// port is read. And as soon as one is there again, where it is.
     fn tell_early(&mut self) {
         let Stage::Survey(survey) = &mut self.stage else { return };
-        if self.view.is_some() && self.early.is_none() && std::mem::take(&mut survey.has_news) {
+        let tells = self.view.is_some() && self.state == SmState::Master;
+        if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {
             self.early = self.compute();
         }
     }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_mad::header::{Directed, Header};
-use snin_mad::{Class, DrPath, Mad, Method, Octets, Route, Smp, TransactionId};
+use snin_mad::{Attribute, Class, DrPath, Mad, Method, Octets, Route, SmInfo, Smp, TransactionId};
 use snin_protocol::Time;
 
-use super::ask::Ask;
+use super::ask::{Ask, NodeId};
+use super::turns::Turns;
 use super::window::Window;
 use crate::config::Config;
 use crate::error::Dropped;
@@ -15,6 +16,8 @@ use crate::events::LocalPort;
 /// One question in flight.
 struct Sent {
     ask: Ask,
+    /// Whose answer it is, where that is known.
+    agent: Option<NodeId>,
     mad: Box<Mad>,
     attempts: u8,
     at: Time,
@@ -24,6 +27,7 @@ struct Sent {
 /// Every question in flight.
 pub(crate) struct Transactions {
     window: Window,
+    turns: Turns,
     timeout: Time,
     attempts: u8,
     port: LocalPort,
@@ -45,6 +49,7 @@ impl Transactions {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             window: Window::new(config.window, config.window_max),
+            turns: Turns::new(config.window_agent),
             timeout: config.timeout(),
             attempts: config.attempts,
             port: config.local_port(),
@@ -66,15 +71,27 @@ impl Transactions {
         self.in_flight.len()
     }
 
+    /// Agents and their turns.
+    pub(crate) const fn turns(&mut self) -> &mut Turns {
+        &mut self.turns
+    }
+
     /// Numbers the question and starts its clock.
-    pub(crate) fn send(&mut self, ask: Ask, mut mad: Mad, now: Time) -> Box<Mad> {
+    pub(crate) fn send(
+        &mut self,
+        ask: Ask,
+        agent: Option<NodeId>,
+        mut mad: Mad,
+        now: Time,
+    ) -> Box<Mad> {
+        self.turns.sent(agent);
         let id = self.first.wrapping_add(self.issued);
         self.issued = self.issued.wrapping_add(1);
         Header::edit(&mut mad.0).transaction_id(TransactionId(id.into()));
         let deadline = now + self.timeout;
         self.deadlines.insert((deadline, id));
         let mad = Box::new(mad);
-        let sent = Sent { ask, mad: mad.clone(), attempts: 1, at: now, deadline };
+        let sent = Sent { ask, agent, mad: mad.clone(), attempts: 1, at: now, deadline };
         self.in_flight.insert(id, sent);
         mad
     }
@@ -97,8 +114,9 @@ impl Transactions {
         self.window.timed_out(sent.at, now);
         let path = path(sent.ask).filter(|_| sent.attempts < self.attempts);
         let Some(path) = path else {
-            let ask = sent.ask;
+            let (ask, agent) = (sent.ask, sent.agent);
             self.in_flight.remove(&id);
+            self.turns.finished(agent);
             return Some(Expired::GivenUp(ask));
         };
         Directed::edit(&mut sent.mad.0)
@@ -132,8 +150,8 @@ impl Transactions {
         if smp.status.is_busy() {
             return Err(Dropped::Busy);
         }
-        let ask = sent.ask;
-        let deadline = sent.deadline;
+        let (ask, agent, deadline) = (sent.ask, sent.agent, sent.deadline);
+        self.turns.finished(agent);
         self.in_flight.remove(&id);
         self.deadlines.remove(&(deadline, id));
         self.window.answered();
@@ -158,6 +176,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Mad, Smp), Dropped> {
     let smp = Smp::parse(&mad.0).map_err(|_| Dropped::Malformed)?;
     match (smp.method, smp.route) {
         (Method::GetResp, Route::Directed { .. }) | (Method::Trap, _) => Ok((mad, smp)),
+        (Method::Get, _) if smp.attribute == SmInfo::ID => Ok((mad, smp)),
         (Method::GetResp, Route::Lid) => Err(Dropped::Unsolicited),
         _ => Err(Dropped::Request),
     }

@@ -7,6 +7,7 @@ mod changes;
 mod defaults;
 mod faults;
 mod lab;
+mod managers;
 mod scale;
 mod scenarios;
 mod states;

@@ -221,6 +221,9 @@ pub(crate) struct Simulate {
     /// MADs lost on every cable, such as 1% or 0.05%
     #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
     pub(crate) drop: Share,
+    /// Manage the tables of service levels and virtual lanes too, by OpenSM's defaults
+    #[arg(long)]
+    pub(crate) qos: bool,
     /// How long an agent works at a MAD
     #[arg(long, default_value = "10us", value_name = "TIME", value_parser = event::time)]
     pub(crate) agent_latency: Time,

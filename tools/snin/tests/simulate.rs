@@ -141,3 +141,15 @@ fn the_real_dgx_fabric_comes_up() {
         assert!(event["cost"]["smps_to_view"].as_u64().unwrap() < 100, "{event}");
     }
 }
+
+#[test]
+fn with_qos_the_tables_of_lanes_are_managed_too() {
+    for (options, managed) in [(&["clos:2,2,2"][..], false), (&["clos:2,2,2", "--qos"], true)] {
+        let (status, json, _) = simulate(options);
+        assert_eq!((status, &json["missing"]), (0, &serde_json::json!([])));
+        let smps = json["smps"].to_string();
+        for attribute in ["Get(SLtoVLMappingTable)", "Set(VLArbitrationTable)"] {
+            assert_eq!(smps.contains(attribute), managed, "{attribute}: {smps}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use snin_fabric::{Lid, PortNum};
-use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SwitchInfo};
+use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SmState, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Applying, MOST_STRIKES, Stage, Sweep};
@@ -23,6 +23,7 @@ impl Sweep {
     pub(super) fn begin_applying(&mut self, target: Arc<Target>) {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
+        self.set_state(SmState::Master);
         self.save(&target);
         self.publish(&target, true);
         let mut schedule = Schedule::default();
@@ -53,16 +54,29 @@ impl Sweep {
     }
 
     pub(super) fn apply(&mut self, now: Time) -> bool {
+        if let Stage::Applying(applying) = &mut self.stage
+            && applying.schedule.is_stopped()
+        {
+            let unsent = self.transactions.turns().clear();
+            let unsent = unsent.into_iter().filter_map(Ask::step);
+            unsent.for_each(|id| applying.schedule.finish(id, false));
+        }
         while self.transactions.has_room() {
             let Stage::Applying(applying) = &mut self.stage else { return true };
-            let Some(id) = applying.schedule.next() else { break };
+            let turns = self.transactions.turns();
+            let waited = turns.next().and_then(Ask::step);
+            let Some(id) = waited.or_else(|| applying.schedule.next()) else { break };
             let step = applying.schedule.step(id);
+            let agent = step.and_then(Step::node);
+            if !turns.admit(agent, Ask::Step(id)) {
+                continue;
+            }
             let mad = step.and_then(|step| {
                 smp::write(&self.graph, &self.config, &applying.target, applying.manager, step)
             });
             match mad {
                 Some(mad) => {
-                    let mad = self.transactions.send(Ask::Step(id), mad, now);
+                    let mad = self.transactions.send(Ask::Step(id), agent, mad, now);
                     self.send(mad);
                 }
                 None => self.step_failed(id, false),

@@ -62,11 +62,12 @@ impl Sweep {
         }
     }
 
-    /// The port that was given this address.
+    /// The port that was given this address, or holds it still from before.
     fn owner(&self, lid: Lid) -> Option<End> {
-        let target = self.target.as_ref()?;
-        let (port, _) = target.addresses.owner(lid)?;
-        let end = target.discovered.end(port);
-        (end.1 != PortNum::NONE).then_some(end)
+        let given = self.target.as_ref().and_then(|target| {
+            let (port, _) = target.addresses.owner(lid)?;
+            Some(target.discovered.end(port)).filter(|end| end.1 != PortNum::NONE)
+        });
+        given.or_else(|| self.graph.holder(lid))
     }
 }

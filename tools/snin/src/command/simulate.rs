@@ -90,8 +90,12 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         noise: Noise { drop: args.drop.0, ..Noise::NONE },
         ..snin_emulator::Config::default()
     };
-    let config =
-        Config { lmc: args.lmc.map(snin_fabric::Lmc::bits), seed: args.seed, ..Config::default() };
+    let config = Config {
+        lmc: args.lmc.map(snin_fabric::Lmc::bits),
+        qos: args.qos,
+        seed: args.seed,
+        ..Config::default()
+    };
     let mut subnet = Subnet::new(&topology, hardware, config)
         .map_err(|error| Failure::content(&args.topology, format_args!(" {error}")))?;
 

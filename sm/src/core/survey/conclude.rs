@@ -1,0 +1,80 @@
+//! The end of a survey: what was not met is gone, and what only now is known to be missing is asked.
+
+use snin_fabric::PortNum;
+
+use super::Survey;
+use crate::core::ask::{Ask, NodeId};
+use crate::core::graph::Graph;
+use crate::core::lanes::{self, LaneTable};
+
+impl Survey {
+    /// When all is answered: what was not met any more is gone, and tables of switches that may have been
+    /// reset are read again. `true` when there is nothing more to ask.
+    pub(crate) fn conclude(&mut self, graph: &mut Graph, qos: bool) -> bool {
+        if self.full {
+            self.forget_unmet(graph);
+        }
+        graph.retrace();
+        let shaken: Vec<NodeId> =
+            graph.reachable().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
+        for id in shaken {
+            let node = graph.node_mut(id);
+            node.shaken = false;
+            // A reset takes every port down. One that stayed ACTIVE proves that there was none.
+            let steady = node.external().any(|(_, port)| port.steady);
+            let fresh = node.mirrored == self.number;
+            if let Some(info) = node.switch.clone().filter(|_| !steady && !fresh) {
+                self.reread(graph, id, &info);
+                self.queue
+                    .extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
+            }
+        }
+        // Blocks whose writing nobody acknowledged.
+        let number = self.number;
+        let stale = graph.reachable().filter(|(_, node)| node.mirrored != number);
+        let blocks = stale.flat_map(|(id, node)| {
+            node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
+        });
+        self.queue.extend(blocks);
+        if qos {
+            self.read_lanes(graph);
+        }
+        self.ask_stranded(graph);
+        self.is_done()
+    }
+
+    /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
+    fn read_lanes(&mut self, graph: &Graph) {
+        for (id, node) in graph.reachable() {
+            for (num, port) in node.external() {
+                let unread = |table: &LaneTable| !port.lanes.contains_key(table);
+                let tables = lanes::tables(graph, (id, num)).into_iter().filter(unread);
+                self.queue.extend(tables.map(|table| Ask::ReadLanes(id, num, table)));
+            }
+        }
+    }
+
+    /// The way to a node may have been lost and found again before it was asked.
+    fn ask_stranded(&mut self, graph: &Graph) {
+        for (&ask, again) in self.stranded.iter_mut().filter(|(_, again)| !**again) {
+            *again = true;
+            if graph.path(ask).is_some() {
+                self.queue.push_back(ask);
+            }
+        }
+    }
+
+    fn forget_unmet(&mut self, graph: &mut Graph) {
+        for id in graph.ids() {
+            if graph.node(id).seen != self.number {
+                graph.isolate(id);
+            }
+            for num in 0..graph.node(id).ports.len() as u8 {
+                let end = (id, PortNum(num));
+                if graph.link(end).is_some_and(|link| link.confirmed != self.number) {
+                    graph.disconnect(end);
+                }
+            }
+        }
+    }
+}

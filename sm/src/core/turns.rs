@@ -1,0 +1,108 @@
+//! How many SMPs one agent has before it: one that is slow must not fill the window, nor be asked so much at
+//! once that it cannot answer in time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::ask::{Ask, NodeId};
+
+/// Who has how much before him, and what waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    most: u32,
+    in_flight: BTreeMap<NodeId, u32>,
+    waiting: BTreeMap<NodeId, VecDeque<Ask>>,
+    /// Agents that have room for one that waits.
+    free: BTreeSet<NodeId>,
+}
+
+impl Turns {
+    /// At most so many to one agent.
+    pub(crate) const fn new(most: u32) -> Self {
+        Self { most, in_flight: BTreeMap::new(), waiting: BTreeMap::new(), free: BTreeSet::new() }
+    }
+
+    fn has_room(&self, agent: NodeId) -> bool {
+        self.in_flight.get(&agent).is_none_or(|&count| count < self.most)
+    }
+
+    /// Whether it may be sent now; if not, it is kept until [`Self::next`] gives it.
+    pub(crate) fn admit(&mut self, agent: Option<NodeId>, ask: Ask) -> bool {
+        let Some(agent) = agent.filter(|&agent| !self.has_room(agent)) else { return true };
+        self.waiting.entry(agent).or_default().push_back(ask);
+        false
+    }
+
+    /// One that waited and may be sent now.
+    pub(crate) fn next(&mut self) -> Option<Ask> {
+        let agent = *self.free.first()?;
+        let waiting = self.waiting.get_mut(&agent)?;
+        let ask = waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&agent);
+            self.free.remove(&agent);
+        }
+        ask
+    }
+
+    /// Everything that waits, which it does no more.
+    pub(crate) fn clear(&mut self) -> Vec<Ask> {
+        self.free.clear();
+        std::mem::take(&mut self.waiting).into_values().flatten().collect()
+    }
+
+    /// One more is under way to the agent.
+    pub(crate) fn sent(&mut self, agent: Option<NodeId>) {
+        let Some(agent) = agent else { return };
+        *self.in_flight.entry(agent).or_insert(0) += 1;
+        if !self.has_room(agent) {
+            self.free.remove(&agent);
+        }
+    }
+
+    /// One was answered or given up.
+    pub(crate) fn finished(&mut self, agent: Option<NodeId>) {
+        let Some(agent) = agent else { return };
+        if let Some(count) = self.in_flight.get_mut(&agent) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_flight.remove(&agent);
+            }
+        }
+        if self.waiting.contains_key(&agent) {
+            self.free.insert(agent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_for_one_agent_waits_and_the_others_go_on() {
+        let mut turns = Turns::new(2);
+        let (slow, quick) = (NodeId(1), NodeId(2));
+        let block = |agent, number| Ask::ReadBlock(agent, number);
+        let send = |turns: &mut Turns, ask: Ask| {
+            let admitted = turns.admit(ask.agent(), ask);
+            if admitted {
+                turns.sent(ask.agent());
+            }
+            admitted
+        };
+        assert_eq!(
+            [0, 1, 2, 3].map(|n| send(&mut turns, block(slow, n))),
+            [true, true, false, false]
+        );
+        assert!(send(&mut turns, block(quick, 0)));
+        assert_eq!(turns.next(), None);
+        turns.finished(Some(slow));
+        let next = turns.next().unwrap();
+        assert_eq!(next, block(slow, 2));
+        assert!(send(&mut turns, next));
+        assert_eq!(turns.next(), None);
+        assert_eq!(turns.clear(), [block(slow, 3)]);
+        turns.finished(Some(slow));
+        assert_eq!(turns.next(), None);
+    }
+}
