@@ -3,7 +3,7 @@
 use super::file::{FileError, Problem, demand};
 use super::{Demand, HostNames};
 
-/// What a connection line may say besides the pair, each with a number; none of it is used.
+/// What a connection line may say besides the pair, each with a number; only the size is used.
 const KEYS: [&str; 7] =
     ["id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"];
 /// Lines about what triggers what and what fails.
@@ -32,10 +32,13 @@ pub(super) fn parse(text: &str, names: &HostNames) -> Result<Vec<Demand>, FileEr
             Some(pair) => {
                 let not_understood = || at(Problem::Connection(text.to_owned()));
                 let (source, destination) = pair.split_once("->").ok_or_else(not_understood)?;
-                if !options(words) || !is_number(source) || !is_number(destination) {
+                if !is_number(source) || !is_number(destination) {
                     return Err(not_understood());
                 }
-                let demand = demand(names, source, destination, None).map_err(at)?;
+                let size = size(words).ok_or_else(not_understood)?;
+                let bytes = size.map_or(Ok(None), bytes).map_err(at)?;
+                let pair = demand(names, source, destination, None).map_err(at)?;
+                let demand = Demand { bytes, ..pair };
                 let host = demand.source.max(demand.destination);
                 if host.0 >= nodes {
                     return Err(at(Problem::BeyondNodes { host, nodes }));
@@ -58,15 +61,25 @@ fn count(word: Option<&str>, of: &'static str) -> Result<u32, Problem> {
     word.parse().map_err(|_| Problem::Count(word.to_owned(), of))
 }
 
-/// Known keys, each with a number.
-fn options<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
+/// The size among known keys, each with a number; `None` where anything else is there.
+fn size<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Option<&'a str>> {
+    let mut size = None;
     while let Some(key) = words.next() {
-        let number = words.next().is_some_and(|value| value.parse::<f64>().is_ok());
-        if !KEYS.contains(&key) || !number {
-            return false;
+        let value = words.next().filter(|value| value.parse::<f64>().is_ok())?;
+        if !KEYS.contains(&key) {
+            return None;
+        }
+        if key == "size" {
+            size = Some(value);
         }
     }
-    true
+    Some(size)
+}
+
+/// 0 is without end, as in htsim.
+fn bytes(size: &str) -> Result<Option<u64>, Problem> {
+    let bytes: u64 = size.parse().map_err(|_| Problem::Size(size.to_owned()))?;
+    Ok((bytes > 0).then_some(bytes))
 }
 
 fn is_number(text: &str) -> bool {
@@ -85,12 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pairs_are_used() {
+    fn pairs_and_sizes_are_used() {
         let text = b"Nodes 4\nConnections 2\nTriggers 1\n\
                      0->3 id 1 start 0 size 2000000 send_done_trigger 1\n\
                      3->1 id 2 start 0.5 size 0\n\
                      trigger id 1 oneshot\n";
-        assert_eq!(parse(text, &names(4)), Ok(vec![Demand::new(0, 3), Demand::new(3, 1)]));
+        let sized = Demand { bytes: Some(2_000_000), ..Demand::new(0, 3) };
+        assert_eq!(parse(text, &names(4)), Ok(vec![sized, Demand::new(3, 1)]));
     }
 
     #[test]
@@ -105,6 +119,7 @@ mod tests {
             ("Nodes x\n", "1: `x` is no number of nodes"),
             ("Nodes 4\nConnections\n", "2: `` is no number of connections"),
             ("Nodes 4\n1->1 id 1\n", "2: host 1 sends to itself"),
+            ("Nodes 4\n0->1 size 1.5\n", "2: bad size `1.5` (expected bytes, a whole number)"),
             (
                 "Nodes 4\n0-1 id 1\n",
                 "2: not understood: `0-1 id 1` (expected SOURCE->DESTINATION id I start T size S)",
@@ -134,7 +149,8 @@ mod tests {
         };
         let demands = parse(&text, &names(1024)).unwrap();
         assert_eq!(demands.len(), 1024);
-        assert_eq!(demands[0], Demand::new(871, 509));
+        assert_eq!(demands[0], Demand { bytes: Some(2_000_000), ..Demand::new(871, 509) });
+        assert!(demands.iter().all(|demand| demand.bytes == Some(2_000_000)));
         let mut sources: Vec<u32> = demands.iter().map(|demand| demand.source.0).collect();
         sources.sort_unstable();
         assert!(sources.into_iter().eq(0..1024));

@@ -91,6 +91,7 @@ mod tests {
             source: HostId(source),
             destination: HostId(destination),
             rate,
+            bytes: None,
         };
         let expected = [
             demand(0, 1, None),

@@ -37,6 +37,9 @@ pub enum Problem {
     /// A rate that is no number of bits a second.
     #[error("bad rate `{0:.40}` (expected bit/s, at least 1, such as 400G, 2500M, 64k or 1000)")]
     Rate(String),
+    /// A size that is no number of bytes.
+    #[error("bad size `{0:.40}` (expected bytes, a whole number)")]
+    Size(String),
     /// A line of a `.cm` file that has no meaning.
     #[error("not understood: `{0:.40}` (expected SOURCE->DESTINATION id I start T size S)")]
     Connection(String),
@@ -70,8 +73,8 @@ pub enum Problem {
 /// 473->700 id 2 start 0 size 2000000
 /// ```
 ///
-/// of which hosts are numbers, and only the pairs are used: not when, how much or after what. Lines that
-/// say what triggers what, and what fails, are passed over.
+/// of which hosts are numbers, and the pairs and sizes (in bytes; 0 is without end) are used: not when or
+/// after what. Lines that say what triggers what, and what fails, are passed over.
 ///
 /// All else is CSV, `source,destination[,rate]`: hosts by port GUID (`0x...`), number or node description
 /// (in quotes where it holds a comma; spaces around it do not count), rates in bit/s, with k, M or G for
@@ -104,5 +107,5 @@ pub(super) fn demand(
     if source == destination {
         return Err(Problem::Itself(source));
     }
-    Ok(Demand { source, destination, rate })
+    Ok(Demand { source, destination, rate, bytes: None })
 }

@@ -25,11 +25,13 @@ pub struct Demand {
     pub destination: HostId,
     /// How much, in bit/s; `None` is as much as a host link carries.
     pub rate: Option<u64>,
+    /// How much there is to send, in bytes; `None` is as much as there is time for.
+    pub bytes: Option<u64>,
 }
 
 impl Demand {
-    /// A demand for as much as the link carries.
+    /// A demand for as much as the link carries and there is time for.
     pub const fn new(source: u32, destination: u32) -> Self {
-        Self { source: HostId(source), destination: HostId(destination), rate: None }
+        Self { source: HostId(source), destination: HostId(destination), rate: None, bytes: None }
     }
 }
