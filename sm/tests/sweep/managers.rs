@@ -145,26 +145,20 @@ fn whoever_asks_is_told_who_is_master() {
     assert!(ask(&mut lab, Lid::NONE, by_lid).is_none(), "nobody to answer");
 }
 
-/// A switch whose agent takes 5 ms for each SMP: the others do not wait for it, and it is not asked
-/// so much at once that its answers come too late.
+/// A switch whose agent takes 5 ms for each SMP is not asked so much at once that its answers come too late.
 #[test]
-fn a_slow_agent_keeps_nobody_waiting() {
-    let up = |window_agent: u32| {
-        let config = Config { window: 16, window_max: 16, window_agent, ..config(4) };
+fn a_slow_agent_is_asked_no_faster_than_it_answers() {
+    let retries = |window_agent: u32| {
+        let config = Config { window_agent, ..config(4) };
         let mut lab = Lab::of(fabric("clos:8,8,8"), Hardware::default(), config);
         let agent = lab.node("leaf3");
         lab.strike(Fault::Agent(agent, Health::Slow(Time::millis(5))));
-        lab.start();
-        lab.run(Time::millis(50));
-        let meanwhile = lab.smps();
-        lab.settle();
+        lab.bring_up();
         lab.check();
-        (meanwhile, lab.sweep.metrics().retries)
+        lab.sweep.metrics().retries
     };
-    let (limited, unlimited) = (up(4), up(16));
-    println!("SMPs within 50 ms and retries: {limited:?}, without the limit {unlimited:?}");
-    // By then that agent has answered ten.
-    assert!(limited.1 == 0 && limited.0 > 2 * unlimited.0);
+    assert_eq!(retries(16), 0);
+    assert!(retries(128) > 0);
 }
 
 /// After a restart, before addresses are given: a trap from an address that a port holds still.
