@@ -247,6 +247,17 @@ impl<Q: Agenda> Network<Q> {
         ps(time).div_ceil(packet).saturating_mul(u64::from(self.config.mtu))
     }
 
+    /// How long `port` sends `bytes` of payload in packets of full size, if nothing stops it; rounded up.
+    pub fn sending_time(&self, port: PortIndex, bytes: u64) -> Time {
+        let mtu = u64::from(self.config.mtu);
+        // The last packet holds what is left, less than an MTU.
+        let last = (bytes % mtu) as u16;
+        let rate = self.rate(port.0);
+        let last = if last > 0 { rate.transmission(data_bytes(last)) } else { 0 };
+        let full = rate.transmission(data_bytes(self.config.mtu));
+        ns((bytes / mtu).saturating_mul(full).saturating_add(last))
+    }
+
     pub(super) fn rate(&self, port: u32) -> Rate {
         self.rates[usize::from(self.ports[port as usize].rate)]
     }

@@ -42,6 +42,21 @@ fn packets_begin_in_the_window_and_never_after() {
 }
 
 #[test]
+fn what_can_be_sent_in_a_time_takes_that_time() {
+    let fabric = Fabric::new(star(2), Engine::Trees);
+    let network = fabric.network(Config::default());
+    let port = fabric.port(0);
+    let packet = wire(4_096) * PS_PER_BYTE;
+    for packets in [1, 2, 1_000] {
+        let time = network.sending_time(port, packets * 4_096);
+        assert_eq!(time, Time((packets * packet).div_ceil(1_000)));
+        assert_eq!(network.payload_possible(port, Time(packets * packet / 1_000)), packets * 4_096);
+    }
+    let last = wire(100) * PS_PER_BYTE;
+    assert_eq!(network.sending_time(port, 4_196), Time((packet + last).div_ceil(1_000)));
+}
+
+#[test]
 fn a_window_that_has_passed_sends_nothing() {
     let fabric = Fabric::new(star(2), Engine::Trees);
     let mut network = fabric.network(Config::default());

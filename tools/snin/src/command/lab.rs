@@ -183,7 +183,8 @@ impl<'a> Lab<'a> {
     }
 
     fn flow(&self, window: &Window, grant: &Grant, address: Lid) -> Flow {
-        Flow { source: self.port(window.demands[grant.demand].source), address }
+        let demand = window.demands[grant.demand];
+        Flow { source: self.port(demand.source), address, bytes: demand.bytes }
     }
 
     fn port(&self, host: HostId) -> PortIndex {

@@ -1,4 +1,5 @@
-//! Hosts that send back to back for a slice of virtual time, over whatever tables and addresses.
+//! Hosts that send back to back, for a slice of virtual time or until their messages are sent, over whatever
+//! tables and addresses.
 
 use snin_emulator::data::{Config, ConfigError, Message, Network, Outcome, SendError, Statistics};
 use snin_fabric::{Addresses, ForwardingTable, Lid, PortIndex, Topology};
@@ -22,6 +23,8 @@ pub struct Flow {
     pub source: PortIndex,
     /// The address, which chooses the way.
     pub address: Lid,
+    /// The size of its message; `None` is as much as it can send in the slice.
+    pub bytes: Option<u64>,
 }
 
 /// Traffic that cannot be carried.
@@ -43,11 +46,11 @@ pub enum CarryError {
 pub struct Carried {
     /// Payload that arrived in time, in bytes.
     pub in_time: u64,
-    /// Payload that the sources could have sent in the slice.
+    /// Payload that the sources could have sent, and had.
     pub possible: u64,
     /// Of everything, to the last byte.
     pub statistics: Statistics,
-    /// By port: what the directed link had to carry, of what it can in the slice; above 1 it takes longer.
+    /// By port: what the directed link had to carry, of what it can in the time; above 1 it takes longer.
     pub load: Vec<f64>,
 }
 
@@ -78,8 +81,9 @@ impl Forwarding<'_> {
         Ok(network.progress(message).completed.unwrap_or(Time::ZERO))
     }
 
-    /// Every source sends as much as it can in `slice`, as one message. What arrives within `grace` after
-    /// the slice is in time; then the run goes on to the last byte.
+    /// Every source sends one message, all at once: of its size, or as much as it can in `slice`. What
+    /// arrives within `grace` after the longest could have been sent is in time; then the run goes on to the
+    /// last byte.
     ///
     /// # Errors
     /// See [`CarryError`].
@@ -91,26 +95,27 @@ impl Forwarding<'_> {
         grace: Time,
     ) -> Result<Carried, CarryError> {
         let mut network = self.network(config)?;
-        let mut possible = 0;
+        let (mut possible, mut longest) = (0, Time::ZERO);
         for flow in flows {
-            let bytes = network.payload_possible(flow.source, slice);
+            let bytes = flow.bytes.unwrap_or_else(|| network.payload_possible(flow.source, slice));
             possible += bytes;
+            longest = longest.max(network.sending_time(flow.source, bytes));
             network.send(Message::new(flow.source, flow.address, bytes))?;
         }
-        network.run_until(slice + grace);
+        network.run_until(longest + grace);
         let in_time = network.statistics().bytes;
         if network.run_until(Time::MAX) == Outcome::Stuck {
             return Err(CarryError::Stuck);
         }
-        let load = self.load(&network, config, slice);
+        let load = self.load(&network, config, longest);
         Ok(Carried { in_time, possible, statistics: network.take_statistics(), load })
     }
 
-    /// What went over each directed link, against what it can carry in the slice.
-    fn load(&self, network: &Network, config: &Config, slice: Time) -> Vec<f64> {
+    /// What went over each directed link, against what it can carry in `time`.
+    fn load(&self, network: &Network, config: &Config, time: Time) -> Vec<f64> {
         let load = |port| {
             self.topology.peer(port)?;
-            let packets = network.payload_possible(port, slice) / u64::from(config.mtu);
+            let packets = network.payload_possible(port, time) / u64::from(config.mtu);
             Some(network.counters(port, 0).packets as f64 / packets.max(1) as f64)
         };
         self.topology.ports().map(|port| load(port).unwrap_or(0.0)).collect()
