@@ -4,6 +4,7 @@ mod books;
 mod closed_forms;
 mod deadlock;
 mod faults;
+mod htsim;
 mod observers;
 mod permutation;
 mod saturation;
