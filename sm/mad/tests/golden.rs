@@ -361,6 +361,62 @@ fn counters() {
 }
 
 #[test]
+fn wide_counters() {
+    golden(
+        "00 ff abcd  00000007  0000000100000002  0000000300000004  0000000500000006  0000000700000008
+         0000000900000010  0000001100000012  0000001300000014  0000001500000016",
+        &PortCountersExtended {
+            port: PortNum(255),
+            select: Hex16(0xabcd),
+            select2: Hex32(7),
+            transmit_data: 0x1_0000_0002,
+            receive_data: 0x3_0000_0004,
+            transmit_packets: 0x5_0000_0006,
+            receive_packets: 0x7_0000_0008,
+            unicast_transmit_packets: 0x9_0000_0010,
+            unicast_receive_packets: 0x11_0000_0012,
+            multicast_transmit_packets: 0x13_0000_0014,
+            multicast_receive_packets: 0x15_0000_0016,
+            ..PortCountersExtended::default()
+        },
+        json!({ "PortSelect": 255, "PortXmitData": 0x1_0000_0002_u64 }),
+    );
+}
+
+#[test]
+fn class_port_info() {
+    golden(
+        "01 02 0304  0000005f  fe80000000000000 0002c90300000001  11 2 34567 0089 ffff
+         00 000001 80010000  fe80000000000000 0002c90300000002  12 3 45678 008a 7fff  40 000002 80020000",
+        &ClassPortInfo {
+            base_version: 1,
+            class_version: 2,
+            capabilities: Hex16(0x0304),
+            capabilities2: Hex32(2),
+            response_time: 31,
+            redirect_gid: Gid::new(GidPrefix(0xfe80_0000_0000_0000), Guid(0x0002_c903_0000_0001)),
+            redirect_traffic_class: Hex8(0x11),
+            redirect_sl: 2,
+            redirect_flow_label: Hex32(0x34567),
+            redirect_lid: Lid(0x89),
+            redirect_p_key: PKey(0xffff),
+            redirect_qp: Hex32(1),
+            redirect_q_key: QKey(0x8001_0000),
+            trap_gid: Gid::new(GidPrefix(0xfe80_0000_0000_0000), Guid(0x0002_c903_0000_0002)),
+            trap_traffic_class: Hex8(0x12),
+            trap_sl: 3,
+            trap_flow_label: Hex32(0x45678),
+            trap_lid: Lid(0x8a),
+            trap_p_key: PKey(0x7fff),
+            trap_hop_limit: 0x40,
+            trap_qp: Hex32(2),
+            trap_q_key: QKey(0x8002_0000),
+        },
+        json!({ "RespTimeValue": 31, "TrapHL": 64 }),
+    );
+}
+
+#[test]
 fn a_directed_route_request() {
     let route = Route::lid_then_directed(Lid(0x102), DrPath::new(&[1, 36]).unwrap());
     let smp = Smp::set(PortInfo::ID, 36, route)
