@@ -44,6 +44,11 @@ impl Direction {
 }
 
 impl Links {
+    /// The sets of twins, upwards and downwards, that a switch is in.
+    pub(super) fn twins(&self, switch: NodeIndex) -> (u32, u32) {
+        (self.up.twin_of[switch.index()], self.down.twin_of[switch.index()])
+    }
+
     pub(super) fn new(topology: &Topology, ranks: &Ranks) -> Self {
         let cables = |switch: NodeIndex, up: bool| -> Cables {
             topology
@@ -134,7 +139,8 @@ impl Reach {
                 }
             }
         }
-        self.above.sort_unstable_by_key(|&switch| std::cmp::Reverse(ranks.place(switch)));
+        // Stage by stage they were met in order: a sort that looks for runs has little to do.
+        self.above.sort_by_key(|&switch| std::cmp::Reverse(ranks.place(switch)));
         self.twins_down.fill(None);
         for &switch in self.above.iter().skip(1) {
             let twins = links.down.twin_of[switch.index()] as usize;
@@ -151,14 +157,12 @@ impl Reach {
         }
     }
 
-    /// Tells for every switch the lowest port of its nearest legal next hops: 0xFF where there is no route,
-    /// 0 for the destination.
-    pub(super) fn ports(&self, links: &Links, mut tell: impl FnMut(usize, u8)) {
-        for (switch, &twins) in links.up.twin_of.iter().enumerate() {
-            tell(switch, self.up[twins as usize].port);
-        }
-        for &switch in &self.above {
-            tell(switch.index(), self.down[switch.index()].port);
+    /// The lowest port of a switch's nearest legal next hops: 0xFF where there is no route, 0 at the
+    /// destination.
+    pub(super) fn port(&self, links: &Links, switch: NodeIndex) -> u8 {
+        match self.down[switch.index()] {
+            Nearest { hops: FAR, .. } => self.up[links.up.twin_of[switch.index()] as usize].port,
+            nearest => nearest.port,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Addresses and trees to one forwarding table a switch.
 
+use std::collections::BTreeMap;
+
 use super::reach::{Links, Reach};
 use super::{AddressPlan, Forest, Ranks};
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
@@ -20,6 +22,9 @@ const BATCH: usize = 64;
 /// Fills the tables, one a switch: among legal next hops the tree's own link first, then the nearest, then -
 /// with trees - the lowest port, without them each address in turn. Also says which pairs of switches have no
 /// legal route. All parts belong to one topology.
+///
+/// Twins - the leaves of a pod, the cores of a group - hold the same but for what leads to themselves. One
+/// table is filled for all of them, and copied.
 pub fn fill(
     topology: &Topology,
     ranks: &Ranks,
@@ -28,43 +33,107 @@ pub fn fill(
 ) -> (Vec<ForwardingTable>, Vec<Unreachable>) {
     let links = Links::new(topology, ranks);
     let mut reach = Reach::new(&links);
+    let twins = Twins::of(topology, &links, forest);
     let top = plan.addresses().top();
-    let mut tables = vec![ForwardingTable::up_to(top); topology.switch_count()];
+    let mut tables = vec![ForwardingTable::default(); topology.switch_count()];
+    twins.firsts().for_each(|switch| tables[switch.index()] = ForwardingTable::up_to(top));
     let mut unreachable = Vec::new();
-    let switches: Vec<NodeIndex> = topology.switches().collect();
-    // By switch and place in the batch: where addresses go that no tree of the switch's leads to.
-    let mut nearest = vec![[NO_PORT; BATCH]; switches.len()];
-    for batch in switches.chunks(BATCH) {
-        let mut columns: Vec<Column> = Vec::with_capacity(BATCH);
-        for (place, &destination) in batch.iter().enumerate() {
+    // What twins of a destination hold of it, where the first twin is that destination.
+    let mut apart = Vec::new();
+    let columns: Vec<Column> = topology
+        .switches()
+        .map(|destination| Column::new(topology, forest, plan, destination))
+        .collect();
+    // By set of twins and place in the batch: where addresses go that no tree of the switch's leads to.
+    let mut nearest = vec![[NO_PORT; BATCH]; twins.sets.len()];
+    for batch in columns.chunks(BATCH) {
+        for (place, column) in batch.iter().enumerate() {
+            let destination = column.destination;
             reach.compute(&links, ranks, destination);
-            reach.ports(&links, |switch, port| nearest[switch][place] = port);
-            let column = Column::new(topology, forest, plan, destination);
+            for (nearest, set) in nearest.iter_mut().zip(&twins.sets) {
+                nearest[place] = reach.port(&links, set[0]);
+                let without_route = |&&switch: &&NodeIndex| {
+                    switch != destination && reach.port(&links, switch) == NO_PORT
+                };
+                if nearest[place] == NO_PORT || set[0] == destination {
+                    let from = set.iter().filter(without_route);
+                    unreachable.extend(from.map(|&from| Unreachable { from, to: destination }));
+                }
+                if set[0] == destination {
+                    apart.extend(set[1..].iter().map(|&s| (s, column, reach.port(&links, s))));
+                }
+            }
             if forest.is_empty() {
                 column.spread(&reach, &links, &mut tables);
             }
-            columns.push(column);
         }
-        for &switch in &switches {
+        let own: Vec<Lid> = batch.iter().map(|column| column.own).collect();
+        let runs_of_own = runs(&own);
+        for (nearest, switch) in nearest.iter().zip(twins.firsts()) {
             let entries = tables[switch.index()].entries_mut();
-            for (column, &nearest) in columns.iter().zip(&nearest[switch.index()]) {
-                if nearest == NO_PORT {
-                    unreachable.push(Unreachable { from: switch, to: column.destination });
-                    continue;
-                }
-                entries[column.own.index()] = nearest;
-                if !column.ends.is_empty() && !forest.is_empty() {
+            for &(first, end) in &runs_of_own {
+                let ports = &nearest[first as usize..end as usize];
+                entries[own[first as usize].index()..][..ports.len()].copy_from_slice(ports);
+            }
+            for (column, &nearest) in batch.iter().zip(nearest) {
+                if !column.ends.is_empty() && column.destination != switch {
                     column.fill(forest, switch, nearest, entries);
                 }
             }
         }
-        for column in &columns {
-            deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
-            column.descend(topology, forest, &mut tables);
+    }
+    for set in &twins.sets {
+        for &twin in &set[1..] {
+            tables[twin.index()] = tables[set[0].index()].clone();
         }
+    }
+    for (switch, column, nearest) in apart {
+        let entries = tables[switch.index()].entries_mut();
+        entries[column.own.index()] = nearest;
+        column.fill(forest, switch, nearest, entries);
+    }
+    for column in &columns {
+        deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
+        column.descend(topology, forest, &mut tables);
     }
     unreachable.sort_by_key(|pair| (pair.to, pair.from));
     (tables, unreachable)
+}
+
+/// Switches that answer alike whatever is asked, themselves aside: the same cables up and down, and the same
+/// ports towards the roots of the trees.
+struct Twins {
+    sets: Vec<Vec<NodeIndex>>,
+}
+
+impl Twins {
+    fn of(topology: &Topology, links: &Links, forest: &Forest) -> Self {
+        let mut by_cables: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        let mut sets: Vec<Vec<NodeIndex>> = Vec::new();
+        for switch in topology.switches() {
+            let alike = by_cables.entry(links.twins(switch)).or_default();
+            let same = |&&set: &&usize| {
+                let first = sets[set][0];
+                // Without trees a switch's ports take turns by address.
+                !forest.is_empty()
+                    && forest.ups(first) == forest.ups(switch)
+                    && forest.groups_of(first) == forest.groups_of(switch)
+            };
+            match alike.iter().find(same) {
+                Some(&set) => sets[set].push(switch),
+                None => {
+                    alike.push(sets.len());
+                    sets.push(vec![switch]);
+                }
+            }
+        }
+        Self { sets }
+    }
+
+    /// The first of each set.
+    fn firsts(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        self.sets.iter().map(|set| set[0])
+    }
 }
 
 const NO_PORT: u8 = PortNum::NONE.0;
@@ -109,8 +178,11 @@ impl Column {
         Self { destination, own, ends, tree, runs, of_group, first_of_group }
     }
 
-    /// Fills in what one switch's table holds of the ports' addresses.
+    /// Fills in what another switch's table holds of the ports' addresses: nothing where it has no route.
     fn fill(&self, forest: &Forest, switch: NodeIndex, nearest: u8, entries: &mut [u8]) {
+        if nearest == NO_PORT || forest.is_empty() {
+            return;
+        }
         let ups = forest.ups(switch);
         let groups = forest.groups_of(switch);
         let or_nearest = |own: u8| if own == NO_PORT { nearest } else { own };
