@@ -19,6 +19,10 @@ pub struct Config {
     pub lmc: Option<u8>,
     /// The key that this manager puts on every SMP and every port. 0: none.
     pub m_key: u64,
+    /// What a port refuses to whom lacks its key: 0 to 3 (IBA 14.2.4.1). Written with the key only.
+    pub m_key_protect: u8,
+    /// Seconds after which a port forgets its key when its manager is silent; 0: never.
+    pub m_key_lease_s: u16,
     /// The partitions of every port, as full (0x8000 set) or limited member. The default partition alone by
     /// default, as a port has it after power on (IBA 10.9.1.2).
     pub partitions: Vec<u16>,
@@ -58,6 +62,8 @@ impl Default for Config {
             port: 0,
             lmc: None,
             m_key: 0,
+            m_key_protect: 0,
+            m_key_lease_s: 0,
             partitions: vec![PKey::DEFAULT.0],
             qos: false,
             // OpenSM's defaults, so that who switches over finds what was there.
@@ -87,6 +93,7 @@ impl Config {
             Err(ConfigError::Range { key, value: value.into(), expected })
         };
         within("lmc", self.lmc.unwrap_or(0).into(), 0, 7, "0 to 7")?;
+        within("m_key_protect", self.m_key_protect.into(), 0, 3, "0 to 3")?;
         within("timeout_ms", self.timeout_ms, 1, 60_000, "1 to 60000")?;
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;

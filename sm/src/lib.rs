@@ -31,6 +31,7 @@
 
 pub mod config;
 pub mod core;
+pub mod daemon;
 pub mod error;
 pub mod events;
 pub mod metrics;

@@ -93,10 +93,9 @@ impl Ports<'_> {
         let info = self.info(end)?;
         let base = self.target.addresses.base(port);
         let lmc = self.target.addresses.lmc(port);
-        let key = self.config.m_key();
         let differs = |lid: &Lid| {
             (info.lid, info.lmc, info.master_sm_lid) != (*lid, lmc, self.manager)
-                || key.0 != 0 && info.m_key != key
+                || !is_protected(info, self.config)
         };
         let address = base.filter(differs).map(|lid| (lid, lmc));
         (address.is_some() || state.is_some())
@@ -188,6 +187,12 @@ impl Ports<'_> {
     }
 }
 
+/// Whether a port has the manager's key, if there is one, and guards it as it shall.
+fn is_protected(info: &PortInfo, config: &Config) -> bool {
+    let wanted = (config.m_key(), config.m_key_protect, config.m_key_lease_s);
+    config.m_key == 0 || (info.m_key, info.m_key_protect, info.m_key_lease_period) == wanted
+}
+
 /// The PortInfo that a step writes.
 pub(crate) fn port_info(
     graph: &Graph,
@@ -213,6 +218,8 @@ pub(crate) fn port_info(
         info.master_sm_lid = manager;
         info.master_sm_sl = 0;
         info.m_key = config.m_key();
+        info.m_key_protect = config.m_key_protect;
+        info.m_key_lease_period = config.m_key_lease_s;
     }
     if config.qos {
         info.vl_high_limit = config.qos_high_limit;

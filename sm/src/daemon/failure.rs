@@ -1,0 +1,76 @@
+//! Why the daemon does not start, or ends: one line on stderr, exit code 3.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use snin_daemon::control::ControlError;
+use snin_daemon::log::LogError;
+use snin_daemon::page::PageError;
+use snin_daemon::settings::SettingsError;
+use snin_daemon::store::StoreError;
+
+use crate::port::PortError;
+
+/// What cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The configuration file.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The port.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The address of `/metrics`.
+    #[error("metrics_listen: {0}")]
+    Page(#[from] PageError),
+    /// What is remembered cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file that cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file whose content is wrong. `what` begins with the line's number where there is one.
+    #[error("{}:{what}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Line and value.
+        what: String,
+    },
+    /// The system refuses what a daemon cannot do without.
+    #[error("{what}: {error}")]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl Failure {
+    /// A file, for what the system says of it.
+    pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::File { path, error }
+    }
+
+    /// Stdout is gone.
+    pub const fn stdout() -> impl FnOnce(io::Error) -> Self {
+        Self::system("stdout")
+    }
+
+    pub(crate) const fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::System { what, error }
+    }
+}

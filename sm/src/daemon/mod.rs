@@ -1,0 +1,23 @@
+//! The daemon: one thread around one poll, between a core that decides and a port that carries.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`cli`] | the command line |
+//! | [`mod@settings`] | the configuration file: every key, with OpenSM's names where the meaning is the same |
+//! | [`mod@run`] | the loop |
+//! | [`wire`] | the port and what waits for room on it |
+//! | [`worker`] | the thread that computes |
+//! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
+//!
+//! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
+//! no lock guards anything and whatever happens has an order.
+
+pub mod cli;
+pub mod failure;
+pub mod run;
+pub mod settings;
+pub mod summary;
+pub mod wire;
+pub mod worker;
+
+pub use failure::Failure;

@@ -1,0 +1,215 @@
+//! The configuration file. A key that OpenSM has too, with the same meaning, has OpenSM's name.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use snin_daemon::settings::{Loaded, SettingsError};
+use snin_fabric::Guid;
+use snin_mad::PKey;
+
+use crate::config::Config;
+use crate::error::ConfigError;
+
+snin_daemon::settings! {
+    /// Every key of the daemon.
+    pub struct Settings {
+        /// The port through which the subnet is managed: the adapter, such as "mlx5_0". Unset, with the next
+        /// two: the one InfiniBand port of this machine, or the one that has a cable.
+        ca: Option<String> = None,
+        /// ... its port, from 1.
+        port: Option<u8> = None,
+        /// ... or the port's GUID, such as "0x0002c90300a1b2c3".
+        guid: Option<Hex> = None,
+
+        /// 2^lmc addresses each host port. Unset: as remembered, else the least that gives each routing tree an
+        /// address of its own, or the most that fits. Once chosen only this key changes it.
+        lmc: Option<u8> = None,
+        /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none.
+        m_key: Hex = Hex(0),
+        /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: no writes; 1: and shows no key; 2 and
+        /// 3: nor any reads.
+        m_key_protection_level: u8 = 0,
+        /// Seconds after which a port forgets its key if its manager is silent; 0: never.
+        m_key_lease_period: u16 = 0,
+        /// Of two masters that meet the one with less stands aside, or the one with the greater GUID; 0 to 15.
+        sm_priority: u8 = 0,
+        /// The partition keys of every port, 0x8000 set for full members.
+        partitions: Vec<u16> = vec![PKey::DEFAULT.0],
+
+        /// Whether the tables of service levels and virtual lanes are managed. false: they stay as they are.
+        qos: bool = false,
+        /// The virtual lane of each service level, 15 drops. A link with fewer lanes takes the low bits.
+        qos_sl2vl: [u8; 16] = Config::default().qos_sl2vl,
+        /// The high priority arbitration table: pairs of virtual lane and weight, at most 64.
+        qos_vlarb_high: Vec<[u8; 2]> = Config::default().qos_vlarb_high,
+        /// The low priority one.
+        qos_vlarb_low: Vec<[u8; 2]> = Config::default().qos_vlarb_low,
+        /// How much of high priority goes before something of low priority may, in 4 KiB; 255: any.
+        qos_high_limit: u8 = 0,
+
+        /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
+        sweep_interval: u32 = 10,
+        /// Milliseconds to wait for an answer.
+        transaction_timeout: u32 = 100,
+        /// How often a question is asked again before the node counts as mute.
+        transaction_retries: u8 = 3,
+        /// The most SMPs in flight. Their number begins at a quarter of this, grows while answers come, and
+        /// halves when one does not.
+        max_wire_smps: u32 = 128,
+        /// The most SMPs in flight to one agent: one that is slow keeps nobody else waiting.
+        max_agent_smps: u32 = 16,
+
+        /// Where addresses and trees are remembered over restarts: guid2lid in OpenSM's format, and trees.
+        /// Unset: $STATE_DIRECTORY, which systemd sets; without either, only what ports hold is remembered.
+        state_dir: Option<PathBuf> = None,
+        /// Where opensm-lfts.dump, dump_fts.txt and guid2lid are written whenever tables have changed. Unset:
+        /// nowhere.
+        dump_files_dir: Option<PathBuf> = None,
+        /// The socket for `snin sm`. Unset: control.sock in $RUNTIME_DIRECTORY, which systemd sets; without
+        /// either there is none.
+        control_socket: Option<PathBuf> = None,
+        /// Where /metrics and /healthz are served, such as "127.0.0.1:9405". Unset: nowhere.
+        metrics_listen: Option<String> = None,
+        /// The file to which events are appended as JSON lines. Unset: none.
+        events_file: Option<PathBuf> = None,
+        /// Messages for people: "stderr", "journald" or a file, which is opened anew on SIGUSR1.
+        log_file: String = "stderr".to_owned(),
+        /// error, warn, info, debug or trace.
+        log_level: String = "info".to_owned(),
+    }
+}
+
+/// A number of 64 bits, which TOML's own lack: text such as "0x0123456789abcdef", or a number.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Hex(pub u64);
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{:#018x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl de::Visitor<'_> for Number {
+            type Value = Hex;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number such as \"0x0123456789abcdef\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
+                text.parse::<Guid>().map(|guid| Hex(guid.0)).map_err(|_| wrong())
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Hex, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Signed(number), &self);
+                u64::try_from(number).map(Hex).map_err(|_| wrong())
+            }
+        }
+        from.deserialize_any(Number)
+    }
+}
+
+impl Settings {
+    /// What the core has to know, and where transaction ids begin.
+    pub fn core(&self, seed: u64) -> Config {
+        Config {
+            port: 0,
+            lmc: self.lmc,
+            m_key: self.m_key.0,
+            m_key_protect: self.m_key_protection_level,
+            m_key_lease_s: self.m_key_lease_period,
+            partitions: self.partitions.clone(),
+            qos: self.qos,
+            qos_sl2vl: self.qos_sl2vl,
+            qos_vlarb_high: self.qos_vlarb_high.clone(),
+            qos_vlarb_low: self.qos_vlarb_low.clone(),
+            qos_high_limit: self.qos_high_limit,
+            timeout_ms: self.transaction_timeout,
+            attempts: self.transaction_retries.saturating_add(1),
+            window: (self.max_wire_smps / 4).max(1),
+            window_max: self.max_wire_smps,
+            window_agent: self.max_agent_smps,
+            priority: self.sm_priority,
+            sweep_interval_s: self.sweep_interval,
+            seed,
+        }
+    }
+}
+
+/// The core's objection, at the line where the value was set, under the key's name in the file.
+pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsError {
+    let key = match error {
+        ConfigError::Range { key, .. } => match *key {
+            "m_key_protect" => "m_key_protection_level",
+            "timeout_ms" => "transaction_timeout",
+            "attempts" => "transaction_retries",
+            "window_agent" => "max_agent_smps",
+            "priority" => "sm_priority",
+            "window" | "window_max" => "max_wire_smps",
+            other => other,
+        },
+        ConfigError::Partitions(_) => "partitions",
+    };
+    match error {
+        ConfigError::Range { value, expected, .. } => {
+            loaded.refuse(key, format_args!("{key} is {value}: {expected}"))
+        }
+        ConfigError::Partitions(_) => loaded.refuse(key, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_daemon::settings::{parse, template};
+
+    use super::*;
+    use crate::core::{Saved, Sweep};
+
+    #[test]
+    fn its_defaults_are_the_cores() {
+        assert_eq!(Settings::default().core(0), Config::default());
+    }
+
+    #[test]
+    fn keys_have_sixty_four_bits() {
+        let read = |text: &str| parse::<Settings>(text, "sm.toml");
+        assert_eq!(
+            read("m_key = \"0xfedcba9876543210\"").unwrap().value.m_key.0,
+            0xFEDC_BA98_7654_3210
+        );
+        assert_eq!(read("guid = 0x10").unwrap().value.guid, Some(Hex(16)));
+        let wrong = read("\nm_key = \"secret\"").unwrap_err().to_string();
+        assert_eq!(
+            wrong,
+            "sm.toml:2: m_key: invalid value: string \"secret\", expected a number such as \
+             \"0x0123456789abcdef\""
+        );
+    }
+
+    #[test]
+    fn what_the_core_refuses_is_told_by_line() {
+        for (text, told) in [
+            ("\nlmc = 8", "sm.toml:2: lmc is 8: 0 to 7"),
+            ("transaction_timeout = 0", "sm.toml:1: transaction_timeout is 0: 1 to 60000"),
+            (
+                "qos_sl2vl = [16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7]",
+                "sm.toml:1: qos_sl2vl is 16: virtual lanes 0 to 14, or 15 to drop",
+            ),
+        ] {
+            let loaded = parse::<Settings>(text, "sm.toml").unwrap();
+            let error = Sweep::new(loaded.value.core(1), Saved::default()).map(|_| ()).unwrap_err();
+            assert_eq!(objection(&loaded, &error).to_string(), told);
+        }
+    }
+
+    #[test]
+    fn the_example_holds_every_key() {
+        let example = include_str!("../../snin-sm.toml");
+        assert_eq!(example, template::<Settings>(), "snin-sm --dump-config > sm/snin-sm.toml");
+    }
+}

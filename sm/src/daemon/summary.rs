@@ -1,0 +1,175 @@
+//! What there is to say of a subnet: for `--once`, and for who asks the daemon.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use snin_mad::SmState;
+
+use crate::core::Sweep;
+use crate::port::{Counters, LocalInfo};
+
+/// Rises when a field changes its meaning or goes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A subnet and its manager.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What the manager is: discovering, master, or standby where there is another.
+    pub state: String,
+    /// Whether the subnet is up and nothing is missing.
+    pub healthy: bool,
+    /// The manager's port.
+    pub port: PortSummary,
+    /// The subnet, once it was up.
+    pub subnet: Option<SubnetSummary>,
+    /// Seconds from the start of the program until the subnet was up for the first time.
+    pub up_after_seconds: Option<f64>,
+    /// What is not as it should be.
+    pub missing: Vec<String>,
+    /// Other managers, by `node/port`, and what they are.
+    pub managers: BTreeMap<String, String>,
+    /// Why there is no subnet, where the core said why.
+    pub trouble: Option<String>,
+    /// What was sent.
+    pub smps: SmpSummary,
+}
+
+/// Which port.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortSummary {
+    /// As in messages.
+    pub name: String,
+    /// Its GUID.
+    pub guid: String,
+    /// Its first address, 0 while it has none.
+    pub lid: u16,
+}
+
+/// What was found and made.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubnetSummary {
+    /// The version of the view.
+    pub version: u64,
+    /// All nodes.
+    pub nodes: usize,
+    /// Of those, switches.
+    pub switches: usize,
+    /// Host ports.
+    pub hosts: usize,
+    /// Routing trees.
+    pub trees: usize,
+    /// 2^lmc addresses a host port.
+    pub lmc: u8,
+    /// The highest address in use.
+    pub highest_lid: u16,
+    /// Pairs of a switch with hosts and a tree that must not be granted.
+    pub unusable_pairs: usize,
+}
+
+/// SMPs of this run.
+#[derive(Clone, Debug, Serialize)]
+pub struct SmpSummary {
+    /// All that were sent.
+    pub sent: u64,
+    /// Of those, by method and attribute.
+    pub by_name: BTreeMap<String, u64>,
+    /// Of those, the ones sent again.
+    pub retries: u64,
+    /// Questions given up.
+    pub unanswered: u64,
+    /// Blocks of forwarding tables written.
+    pub lft_blocks: u64,
+    /// How often the port had no room.
+    pub port_full: u64,
+}
+
+impl Summary {
+    /// As it is now. `told`: what the loop remembers of the core's reports.
+    pub fn of(sweep: &Sweep, info: &LocalInfo, counters: Counters, told: &Told) -> Self {
+        let (metrics, state) = (sweep.metrics(), sweep.state());
+        let view = sweep.view().filter(|_| told.up_after_seconds.is_some());
+        let subnet = view.map(|view| SubnetSummary {
+            version: view.version(),
+            nodes: view.topology().node_count(),
+            switches: view.topology().switch_count(),
+            hosts: view.routing().hosts.len(),
+            trees: view.routing().forest.len(),
+            lmc: view.routing().plan.lmc().bits(),
+            highest_lid: view.addresses().top().0,
+            unusable_pairs: view.unusable().len(),
+        });
+        Self {
+            schema_version: SCHEMA_VERSION,
+            state: state.name().unwrap_or_default().to_lowercase(),
+            healthy: state == SmState::Master
+                && subnet.is_some()
+                && told.missing.is_empty()
+                && told.trouble.is_none(),
+            port: PortSummary {
+                name: info.name.clone(),
+                guid: info.guid.to_string(),
+                lid: view.map_or(info.lid, |view| view.manager()).0,
+            },
+            subnet,
+            up_after_seconds: told.up_after_seconds,
+            missing: told.missing.clone(),
+            managers: told.managers.clone(),
+            trouble: told.trouble.clone(),
+            smps: SmpSummary {
+                sent: metrics.smps(),
+                by_name: metrics.by_name().into_iter().collect(),
+                retries: metrics.retries,
+                unanswered: metrics.unanswered,
+                lft_blocks: metrics.blocks_written,
+                port_full: counters.full,
+            },
+        }
+    }
+}
+
+/// What the core reported last.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// When the subnet was first up.
+    pub up_after_seconds: Option<f64>,
+    /// What is missing.
+    pub missing: Vec<String>,
+    /// Other managers, and what they are.
+    pub managers: BTreeMap<String, String>,
+    /// Why there are no tables.
+    pub trouble: Option<String>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PortSummary { name, guid, lid } = &self.port;
+        writeln!(f, "port {name} ({guid}), LID {lid}")?;
+        match &self.subnet {
+            None => {
+                let why = self.trouble.as_deref().unwrap_or("nobody answers");
+                writeln!(f, "no subnet: {why}")?;
+            }
+            Some(SubnetSummary { nodes, switches, hosts, trees, lmc, .. }) => {
+                writeln!(
+                    f,
+                    "found {nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}"
+                )?;
+            }
+        }
+        for (at, state) in &self.managers {
+            writeln!(f, "another subnet manager at {at}: {state}")?;
+        }
+        for missing in &self.missing {
+            writeln!(f, "missing: {missing}")?;
+        }
+        let SmpSummary { sent, retries, lft_blocks, .. } = &self.smps;
+        writeln!(f, "{sent} SMPs, {retries} of them repeated; {lft_blocks} table blocks written")?;
+        match self.up_after_seconds {
+            Some(seconds) => writeln!(f, "up after {:.1} ms", seconds * 1e3),
+            None => writeln!(f, "NOT up"),
+        }
+    }
+}

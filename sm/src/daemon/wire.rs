@@ -1,0 +1,96 @@
+//! The port, and what waits for room on it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use snin_daemon::watch::Watch;
+use snin_mad::Mad;
+
+use crate::events::Destination;
+use crate::port::{Address, Port, PortError, Received, Sent};
+
+/// How soon a port that cannot say when it has room is tried again.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// A port to which everything can be given at once.
+pub struct Wire {
+    port: Box<dyn Port>,
+    waiting: VecDeque<(Box<Mad>, Address)>,
+}
+
+impl Wire {
+    /// Nothing waits yet.
+    pub fn new(port: Box<dyn Port>) -> Self {
+        Self { port, waiting: VecDeque::new() }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+
+    /// Sets or clears IsSM in the port's capabilities.
+    ///
+    /// # Errors
+    /// As [`Port::announce`].
+    pub fn announce(&mut self, manager: bool) -> Result<(), PortError> {
+        self.port.announce(manager)
+    }
+
+    /// Sends now, or as soon as there is room, in order.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    pub fn send(&mut self, mad: Box<Mad>, to: Destination) -> Result<(), PortError> {
+        let to = match to {
+            Destination::Directed => Address::DIRECTED,
+            Destination::Lid(lid) => Address::manager(lid),
+        };
+        if !self.waiting.is_empty() || self.port.send(&mad, &to)? == Sent::Full {
+            self.waiting.push_back((mad, to));
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, as far as there is room.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    pub fn flush(&mut self) -> Result<(), PortError> {
+        while let Some((mad, to)) = self.waiting.front() {
+            if self.port.send(mad, to)? == Sent::Full {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The next MAD that came in, if one did.
+    ///
+    /// # Errors
+    /// As [`Port::receive`].
+    pub fn receive(&mut self) -> Result<Option<Received>, PortError> {
+        self.port.receive()
+    }
+
+    /// Whether everything is on its way.
+    pub fn is_flushed(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Waits for what comes in, and for room if something waits for that; the longest that may be waited.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) -> Option<Duration> {
+        watch.readable(self.port.readable());
+        if self.waiting.is_empty() {
+            return None;
+        }
+        match self.port.writable() {
+            Some(writable) => {
+                watch.writable(writable);
+                None
+            }
+            None => Some(AGAIN),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `snin-sm`: the command line, the parts put together, and an exit code.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use snin_daemon::log;
+use snin_daemon::settings::{Loaded, load, template};
+use snin_protocol::Time;
+use snin_sm::daemon::Failure;
+use snin_sm::daemon::cli::Cli;
+use snin_sm::daemon::run::{Clock, Daemon};
+use snin_sm::daemon::settings::{Settings, objection};
+use snin_sm::port::{Capture, Options, open};
+use snin_sm::{Saved, Sweep};
+
+fn main() -> ExitCode {
+    let clock = Clock::start();
+    let cli = Cli::parse();
+    match run(&cli, clock) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(failure) => {
+            // A closed stderr is not worth failing for.
+            let _ = writeln!(io::stderr(), "snin-sm: {failure}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Whether all was well.
+fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
+    if cli.dump_config {
+        say(&template::<Settings>())?;
+        return Ok(true);
+    }
+    let mut loaded: Loaded<Settings> = match &cli.config {
+        Some(path) => load(path)?,
+        None => Loaded::defaults(),
+    };
+    cli.override_settings(&mut loaded.value);
+    let settings = &loaded.value;
+    let _log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
+    let config = settings.core(RandomState::new().build_hasher().finish());
+    let sweep = Sweep::new(config, Saved::default());
+    let sweep = sweep.map_err(|error| objection(&loaded, &error))?;
+    let timeout = Time::millis(settings.transaction_timeout.into());
+    let mut port = open(&cli.choice(settings), Options { timeout })?;
+    if let Some(file) = &cli.capture {
+        port = Box::new(Capture::new(port, file)?);
+    }
+    let mut daemon = Daemon::new(clock, sweep, port)?;
+    if !cli.once {
+        daemon.run()?;
+        return Ok(true);
+    }
+    let summary = daemon.once()?;
+    if cli.json {
+        let text = serde_json::to_string_pretty(&summary).map_err(io::Error::from);
+        say(&(text.map_err(Failure::stdout())? + "\n"))?;
+    } else {
+        say(&summary.to_string())?;
+    }
+    Ok(summary.healthy)
+}
+
+/// To stdout; whoever closed it wanted no more.
+fn say(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::stdout()(error)),
+        _ => Ok(()),
+    }
+}
