@@ -86,12 +86,19 @@ pub enum Report {
         /// What it says, but for its activity.
         info: SmInfo,
     },
-    /// A node said something of itself: trap 129, 130, 131, 256 and the like.
+    /// Forwarding tables were written.
+    Tables {
+        /// Each switch whose table it was: GUID, name, and how many blocks.
+        switches: Vec<(Guid, String, u32)>,
+    },
+    /// A node said something of itself.
     Trap {
         /// The trap's number.
         number: u16,
         /// Who says so.
         issuer: Lid,
+        /// Its name.
+        name: String,
     },
 }
 

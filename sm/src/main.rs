@@ -8,12 +8,14 @@ use clap::Parser as _;
 use snin_daemon::log;
 use snin_daemon::settings::{Loaded, load, template};
 use snin_protocol::Time;
+use snin_sm::Sweep;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
+use snin_sm::daemon::memory::Memory;
+use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{Settings, objection};
 use snin_sm::port::{Capture, Options, open};
-use snin_sm::{Saved, Sweep};
 
 fn main() -> ExitCode {
     let clock = Clock::start();
@@ -40,17 +42,20 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         None => Loaded::defaults(),
     };
     cli.override_settings(&mut loaded.value);
+    fill_in(&mut loaded.value);
     let settings = &loaded.value;
-    let _log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
+    let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
+    let (memory, saved) = Memory::open(settings.state_dir.as_deref())?;
     let config = settings.core(RandomState::new().build_hasher().finish());
-    let sweep = Sweep::new(config, Saved::default());
+    let sweep = Sweep::new(config, saved);
     let sweep = sweep.map_err(|error| objection(&loaded, &error))?;
     let timeout = Time::millis(settings.transaction_timeout.into());
     let mut port = open(&cli.choice(settings), Options { timeout })?;
     if let Some(file) = &cli.capture {
         port = Box::new(Capture::new(port, file)?);
     }
-    let mut daemon = Daemon::new(clock, sweep, port)?;
+    let outlets = Outlets::open(settings, log)?;
+    let mut daemon = Daemon::new(clock, sweep, port, memory, outlets)?;
     if !cli.once {
         daemon.run()?;
         return Ok(true);
@@ -63,6 +68,14 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         say(&summary.to_string())?;
     }
     Ok(summary.healthy)
+}
+
+/// What systemd has prepared, where nothing else is wanted.
+fn fill_in(settings: &mut Settings) {
+    let state = || from_systemd("STATE_DIRECTORY");
+    let socket = || from_systemd("RUNTIME_DIRECTORY").map(|folder| folder.join("control.sock"));
+    settings.state_dir = settings.state_dir.take().or_else(state);
+    settings.control_socket = settings.control_socket.take().or_else(socket);
 }
 
 /// To stdout; whoever closed it wanted no more.

@@ -66,18 +66,18 @@ pub enum Problem {
 
 /// The text: one line an addressed port, by GUID.
 pub fn write(topology: &Topology, addresses: &Addresses) -> String {
-    let mut lines: Vec<(Guid, Lid, Lid)> = addresses
-        .iter()
-        .map(|(port, base, lmc)| {
-            let last = base.0 + (lmc.addresses() - 1) as u16;
-            (topology.port(port).guid, base, Lid(last))
-        })
-        .collect();
-    lines.sort_unstable();
-    let mut text = String::with_capacity(lines.len() * 34);
-    for (guid, first, last) in lines {
+    let given = addresses.iter();
+    let lines = given.map(|(port, base, lmc)| (topology.port(port).guid, (base, lmc)));
+    write_entries(&lines.collect())
+}
+
+/// The text for ports that are known by their GUIDs only.
+pub fn write_entries(entries: &BTreeMap<Guid, (Lid, Lmc)>) -> String {
+    let mut text = String::with_capacity(entries.len() * 34);
+    for (guid, (first, lmc)) in entries {
+        let last = first.index() + lmc.addresses() - 1;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{guid} 0x{:04x} 0x{:04x}\n", first.0, last.0);
+        let _ = writeln!(text, "{guid} 0x{:04x} 0x{last:04x}\n", first.0);
     }
     text
 }
@@ -90,10 +90,63 @@ pub fn write(topology: &Topology, addresses: &Addresses) -> String {
 pub fn parse(text: &[u8], topology: &Topology) -> Result<Addresses, DumpError<Problem>> {
     let ports = ports_by_guid(topology);
     let mut addresses = Addresses::none(topology.port_count());
+    let guid = |port: PortIndex| Some(topology.port(port).guid);
+    let mut known = false;
+    for entry in read(text)? {
+        if let Some(&port) = ports.get(&entry.guid) {
+            known = true;
+            entry.assign(&mut addresses, port, guid)?;
+        }
+    }
+    let last = text.split(|&byte| byte == b'\n').count();
+    if known { Ok(addresses) } else { Err(DumpError { line: last, problem: Problem::Foreign }) }
+}
+
+/// Reads the text for its own sake: the addresses of every port that is listed, whatever fabric it is of.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn entries(text: &[u8]) -> Result<BTreeMap<Guid, (Lid, Lmc)>, DumpError<Problem>> {
+    let entries = read(text)?;
+    let mut addresses = Addresses::none(entries.len());
+    let guid = |port: PortIndex| entries.get(port.index()).map(|entry| entry.guid);
+    for (port, entry) in (0..).map(PortIndex).zip(&entries) {
+        entry.assign(&mut addresses, port, guid)?;
+    }
+    Ok(entries.iter().map(|entry| (entry.guid, (entry.base, entry.lmc))).collect())
+}
+
+/// A line that says something.
+struct Entry {
+    line: usize,
+    guid: Guid,
+    base: Lid,
+    lmc: Lmc,
+}
+
+impl Entry {
+    fn assign(
+        &self,
+        addresses: &mut Addresses,
+        port: PortIndex,
+        guid_of: impl Fn(PortIndex) -> Option<Guid>,
+    ) -> Result<(), DumpError<Problem>> {
+        addresses.assign(port, self.base, self.lmc).map_err(|error| {
+            let taken_by = match error {
+                AddressError::Taken { owner, .. } => guid_of(owner),
+                _ => None,
+            };
+            let problem = Problem::Address { guid: self.guid, error, taken_by };
+            DumpError { line: self.line, problem }
+        })
+    }
+}
+
+/// Every line that says something, no port twice.
+fn read(text: &[u8]) -> Result<Vec<Entry>, DumpError<Problem>> {
+    let mut entries = Vec::new();
     let mut seen = BTreeMap::new();
-    let (mut line, mut known) = (0, 0);
-    for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
-        line = index + 1;
+    for (line, bytes) in (1..).zip(text.split(|&byte| byte == b'\n')) {
         let at = |problem| DumpError { line, problem };
         if bytes.contains(&0) {
             return Err(at(Problem::Binary));
@@ -103,18 +156,9 @@ pub fn parse(text: &[u8], topology: &Topology) -> Result<Addresses, DumpError<Pr
         if let Some(first) = seen.insert(guid, line) {
             return Err(at(Problem::Twice { guid, first }));
         }
-        if let Some(&port) = ports.get(&guid) {
-            known += 1;
-            addresses.assign(port, base, lmc).map_err(|error| {
-                let taken_by = match error {
-                    AddressError::Taken { owner, .. } => Some(topology.port(owner).guid),
-                    _ => None,
-                };
-                at(Problem::Address { guid, error, taken_by })
-            })?;
-        }
+        entries.push(Entry { line, guid, base, lmc });
     }
-    if known == 0 { Err(DumpError { line, problem: Problem::Foreign }) } else { Ok(addresses) }
+    Ok(entries)
 }
 
 /// A line's GUID, base LID and LMC; `None` for a line that says nothing.
@@ -184,6 +228,19 @@ mod tests {
         let addresses = parse(text, &fabric()).unwrap();
         assert_eq!(addresses.iter().count(), 1);
         assert_eq!(addresses.top(), Lid(1));
+    }
+
+    #[test]
+    fn a_text_is_read_for_its_own_sake() {
+        let read = entries(b"0x77 0x8 0xb\n\n0x78 0x1 0x1\n").unwrap();
+        let lmc = |bits| Lmc::new(bits).unwrap();
+        let expected = [(Guid(0x77), (Lid(8), lmc(2))), (Guid(0x78), (Lid(1), lmc(0)))];
+        assert_eq!(read, BTreeMap::from(expected));
+        assert_eq!(entries(b""), Ok(BTreeMap::new()));
+        assert_eq!(
+            entries(b"0x77 0x8 0xb\n\n0x78 0xa 0xa").unwrap_err().to_string(),
+            "3: 0x0000000000000078: LID 10 is taken by 0x0000000000000077"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Wishes<'a> {
     /// What the planner would give if nobody had anything.
     pub(crate) canonical: &'a Addresses,
     /// By port GUID: what was given in the past.
-    pub(crate) saved: &'a BTreeMap<Guid, Lid>,
+    pub(crate) saved: &'a BTreeMap<Guid, (Lid, Lmc)>,
     /// By port of the topology: what PortInfo says, [`Lid::NONE`] where nothing.
     pub(crate) held: &'a [Lid],
     /// The highest address that every switch can forward.
@@ -32,7 +32,7 @@ pub(crate) fn keep(wishes: &Wishes<'_>) -> (Addresses, Vec<PortIndex>) {
     ports.sort_by_key(|&(port, _)| (Some(port) != own, canonical.base(port)));
 
     let mut given = Given { addresses: Addresses::none(topology.port_count()), most };
-    let saved_lid = |port: PortIndex| saved.get(&topology.port(port).guid).copied();
+    let saved_lid = |port: PortIndex| saved.get(&topology.port(port).guid).map(|&(lid, _)| lid);
     ports.retain(|&(port, lmc)| !saved_lid(port).is_some_and(|lid| given.give(port, lid, lmc)));
 
     let reserved = Reserved::of(wishes, &given.addresses);
@@ -110,11 +110,10 @@ impl Reserved {
         let mut reserved = vec![false; Lid::MAX_UNICAST.index() + 1];
         let present: BTreeMap<Guid, ()> =
             given.iter().map(|(port, ..)| (wishes.topology.port(port).guid, ())).collect();
-        // How many addresses an absent port had is not known; its first one suffices to leave the block.
-        for (_, lid) in wishes.saved.iter().filter(|(guid, _)| !present.contains_key(guid)) {
-            if let Some(place) = reserved.get_mut(lid.index()) {
-                *place = true;
-            }
+        let absent = wishes.saved.iter().filter(|(guid, _)| !present.contains_key(guid));
+        for (_, &(lid, lmc)) in absent {
+            let end = (lid.index() + lmc.addresses()).min(reserved.len());
+            reserved[lid.index().min(end)..end].fill(true);
         }
         Self(reserved)
     }
@@ -134,7 +133,7 @@ mod tests {
     struct Case {
         topology: Topology,
         routing: Routing,
-        saved: BTreeMap<Guid, Lid>,
+        saved: BTreeMap<Guid, (Lid, Lmc)>,
         held: Vec<Lid>,
         most: Lid,
     }
@@ -211,7 +210,9 @@ mod tests {
         let mut case = case(2);
         let guid = |case: &Case, n| case.topology.port(case.host(n)).guid;
         let (first, second) = (guid(&case, 0), guid(&case, 1));
-        case.saved = [(first, Lid(200)), (second, Lid(202)), (Guid(77), Lid(8))].into();
+        let four = Lmc::new(2).unwrap();
+        let saved = [(first, 200), (second, 202), (Guid(77), 8)];
+        case.saved = saved.map(|(guid, lid)| (guid, (Lid(lid), four))).into();
         let (a, c) = (case.host(0), case.host(2));
         case.hold(a, 300);
         case.hold(c, 200);
@@ -224,7 +225,7 @@ mod tests {
         let mut case = case(0);
         case.most = Lid(9);
         assert_eq!(case.bases(), [5, 6, 7, 8]);
-        case.saved = [(Guid(77), Lid(6))].into();
+        case.saved = [(Guid(77), (Lid(6), Lmc::ZERO))].into();
         assert_eq!(case.bases(), [5, 9, 7, 8]);
         case.most = Lid(8);
         assert_eq!(case.bases(), [5, 6, 7, 8]);

@@ -18,8 +18,8 @@ use super::discovered::Discovered;
 pub struct Saved {
     /// The LMC of every host port, once it was chosen.
     pub lmc: Option<Lmc>,
-    /// First address by port GUID, of absent ports too.
-    pub lids: BTreeMap<Guid, Lid>,
+    /// First address and how many, by port GUID, of absent ports too.
+    pub lids: BTreeMap<Guid, (Lid, Lmc)>,
     /// Place among a port's addresses of every tree, by root and plane.
     pub trees: BTreeMap<(Guid, u16), u16>,
 }

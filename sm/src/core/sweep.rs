@@ -15,7 +15,7 @@ mod managers;
 mod missing;
 mod trap;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use snin_fabric::{Lid, NodeKind, PortIndex};
@@ -87,6 +87,8 @@ struct Applying {
     target: Arc<Target>,
     manager: Lid,
     failed: bool,
+    /// Blocks that switches took.
+    taken: BTreeMap<NodeId, u32>,
 }
 
 /// What the next survey looks at.

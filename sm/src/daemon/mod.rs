@@ -7,17 +7,32 @@
 //! | [`mod@run`] | the loop |
 //! | [`wire`] | the port and what waits for room on it |
 //! | [`worker`] | the thread that computes |
+//! | [`memory`] | addresses and trees over restarts, in OpenSM's guid2lid and beside it |
+//! | [`outlets`] | where it tells what happens, and where it is asked |
+//! | `tell` | what it tells |
+//! | `requests` | what it answers |
+//! | `exported` | what `/metrics` says |
+//! | [`activity`] | what one time of being busy came to |
+//! | [`dumps`] | tables as files |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
 //!
 //! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
 //! no lock guards anything and whatever happens has an order.
 
+pub mod activity;
 pub mod cli;
+pub mod dumps;
 pub mod failure;
+pub mod memory;
+pub mod outlets;
 pub mod run;
 pub mod settings;
 pub mod summary;
 pub mod wire;
 pub mod worker;
+
+mod exported;
+mod requests;
+mod tell;
 
 pub use failure::Failure;

@@ -2,18 +2,27 @@
 
 use std::time::{Duration, Instant};
 
+use snin_daemon::control::Client;
+use snin_daemon::metrics::Histogram;
+use snin_daemon::service;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_protocol::Time;
 
 use super::failure::Failure;
+use super::memory::Memory;
+use super::outlets::Outlets;
 use super::summary::{Summary, Told};
 use super::wire::Wire;
 use super::worker::Worker;
 use crate::core::Sweep;
-use crate::events::{Event, LocalPort, Output, Report};
+use crate::events::{Event, LocalPort, Output};
+use crate::metrics::Metrics;
 use crate::port::Port;
 
+/// Bounds of the histogram of busy times, in seconds.
+const SECONDS: [f64; 12] =
+    [0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 /// MADs taken in before everything else has its turn.
 const TURN: usize = 1_024;
 
@@ -35,12 +44,24 @@ impl Clock {
 
 /// A core, its port, and all that the two need of a machine.
 pub struct Daemon {
-    clock: Clock,
-    sweep: Sweep,
-    wire: Wire,
+    pub(super) clock: Clock,
+    pub(super) sweep: Sweep,
+    pub(super) wire: Wire,
+    pub(super) outlets: Outlets,
+    pub(super) told: Told,
+    /// Since when something is under way, and what was counted before.
+    pub(super) busy_since: Option<Time>,
+    pub(super) counted: Metrics,
+    pub(super) durations: Histogram,
+    /// Whether systemd was told that all is in order.
+    pub(super) ready: bool,
+    /// Who asked for a sweep and is to be told of its end.
+    pub(super) waiting: Vec<Client>,
+    memory: Memory,
     worker: Worker,
     signals: Signals,
-    told: Told,
+    watchdog: Option<Time>,
+    alive_due: Option<Time>,
 }
 
 impl Daemon {
@@ -48,21 +69,38 @@ impl Daemon {
     ///
     /// # Errors
     /// When the system has no more threads or descriptors.
-    pub fn new(clock: Clock, sweep: Sweep, port: Box<dyn Port>) -> Result<Self, Failure> {
+    pub fn new(
+        clock: Clock,
+        sweep: Sweep,
+        port: Box<dyn Port>,
+        memory: Memory,
+        outlets: Outlets,
+    ) -> Result<Self, Failure> {
+        let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
+        let watchdog = watchdog.map(Time);
         Ok(Self {
             clock,
             sweep,
             wire: Wire::new(port),
+            outlets,
+            told: Told::default(),
+            busy_since: None,
+            counted: Metrics::default(),
+            durations: Histogram::new(SECONDS),
+            ready: false,
+            waiting: Vec::new(),
+            memory,
             worker: Worker::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,
-            told: Told::default(),
+            watchdog,
+            alive_due: watchdog.map(|every| clock.now() + every),
         })
     }
 
     /// Brings the subnet up, until nothing more is to be done or a signal comes.
     ///
     /// # Errors
-    /// When the port is of no use any more.
+    /// When the port is of no use any more, or what is to be remembered cannot be written.
     pub fn once(&mut self) -> Result<Summary, Failure> {
         self.begin()?;
         while !self.turn()? {
@@ -77,19 +115,19 @@ impl Daemon {
     /// Manages the subnet until a signal ends it.
     ///
     /// # Errors
-    /// When the port is of no use any more.
+    /// As [`once`](Self::once).
     pub fn run(&mut self) -> Result<(), Failure> {
         self.begin()?;
         while !self.turn()? {
             self.wait()?;
         }
+        service::stopping();
         Ok(())
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
         self.wire.announce(true)?;
-        self.sweep.handle(Event::Start, self.clock.now());
-        self.perform()
+        self.feed(Event::Start)
     }
 
     /// Deals with all that has happened; whether the daemon shall end.
@@ -97,26 +135,50 @@ impl Daemon {
         self.take_in()?;
         self.wire.flush()?;
         while let Some(computed) = self.worker.next().map_err(Failure::system("a thread"))? {
-            self.sweep.handle(Event::Computed(Box::new(computed)), self.clock.now());
-            self.perform()?;
+            self.feed(Event::Computed(Box::new(computed)))?;
         }
         let now = self.clock.now();
         if self.sweep.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.sweep.handle_deadline(now);
-            self.perform()?;
+            self.follow_up(now)?;
         }
+        if let (Some(every), Some(due)) = (self.watchdog, self.alive_due)
+            && due <= now
+        {
+            service::alive();
+            self.alive_due = Some(now + every);
+        }
+        let end = self.heed_signals()?;
+        self.serve()?;
+        self.note_quiet();
+        Ok(end)
+    }
+
+    fn heed_signals(&mut self) -> Result<bool, Failure> {
         let mut end = false;
         while let Some(signal) = self.signals.next() {
             match signal {
                 Signal::End => end = true,
-                Signal::Again => {
-                    self.sweep.handle(Event::Resweep, self.clock.now());
-                    self.perform()?;
-                }
-                Signal::Reopen => {}
+                Signal::Again => self.feed(Event::Resweep)?,
+                Signal::Reopen => self.outlets.reopen(),
             }
         }
         Ok(end)
+    }
+
+    /// Tells the core of an event, and does what that leads to.
+    pub(super) fn feed(&mut self, event: Event<'_>) -> Result<(), Failure> {
+        let now = self.clock.now();
+        self.sweep.handle(event, now);
+        self.follow_up(now)
+    }
+
+    fn follow_up(&mut self, now: Time) -> Result<(), Failure> {
+        self.perform()?;
+        if self.busy_since.is_none() && !self.sweep.is_idle() {
+            self.busy_since = Some(now);
+        }
+        Ok(())
     }
 
     /// Hands what came in to the core, each with what it leads to.
@@ -125,9 +187,7 @@ impl Daemon {
         for _ in 0..TURN {
             let Some(received) = self.wire.receive()? else { break };
             let (port, source) = (LocalPort(0), received.from.lid);
-            let event = Event::Mad { port, source, bytes: &received.mad.0 };
-            self.sweep.handle(event, self.clock.now());
-            self.perform()?;
+            self.feed(Event::Mad { port, source, bytes: &received.mad.0 })?;
         }
         Ok(())
     }
@@ -137,9 +197,10 @@ impl Daemon {
         let again = self.wire.watch(&mut watch);
         watch.readable(self.worker.readable());
         self.signals.watch(&mut watch);
+        self.outlets.watch(&mut watch);
         let now = self.clock.now();
-        let due = self.sweep.next_deadline().map(|due| due.nanos().saturating_sub(now.nanos()));
-        let due = due.map(Duration::from_nanos);
+        let due = self.sweep.next_deadline().into_iter().chain(self.alive_due).min();
+        let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
         let limit = due.into_iter().chain(again).min();
         watch.wait(limit).map_err(Failure::system("poll")).map(drop)
     }
@@ -152,29 +213,17 @@ impl Daemon {
                 Output::Compute(job) => {
                     self.worker.run(*job).map_err(Failure::system("a thread"))?;
                 }
-                Output::View(_) | Output::Save(_) => {}
+                Output::View(view) => {
+                    if let Some(dumps) = &self.outlets.dumps {
+                        dumps.put(view);
+                    }
+                }
+                // Before the first write goes out: what is given is not forgotten, whatever happens then.
+                Output::Save(saved) => self.memory.save(&saved)?,
                 Output::Report(report) => self.report(report),
             }
         }
         Ok(())
-    }
-
-    fn report(&mut self, report: Report) {
-        match report {
-            Report::Ready { missing, .. } => {
-                let now = self.clock.now().nanos() as f64 / 1e9;
-                self.told.up_after_seconds.get_or_insert(now);
-                self.told.missing = missing.iter().map(ToString::to_string).collect();
-                self.told.trouble = None;
-            }
-            Report::NoRouting(error) => self.told.trouble = Some(error.to_string()),
-            Report::Contradiction(what) => self.told.trouble = Some(what),
-            Report::OtherManager { at, info } => {
-                let state = info.state.name().unwrap_or("unknown").to_lowercase();
-                self.told.managers.insert(at, format!("{state}, priority {}", info.priority));
-            }
-            Report::State(_) | Report::Trap { .. } => {}
-        }
     }
 
     /// What there is to say of the subnet now.

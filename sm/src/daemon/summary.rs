@@ -90,7 +90,7 @@ impl Summary {
     /// As it is now. `told`: what the loop remembers of the core's reports.
     pub fn of(sweep: &Sweep, info: &LocalInfo, counters: Counters, told: &Told) -> Self {
         let (metrics, state) = (sweep.metrics(), sweep.state());
-        let view = sweep.view().filter(|_| told.up_after_seconds.is_some());
+        let view = sweep.view().filter(|_| told.up);
         let subnet = view.map(|view| SubnetSummary {
             version: view.version(),
             nodes: view.topology().node_count(),
@@ -133,6 +133,8 @@ impl Summary {
 /// What the core reported last.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
+    /// Whether the subnet is up by this manager's work.
+    pub up: bool,
     /// When the subnet was first up.
     pub up_after_seconds: Option<f64>,
     /// What is missing.

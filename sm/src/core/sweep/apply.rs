@@ -1,6 +1,6 @@
 //! Writing what was computed, and publishing it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use snin_fabric::{Lid, PortNum};
@@ -44,7 +44,8 @@ impl Sweep {
         self.unverified.extend(touched);
         self.target = Some(target.clone());
         self.refused.clear();
-        let applying = Applying { schedule, target, manager, failed: false };
+        let taken = BTreeMap::new();
+        let applying = Applying { schedule, target, manager, failed: false, taken };
         self.stage = Stage::Applying(Box::new(applying));
     }
 
@@ -94,6 +95,14 @@ impl Sweep {
     }
 
     fn applied(&mut self, applying: Applying, now: Time) {
+        if !applying.taken.is_empty() {
+            let label = |(&id, &blocks): (&NodeId, &u32)| {
+                let node = self.graph.node(id);
+                (node.guid(), node.label(), blocks)
+            };
+            let switches = applying.taken.iter().map(label).collect();
+            self.outputs.push_back(Output::Report(Report::Tables { switches }));
+        }
         if applying.failed {
             self.strikes = self.strikes.saturating_add(1);
             if self.strikes > MOST_STRIKES {
@@ -172,6 +181,9 @@ impl Sweep {
                 }),
                 Step::Milestone => true,
             };
+        if let (true, Step::Block(node, _) | Step::Dropping(node, ..)) = (took, &step) {
+            *applying.taken.entry(*node).or_insert(0) += 1;
+        }
         match took {
             true => applying.schedule.finish(id, true),
             false => self.step_failed(id, false),
@@ -226,10 +238,14 @@ impl Sweep {
     fn save(&mut self, target: &Target) {
         let mut saved = Saved { lmc: Some(target.routing.plan.lmc()), ..(*self.saved).clone() };
         let topology = &target.discovered.topology;
-        let given: BTreeSet<Lid> = target.addresses.iter().map(|(_, base, _)| base).collect();
+        let given = |lid| target.addresses.owner(Lid(lid)).is_some();
         // An address that somebody else got is nobody else's any more.
-        saved.lids.retain(|_, lid| !given.contains(lid));
-        let lids = target.addresses.iter().map(|(port, base, _)| (topology.port(port).guid, base));
+        saved.lids.retain(|_, (lid, lmc)| {
+            let last = lid.0.saturating_add((lmc.addresses() - 1) as u16);
+            !(lid.0..=last).any(given)
+        });
+        let addresses = target.addresses.iter();
+        let lids = addresses.map(|(port, base, lmc)| (topology.port(port).guid, (base, lmc)));
         saved.lids.extend(lids);
         let places: Vec<_> = target.places.named(target).collect();
         saved.trees.retain(|_, place| !places.iter().any(|(_, given)| given == place));

@@ -28,6 +28,8 @@ impl Sweep {
             return self.metrics.count_dropped(Dropped::UnknownIssuer);
         };
         *self.metrics.traps.entry(number).or_insert(0) += 1;
+        let name = self.graph.node(end.0).label();
+        self.outputs.push_back(Output::Report(Report::Trap { number, issuer, name }));
         self.repress(source, mad, smp);
         match trap {
             // It names the switch, not the port (IBA 14.3.7).
@@ -36,7 +38,7 @@ impl Sweep {
                 self.pending.refresh.insert(end);
                 self.interrupt();
             }
-            _ => self.outputs.push_back(Output::Report(Report::Trap { number, issuer })),
+            _ => {}
         }
     }
 

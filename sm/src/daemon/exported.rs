@@ -1,0 +1,113 @@
+//! What `/metrics` says. Labels are those of the exporters of InfiniBand counters: `local_guid`, `local_name`,
+//! `local_port`, so that series can be joined.
+
+use snin_daemon::metrics::{Labels, Page};
+use snin_mad::{Class, Method, attribute};
+
+use super::run::Daemon;
+use super::summary::Summary;
+use crate::error::Dropped;
+
+/// Everything, now.
+pub(super) fn page(daemon: &Daemon, summary: &Summary) -> String {
+    let mut page = Page::new();
+    subnet(&mut page, daemon, summary);
+    traffic(&mut page, daemon);
+    sweeps(&mut page, daemon);
+    page.encode()
+}
+
+fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
+    let info = daemon.wire.port().info();
+    let labels = vec![
+        ("local_guid", info.guid.to_string()),
+        ("local_name", info.name.clone()),
+        ("local_port", info.port.to_string()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    page.gauges("snin_sm_info", "The manager's port", [(labels, 1.0)]);
+    let states = ["notactive", "discovering", "standby", "master"];
+    let states =
+        states.map(|state| (vec![("state", state.to_owned())], one(summary.state == state)));
+    page.gauges("snin_sm_state", "1 for what the manager is", states);
+    page.gauge(
+        "snin_sm_up",
+        "Whether the subnet is up by this manager",
+        one(summary.subnet.is_some()),
+    );
+    page.gauge(
+        "snin_sm_missing",
+        "Things that are not as they should be",
+        summary.missing.len() as f64,
+    );
+    page.gauge("snin_sm_other_managers", "Other managers known", summary.managers.len() as f64);
+    if let Some(subnet) = &summary.subnet {
+        page.gauge(
+            "snin_sm_view_version",
+            "The version of the published view",
+            subnet.version as f64,
+        );
+        page.gauge("snin_sm_nodes", "Nodes", subnet.nodes as f64);
+        page.gauge("snin_sm_switches", "Switches", subnet.switches as f64);
+        page.gauge("snin_sm_hosts", "Host ports", subnet.hosts as f64);
+        page.gauge("snin_sm_trees", "Routing trees", subnet.trees as f64);
+        page.gauge("snin_sm_lmc", "2^LMC addresses a host port", f64::from(subnet.lmc));
+        let pairs = subnet.unusable_pairs as f64;
+        page.gauge("snin_sm_unusable_pairs", "Pairs of leaf and tree that are not granted", pairs);
+    }
+}
+
+fn traffic(page: &mut Page, daemon: &Daemon) {
+    let metrics = daemon.sweep.metrics();
+    let sent = metrics.sent.iter().map(|(&(id, method), &count)| {
+        let named = attribute::name(Class::DirectedSubnet, id).unwrap_or("?");
+        let method = Method::new(method).name().unwrap_or("?");
+        (vec![("attribute", named.to_owned()), ("method", method.to_owned())], count)
+    });
+    page.counters("snin_sm_smps", "SMPs sent, repeated ones included", sent);
+    page.counter("snin_sm_smp_retries", "SMPs sent again", metrics.retries);
+    page.counter("snin_sm_smp_unanswered", "Questions given up", metrics.unanswered);
+    page.counter("snin_sm_smp_answers", "Answers", metrics.answers);
+    page.counter("snin_sm_smp_refused", "Answers that said no", metrics.refused);
+    page.gauge("snin_sm_smps_in_flight", "SMPs in flight", daemon.sweep.in_flight() as f64);
+    let dropped = Dropped::ALL.iter().map(|why| {
+        let labels: Labels = vec![("reason", why.to_string())];
+        (labels, metrics.dropped.get(why).copied().unwrap_or(0))
+    });
+    page.counters("snin_sm_dropped", "What came in and was dropped", dropped);
+    let traps = metrics.traps.iter();
+    let traps = traps.map(|(number, &count)| (vec![("number", number.to_string())], count));
+    page.counters("snin_sm_traps", "Traps", traps);
+    let port = daemon.wire.port().counters();
+    page.counter("snin_sm_port_full", "How often the port had no room", port.full);
+    page.counter("snin_sm_port_undelivered", "Requests that came back", port.undelivered);
+    page.counter("snin_sm_port_dropped", "What came in and is no MAD", port.dropped);
+}
+
+fn sweeps(page: &mut Page, daemon: &Daemon) {
+    let metrics = daemon.sweep.metrics();
+    let sweeps = [
+        ("full", metrics.full_sweeps),
+        ("light", metrics.light_sweeps),
+        ("local", metrics.local_probes),
+    ];
+    let sweeps = sweeps.map(|(kind, count)| (vec![("kind", kind.to_owned())], count));
+    page.counters("snin_sm_sweeps", "Sweeps", sweeps);
+    page.histogram(
+        "snin_sm_busy_seconds",
+        "From when something happened until nothing was left to be done",
+        &daemon.durations,
+    );
+    page.counter("snin_sm_lft_blocks_written", "Table blocks written", metrics.blocks_written);
+    page.counter("snin_sm_views", "Views published", metrics.views);
+    page.counter("snin_sm_events", "Events told", daemon.outlets.journal.seq());
+    page.counter(
+        "snin_sm_events_lost",
+        "Events not written to the file",
+        daemon.outlets.journal.lost(),
+    );
+}
+
+fn one(is: bool) -> f64 {
+    if is { 1.0 } else { 0.0 }
+}

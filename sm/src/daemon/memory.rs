@@ -1,0 +1,175 @@
+//! What survives a restart: addresses in `guid2lid`, the file that OpenSM keeps too, and everything else in
+//! `trees`.
+//!
+//! `trees` begins with the LMC; then comes a line a routing tree: the root's GUID, which of the parallel links
+//! of the root it uses, and its place among the addresses of every port.
+//!
+//! ```text
+//! lmc 4
+//! 0x0002c90300a1b2c3 0 0
+//! 0x0002c90300a1b2c3 1 1
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use snin_daemon::store;
+use snin_fabric::dump::guid2lid;
+use snin_fabric::{Guid, Lmc};
+
+use super::failure::Failure;
+use crate::core::Saved;
+
+/// Routing trees at most: a root and a plane each.
+const TREES: usize = 65_536;
+
+/// A folder with both files, or none at all.
+#[derive(Debug)]
+pub struct Memory {
+    folder: Option<PathBuf>,
+}
+
+impl Memory {
+    /// Reads what is there; files that are not there are as good as empty.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or a line of it is wrong.
+    pub fn open(folder: Option<&Path>) -> Result<(Self, Saved), Failure> {
+        let memory = Self { folder: folder.map(Path::to_owned) };
+        let mut saved = Saved::default();
+        let Some(folder) = folder else { return Ok((memory, saved)) };
+        let (guid2lid, trees) = (folder.join("guid2lid"), folder.join("trees"));
+        let wrong = |path: &Path| {
+            let path = path.to_owned();
+            move |what: String| Failure::Content { path, what }
+        };
+        if let Some(text) = read(&guid2lid)? {
+            let entries = guid2lid::entries(&text).map_err(|error| error.to_string());
+            saved.lids = entries.map_err(wrong(&guid2lid))?;
+        }
+        if let Some(text) = read(&trees)? {
+            (saved.lmc, saved.trees) = parse_trees(&text).map_err(wrong(&trees))?;
+        }
+        Ok((memory, saved))
+    }
+
+    /// Writes both files anew, where they differ.
+    ///
+    /// # Errors
+    /// When a file cannot be written; both are then as they were before, or one of them is new.
+    pub fn save(&self, saved: &Saved) -> Result<(), Failure> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let lids = guid2lid::write_entries(&saved.lids);
+        store::replace(&folder.join("guid2lid"), lids.as_bytes())?;
+        store::replace(&folder.join("trees"), trees_text(saved).as_bytes())?;
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    match fs::read(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::file(path)(error)),
+    }
+}
+
+fn trees_text(saved: &Saved) -> String {
+    let mut text = String::new();
+    if let Some(lmc) = saved.lmc {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "lmc {lmc}");
+    }
+    for ((root, plane), place) in &saved.trees {
+        let _ = writeln!(text, "{root} {plane} {place}");
+    }
+    text
+}
+
+type Trees = BTreeMap<(Guid, u16), u16>;
+
+fn parse_trees(text: &[u8]) -> Result<(Option<Lmc>, Trees), String> {
+    let (mut lmc, mut trees, mut places) = (None, Trees::new(), BTreeSet::new());
+    for (number, line) in String::from_utf8_lossy(text).lines().enumerate() {
+        let wrong = |what: String| Err(format!("{}: {what}", number + 1));
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            [] => {}
+            ["lmc", value] => match value.parse().ok().and_then(Lmc::new) {
+                Some(value) => lmc = Some(value),
+                None => return wrong(format!("`{value:.40}` is no LMC (expected 0 to 7)")),
+            },
+            [root, plane, place] if trees.len() < TREES => {
+                let root: Guid = match root.parse() {
+                    Ok(root) => root,
+                    Err(error) => return wrong(error.to_string()),
+                };
+                let (Ok(plane), Ok(place)) = (plane.parse(), place.parse::<u16>()) else {
+                    return wrong(format!("`{line:.60}`: plane and place are numbers"));
+                };
+                if !places.insert(place) || trees.insert((root, plane), place).is_some() {
+                    return wrong(format!("`{line:.60}`: this tree, or its place, is there twice"));
+                }
+            }
+            _ => return wrong(format!("not understood: `{line:.60}` (expected ROOT PLANE PLACE)")),
+        }
+    }
+    Ok((lmc, trees))
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_fabric::Lid;
+
+    use super::*;
+
+    const FOUR: Lmc = Lmc::new(2).unwrap();
+
+    fn saved() -> Saved {
+        Saved {
+            lmc: Some(FOUR),
+            lids: [(Guid(0x77), (Lid(8), FOUR)), (Guid(0x78), (Lid(1), Lmc::ZERO))].into(),
+            trees: [((Guid(0x200), 0), 1), ((Guid(0x200), 1), 0)].into(),
+        }
+    }
+
+    #[test]
+    fn what_is_saved_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("state");
+        let (memory, empty) = Memory::open(Some(&folder)).unwrap();
+        assert_eq!(empty, Saved::default());
+        memory.save(&saved()).unwrap();
+        let text = fs::read_to_string(folder.join("guid2lid")).unwrap();
+        assert_eq!(
+            text,
+            "0x0000000000000077 0x0008 0x000b\n\n0x0000000000000078 0x0001 0x0001\n\n"
+        );
+        assert_eq!(Memory::open(Some(&folder)).unwrap().1, saved());
+        assert!(Memory::open(None).unwrap().1 == Saved::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |name: &str, text: &str| {
+            fs::write(folder.path().join(name), text).unwrap();
+            let error = Memory::open(Some(folder.path())).unwrap_err().to_string();
+            error.strip_prefix(&format!("{}/", folder.path().display())).unwrap().to_owned()
+        };
+        for (text, expected) in [
+            ("lmc 8", "trees:1: `8` is no LMC (expected 0 to 7)"),
+            ("lmc 2\n1 0", "trees:2: not understood: `1 0` (expected ROOT PLANE PLACE)"),
+            ("x 0 0", "trees:1: `x` is no GUID (expected 0x and up to 16 hex digits)"),
+            ("1 0 0\n2 0 0", "trees:2: `2 0 0`: this tree, or its place, is there twice"),
+            ("1 0 65536", "trees:1: `1 0 65536`: plane and place are numbers"),
+        ] {
+            assert_eq!(told("trees", text), expected);
+        }
+        let told = told("guid2lid", "0x77 0x8 0xb\n\n0x78 0xa 0xa\n");
+        assert_eq!(told, "guid2lid:3: 0x0000000000000078: LID 10 is taken by 0x0000000000000077");
+    }
+}

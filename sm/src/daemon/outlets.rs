@@ -1,0 +1,82 @@
+//! Where a daemon tells what happens, and where it is asked.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use snin_daemon::control::Control;
+use snin_daemon::journal::Journal;
+use snin_daemon::log::Log;
+use snin_daemon::page::Server;
+use snin_daemon::watch::Watch;
+use tracing::warn;
+
+use super::dumps::Dumps;
+use super::failure::Failure;
+use super::settings::Settings;
+
+/// Log, events, control socket, pages and dumps, as far as they are wanted.
+pub struct Outlets {
+    /// Messages for people.
+    pub log: Log,
+    /// Events for programs.
+    pub journal: Journal,
+    /// The socket for `snin sm`.
+    pub control: Option<Control>,
+    /// `/metrics` and `/healthz`.
+    pub server: Option<Server>,
+    /// Tables as files.
+    pub dumps: Option<Dumps>,
+}
+
+impl Outlets {
+    /// Opens what the settings want.
+    ///
+    /// # Errors
+    /// What cannot be opened.
+    pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
+        let journal = match &settings.events_file {
+            Some(path) => Journal::to_file(path).map_err(Failure::file(path))?,
+            None => Journal::new(),
+        };
+        let control = settings.control_socket.as_deref().map(Control::listen).transpose()?;
+        let server = settings.metrics_listen.as_deref().map(Server::listen).transpose()?;
+        let dumps = settings.dump_files_dir.clone().map(Dumps::start).transpose();
+        let dumps = dumps.map_err(Failure::system("a thread"))?;
+        Ok(Self { log, journal, control, server, dumps })
+    }
+
+    /// Waits for who asks.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        if let Some(control) = &self.control {
+            control.watch(watch);
+        }
+        if let Some(server) = &self.server {
+            server.watch(watch);
+        }
+    }
+
+    /// An event, to everybody who listens. `fields` is an object.
+    pub fn tell(&mut self, event: &str, fields: Value) {
+        let fields = match fields {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        self.journal.tell(self.control.as_mut(), event, fields);
+    }
+
+    /// Goes on in new files, after the old ones were moved away.
+    pub fn reopen(&mut self) {
+        if let Err(error) = self.log.reopen() {
+            warn!("{error}");
+        }
+        if let Err(error) = self.journal.reopen() {
+            warn!("the file of events: {error}");
+        }
+    }
+}
+
+/// What systemd names by a variable: the first of its paths.
+pub fn from_systemd(variable: &str) -> Option<std::path::PathBuf> {
+    let value = std::env::var(variable).ok()?;
+    value.split(':').next().filter(|path| !path.is_empty()).map(|path| Path::new(path).to_owned())
+}

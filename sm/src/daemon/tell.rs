@@ -1,0 +1,131 @@
+//! What the core reports, as events, messages and what is known of the subnet.
+
+use serde_json::json;
+use snin_daemon::service;
+use snin_mad::SmState;
+use tracing::{error, info, warn};
+
+use super::activity::Activity;
+use super::run::Daemon;
+use crate::events::Report;
+
+/// Switches that an event names one by one; of more it says how many there are.
+const NAMED: usize = 64;
+
+impl Daemon {
+    pub(super) fn report(&mut self, report: Report) {
+        match report {
+            Report::Ready { version, missing } => {
+                let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+                self.up(version, missing);
+            }
+            Report::NoRouting(error) => self.trouble(error.to_string()),
+            Report::Contradiction(what) => self.trouble(what),
+            Report::State(state) => self.state(state),
+            Report::OtherManager { at, info } => {
+                let state = name(info.state);
+                warn!(%at, guid = %info.guid, priority = info.priority, "another subnet manager: {state}");
+                let told = json!({
+                    "at": at, "guid": info.guid.to_string(), "priority": info.priority, "state": state,
+                });
+                self.outlets.tell("OTHER_SM", told);
+                self.told.managers.insert(at, format!("{state}, priority {}", info.priority));
+            }
+            Report::Tables { switches } => {
+                let blocks: u64 = switches.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
+                let named = switches.iter().take(NAMED);
+                let named: Vec<_> = named
+                    .map(|(guid, name, blocks)| {
+                        json!({ "guid": guid.to_string(), "name": name, "blocks": blocks })
+                    })
+                    .collect();
+                let told = json!({ "blocks": blocks, "switches": switches.len(), "named": named });
+                self.outlets.tell("LFT_CHANGE", told);
+            }
+            Report::Trap { number, issuer, name } => {
+                info!(number, issuer = issuer.0, "trap from {name}");
+                let told = json!({ "number": number, "issuer": issuer.0, "name": name });
+                self.outlets.tell("TRAP", told);
+            }
+        }
+    }
+
+    fn up(&mut self, version: u64, missing: Vec<String>) {
+        let now = self.clock.now().nanos() as f64 / 1e9;
+        self.told.up_after_seconds.get_or_insert(now);
+        for missing in missing.iter().filter(|missing| !self.told.missing.contains(missing)) {
+            warn!("missing: {missing}");
+        }
+        (self.told.up, self.told.missing, self.told.trouble) = (true, missing, None);
+        let summary = self.summary();
+        let Some(subnet) = &summary.subnet else { return };
+        let told = json!({
+            "version": version,
+            "nodes": subnet.nodes,
+            "switches": subnet.switches,
+            "hosts": subnet.hosts,
+            "trees": subnet.trees,
+            "lmc": subnet.lmc,
+            "missing": summary.missing,
+        });
+        self.outlets.tell("SUBNET_UP", told);
+        let text = format!(
+            "subnet up: {} switches, {} host ports, {} trees, LMC {}; {} missing",
+            subnet.switches,
+            subnet.hosts,
+            subnet.trees,
+            subnet.lmc,
+            summary.missing.len()
+        );
+        info!(version, "{text}");
+        service::status(&text);
+    }
+
+    fn trouble(&mut self, what: String) {
+        error!("{what}");
+        self.outlets.tell("NO_ROUTING", json!({ "why": what }));
+        self.told.trouble = Some(what);
+    }
+
+    fn state(&mut self, state: SmState) {
+        let named = name(state);
+        info!("this subnet manager: {named}");
+        self.outlets.tell("STATE_CHANGE", json!({ "state": named }));
+        if state != SmState::Master {
+            self.told.up = false;
+            service::status(&format!("{named}: another subnet manager is master"));
+        }
+    }
+
+    /// When nothing is left to be done: says so to the log, to systemd and to whoever asked for a sweep.
+    pub(super) fn note_quiet(&mut self) {
+        if !self.sweep.is_idle() {
+            return;
+        }
+        let Some(began) = self.busy_since.take() else { return };
+        let metrics = self.sweep.metrics();
+        let lasted = self.clock.now() - began;
+        let activity = Activity::between(&self.counted, metrics, lasted);
+        self.counted = metrics.clone();
+        self.durations.observe(activity.seconds);
+        if !self.ready {
+            self.ready = true;
+            service::ready("the first sweep is done");
+        }
+        let told = serde_json::to_value(&activity).unwrap_or_default();
+        if !activity.is_quiet() {
+            let Activity { kind, seconds, smps, lft_blocks, .. } = activity;
+            info!("{kind} sweep: {smps} SMPs, {lft_blocks} table blocks, {:.1} ms", seconds * 1e3);
+            self.outlets.tell("SWEEP_DONE", told.clone());
+        }
+        if let Some(control) = &mut self.outlets.control {
+            for client in std::mem::take(&mut self.waiting) {
+                control.answer(client, &told);
+            }
+        }
+    }
+}
+
+fn name(state: SmState) -> String {
+    state.name().unwrap_or("unknown").to_lowercase()
+}
