@@ -21,7 +21,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-vm vm lint clean bench bench-tables bench-bring-up bench-emulator bench-packing soak soak-sm
+.PHONY: demo test deps deps-build deps-vm vm lab lint clean bench bench-tables bench-bring-up bench-emulator bench-packing soak soak-sm
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -91,6 +91,17 @@ deps-vm:
 # A shell command in that machine: make vm RUN='ibv_devinfo'
 vm: deps-vm
 	@tools/vm/run --rxe 4 -- bash -c '$(RUN)'
+
+# The lab on real verbs, in that machine: its report lands in target/lab. LAB is any Clos of a few hosts.
+LAB ?= clos:4,4,2
+lab:
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(VM_PACKAGES)
+	@echo 'building snin with real verbs' >&2
+	@$(CARGO) build --release --quiet -p snin $(FEATURES) --bin snin
+	@mkdir -p target/lab
+	@tools/vm/run --limit 300 --out target/lab --with $(SNIN) -- \
+		bash -c 'snin lab --verbs $(LAB) --json $$OUT/lab.json --html $$OUT/lab.html'
+	@echo 'To look at: target/lab/lab.html and target/lab/lab.json'
 
 clean:
 	$(CARGO) clean

@@ -246,6 +246,20 @@ pub(crate) struct Lab {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
     #[arg(value_name = "TOPOLOGY", required_unless_present = "list_patterns")]
     pub(crate) topology: Option<String>,
+    /// Real verbs instead of virtual time: hosts are devices of the kernel's rdma_rxe, and what they send
+    /// crosses the emulated fabric frame by frame
+    ///
+    /// Needs root, /dev/net/tun and rdma_rxe (exit code 3 without; `make lab` brings a machine that has
+    /// them). Of the other options, --pattern, --seed, --windows, --bandwidth (10M), --lmc, --json and --html
+    /// count. Exit code 1 when frames took another path than they should, or the machine was too busy.
+    #[cfg(feature = "verbs")]
+    #[arg(long)]
+    pub(crate) verbs: bool,
+    /// With --verbs: forward by these tables (as `snin plan --lfts` and `snin sm simulate --lfts` write them,
+    /// or dump_fts), not by those that the subnet manager wrote
+    #[cfg(feature = "verbs")]
+    #[arg(long, value_name = "FILE", requires = "verbs")]
+    pub(crate) lfts: Option<PathBuf>,
     /// Who talks to whom: a pattern (see --list-patterns), a CSV file, or an htsim `.cm` file
     ///
     /// What is deferred comes back in the next window. When all is done, the same pattern is asked for again

@@ -46,6 +46,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "verbs")]
     #[error(transparent)]
     Lat(#[from] snin::lat::LatError),
+    /// A lab on real verbs that did not come to its end.
+    #[cfg(feature = "verbs")]
+    #[error("the lab on real verbs: {0}")]
+    VerbsLab(#[from] snin::verbs_lab::VerbsLabError),
     /// Stdout is gone.
     #[error("stdout: {0}")]
     Output(io::Error),

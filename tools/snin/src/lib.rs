@@ -4,3 +4,5 @@
 pub mod lab;
 #[cfg(feature = "verbs")]
 pub mod lat;
+#[cfg(feature = "verbs")]
+pub mod verbs_lab;

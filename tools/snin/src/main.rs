@@ -42,6 +42,8 @@ fn main() -> ExitCode {
         Command::Plan(PlanOrSlices { plan, .. }) => command::plan::run(&plan, &mut out),
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
+        #[cfg(feature = "verbs")]
+        Command::Lab(lab) if lab.verbs => command::verbs_lab::run(&lab, &mut out),
         Command::Lab(lab) => command::lab::run(&lab, &mut out),
         #[cfg(feature = "verbs")]
         Command::Lat(lat) => command::lat::run(&lat, &mut out),

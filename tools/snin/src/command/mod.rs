@@ -9,4 +9,6 @@ pub(crate) mod simulate;
 pub(crate) mod slices;
 pub(crate) mod tables;
 pub(crate) mod topo;
+#[cfg(feature = "verbs")]
+pub(crate) mod verbs_lab;
 pub(crate) mod verify;

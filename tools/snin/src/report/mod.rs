@@ -3,6 +3,8 @@
 mod chart;
 mod document;
 mod page;
+#[cfg(feature = "verbs")]
+pub(crate) mod verbs;
 
 use snin::lab::carry::Carried;
 use snin::lab::windows::{Served, Window};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Report, chart, facts, table};
 use crate::svg;
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light}
 body{font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff}
 body{max-width:1320px;margin:2em auto;padding:0 1.5em}

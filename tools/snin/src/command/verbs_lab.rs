@@ -1,0 +1,73 @@
+//! `snin lab --verbs`: the story on real verbs.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+
+use snin::verbs_lab::{Document, Fabric, Settings, tell};
+use snin_fabric::routing::{Engine, Routing};
+
+use crate::failure::Failure;
+use crate::output::{Output, Progress, note};
+use crate::{Verdict, cli, input, report};
+
+/// Slow enough to be what limits real verbs on an emulated machine.
+const BANDWIDTH: u64 = 10_000_000;
+/// Permutations, or whatever the pattern gives for as many seeds.
+const PATTERNS: u64 = 3;
+
+/// Brings the fabric up, tells the story, reports.
+pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let name = args.topology.as_deref().unwrap_or_default();
+    let topology = input::topology(name)?;
+    let routing = Routing::compute(&topology, Engine::Trees, args.lmc);
+    let routing = routing.map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
+    let pattern =
+        |number| input::traffic(&args.pattern, args.seed.wrapping_add(number), &topology, &routing);
+    let patterns: Result<Vec<_>, Failure> = (0..PATTERNS).map(pattern).collect();
+    let bandwidth = args.bandwidth.unwrap_or(BANDWIDTH);
+    let windows = args.windows as usize;
+    let settings = Settings { name: name.to_owned(), bandwidth, windows, patterns: patterns? };
+
+    let progress = Progress::new();
+    // Whoever starts this inside a virtual machine sees its stderr, but no terminal.
+    let is_terminal = io::stderr().is_terminal();
+    let told = |what: String| if is_terminal { progress.step(what) } else { note(what) };
+    told(format!("bringing up {} nodes", topology.node_count()));
+    let mut fabric = Fabric::bring_up(&topology, args.lmc)?;
+    if let Some(file) = &args.lfts {
+        fabric.replace_tables(input::tables(file, &topology)?);
+    }
+    let document = tell(fabric, &settings, &told)?;
+    drop(progress);
+
+    if let Some(file) = &args.html {
+        fs::write(file, report::verbs::html(&document)).map_err(Failure::file(file))?;
+    }
+    match &args.json {
+        Some(file) if file.as_os_str() == "-" => out.json(&document)?,
+        file => {
+            if let Some(file) = file {
+                let mut json = Output::new(fs::File::create(file).map_err(Failure::file(file))?);
+                json.json(&document)?;
+                json.finish()?;
+            }
+            print(&document, out)?;
+        }
+    }
+    Ok(if document.failures.is_empty() { Verdict::Well } else { Verdict::Unwell })
+}
+
+fn print<W: Write>(document: &Document, out: &mut Output<W>) -> Result<(), Failure> {
+    for (key, value) in report::verbs::facts(document) {
+        out.line(format_args!("{key:<13}{value}"))?;
+    }
+    out.line("")?;
+    for [name, forced, snin] in report::verbs::table(document) {
+        out.line(format_args!("{name:<36}{forced:>14}{snin:>14}"))?;
+    }
+    out.line("")?;
+    for failure in &document.failures {
+        out.line(format_args!("WRONG        {failure}"))?;
+    }
+    if document.failures.is_empty() { out.line("All of it is as it should be.") } else { Ok(()) }
+}

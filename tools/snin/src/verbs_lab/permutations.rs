@@ -1,0 +1,171 @@
+//! Permutations under SNIN, window by window; in the last one a cable is taken out of service.
+
+use std::collections::BTreeMap;
+
+use snin_controller::events::Event;
+use snin_fabric::traffic::Demand;
+use snin_fabric::{NodeIndex, PortIndex};
+use snin_protocol::Epoch;
+
+use super::controllers::Controller;
+use super::document::{Exclusive, Moved, Rearrangement, Window};
+use super::error::VerbsLabError;
+use super::fabric::Fabric;
+use super::hosts::{Hosts, Task};
+use super::judge::{Judge, Trace};
+use super::story::{Lab, Settings, say_astray, say_cable, say_node, say_shared, trace};
+
+/// What each host offers, of its link: eight of them keep the machine below half busy.
+const LOAD: f64 = 0.5;
+/// Windows until a change has settled.
+const SETTLED: usize = 4;
+/// Windows that a permutation gets at least.
+const LEAST: usize = 2 * SETTLED;
+
+/// Source and destination, by host.
+type Connection = (usize, usize);
+
+impl Lab {
+    /// Carries each permutation for its share of the windows; after the last one a cable goes.
+    pub(super) fn permutations(
+        &mut self,
+        settings: &Settings,
+        broken: &mut Vec<String>,
+        progress: &dyn Fn(String),
+    ) -> Result<(Exclusive, Rearrangement), VerbsLabError> {
+        let patterns = &settings.patterns;
+        let window = self.rates.controller().window;
+        let each = (settings.windows / patterns.len().max(1)).max(LEAST);
+        let (windows, window_ns) = (Vec::new(), window.nanos());
+        let (due, arrived) = (0, 0);
+        let mut exclusive =
+            Exclusive { patterns: patterns.len(), window_ns, windows, due, arrived };
+        let mut rearrangement = None;
+        for (number, pattern) in patterns.iter().enumerate() {
+            progress(format!("permutation {} of {}: {each} windows", number + 1, patterns.len()));
+            let tasks = self.tasks(pattern);
+            let controller = self.packing()?;
+            let (hosts, fabric, judge) = self.begin(controller, &tasks)?;
+            let mut run = Run { hosts, fabric, judge, number, windows: Vec::new() };
+            let last = run.windows(each)?;
+            if number + 1 == patterns.len() {
+                progress("a cable is taken out of service".to_owned());
+                rearrangement = Some(run.rearrange(&tasks, &last)?);
+            }
+            exclusive.windows.append(&mut run.windows);
+            for done in run.hosts.finish()? {
+                exclusive.due += done.due;
+                exclusive.arrived += done.arrived;
+            }
+            broken.append(&mut run.hosts.broken);
+        }
+        let none = || VerbsLabError::Fabric("has no two hosts".to_owned());
+        Ok((exclusive, rearrangement.ok_or_else(none)?))
+    }
+
+    fn tasks(&self, pattern: &[Demand]) -> Vec<Task> {
+        let (bytes, interval) = (self.rates.piece, self.rates.interval(LOAD));
+        let task = |demand: &Demand| {
+            let (source, destination) = (demand.source.index(), demand.destination.index());
+            Task { source, destination, bytes, interval }
+        };
+        pattern.iter().map(task).collect()
+    }
+}
+
+/// A permutation under way.
+struct Run<'a> {
+    hosts: Hosts<'a>,
+    fabric: &'a mut Fabric,
+    judge: &'a Judge,
+    number: usize,
+    windows: Vec<Window>,
+}
+
+impl Run<'_> {
+    /// Lets so many windows pass, each judged by itself; gives the last one.
+    fn windows(&mut self, count: usize) -> Result<Trace, VerbsLabError> {
+        let Controller::Packing(packing) = &self.hosts.controller else {
+            return Ok(Trace::default());
+        };
+        let window = packing.core.config().window;
+        let mut last = Trace::default();
+        for _ in 0..count {
+            let end = Epoch::of(self.hosts.now(), window).end(window);
+            self.hosts.run_until(end)?;
+            last = trace(self.hosts.wire(), self.fabric);
+            let connections = last.carried().filter_map(|flow| self.judge.connection(flow)).count();
+            let shared = self.judge.shared(&last);
+            let astray = self.judge.astray(&last);
+            self.windows.push(Window {
+                pattern: self.number,
+                connections,
+                shared: shared.iter().map(|shared| say_shared(self.fabric, shared)).collect(),
+                astray: astray.iter().map(|astray| say_astray(self.fabric, astray)).collect(),
+            });
+        }
+        Ok(last)
+    }
+
+    /// Takes the first connection's uplink away, in the order of the design: the controller is told, traffic
+    /// moves, and only then the cable goes and tables are repaired.
+    fn rearrange(
+        &mut self,
+        tasks: &[Task],
+        before: &Trace,
+    ) -> Result<Rearrangement, VerbsLabError> {
+        let connections: Vec<Connection> =
+            tasks.iter().map(|task| (task.source, task.destination)).collect();
+        let old = self.spines(before, &connections);
+        let uplink = connections.iter().find_map(|&connection| self.uplink(before, connection));
+        let uplink = uplink.ok_or_else(|| {
+            VerbsLabError::Stopped("no connection of the permutation crossed a spine".to_owned())
+        })?;
+        self.fabric.cut(uplink)?;
+        let now = self.hosts.now();
+        if let Controller::Packing(packing) = &mut self.hosts.controller {
+            packing.core.handle(Event::View(self.fabric.view()), now);
+        }
+        let done = self.windows.len();
+        self.windows(SETTLED)?;
+        let (addresses, tables) = self.fabric.tables()?;
+        {
+            let mut frames = self.hosts.wire().frames();
+            frames.set_down(uplink, true);
+            frames.program(&addresses, &tables);
+        }
+        let last = self.windows(SETTLED)?;
+        let new = self.spines(&last, &connections);
+        let names = |spines: &[NodeIndex]| {
+            spines.iter().map(|&node| say_node(self.fabric, node)).collect::<Vec<_>>()
+        };
+        let changed = connections.iter().filter(|&connection| old[connection] != new[connection]);
+        let moved = changed.map(|connection| Moved {
+            source: connection.0,
+            destination: connection.1,
+            before: names(&old[connection]),
+            after: names(&new[connection]),
+        });
+        let (cable, moved) = (say_cable(self.fabric, uplink), moved.collect());
+        Ok(Rearrangement { cable, moved, windows: self.windows.len() - done })
+    }
+
+    fn spines(
+        &self,
+        trace: &Trace,
+        connections: &[Connection],
+    ) -> BTreeMap<Connection, Vec<NodeIndex>> {
+        let spines = |&connection| (connection, self.judge.spines(trace, connection));
+        connections.iter().map(spines).collect()
+    }
+
+    /// The leaf's port by which a connection's data left, if it crossed a spine.
+    fn uplink(&self, trace: &Trace, connection: Connection) -> Option<PortIndex> {
+        if self.judge.spines(trace, connection).is_empty() {
+            return None;
+        }
+        let of = |flow: &_| self.judge.connection(*flow) == Some(connection);
+        let tree = self.judge.tree(trace.carried().find(of)?.destination)?;
+        self.fabric.uplink(self.fabric.places()[connection.0].leaf, tree)
+    }
+}
