@@ -142,6 +142,11 @@ impl Simulator {
         }
     }
 
+    /// What it has to say of all nodes. Lines of it begin as those do by which it refuses.
+    pub(crate) fn console_dump(&self) -> Result<String, JudgeError> {
+        self.locked().say("Dump")
+    }
+
     /// Pulls the cable out of a port, or every cable out of a node. Its ports keep what they were told.
     ///
     /// # Errors

@@ -58,12 +58,12 @@ pub fn smpquery(simulator: &Simulator, what: &[&str]) -> Result<String, JudgeErr
     text(simulator, Program::SMPQUERY, what)
 }
 
-/// The judgement of every port's counters.
+/// The judgement of every port's counters. No subnet administration is asked for service levels.
 ///
 /// # Errors
 /// When the program is missing, or finds errors.
 pub fn ibqueryerrors(simulator: &Simulator) -> Result<String, JudgeError> {
-    text(simulator, Program::IBQUERYERRORS, &[])
+    text(simulator, Program::IBQUERYERRORS, &["--skip-sl"])
 }
 
 fn text(simulator: &Simulator, program: Program, what: &[&str]) -> Result<String, JudgeError> {

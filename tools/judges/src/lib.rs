@@ -8,6 +8,7 @@
 mod console;
 mod diags;
 mod error;
+mod held;
 mod opensm;
 mod program;
 mod simulator;
@@ -15,6 +16,7 @@ mod simulator;
 pub use console::{Client, Heard};
 pub use diags::{dump_fts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert, smpquery};
 pub use error::JudgeError;
+pub use held::{HeldNode, HeldPort};
 pub use opensm::{BringUp, Keeper, OpenSm};
 pub use program::{Program, Running, Said, finish};
 pub use simulator::Simulator;

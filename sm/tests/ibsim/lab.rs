@@ -1,0 +1,222 @@
+//! A subnet that ibsim simulates, the program that manages it, and what ibsim then holds.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use snin_fabric::check::credit::{Traffic, credit};
+use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
+use snin_fabric::check::walk::walk;
+use snin_fabric::generate::Recipe;
+use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::{
+    Addresses, ForwardingTable, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, ibnet,
+};
+use snin_judges::{HeldNode, JudgeError, Simulator, ibnetdiscover};
+
+/// The program.
+const SNIN_SM: &str = env!("CARGO_BIN_EXE_snin-sm");
+
+pub(crate) fn fabric(recipe: &str) -> Topology {
+    recipe.parse::<Recipe>().unwrap().build().unwrap()
+}
+
+/// A node's name in the netlist.
+pub(crate) fn id(topology: &Topology, node: NodeIndex) -> String {
+    let letter = if topology.is_switch(node) { 'S' } else { 'H' };
+    format!("{letter}-{:016x}", topology.node(node).guid.0)
+}
+
+pub(crate) struct Lab {
+    pub(crate) simulator: Simulator,
+    /// The whole fabric, as it is found before anything is cut.
+    pub(crate) topology: Topology,
+    /// Where the manager is: the first host.
+    pub(crate) home: NodeIndex,
+}
+
+impl Lab {
+    pub(crate) fn new(topology: &Topology) -> Result<Self, JudgeError> {
+        let simulator = Simulator::start(&ibnet::write(topology))?;
+        // With port GUIDs as ibsim gives them.
+        let topology = ibnet::parse(&ibnetdiscover(&simulator)?).unwrap();
+        let home = topology
+            .nodes()
+            .find(|&node| !topology.is_switch(node) && topology.cables(node).next().is_some());
+        let home = home.expect("a host");
+        Ok(Self { simulator, topology, home })
+    }
+
+    /// Where the program leaves and finds things.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.simulator.folder().join(name)
+    }
+
+    /// The program, at its host.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(SNIN_SM);
+        command.args(["--ibsim", self.simulator.name()]);
+        command.args(["--ibsim-host", &id(&self.topology, self.home)]);
+        command.arg("--state").arg(self.file("state")).arg("--dump").arg(self.file("dump"));
+        command.env_remove("LD_PRELOAD").current_dir(self.simulator.folder());
+        command
+    }
+
+    /// Brings the subnet up, which must go well; the program's report.
+    #[track_caller]
+    pub(crate) fn once(&self, more: &[&str]) -> serde_json::Value {
+        let said = self.command().args(["--once", "--json"]).args(more).output().unwrap();
+        let err = String::from_utf8_lossy(&said.stderr);
+        let out = String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success(), "{}: {err}{out}", said.status);
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+
+    /// What ibsim holds now.
+    pub(crate) fn held(&self) -> Result<Held, JudgeError> {
+        Ok(Held::of(&self.topology, self.home, &self.simulator.held()?))
+    }
+}
+
+/// What can be reached from the manager's host, in the whole fabric's numbers.
+pub(crate) struct Held {
+    /// The cables there are.
+    pub(crate) live: Topology,
+    pub(crate) addresses: Addresses,
+    pub(crate) tables: Vec<ForwardingTable>,
+    /// Ports that are not as they should be.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Held {
+    fn of(topology: &Topology, home: NodeIndex, nodes: &BTreeMap<String, HeldNode>) -> Self {
+        let ids: Vec<String> = topology.nodes().map(|node| id(topology, node)).collect();
+        let port = |port: PortIndex| {
+            nodes[&ids[topology.port(port).node.index()]].ports.get(&topology.num(port).0)
+        };
+        let missing = |end: &PortIndex| {
+            let Some(peer) = topology.peer(*end) else { return false };
+            let there = (&ids[topology.port(peer).node.index()], topology.num(peer).0);
+            port(*end).and_then(|held| held.peer.as_ref()).map(|(node, num)| (node, *num))
+                != Some(there)
+        };
+        let live = topology.without_cables(&topology.ports().filter(missing).collect::<Vec<_>>());
+        let reached = reach(&live, home);
+        let beyond = live.ports().filter(|&end| !reached[live.port(end).node.index()]);
+        let live = live.without_cables(&beyond.collect::<Vec<_>>());
+
+        let (mut addresses, mut wrong) = (Addresses::none(live.port_count()), Vec::new());
+        let manager = live.cables(home).find_map(|(end, _)| Some(port(end)?.address?.0));
+        for end in live.ports() {
+            let node = live.port(end).node;
+            let cabled = live.peer(end).is_some();
+            let name = live.port_name(end);
+            let held = port(end);
+            if cabled && held.is_none_or(|held| held.state != "Active") {
+                wrong.push(format!("{name} is {held:?}"));
+            }
+            let port0 = live.is_switch(node) && end == live.port0(node);
+            if !(cabled && !live.is_switch(node) || port0 && reached[node.index()]) {
+                continue;
+            }
+            match held.and_then(|held| held.address) {
+                Some((lid, lmc, sm)) if lid != 0 && Some(sm) == manager => {
+                    let lmc = Lmc::new(lmc).expect("three bits");
+                    if let Err(error) = addresses.assign(end, Lid(lid), lmc) {
+                        wrong.push(format!("{name}: {error}"));
+                    }
+                }
+                address => wrong.push(format!("{name} has {address:?}")),
+            }
+        }
+        let table = |switch: NodeIndex| {
+            let held = &nodes[&ids[switch.index()]].table;
+            let mut table = ForwardingTable::up_to(Lid::NONE);
+            for (lid, &out) in held.iter().enumerate() {
+                table.set(Lid(lid as u16), PortNum(out));
+            }
+            table
+        };
+        let tables = topology.switches().map(table).collect();
+        Self { live, addresses, tables, wrong }
+    }
+
+    /// The first thing that is wrong: a link that is not up, an address that is not there, a route that does
+    /// not arrive or is not on its tree though cables would let it, a credit loop.
+    pub(crate) fn fault(&self, trees: Option<&Trees>) -> Option<String> {
+        if let Some(wrong) = self.wrong.first() {
+            return Some(wrong.clone());
+        }
+        let Self { live, addresses, tables, .. } = self;
+        let walked = walk(live, addresses, tables, 3);
+        if !walked.is_ok() || walked.host_routes_lost != 0 {
+            return Some(walked.to_string());
+        }
+        let credits = credit(live, addresses, tables, Traffic::All, |_, _| 0);
+        if !credits.is_ok() {
+            return Some(credits.to_string());
+        }
+        let strayed = trees.map(|trees| trees.check(live, addresses, tables))?;
+        (!strayed.is_ok()).then(|| strayed.to_string())
+    }
+}
+
+/// Which nodes cables lead to.
+fn reach(topology: &Topology, from: NodeIndex) -> Vec<bool> {
+    let mut reached = vec![false; topology.node_count()];
+    reached[from.index()] = true;
+    let mut next = vec![from];
+    while let Some(node) = next.pop() {
+        for (_, peer) in topology.cables(node) {
+            let peer = topology.port(peer).node;
+            if !std::mem::replace(&mut reached[peer.index()], true) {
+                next.push(peer);
+            }
+        }
+    }
+    reached
+}
+
+/// The trees of a whole fabric, and which of them each address of a host stands for.
+pub(crate) struct Trees {
+    list: Vec<CheckedTree>,
+    stages: Stages,
+    routing: Routing,
+}
+
+impl Trees {
+    /// `None` where the fabric is no Clos.
+    pub(crate) fn of(topology: &Topology, lmc: Option<Lmc>) -> Option<Self> {
+        let routing = Routing::compute(topology, Engine::Trees, lmc).unwrap();
+        let stages = match routing.shape.as_ref().ok()?.stages() {
+            2 => Stages::Two,
+            _ => Stages::Three,
+        };
+        let trees = routing.forest.trees().iter();
+        let list = trees.map(|tree| CheckedTree { root: tree.root, plane: tree.plane }).collect();
+        Some(Self { list, stages, routing })
+    }
+
+    pub(crate) fn roots(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        self.list.iter().map(|tree| tree.root)
+    }
+
+    /// The tree behind an address; none behind aliases.
+    pub(crate) fn tree(&self, addresses: &Addresses, lid: Lid) -> Option<usize> {
+        let (port, offset) = addresses.owner(lid)?;
+        if self.list.len() <= addresses.lmc(port).addresses() {
+            return Some(usize::from(offset)).filter(|&tree| tree < self.list.len());
+        }
+        Some(self.routing.plan.tree(port, offset)?.index())
+    }
+
+    pub(crate) fn check(
+        &self,
+        topology: &Topology,
+        addresses: &Addresses,
+        tables: &[ForwardingTable],
+    ) -> TreeReport {
+        let of = |lid| self.tree(addresses, lid);
+        trees(topology, addresses, tables, &self.list, self.stages, of, 3)
+    }
+}
