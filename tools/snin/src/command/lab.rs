@@ -176,7 +176,7 @@ impl<'a> Lab<'a> {
                 .collect();
             let carried = forwarding.carry(&self.config, &flows, self.args.slice, grace);
             let carried = carried.map_err(failed)?;
-            run.add(window.number, &carried);
+            run.add(window.number as u32, &carried);
             loads[way] = carried.load;
         }
         Ok(loads)

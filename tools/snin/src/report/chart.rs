@@ -1,39 +1,52 @@
-//! Charts: latencies on logarithmic axes, goodput window by window, bars.
+//! Charts: latencies on common logarithmic axes, goodput window by window, bars.
 
 use std::fmt::Write as _;
 
 use super::Run;
 use crate::svg;
 
-/// Of static, ecmp and snin.
-const COLOURS: [&str; 3] = ["#c8553d", "#d99a1c", "#1f7a8c"];
-const LEFT: f64 = 70.0;
-const TOP: f64 = 30.0;
-const WIDTH: f64 = 900.0;
+/// Of static, ecmp and snin: to be told apart on white and on black.
+pub(super) const COLOURS: [&str; 3] = ["#d1583c", "#dfa32a", "#1f8fa6"];
+const LEFT: f64 = 90.0;
+const TOP: f64 = 24.0;
+const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 300.0;
 /// Below the axis, for its numbers and name.
-const FOOT: f64 = 50.0;
+const FOOT: f64 = 56.0;
+/// Right of the chart, for the names of the runs.
+const SIDE: f64 = 120.0;
 /// The least share that is drawn: one packet in a million.
 const LEAST: f64 = 1e-6;
 /// Points nearer than this are one.
 const NEAR: f64 = 0.7;
+/// With more windows than this, lines show goodput better than bars.
+const MOST_BARS: u32 = 40;
 
 /// Where a share of the height lies, from the top.
 fn y(share: f64) -> f64 {
     TOP + HEIGHT * (1.0 - share)
 }
 
-fn canvas() -> String {
-    let mut svg = svg::head(LEFT + WIDTH + 110.0, TOP + HEIGHT + FOOT);
-    let _ =
-        writeln!(svg, "<path d=\"M{LEFT} {TOP}v{HEIGHT}h{WIDTH}\" stroke=\"#888\" fill=\"none\"/>");
+/// Axes with their names.
+fn canvas(across: &str, upwards: &str) -> String {
+    let mut svg = svg::head(LEFT + WIDTH + SIDE, TOP + HEIGHT + FOOT);
+    let middle = TOP + HEIGHT / 2.0;
+    let _ = writeln!(
+        svg,
+        "<path class=\"axis\" d=\"M{LEFT} {TOP}v{HEIGHT}h{WIDTH}\" stroke=\"#888\" fill=\"none\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"13\" text-anchor=\"middle\">{across}</text>\
+         <text x=\"20\" y=\"{middle:.1}\" font-size=\"13\" text-anchor=\"middle\" \
+         transform=\"rotate(-90 20 {middle:.1})\">{upwards}</text>",
+        LEFT + WIDTH / 2.0,
+        TOP + HEIGHT + FOOT - 12.0
+    );
     svg
 }
 
 /// The names of the runs in their colours, right of the chart.
 fn legend(svg: &mut String, runs: &[Run; 3]) {
     for ((run, colour), row) in runs.iter().zip(COLOURS).zip(0..) {
-        let (x, y) = (LEFT + WIDTH + 20.0, TOP + 10.0 + 20.0 * f64::from(row));
+        let (x, y) = (LEFT + WIDTH + 24.0, TOP + 12.0 + 22.0 * f64::from(row));
         let _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{colour}\"/>\
@@ -45,16 +58,26 @@ fn legend(svg: &mut String, runs: &[Run; 3]) {
     }
 }
 
-/// A power of ten of nanoseconds.
-fn tick(exponent: i32) -> String {
-    let unit = ["ns", "us", "ms", "s"][(exponent / 3).clamp(0, 3) as usize];
-    format!("{} {unit}", 10_u32.pow((exponent % 3).max(0) as u32))
+/// 1, 2 and 5 times the powers of ten, in nanoseconds: the last up to `least`, the first from `most` on, and
+/// those between.
+fn ticks(least: f64, most: f64) -> Vec<f64> {
+    let all = (0..=12).flat_map(|exponent| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(exponent)));
+    let all: Vec<f64> = all.collect();
+    let first = all.partition_point(|&tick| tick <= least).saturating_sub(1);
+    let last = all.partition_point(|&tick| tick < most).clamp(first + 1, all.len() - 1);
+    all[first..=last].to_vec()
+}
+
+fn tick_text(nanoseconds: f64) -> String {
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+    let fits = units.into_iter().find(|&(unit, _)| nanoseconds >= unit);
+    fits.map_or_else(String::new, |(unit, name)| format!("{} {name}", nanoseconds / unit))
 }
 
 fn row_line(svg: &mut String, y: f64, label: &str) {
     let _ = writeln!(
         svg,
-        "<path d=\"M{LEFT} {y:.1}h{WIDTH}\" stroke=\"#e6e6e6\"/>\
+        "<path class=\"grid\" d=\"M{LEFT} {y:.1}h{WIDTH}\" stroke=\"#e6e6e6\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
         LEFT - 8.0,
         y + 4.0
@@ -68,25 +91,31 @@ fn column_text(svg: &mut String, x: f64, label: &str) {
 
 /// For every latency the share of packets that took longer, on common logarithmic axes.
 pub(super) fn latency(runs: &[Run; 3]) -> String {
-    let histograms: Vec<_> =
-        runs.iter().filter_map(|run| Some(&run.statistics.as_ref()?.latency_ns)).collect();
-    let least = histograms.iter().map(|h| h.min()).min().unwrap_or(1).max(1) as f64;
-    let most = histograms.iter().map(|h| h.max()).max().unwrap_or(1).max(2) as f64;
-    let (from, to) = (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
+    let of = |run: &Run| run.statistics.as_ref().map(|found| found.latency_ns.clone());
+    let histograms: Vec<_> = runs.iter().map(of).collect();
+    let recorded = || histograms.iter().flatten().filter(|histogram| !histogram.is_empty());
+    let least = recorded().map(|histogram| histogram.min()).min().unwrap_or(1).max(1) as f64;
+    let most = recorded().map(|histogram| histogram.max()).max().unwrap_or(1) as f64;
+    let ticks = ticks(least, most);
+    let (from, to) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
     let x = |ns: f64| LEFT + WIDTH * (ns.log10() - from) / (to - from);
     let height = |share: f64| y(1.0 - share.max(LEAST).log10() / LEAST.log10());
 
-    let mut svg = canvas();
-    for (exponent, label) in (0..).zip(["100 %", "10 %", "1 %", "0.1 %", "0.01 %", "1e-5", "1e-6"])
-    {
+    let mut svg = canvas("latency of a packet", "share of packets that took longer");
+    let shares = ["100 %", "10 %", "1 %", "0.1 %", "0.01 %", "0.001 %", "0.0001 %"];
+    for (exponent, label) in (0..).zip(shares) {
         row_line(&mut svg, height(10_f64.powi(-exponent)), label);
     }
-    for exponent in from as i32..=to as i32 {
-        let at = x(10_f64.powi(exponent));
-        let _ = writeln!(svg, "<path d=\"M{at:.1} {TOP}v{HEIGHT}\" stroke=\"#e6e6e6\"/>");
-        column_text(&mut svg, at, &tick(exponent));
+    for tick in ticks {
+        let at = x(tick);
+        let _ = writeln!(
+            svg,
+            "<path class=\"grid\" d=\"M{at:.1} {TOP}v{HEIGHT}\" stroke=\"#e6e6e6\"/>"
+        );
+        column_text(&mut svg, at, &tick_text(tick));
     }
-    for (histogram, colour) in histograms.iter().zip(COLOURS) {
+    for ((histogram, run), colour) in histograms.iter().zip(runs).zip(COLOURS) {
+        let Some(histogram) = histogram else { continue };
         let all = histogram.len().max(1) as f64;
         let mut slower = histogram.len();
         let mut last = (LEFT, height(1.0));
@@ -94,7 +123,9 @@ pub(super) fn latency(runs: &[Run; 3]) -> String {
         for value in histogram.iter_recorded() {
             slower -= value.count_at_value();
             let share = slower as f64 / all;
-            let point = (x(value.value_iterated_to().max(1) as f64), height(share));
+            // The end of a bucket may lie beyond the greatest value.
+            let value = value.value_iterated_to().min(histogram.max()).max(1);
+            let point = (x(value as f64), height(share));
             // The last step goes down to the axis.
             if slower == 0 || point.0 - last.0 > NEAR || point.1 - last.1 > NEAR {
                 let _ = write!(path, "H{:.1}V{:.1}", point.0, point.1);
@@ -103,60 +134,91 @@ pub(super) fn latency(runs: &[Run; 3]) -> String {
         }
         let _ = writeln!(
             svg,
-            "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"/>"
+            "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2.5\" fill=\"none\"><title>{}</title>\
+             </path>",
+            run.name
         );
     }
     legend(&mut svg, runs);
     svg + "</svg>\n"
 }
 
-/// Three bars a sampled window.
+/// Of every window that a run carried: bars, or lines where there are many.
 pub(super) fn goodput(runs: &[Run; 3]) -> String {
-    let mut svg = canvas();
+    let mut svg = canvas("window", "goodput");
     for quarter in 0..=4 {
         let share = f64::from(quarter) / 4.0;
         row_line(&mut svg, y(share), &format!("{share:.2}"));
     }
-    let windows = runs[0].goodput.len();
-    let pitch = WIDTH / windows.max(1) as f64;
-    let bar = (pitch / 4.0).min(40.0);
-    // With many windows only some have room for their numbers.
-    let every = (30.0 / pitch).ceil().max(1.0) as usize;
-    for place in 0..windows {
-        let middle = LEFT + pitch * (place as f64 + 0.5);
-        for ((run, colour), n) in runs.iter().zip(COLOURS).zip(0..) {
-            let (window, share) = run.goodput[place];
-            let left = middle + bar * (f64::from(n) - 1.5);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"><title>\
-                 {} in window {}: {share:.3}</title></rect>",
-                y(share),
-                bar * 0.92,
-                HEIGHT * share,
-                run.name,
-                window + 1
-            );
-            if bar >= 30.0 {
-                let (x, y) = (left + bar * 0.46, y(share) - 4.0);
-                let _ = writeln!(
-                    svg,
-                    "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{share:.2}</text>"
-                );
-            }
-        }
-        if place % every == 0 {
-            column_text(&mut svg, middle, &format!("{}", runs[0].goodput[place].0 + 1));
+    let mut windows: Vec<u32> =
+        runs.iter().flat_map(|run| run.goodput.iter().map(|&(window, _)| window)).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    let pitch = WIDTH / windows.len().max(1) as f64;
+    let middle = |window: u32| {
+        LEFT + pitch * (windows.partition_point(|&other| other < window) as f64 + 0.5)
+    };
+    let bars = windows.len() <= MOST_BARS as usize;
+    for ((run, colour), place) in runs.iter().zip(COLOURS).zip(0..) {
+        if bars {
+            draw_bars(&mut svg, run, colour, (place, pitch), middle);
+        } else {
+            draw_line(&mut svg, run, colour, middle);
         }
     }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">window</text>",
-        LEFT + WIDTH / 2.0,
-        TOP + HEIGHT + 38.0
-    );
+    // Where windows are close together only some have room for their numbers.
+    let every = (30.0 / pitch).ceil().max(1.0) as usize;
+    for &window in windows.iter().step_by(every) {
+        column_text(&mut svg, middle(window), &format!("{}", window + 1));
+    }
     legend(&mut svg, runs);
     svg + "</svg>\n"
+}
+
+fn draw_bars(
+    svg: &mut String,
+    run: &Run,
+    colour: &str,
+    (place, pitch): (u32, f64),
+    middle: impl Fn(u32) -> f64,
+) {
+    let bar = (pitch / 4.0).min(40.0);
+    for &(window, share) in &run.goodput {
+        let left = middle(window) + bar * (f64::from(place) - 1.5);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"><title>{} in \
+             window {}: {share:.3}</title></rect>",
+            y(share),
+            bar * 0.92,
+            HEIGHT * share,
+            run.name,
+            window + 1
+        );
+        if bar >= 30.0 {
+            let (x, y) = (left + bar * 0.46, y(share) - 4.0);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{share:.2}</text>"
+            );
+        }
+    }
+}
+
+/// A line, and a dot a window: a run may have carried few of them.
+fn draw_line(svg: &mut String, run: &Run, colour: &str, middle: impl Fn(u32) -> f64) {
+    let points = || run.goodput.iter().map(|&(window, share)| (middle(window), y(share)));
+    let line: Vec<String> = points().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let dots = points().fold(String::new(), |mut dots, (x, y)| {
+        let _ = write!(dots, "M{x:.1} {y:.1}h0");
+        dots
+    });
+    let _ = writeln!(
+        svg,
+        "<polyline points=\"{}\" stroke=\"{colour}\" stroke-width=\"1.5\" fill=\"none\"/>\
+         <path d=\"{dots}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-linecap=\"round\"/>",
+        line.join(" ")
+    );
 }
 
 /// A bar a name, longest first.
@@ -166,15 +228,15 @@ pub(super) fn bars(counts: &[(String, u64)]) -> String {
     let mut counts: Vec<&(String, u64)> = counts.iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), name));
     let most = counts.first().map_or(1, |(_, count)| *count).max(1) as f64;
-    let mut svg = svg::head(LEFT + WIDTH + 110.0, PITCH * counts.len() as f64 + 10.0);
+    let mut svg = svg::head(LEFT + WIDTH + SIDE, PITCH * counts.len() as f64 + 10.0);
     for ((name, count), row) in counts.iter().zip(0..) {
         let top = PITCH * f64::from(row) + 5.0;
         let length = (LEFT + WIDTH - NAMES) * *count as f64 / most;
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{NAMES}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{:.1}\" fill=\"{}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\">{count}</text>",
+             <rect x=\"{NAMES}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{:.1}\" rx=\"2\" \
+             fill=\"{}\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\">{count}</text>",
             NAMES - 8.0,
             top + 14.0,
             svg::escape(name),
@@ -185,4 +247,18 @@ pub(super) fn bars(counts: &[(String, u64)]) -> String {
         );
     }
     svg + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_enclose_what_is_drawn() {
+        assert_eq!(ticks(883.0, 18_750.0), [500.0, 1e3, 2e3, 5e3, 1e4, 2e4]);
+        assert_eq!(ticks(1.0, 1.0), [1.0, 2.0]);
+        assert_eq!(ticks(1e3, 2e3), [1e3, 2e3]);
+        let texts = [1.0, 500.0, 2e3, 5e7, 1e9].map(tick_text);
+        assert_eq!(texts, ["1 ns", "500 ns", "2 us", "50 ms", "1 s"]);
+    }
 }

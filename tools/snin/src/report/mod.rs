@@ -21,7 +21,7 @@ pub(crate) struct Run {
     in_time: u64,
     possible: u64,
     /// Of each sampled window, with its number.
-    goodput: Vec<(usize, f64)>,
+    goodput: Vec<(u32, f64)>,
     statistics: Option<Statistics>,
 }
 
@@ -31,7 +31,7 @@ impl Run {
     }
 
     /// Adds what was carried in a window.
-    pub(crate) fn add(&mut self, window: usize, carried: &Carried) {
+    pub(crate) fn add(&mut self, window: u32, carried: &Carried) {
         self.in_time += carried.in_time;
         self.possible += carried.possible;
         self.goodput.push((window, carried.goodput()));

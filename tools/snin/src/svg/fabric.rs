@@ -13,9 +13,9 @@ const NAMES: f64 = 90.0;
 const BOX: f64 = 14.0;
 const LEAST_PITCH: f64 = 34.0;
 const LEAST_WIDTH: f64 = 900.0;
-const MOST_WIDTH: f64 = 4000.0;
+pub(super) const MOST_WIDTH: f64 = 1240.0;
 /// With more switches than this in a row their names are tooltips only.
-const NAMED_ROW: usize = 80;
+const NAMED_ROW: usize = 100;
 
 /// How a directed link is drawn; `None` where it is idle.
 pub(super) type Paint<'a> = dyn Fn(PortIndex) -> Option<Stroke> + 'a;
@@ -41,19 +41,21 @@ pub(super) fn draw(
     cables(scene, paint, body, &centre);
     let hosts = scene.routing.hosts.per_switch(scene.topology);
     for switches in &rows {
+        let side = BOX.min(width / switches.len() as f64 * 0.8);
         let labels = match switches.len() {
             0..=NAMED_ROW => scene.labels(switches),
             _ => vec![String::new(); switches.len()],
         };
         for (&switch, label) in switches.iter().zip(&labels) {
-            switch_box(scene, body, switch, centre[switch.index()], hosts[switch.index()], label);
+            let (centre, hosts) = (centre[switch.index()], hosts[switch.index()]);
+            switch_box(scene, body, switch, (centre, side), hosts, label);
         }
     }
     Extent { width, height: BOX * 2.0 + ROW * rows.len().saturating_sub(1) as f64 + NAMES }
 }
 
 /// The switches from the top row to the bottom one.
-fn rows(scene: &Scene<'_>) -> Vec<Vec<NodeIndex>> {
+pub(super) fn rows(scene: &Scene<'_>) -> Vec<Vec<NodeIndex>> {
     let height = |switch: NodeIndex| match (&scene.routing.shape, &scene.routing.ranks) {
         (Ok(clos), _) => match clos.level(switch) {
             Level::Root => 0,
@@ -96,7 +98,7 @@ fn cables(scene: &Scene<'_>, paint: &Paint<'_>, body: &mut String, centre: &[(f6
     }
     let _ = writeln!(
         body,
-        "<path d=\"{idle}\" stroke=\"#d8d8d8\" stroke-width=\"0.6\" fill=\"none\"/>"
+        "<path class=\"idle\" d=\"{idle}\" stroke=\"#d8d8d8\" stroke-width=\"0.6\" fill=\"none\"/>"
     );
     lines.sort_by_key(|&(above, _)| above);
     let lines: String = lines.into_iter().map(|(_, line)| line).collect();
@@ -133,23 +135,23 @@ fn switch_box(
     scene: &Scene<'_>,
     body: &mut String,
     switch: NodeIndex,
-    (x, y): (f64, f64),
+    ((x, y), side): ((f64, f64), f64),
     hosts: usize,
     label: &str,
 ) {
     let name = scene.switch_name(switch);
     let _ = writeln!(
         body,
-        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"2\" fill=\"#fff\" \
-         stroke=\"#333\"><title>{name}: {hosts} hosts</title></rect>",
-        x - BOX / 2.0,
-        y - BOX / 2.0
+        "<rect class=\"switch\" x=\"{:.1}\" y=\"{:.1}\" width=\"{side:.1}\" height=\"{side:.1}\" rx=\"2\" \
+         fill=\"#fff\" stroke=\"#333\"><title>{name}: {hosts} hosts</title></rect>",
+        x - side / 2.0,
+        y - side / 2.0
     );
     if !label.is_empty() {
         let (tx, ty) = (x + 3.5, y + BOX);
         let _ = writeln!(
             body,
-            "<text x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" transform=\"rotate(90 {tx:.1} {ty:.1})\" \
+            "<text class=\"halo\" x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" transform=\"rotate(90 {tx:.1} {ty:.1})\" \
              dx=\"4\" dy=\"-1\" stroke=\"#fff\" stroke-width=\"2.5\" paint-order=\"stroke\">{label}</text>"
         );
     }

@@ -1,6 +1,7 @@
 //! Pictures of a fabric with its links coloured, by owner or by load, and Paull's matrix of a plan.
 
 mod fabric;
+mod map;
 mod paull;
 
 use std::fmt::Write as _;
@@ -12,6 +13,8 @@ use snin_fabric::{NodeIndex, PortIndex, Topology};
 
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 44.0;
+/// With more cables between switches than this, lines would be a tangle.
+const TANGLE: usize = 1_200;
 
 /// How a directed link is drawn.
 struct Stroke {
@@ -102,7 +105,7 @@ pub(crate) fn draw(
     svg
 }
 
-/// The fabric alone, with every directed link in the colour of its load.
+/// The fabric alone, with every directed link in the colour of its load: a line, or in large fabrics a cell.
 pub(crate) fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> String {
     let plan = Plan::default();
     let scene = Scene { topology, routing, demands: &[], plan: &plan };
@@ -113,14 +116,16 @@ pub(crate) fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> Str
         Some(Stroke { colour: colour.to_owned(), title, above: place as u32 })
     };
     let mut body = String::new();
-    let fabric = fabric::draw(&scene, &paint, &mut body, MARGIN, MARGIN);
+    let cables = topology.switches().map(|switch| topology.switch_links(switch).count());
+    let draw = if cables.sum::<usize>() / 2 > TANGLE { map::draw } else { fabric::draw };
+    let fabric = draw(&scene, &paint, &mut body, MARGIN, MARGIN);
     let (width, height) = (fabric.width + 2.0 * MARGIN, fabric.height + MARGIN);
     head(width, height) + &body + "</svg>\n"
 }
 
 /// Loads and their colours: a link that carries one connection, two, three, and more.
 pub(crate) const LOADS: [(f64, &str); 4] =
-    [(1.01, "#9bd3ba"), (2.01, "#e9a23b"), (3.01, "#dd5f2a"), (f64::INFINITY, "#9b1d3f")];
+    [(1.01, "#5fb79a"), (2.01, "#e9a23b"), (3.01, "#dd5f2a"), (f64::INFINITY, "#c2185b")];
 
 /// The colour of a load, and its place among the colours.
 fn load_colour(load: f64) -> (usize, &'static str) {
@@ -157,12 +162,12 @@ fn owners(topology: &Topology, plan: &Plan) -> Vec<Option<usize>> {
     owner
 }
 
-/// A white page of that size.
+/// A white page of that size. Its classes let a page around it choose other colours.
 pub(crate) fn head(width: f64, height: f64) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\" \
-         fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+         fill=\"#222\">\n<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
     )
 }
 

@@ -9,8 +9,12 @@ use snin_fabric::NodeIndex;
 use super::{Extent, Scene, colour};
 
 const HEAD: f64 = 100.0;
+/// The heading needs it.
+const HEADING: f64 = 480.0;
 /// Up to so many leaves the trees are written as numbers; beyond, cells are coloured squares.
 const WRITTEN: usize = 48;
+/// No more leaves than this are shown: the others would make the marks too small to see.
+const MOST: usize = 96;
 
 pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) -> Extent {
     let cells = cells(scene);
@@ -20,6 +24,11 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
     let mut switches: Vec<NodeIndex> = cells.keys().flat_map(|&(from, to)| [from, to]).collect();
     switches.sort_unstable();
     switches.dedup();
+    let all = switches.len();
+    switches.truncate(MOST);
+    let shown = |leaf: &NodeIndex| switches.binary_search(leaf).is_ok();
+    let cells: Cells =
+        cells.into_iter().filter(|((from, to), _)| shown(from) && shown(to)).collect();
     let most = cells.values().map(Vec::len).max().unwrap_or(1);
     let across = (most as f64).sqrt().ceil().max(1.0);
     let written = switches.len() <= WRITTEN;
@@ -28,10 +37,12 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
     let (x0, y0) = (left + HEAD, top + HEAD);
     let side = cell * switches.len() as f64;
 
+    let part = if all > MOST { format!("; the first {MOST} of {all}") } else { String::new() };
     let _ = writeln!(
         body,
         "<text x=\"{left:.0}\" y=\"{:.0}\" font-size=\"13\" font-weight=\"bold\">Paull's matrix</text>\n\
-         <text x=\"{left:.0}\" y=\"{:.0}\">rows send, columns receive; numbers are trees</text>",
+         <text x=\"{left:.0}\" y=\"{:.0}\">leaves that send down, that receive across{part}; a \
+         number, or colour, is a tree</text>",
         top + 4.0,
         top + 20.0
     );
@@ -58,12 +69,15 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
             entry(scene, body, (x, y), mark, grant, written);
         }
     }
-    Extent { width: HEAD + side, height: HEAD + side }
+    Extent { width: (HEAD + side).max(HEADING), height: HEAD + side }
 }
 
-/// The grants between each pair of switches; those within a switch use no link between switches.
-fn cells(scene: &Scene<'_>) -> BTreeMap<(NodeIndex, NodeIndex), Vec<usize>> {
-    let mut cells = BTreeMap::<_, Vec<usize>>::new();
+/// Grants by the leaf that sends and the one that receives.
+type Cells = BTreeMap<(NodeIndex, NodeIndex), Vec<usize>>;
+
+/// Those within a switch use no link between switches.
+fn cells(scene: &Scene<'_>) -> Cells {
+    let mut cells = Cells::new();
     for (number, grant) in scene.plan.grants.iter().enumerate() {
         if let [first, .., last] = grant.path.as_slice() {
             cells.entry((first.switch, last.switch)).or_default().push(number);
@@ -79,8 +93,10 @@ fn grid(body: &mut String, (x0, y0): (f64, f64), cell: f64, count: usize) {
         let at = cell * place as f64;
         let _ = write!(lines, "M{:.1} {y0:.1}v{side:.1}M{x0:.1} {:.1}h{side:.1}", x0 + at, y0 + at);
     }
-    let _ =
-        writeln!(body, "<path d=\"{lines}\" stroke=\"#ddd\" stroke-width=\"0.5\" fill=\"none\"/>");
+    let _ = writeln!(
+        body,
+        "<path class=\"grid\" d=\"{lines}\" stroke=\"#ddd\" stroke-width=\"0.5\" fill=\"none\"/>"
+    );
 }
 
 fn entry(
