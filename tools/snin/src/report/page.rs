@@ -6,7 +6,8 @@ use super::{Report, chart, facts, table};
 use crate::svg;
 
 pub(super) const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1d2329;--soft:#5a646e;--paper:#fff;--panel:#f5f6f7;--line:#e3e6e8;--idle:#d5d9dc}
+:root{color-scheme:light dark;--ink:#1d2329;--soft:#5a646e;--paper:#fff}
+:root{--panel:#f5f6f7;--line:#e3e6e8;--idle:#d5d9dc}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ec;--soft:#9aa4ae;--paper:#14181c;--panel:#1e2429}
 :root{--line:#2d343a;--idle:#3d454c}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}

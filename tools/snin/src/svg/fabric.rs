@@ -151,7 +151,8 @@ fn switch_box(
         let (tx, ty) = (x + 3.5, y + BOX);
         let _ = writeln!(
             body,
-            "<text class=\"halo\" x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" transform=\"rotate(90 {tx:.1} {ty:.1})\" \
+            "<text class=\"halo\" x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" \
+             transform=\"rotate(90 {tx:.1} {ty:.1})\" \
              dx=\"4\" dy=\"-1\" stroke=\"#fff\" stroke-width=\"2.5\" paint-order=\"stroke\">{label}</text>"
         );
     }
