@@ -8,7 +8,7 @@ use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
 use snin_daemon::page::Server;
 use snin_daemon::watch::Watch;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::dumps::Dumps;
 use super::failure::Failure;
@@ -40,6 +40,9 @@ impl Outlets {
         };
         let control = settings.control_socket.as_deref().map(Control::listen).transpose()?;
         let server = settings.metrics_listen.as_deref().map(Server::listen).transpose()?;
+        if let Some(server) = &server {
+            info!("metrics at http://{}/metrics", server.address());
+        }
         let dumps = settings.dump_files_dir.clone().map(Dumps::start).transpose();
         let dumps = dumps.map_err(Failure::system("a thread"))?;
         Ok(Self { log, journal, control, server, dumps })

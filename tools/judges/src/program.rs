@@ -38,6 +38,8 @@ impl Program {
     pub const IBLINKINFO: Self = Self { name: "iblinkinfo", package: "infiniband-diags" };
     /// Asks one node one thing.
     pub const SMPQUERY: Self = Self { name: "smpquery", package: "infiniband-diags" };
+    /// Asks a subnet manager what it is.
+    pub const SMINFO: Self = Self { name: "sminfo", package: "infiniband-diags" };
     /// Reads and judges every port's counters.
     pub const IBQUERYERRORS: Self = Self { name: "ibqueryerrors", package: "infiniband-diags" };
     /// Prints nodes, cables and addresses.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use snin_fabric::Lmc;
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Engine;
+use snin_fabric::{Guid, Lmc};
 use snin_protocol::Time;
 
 use snin::lab::event::{self, Happening};
@@ -207,6 +207,58 @@ pub(crate) enum Sm {
     /// Exit code 1 when the checkers find anything wrong with the tables that the switches hold at the end,
     /// or when anything is missing.
     Simulate(Simulate),
+    /// Say what the running daemon manages, and what is missing
+    ///
+    /// Exit code 1 when the subnet is not up by this daemon, or anything is missing.
+    Status {
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Have the running daemon look at the whole fabric, and wait until all is as it should be
+    Sweep {
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Print the fabric as the running daemon knows it: as ibnetdiscover prints it
+    Dump {
+        /// Who has which addresses instead: OpenSM's guid2lid
+        #[arg(long, conflicts_with = "json")]
+        guid2lid: bool,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Print the forwarding tables of the running daemon, as OpenSM dumps them
+    Lfts {
+        /// Of one switch only
+        #[arg(long, value_name = "GUID")]
+        switch: Option<Guid>,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Print what happened, a line of JSON an event
+    Events {
+        /// Only events after this number
+        #[arg(long, default_value_t = 0, value_name = "SEQ")]
+        since: u64,
+        /// And everything that happens from now on
+        #[arg(long)]
+        follow: bool,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+}
+
+/// A daemon that runs.
+#[derive(Args, Debug)]
+pub(crate) struct SmDaemon {
+    /// Its control socket; by default the one in /run/snin-sm, if there is but one
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
+    /// How long an answer may take
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = some_time)]
+    pub(crate) patience: Time,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Args, Debug)]

@@ -46,6 +46,12 @@ pub(crate) enum Failure {
     #[cfg(feature = "verbs")]
     #[error(transparent)]
     Lat(#[from] snin::lat::LatError),
+    /// A daemon that does not answer, or refuses.
+    #[error(transparent)]
+    Daemon(#[from] snin_daemon::control::ControlError),
+    /// Which daemon is meant is open.
+    #[error("{0}")]
+    WhichDaemon(String),
     /// A lab on real verbs that did not come to its end.
     #[cfg(feature = "verbs")]
     #[error("the lab on real verbs: {0}")]

@@ -42,6 +42,17 @@ fn main() -> ExitCode {
         Command::Plan(PlanOrSlices { plan, .. }) => command::plan::run(&plan, &mut out),
         Command::Verify(verify) => command::verify::run(&verify, &mut out),
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
+        Command::Sm(Sm::Status { daemon }) => command::manager::status(&daemon, &mut out),
+        Command::Sm(Sm::Sweep { daemon }) => command::manager::sweep(&daemon, &mut out),
+        Command::Sm(Sm::Dump { guid2lid, daemon }) => {
+            command::manager::dump(guid2lid, &daemon, &mut out)
+        }
+        Command::Sm(Sm::Lfts { switch, daemon }) => {
+            command::manager::lfts(switch, &daemon, &mut out)
+        }
+        Command::Sm(Sm::Events { since, follow, daemon }) => {
+            command::manager::events(since, follow, &daemon, &mut out)
+        }
         #[cfg(feature = "verbs")]
         Command::Lab(lab) if lab.verbs => command::verbs_lab::run(&lab, &mut out),
         Command::Lab(lab) => command::lab::run(&lab, &mut out),

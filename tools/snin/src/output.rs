@@ -35,6 +35,11 @@ impl<W: Write> Output<W> {
         self.line("")
     }
 
+    /// What was written so far goes out now.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(Failure::Output)
+    }
+
     /// Everything out.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::Output)

@@ -294,8 +294,11 @@ fn man_pages_and_completions_are_made_from_the_command() {
     done(&["man", &pages]);
     let page = std::fs::read_to_string(folder.path("man/snin-plan.1")).unwrap();
     assert!(page.contains("topology") && page.contains("lfts"), "{page}");
+    let manager = std::fs::read_to_string(folder.path("man/snin-sm.8")).unwrap();
+    assert!(manager.contains("SIGHUP") && manager.contains("sweep_interval"), "{manager}");
     let completions = done(&["completions", "bash"]);
     assert!(completions.contains("_snin") && completions.contains("verify"));
+    assert!(completions.contains("_snin-sm") && completions.contains("--ibsim-host"));
 }
 
 #[test]

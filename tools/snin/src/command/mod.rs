@@ -3,6 +3,7 @@
 pub(crate) mod lab;
 #[cfg(feature = "verbs")]
 pub(crate) mod lat;
+pub(crate) mod manager;
 pub(crate) mod manual;
 pub(crate) mod plan;
 pub(crate) mod simulate;

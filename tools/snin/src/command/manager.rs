@@ -1,0 +1,210 @@
+//! `snin sm status|sweep|dump|lfts|events`: what the running subnet manager says.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use snin_daemon::control::Connection;
+use snin_fabric::Guid;
+
+use crate::Verdict;
+use crate::cli::SmDaemon;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Where each daemon has a folder with its socket, as systemd makes them.
+const SOCKETS: &str = "/run/snin-sm";
+
+/// What it manages.
+pub(crate) fn status<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let said = connect(daemon)?.ask(&json!({ "command": "status" }))?;
+    if daemon.format.json {
+        out.json(&said)?;
+    } else {
+        describe(&said, out)?;
+    }
+    Ok(if said["healthy"] == true { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// The same that `snin-sm --once` says, in words.
+fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (port, subnet) = (&said["port"], &said["subnet"]);
+    out.line(format_args!(
+        "{} at {} ({}), LID {}",
+        text(&said["state"]),
+        text(&port["name"]),
+        text(&port["guid"]),
+        port["lid"]
+    ))?;
+    if subnet.is_null() {
+        out.line("the subnet is not up by this manager")?;
+    } else {
+        out.line(format_args!(
+            "{} nodes: {} switches, {} host ports; {} trees, LMC {}; view {}",
+            subnet["nodes"],
+            subnet["switches"],
+            subnet["hosts"],
+            subnet["trees"],
+            subnet["lmc"],
+            subnet["version"]
+        ))?;
+    }
+    for (at, state) in said["managers"].as_object().into_iter().flatten() {
+        out.line(format_args!("another subnet manager at {at}: {}", text(state)))?;
+    }
+    for missing in said["missing"].as_array().into_iter().flatten() {
+        out.line(format_args!("missing: {}", text(missing)))?;
+    }
+    if !said["trouble"].is_null() {
+        out.line(format_args!("trouble: {}", text(&said["trouble"])))?;
+    }
+    out.line(format_args!(
+        "{} SMPs sent, {} of them again, {} table blocks written",
+        said["smps"]["sent"], said["smps"]["retries"], said["smps"]["lft_blocks"]
+    ))
+}
+
+/// Looks at everything.
+pub(crate) fn sweep<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let said = connect(daemon)?.ask(&json!({ "command": "sweep" }))?;
+    if daemon.format.json {
+        out.json(&said)?;
+    } else {
+        let milliseconds = said["seconds"].as_f64().unwrap_or_default() * 1e3;
+        out.line(format_args!(
+            "{} SMPs, {} writes of which {} table blocks, {milliseconds:.1} ms",
+            said["smps"], said["sets"], said["lft_blocks"]
+        ))?;
+    }
+    Ok(Verdict::Well)
+}
+
+/// The fabric.
+pub(crate) fn dump<W: Write>(
+    guid2lid: bool,
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let said = connect(daemon)?.ask(&json!({ "command": "dump" }))?;
+    if daemon.format.json {
+        out.json(&said)?;
+    } else {
+        let part = if guid2lid { "guid2lid" } else { "topology" };
+        out.text(said[part].as_str().unwrap_or_default())?;
+    }
+    Ok(Verdict::Well)
+}
+
+/// The tables, one switch after the other.
+pub(crate) fn lfts<W: Write>(
+    switch: Option<Guid>,
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let mut connection = connect(daemon)?;
+    let switches = match switch {
+        Some(guid) => vec![json!(guid.to_string())],
+        None => {
+            let said = connection.ask(&json!({ "command": "lfts" }))?;
+            let switches = said["switches"].as_array().into_iter().flatten();
+            switches.map(|switch| switch["guid"].clone()).collect()
+        }
+    };
+    for switch in switches {
+        let mut said = connection.ask(&json!({ "command": "lfts", "switch": switch }))?;
+        let text = said.as_object_mut().and_then(|said| said.remove("text"));
+        if daemon.format.json {
+            // A line a switch: all together may not fit anywhere.
+            out.line(&said)?;
+        } else {
+            out.text(text.as_ref().and_then(Value::as_str).unwrap_or_default())?;
+        }
+    }
+    Ok(Verdict::Well)
+}
+
+/// What happened, and what happens.
+pub(crate) fn events<W: Write>(
+    since: u64,
+    follow: bool,
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    // Who follows waits as long as it takes.
+    let patience = if follow { None } else { Some(Duration::from_nanos(daemon.patience.nanos())) };
+    let mut connection = Connection::open(&socket(daemon)?, patience)?;
+    let question = json!({ "command": "events", "since": since, "follow": follow });
+    let said = connection.ask(&question)?;
+    for event in said["events"].as_array().into_iter().flatten() {
+        out.line(event)?;
+    }
+    if !follow {
+        return Ok(Verdict::Well);
+    }
+    loop {
+        out.flush()?;
+        match connection.line()? {
+            Some(event) => out.line(&event)?,
+            None => return Ok(Verdict::Well),
+        }
+    }
+}
+
+fn connect(daemon: &SmDaemon) -> Result<Connection, Failure> {
+    let patience = Duration::from_nanos(daemon.patience.nanos());
+    Ok(Connection::open(&socket(daemon)?, Some(patience))?)
+}
+
+/// The socket that is meant.
+fn socket(daemon: &SmDaemon) -> Result<PathBuf, Failure> {
+    match &daemon.socket {
+        Some(path) => Ok(path.clone()),
+        None => only(Path::new(SOCKETS)).map_err(Failure::WhichDaemon),
+    }
+}
+
+/// The one socket below a folder.
+fn only(folder: &Path) -> Result<PathBuf, String> {
+    let found = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        found.map(|entry| entry.path().join("control.sock")).filter(|path| path.exists()).collect();
+    found.sort();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(format!(
+            "no subnet manager runs here: {}/*/control.sock is not there; --socket names another place",
+            folder.display()
+        )),
+        many => {
+            let many: Vec<String> = many.iter().map(|path| path.display().to_string()).collect();
+            Err(format!("which subnet manager? choose by --socket: there is {}", many.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_socket_is_taken_or_all_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("control.sock"), "").unwrap();
+        };
+        assert!(only(folder.path()).unwrap_err().starts_with("no subnet manager runs here: "));
+        place("b");
+        assert_eq!(only(folder.path()).unwrap(), folder.path().join("b/control.sock"));
+        place("a");
+        let error = only(folder.path()).unwrap_err();
+        assert!(
+            error.starts_with("which subnet manager? choose by --socket: there is "),
+            "{error}"
+        );
+        assert!(error.find("/a/control.sock") < error.find("/b/control.sock"), "{error}");
+    }
+}
