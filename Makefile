@@ -22,7 +22,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-vm vm lab lint clean bench bench-tables bench-bring-up bench-emulator bench-packing soak soak-sm
+.PHONY: demo test deps deps-build deps-vm vm lab lint clean bench bench-tables bench-bring-up bench-emulator bench-packing soak soak-sm soak-ibsim
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -63,7 +63,7 @@ bench-packing: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin packing
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm
+soak: soak-sm soak-ibsim
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts.
@@ -74,6 +74,11 @@ soak-sm: deps-build
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture
 	SNIN_FUZZ=10000 $(CARGO) test --release -p snin-emulator --test management -- --nocapture fuzz
+
+# 10,000 things that happen to a fabric on ibsim - cables cut and joined, nodes that restart, 1 % lost - each put
+# right by snin-sm before the next, and its memory watched.
+soak-ibsim: deps
+	SNIN_EVENTS=10000 $(CARGO) test --release -p snin-sm --test ibsim -- --nocapture whatever_happens
 
 lint:
 	$(CARGO) fmt --all --check

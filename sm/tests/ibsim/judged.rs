@@ -42,6 +42,9 @@ fn judged(topology: &Topology, lmc: Option<u8>) -> Result<Lab, JudgeError> {
         assert!(topology.is_switch(topology.port(port).node) || given == lmc, "{given}");
     }
 
+    let (told, said) = lab.told();
+    assert_eq!(said, addresses, "ibnetdiscover");
+    assert_same(topology, &tables, &told, "dump_fts");
     let trees = Trees::of(topology, Some(lmc));
     let walked = walk(topology, &addresses, &tables, 3);
     assert!(walked.is_ok() && walked.host_routes_lost == 0, "{walked}");
@@ -54,7 +57,7 @@ fn judged(topology: &Topology, lmc: Option<u8>) -> Result<Lab, JudgeError> {
     let held = lab.held()?;
     assert_eq!(held.fault(trees.as_ref()), None);
     assert_eq!(held.addresses, addresses, "ibsim");
-    assert_same(topology, &held.tables, &tables, "ibsim");
+    assert_same(topology, &held.tables, &told, "ibsim");
     assert_links(&lab, &addresses)?;
     assert_sampled(&lab, &tables, &addresses, trees.as_ref())?;
     Ok(lab)

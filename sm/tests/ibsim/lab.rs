@@ -1,21 +1,29 @@
 //! A subnet that ibsim simulates, the program that manages it, and what ibsim then holds.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
 use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{
-    Addresses, ForwardingTable, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, ibnet,
+    Addresses, ForwardingTable, Lid, Lmc, NodeIndex, PortIndex, PortNum, Topology, dump, ibnet,
 };
-use snin_judges::{HeldNode, JudgeError, Simulator, ibnetdiscover};
+use snin_judges::{HeldNode, JudgeError, Running, Simulator, ibnetdiscover};
 
 /// The program.
 const SNIN_SM: &str = env!("CARGO_BIN_EXE_snin-sm");
+/// However busy the machine, by then it is done.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn fabric(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
@@ -64,7 +72,7 @@ impl Lab {
 
     /// Brings the subnet up, which must go well; the program's report.
     #[track_caller]
-    pub(crate) fn once(&self, more: &[&str]) -> serde_json::Value {
+    pub(crate) fn once(&self, more: &[&str]) -> Value {
         let said = self.command().args(["--once", "--json"]).args(more).output().unwrap();
         let err = String::from_utf8_lossy(&said.stderr);
         let out = String::from_utf8_lossy(&said.stdout);
@@ -72,9 +80,97 @@ impl Lab {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
 
+    /// Starts it to stay, with these lines of configuration.
+    pub(crate) fn keep(&self, config: &str) -> Result<Keeper, JudgeError> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("snin-sm-{number}");
+        let (file, events) =
+            (self.file(&format!("{name}.toml")), self.file(&format!("{name}.events")));
+        fs::write(&file, format!("events_file = {events:?}\n{config}")).unwrap();
+        let mut command = self.command();
+        command.arg("--config").arg(file);
+        let running = Running::start(&mut command, self.simulator.folder(), &name)?;
+        Ok(Keeper { running, events })
+    }
+
+    /// What the program says that it wrote: tables and addresses.
+    pub(crate) fn told(&self) -> (Vec<ForwardingTable>, Addresses) {
+        let read = |name: &str| {
+            let path = self.file("dump").join(name);
+            fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let tables = dump::lfts::parse(&read("opensm-lfts.dump"), &self.topology);
+        let addresses = dump::guid2lid::parse(&read("guid2lid"), &self.topology);
+        (tables.unwrap(), addresses.unwrap())
+    }
+
     /// What ibsim holds now.
     pub(crate) fn held(&self) -> Result<Held, JudgeError> {
         Ok(Held::of(&self.topology, self.home, &self.simulator.held()?))
+    }
+}
+
+/// A daemon that keeps a subnet; ends with the value.
+pub(crate) struct Keeper {
+    running: Running,
+    events: PathBuf,
+}
+
+impl Keeper {
+    /// All events so far.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(&self.events).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits until the events so far are as they should be.
+    #[track_caller]
+    pub(crate) fn wait(&self, are: impl Fn(&[Value]) -> bool) {
+        let begin = Instant::now();
+        while !are(&self.events()) {
+            assert!(begin.elapsed() < PATIENCE, "{:?}; {}", self.events(), self.tail());
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The last that it said.
+    pub(crate) fn tail(&self) -> String {
+        self.running.tail()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.running.id() as i32).expect("a process")
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Sends it a signal and waits until it is gone: well, unless it was killed.
+    #[track_caller]
+    pub(crate) fn end(mut self, signal: Signal) {
+        self.signal(signal);
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.running.ended().unwrap() {
+                break status;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{}", self.tail());
+            sleep(Duration::from_millis(5));
+        };
+        assert!(status.success() || signal == Signal::KILL, "{status}: {}", self.tail());
+    }
+
+    /// Kibibytes of memory in use, open files, threads.
+    pub(crate) fn size(&self) -> (u64, usize, usize) {
+        let process = PathBuf::from(format!("/proc/{}", self.running.id()));
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let count = |what| fs::read_dir(process.join(what)).unwrap().count();
+        (line.trim().trim_end_matches(" kB").parse().unwrap(), count("fd"), count("task"))
     }
 }
 
@@ -84,6 +180,8 @@ pub(crate) struct Held {
     pub(crate) live: Topology,
     pub(crate) addresses: Addresses,
     pub(crate) tables: Vec<ForwardingTable>,
+    /// The manager's address, which every port has.
+    pub(crate) manager: Option<u16>,
     /// Ports that are not as they should be.
     pub(crate) wrong: Vec<String>,
 }
@@ -106,7 +204,7 @@ impl Held {
         let live = live.without_cables(&beyond.collect::<Vec<_>>());
 
         let (mut addresses, mut wrong) = (Addresses::none(live.port_count()), Vec::new());
-        let manager = live.cables(home).find_map(|(end, _)| Some(port(end)?.address?.0));
+        let manager = live.cables(home).find_map(|(end, _)| Some(port(end)?.address?.2));
         for end in live.ports() {
             let node = live.port(end).node;
             let cabled = live.peer(end).is_some();
@@ -138,7 +236,7 @@ impl Held {
             table
         };
         let tables = topology.switches().map(table).collect();
-        Self { live, addresses, tables, wrong }
+        Self { live, addresses, tables, manager, wrong }
     }
 
     /// The first thing that is wrong: a link that is not up, an address that is not there, a route that does

@@ -1,8 +1,11 @@
 //! The subnet manager on fabrics that ibsim simulates, judged by programs that nobody here wrote.
 
+#![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
+
 mod daemon;
 #[path = "../../../fabric/tests/support/ibdm.rs"]
 mod ibdm;
 mod judged;
+mod kept;
 mod lab;
 mod port;

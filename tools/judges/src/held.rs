@@ -91,6 +91,8 @@ fn entries(line: &str, table: &mut Vec<u8>) -> Option<()> {
 
 /// `200000 [1] "H-1"[1]  lid 2 lmc 0 smlid 1  4x  2.5G Active/LinkUp`.
 fn port(line: &str) -> Option<(u8, HeldPort)> {
+    // What follows is what is lost of what is asked of it.
+    let line = line.split_once("\t#").map_or(line, |(line, _)| line);
     let (_, rest) = line.split_once('[')?;
     let (num, rest) = rest.split_once(']')?;
     let peer = match rest.split_once('"') {
@@ -126,7 +128,7 @@ mod tests {
                     #\tForwarding table 0-15: [0]FF [1]1 [2]0\n\
                     #\tForwarding table 16-17: [16]FF [17]1A\n\
                     200000\t[0]\t\"Sma Port\"[0]\t lid 2 lmc 0 smlid 1  4x  2.5G Active/LinkUp\n\
-                    200000\t[1]\t\"H-1\"[2]\t  4x  2.5G Init/LinkUp\n\
+                    200000\t[1]\t\"H-1\"[2]\t  4x  2.5G Init/LinkUp\t# err_rate 1\n\
                     200000\t[2]\t\t\t  4x  2.5G Down/Polling\n\n\
                     Ca 2 \"H-1\"\tnodeguid 100000\tsysimgguid 100000\n\
                     100002\t[2]\t\"S-1\"[1]\t lid 16 lmc 4 smlid 1  4x  2.5G Armed/LinkUp\n\
