@@ -12,7 +12,7 @@ mod pattern;
 
 pub use file::{FileError, Problem, parse};
 pub use names::{HostNames, NameError};
-pub use pattern::{MAX_DEMANDS, Pattern, PatternError, Shape};
+pub use pattern::{Listed, MAX_DEMANDS, Pattern, PatternError, Shape};
 
 use crate::hosts::HostId;
 

@@ -44,6 +44,22 @@ pub enum Pattern {
     Adversarial,
 }
 
+/// What a person is told of a pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// As it is written; K is a number.
+    pub name: &'static str,
+    /// The most that a host sends to or receives from, where no two neighbours are one: the pattern is
+    /// served in so many windows.
+    pub degree: &'static str,
+    /// In one line.
+    pub meaning: &'static str,
+}
+
+const fn listed(name: &'static str, degree: &'static str, meaning: &'static str) -> Listed {
+    Listed { name, degree, meaning }
+}
+
 /// What a pattern needs to know of the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape<'a> {
@@ -75,24 +91,28 @@ pub enum PatternError {
 }
 
 fn names() -> String {
-    let names: Vec<&str> = Pattern::LIST.iter().map(|&(name, _)| name).collect();
+    let names: Vec<&str> = Pattern::LIST.iter().map(|listed| listed.name).collect();
     names.join(", ")
 }
 
 impl Pattern {
-    /// How each pattern is written, and what it is in one line.
-    pub const LIST: &'static [(&'static str, &'static str)] = &[
-        ("permutation", "random: every host sends to one other and receives from one other"),
-        ("shift:K", "host h sends to host h + K"),
-        ("transpose", "hosts as a square matrix (the largest that fits), rows send to columns"),
-        ("bitreverse", "host h sends to h's bits reversed, on the largest power of two of hosts"),
-        ("bisection", "random halves, paired at random, both directions at once"),
-        ("ring", "host h sends to host h + 1"),
-        ("stencil2d", "four neighbours on a torus as near to a square as can be"),
-        ("stencil3d", "six neighbours on a torus as near to a cube as can be"),
-        ("incast", "everyone sends to host 0"),
-        ("alltoall", "everyone sends to everyone"),
-        ("adversarial", "a permutation that D-mod-K routing sends through one uplink of each leaf"),
+    /// Every pattern, for people.
+    pub const LIST: &'static [Listed] = &[
+        listed(
+            "permutation",
+            "1",
+            "random: every host sends to one other and receives from one other",
+        ),
+        listed("shift:K", "1", "host h sends to host h + K: what static routing carries well"),
+        listed("transpose", "1", "hosts as the largest square matrix, rows send to columns"),
+        listed("bitreverse", "1", "host h sends to h's bits reversed, on a power of two of hosts"),
+        listed("bisection", "1", "random halves, paired at random, both directions at once"),
+        listed("ring", "1", "host h sends to host h + 1: what static routing carries well"),
+        listed("stencil2d", "4", "four neighbours on a torus as near to a square as can be"),
+        listed("stencil3d", "6", "six neighbours on a torus as near to a cube as can be"),
+        listed("incast", "hosts - 1", "everyone sends to host 0"),
+        listed("alltoall", "hosts - 1", "everyone sends to everyone"),
+        listed("adversarial", "1", "what D-mod-K routing sends through one uplink of each leaf"),
     ];
 
     /// The demands, by source (those of one source in the order the pattern names them), without rates.

@@ -148,7 +148,13 @@ fn traffic_can_come_from_a_file() {
 fn patterns_are_listed_and_nonsense_is_refused() {
     let (code, text, _) = snin(&["lab", "--list-patterns"]);
     assert_eq!(code, 0);
-    assert!(text.lines().count() > 5 && text.contains("stencil3d"), "{text}");
+    for line in ["PATTERN", "shift:K      1", "stencil3d    6", "alltoall     hosts - 1"] {
+        assert!(text.lines().any(|found| found.starts_with(line)), "no {line} in:\n{text}");
+    }
+    assert!(text.contains("static routing carries well"), "{text}");
+    let (code, json, _) = snin(&["lab", "--list-patterns", "--json", "-"]);
+    let listed: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &listed[0]["name"]), (0, &Value::from("permutation")));
     for bad in [&["lab"][..], &["lab", "clos:2,2,2", "--slice", "0ns"]] {
         assert_eq!(snin(bad).0, 2);
     }

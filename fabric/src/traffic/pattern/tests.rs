@@ -19,16 +19,32 @@ fn pairs(pattern: Pattern, hosts: u32) -> Vec<(u32, u32)> {
 
 #[test]
 fn every_listed_name_is_read_and_written() {
-    for (name, what) in Pattern::LIST {
+    for Listed { name, meaning, .. } in Pattern::LIST {
         let name = name.replace('K', "3");
         assert_eq!(name.parse::<Pattern>().unwrap().to_string(), name);
-        assert!(!what.is_empty());
+        assert!(!meaning.is_empty());
     }
     for bad in ["shift", "shift:", "shift:x", "shift:-1", "shift3"] {
         assert_eq!(bad.parse::<Pattern>(), Err(PatternError::Shift(bad.to_owned())));
     }
     let error = "hypercube".parse::<Pattern>().unwrap_err();
     assert!(error.to_string().starts_with("`hypercube` is no pattern (expected permutation, sh"));
+}
+
+#[test]
+fn degrees_are_as_listed() {
+    for Listed { name, degree, .. } in Pattern::LIST {
+        // 36 hosts: 6 x 6, 4 x 3 x 3.
+        let demands = generate(name.replace('K', "5").parse().unwrap(), 36, 6, 1);
+        let most = |end: fn(&Demand) -> u32| {
+            let mut count = BTreeMap::new();
+            demands.iter().for_each(|demand| *count.entry(end(demand)).or_insert(0) += 1);
+            count.into_values().max().unwrap_or(0)
+        };
+        let found = most(|demand| demand.source.0).max(most(|demand| demand.destination.0));
+        let listed = if *degree == "hosts - 1" { 35 } else { degree.parse().unwrap() };
+        assert_eq!(found, listed, "{name}");
+    }
 }
 
 #[test]
@@ -131,7 +147,7 @@ proptest! {
 
     #[test]
     fn no_pattern_names_a_stranger_or_oneself(hosts in 0_u32..70, k: u64, seed: u64) {
-        for (name, _) in Pattern::LIST {
+        for Listed { name, .. } in Pattern::LIST {
             let pattern = name.replace('K', &k.to_string()).parse::<Pattern>().unwrap();
             for demand in generate(pattern, hosts, 4, seed) {
                 prop_assert!(demand.source.0 < hosts && demand.destination.0 < hosts);

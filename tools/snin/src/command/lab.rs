@@ -11,7 +11,7 @@ use snin_controller::plan::Grant;
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
-use snin_fabric::traffic::Pattern;
+use snin_fabric::traffic::{Listed, Pattern};
 use snin_fabric::{Addresses, Lid, PortIndex, Topology, TreeId};
 use snin_protocol::Time;
 
@@ -26,8 +26,7 @@ const PATIENCE: Time = Time::secs(60);
 /// Brings up, plans, carries, reports.
 pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verdict, Failure> {
     if args.list_patterns {
-        let mut patterns = Pattern::LIST.iter();
-        patterns.try_for_each(|(name, what)| out.line(format_args!("{name:<13}{what}")))?;
+        list_patterns(args, out)?;
         return Ok(Verdict::Well);
     }
     let progress = Progress::new();
@@ -258,4 +257,24 @@ fn print<W: Write>(
         out.line(format_args!("{name:<16}{by_static:>12}{ecmp:>12}{snin:>12}"))?;
     }
     Ok(())
+}
+
+/// Every pattern with its degree and meaning.
+fn list_patterns<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<(), Failure> {
+    if args.json.as_deref() == Some("-".as_ref()) {
+        let pattern = |listed: &Listed| {
+            let Listed { name, degree, meaning } = *listed;
+            serde_json::json!({ "name": name, "degree": degree, "meaning": meaning })
+        };
+        return out.json(&Pattern::LIST.iter().map(pattern).collect::<Vec<_>>());
+    }
+    out.line(format_args!("{:<13}{:<11}MEANING", "PATTERN", "DEGREE"))?;
+    for Listed { name, degree, meaning } in Pattern::LIST {
+        out.line(format_args!("{name:<13}{degree:<11}{meaning}"))?;
+    }
+    out.line("")?;
+    out.line(
+        "A pattern is served in as many windows as its degree. `static`, D-mod-K, is made for",
+    )?;
+    out.line("shifts: on them it is as good as snin.")
 }
