@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use snin_fabric::Lmc;
-use snin_mad::{MKey, PKey};
+use snin_mad::{GidPrefix, MKey, PKey};
 use snin_protocol::Time;
 
 use crate::error::ConfigError;
@@ -17,6 +17,8 @@ pub struct Config {
     /// 2^LMC addresses a host port. Unset: as saved, else the least that gives each tree its own address, or
     /// the most that fits. Only the operator changes it.
     pub lmc: Option<u8>,
+    /// The upper half of every port's GIDs (IBA 4.1.1).
+    pub subnet_prefix: u64,
     /// The key that this manager puts on every SMP and every port. 0: none.
     pub m_key: u64,
     /// What a port refuses to whom lacks its key: 0 to 3 (IBA 14.2.4.1). Written with the key only.
@@ -61,6 +63,7 @@ impl Default for Config {
         Self {
             port: 0,
             lmc: None,
+            subnet_prefix: 0xFE80_0000_0000_0000,
             m_key: 0,
             m_key_protect: 0,
             m_key_lease_s: 0,
@@ -123,6 +126,10 @@ impl Config {
 
     pub(crate) fn lmc(&self) -> Option<Lmc> {
         self.lmc.and_then(Lmc::new)
+    }
+
+    pub(crate) const fn subnet_prefix(&self) -> GidPrefix {
+        GidPrefix(self.subnet_prefix)
     }
 
     pub(crate) const fn m_key(&self) -> MKey {

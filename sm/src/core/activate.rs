@@ -95,6 +95,7 @@ impl Ports<'_> {
         let lmc = self.target.addresses.lmc(port);
         let differs = |lid: &Lid| {
             (info.lid, info.lmc, info.master_sm_lid) != (*lid, lmc, self.manager)
+                || info.gid_prefix != self.config.subnet_prefix()
                 || !is_protected(info, self.config)
         };
         let address = base.filter(differs).map(|lid| (lid, lmc));
@@ -216,6 +217,7 @@ pub(crate) fn port_info(
         info.client_reregister = new && held.capabilities.has(Capabilities::CLIENT_REREGISTRATION);
         (info.lid, info.lmc) = (lid, lmc);
         info.master_sm_lid = manager;
+        info.gid_prefix = config.subnet_prefix();
         info.master_sm_sl = 0;
         info.m_key = config.m_key();
         info.m_key_protect = config.m_key_protect;

@@ -25,6 +25,8 @@ snin_daemon::settings! {
         /// 2^lmc addresses each host port. Unset: as remembered, else the least that gives each routing tree an
         /// address of its own, or the most that fits. Once chosen only this key changes it.
         lmc: Option<u8> = None,
+        /// The upper half of every port's GIDs.
+        subnet_prefix: Hex = Hex(0xFE80_0000_0000_0000),
         /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none.
         m_key: Hex = Hex(0),
         /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: no writes; 1: and shows no key; 2 and
@@ -120,6 +122,7 @@ impl Settings {
         Config {
             port: 0,
             lmc: self.lmc,
+            subnet_prefix: self.subnet_prefix.0,
             m_key: self.m_key.0,
             m_key_protect: self.m_key_protection_level,
             m_key_lease_s: self.m_key_lease_period,
