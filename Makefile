@@ -22,7 +22,8 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-vm vm lab lint clean bench bench-tables bench-bring-up bench-emulator bench-packing soak soak-sm soak-ibsim
+.PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint clean bench bench-tables bench-bring-up \
+	bench-emulator bench-packing bench-sm soak soak-sm soak-ibsim
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -46,7 +47,7 @@ test: deps lint
 	$(CARGO) test --workspace $(FEATURES) --quiet
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-packing
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-packing
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -61,6 +62,11 @@ bench-emulator: deps-build
 # The packer against rustworkx-core's bipartite edge colouring and an Euler split like Fastpass's.
 bench-packing: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin packing
+
+# Against OpenSM, on fabrics that ibsim simulates.
+bench-sm: deps-judges
+	$(CARGO) build --release --quiet -p snin-sm
+	$(CARGO) run --release --quiet -p snin-benches --bin sm
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
 soak: soak-sm soak-ibsim
@@ -87,6 +93,9 @@ lint:
 
 deps-build:
 	@.ci/install $(BUILD_PACKAGES)
+
+deps-judges:
+	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES)
 
 deps:
 	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)

@@ -70,7 +70,8 @@ impl fmt::Debug for JudgeError {
 }
 
 impl JudgeError {
-    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    /// For `map_err`: what failed at this path.
+    pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         |error| Self::File { path, error }
     }

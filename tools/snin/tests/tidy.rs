@@ -17,9 +17,9 @@ const LAYERS: [(&str, u32); 12] = [
     ("snin-agent", 2),
     ("snin-emulator", 2),
     ("snin", 3),
-    ("snin-benches", 4),
     // Test support: starts the programs that judge our claims.
     ("snin-judges", 4),
+    ("snin-benches", 5),
 ];
 
 /// Crates that call C: unsafe code is denied there, and allowed in one named module.
