@@ -85,6 +85,6 @@ pub use config::{Config, ConfigError, Queues};
 pub use counters::Counters;
 pub use message::{Message, MessageId, Progress, SendError, Transport};
 pub use network::{Network, Outcome};
-pub use observer::{DropReason, Dropped, Observer, Transmission};
+pub use observer::{DropReason, Dropped, Observer, Transmission, Wait};
 pub use statistics::Statistics;
 pub use wheel::Wheel;

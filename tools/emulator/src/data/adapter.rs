@@ -123,6 +123,9 @@ impl<Q: Agenda> Network<Q> {
         self.packets.remove(id);
         if packet.ack {
             self.statistics.acknowledgements += 1;
+            if packet.last {
+                observer.acknowledged(MessageId(packet.message), ns(self.now));
+            }
             return;
         }
         let latency = ns(self.now - packet.born).nanos();
@@ -159,6 +162,7 @@ impl<Q: Agenda> Network<Q> {
         let offset = offset % self.addresses.lmc(source).addresses() as u16;
         let ack = Packet {
             ack: true,
+            last: packet.last,
             ..Packet::new(packet.message, base.0 + offset, self.config.ack_vl, self.now)
         };
         let id = self.packets.insert(ack);

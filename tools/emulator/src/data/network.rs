@@ -180,12 +180,21 @@ impl<Q: Agenda> Network<Q> {
         Ok(MessageId(id))
     }
 
+    /// Takes a message back: no packet of it begins any more. What has begun goes on.
+    ///
+    /// # Panics
+    /// Where this network was not given the message.
+    pub fn cancel(&mut self, message: MessageId) {
+        let transfer = &mut self.transfers[message.0 as usize];
+        transfer.until = transfer.until.min(self.now);
+    }
+
     /// Lets time pass until `until`, that moment included, or until nothing more happens.
     pub fn run_until(&mut self, until: Time) -> Outcome {
         self.run_observed(until, &mut ())
     }
 
-    /// The same before the eyes of an observer.
+    /// The same before the eyes of an observer, which may have it stop earlier.
     pub fn run_observed<O: Observer>(&mut self, until: Time, observer: &mut O) -> Outcome {
         let until = ps(until);
         self.decide(observer);
@@ -200,6 +209,9 @@ impl<Q: Agenda> Network<Q> {
                 self.happen(event, observer);
             }
             self.decide(observer);
+            if observer.has_enough() {
+                return Outcome::Running;
+            }
         }
         if until != NEVER {
             self.now = self.now.max(until);

@@ -60,11 +60,45 @@ pub struct Dropped {
     pub at: Time,
 }
 
+/// A data packet that waited in a switch, beyond the switch's delay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// The port that it waited for.
+    pub port: PortIndex,
+    /// The VL.
+    pub vl: u8,
+    /// The message that it is part of.
+    pub message: MessageId,
+    /// That message's flow.
+    pub flow: u32,
+    /// For how long, rounded up.
+    pub here: Time,
+    /// With what it had waited in switches before, rounded up.
+    pub altogether: Time,
+    /// When it began to be sent, rounded down.
+    pub at: Time,
+}
+
 /// Told of everything as it happens, in order of time. Each method does nothing unless implemented.
 pub trait Observer {
     /// A packet is sent on a directed link.
     fn transmitted(&mut self, transmission: &Transmission) {
         let _ = transmission;
+    }
+
+    /// A data packet had to wait, and is sent now.
+    fn waited(&mut self, wait: &Wait) {
+        let _ = wait;
+    }
+
+    /// A message's last packet begins to be sent by its source: all of it has left `at` that time.
+    fn sent(&mut self, message: MessageId, at: Time) {
+        let _ = (message, at);
+    }
+
+    /// The acknowledgement of a message's last packet is back at its source.
+    fn acknowledged(&mut self, message: MessageId, at: Time) {
+        let _ = (message, at);
     }
 
     /// A message's last byte is there.
@@ -75,6 +109,11 @@ pub trait Observer {
     /// A packet is no more.
     fn dropped(&mut self, dropped: &Dropped) {
         let _ = dropped;
+    }
+
+    /// Whether the run is to stop when everything of this instant has happened.
+    fn has_enough(&self) -> bool {
+        false
     }
 }
 

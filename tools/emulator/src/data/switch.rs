@@ -1,11 +1,16 @@
 //! Switches: where a packet goes, where it waits, who is next.
 
+use snin_fabric::PortIndex;
+use snin_protocol::Time;
+
 use super::agenda::{Agenda, Event};
 use super::bits::each;
+use super::clock::ns;
 use super::config::Queues;
 use super::crossbar::Crossing;
+use super::message::MessageId;
 use super::network::Network;
-use super::observer::{DropReason, Observer};
+use super::observer::{DropReason, Observer, Wait};
 use super::port::NO_PORT;
 use super::transmit::Offer;
 
@@ -139,7 +144,19 @@ impl<Q: Agenda> Network<Q> {
         let state = &mut self.ports[output as usize];
         (state.input, state.vl) = (crossing.input, vl);
         let packet = &mut self.packets[id];
-        packet.waited += self.now - packet.ready;
+        let here = self.now - packet.ready;
+        packet.waited += here;
+        if here > 0 && !packet.ack {
+            observer.waited(&Wait {
+                port: PortIndex(output),
+                vl,
+                message: MessageId(packet.message),
+                flow: self.transfers[packet.message as usize].flow,
+                here: ns(here),
+                altogether: ns(packet.waited),
+                at: Time(self.now / 1_000),
+            });
+        }
         let (sender, blocks) = (packet.from, packet.blocks());
         self.transmit(output, id, observer);
         self.free_buffer(sender, vl, blocks, self.ports[output as usize].busy_until);

@@ -97,6 +97,9 @@ impl<Q: Agenda> Network<Q> {
         let end = self.now + rate.transmission(packet.bytes);
         (state.busy, state.planned, state.busy_until) = (true, false, end);
         let there = self.now + self.propagation;
+        if packet.at == AT_SOURCE && packet.last && !packet.ack {
+            observer.sent(MessageId(packet.message), ns(end));
+        }
         (packet.at, packet.from) = (state.peer, port);
         packet.tail = end + self.propagation;
         let known = if state.to_switch {
