@@ -53,6 +53,9 @@ pub struct Config {
     pub priority: u8,
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
+    /// Milliseconds for which tables are left as they are after a view was published, unless the controller
+    /// says sooner that nobody uses what the view took away. 0: no controller is waited for.
+    pub clear_wait_ms: u32,
     /// Where the transaction ids begin; another after each restart, so that late answers to the last run
     /// are not taken for answers to this one.
     pub seed: u64,
@@ -81,6 +84,7 @@ impl Default for Config {
             window_agent: 16,
             priority: 0,
             sweep_interval_s: 10,
+            clear_wait_ms: 0,
             seed: 0,
         }
     }
@@ -145,6 +149,10 @@ impl Config {
             0 => None,
             seconds => Some(Time::secs(seconds as u64)),
         }
+    }
+
+    pub(crate) const fn clear_wait(&self) -> Time {
+        Time::millis(self.clear_wait_ms as u64)
     }
 
     /// The block of the partition table that every port shall hold.

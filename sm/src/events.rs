@@ -28,6 +28,12 @@ pub enum Event<'a> {
         /// What came, of whatever length.
         bytes: &'a [u8],
     },
+    /// The controller says that nothing is sent any more along what the view with this version, and all
+    /// before it, called unusable.
+    Clear {
+        /// The view's version.
+        version: u64,
+    },
     /// An [`Output::Compute`] is done.
     Computed(Box<Computed>),
 }

@@ -61,6 +61,8 @@ pub struct Sweep {
     /// How the fabric was last meant to be.
     target: Option<Arc<Target>>,
     view: Option<Arc<FabricView>>,
+    /// The last view of which the controller said that it is clear.
+    cleared: u64,
     next_light: Option<Time>,
     strikes: u8,
     /// Light sweeps since everything was last looked at anew, and how many there shall be.
@@ -87,6 +89,8 @@ struct Applying {
     target: Arc<Target>,
     manager: Lid,
     failed: bool,
+    /// Nothing is written before the view of this version is clear, or this time has come.
+    waits: Option<(u64, Time)>,
     /// Blocks that switches took.
     taken: BTreeMap<NodeId, u32>,
 }
@@ -138,6 +142,7 @@ impl Sweep {
             early: None,
             target: None,
             view: None,
+            cleared: 0,
             next_light: None,
             strikes: 0,
             patience: (0, 0),
@@ -169,6 +174,7 @@ impl Sweep {
                     Ok(ask) => self.answered(ask, &mad, smp.status.is_ok()),
                 },
             },
+            Event::Clear { version } => self.cleared = self.cleared.max(version),
             Event::Computed(computed) => self.computed(*computed, now),
         }
         self.advance(now);
@@ -182,7 +188,11 @@ impl Sweep {
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
         let light = self.next_light.filter(|_| matches!(self.stage, Stage::Idle));
-        self.transactions.next_deadline().into_iter().chain(light).min()
+        let held = match &self.stage {
+            Stage::Applying(applying) => applying.waits.map(|(_, until)| until),
+            _ => None,
+        };
+        self.transactions.next_deadline().into_iter().chain(light).chain(held).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
@@ -467,7 +477,7 @@ impl Sweep {
             }
             // Something happened meanwhile.
             Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,
-            Ok(target) => self.begin_applying(target),
+            Ok(target) => self.begin_applying(target, now),
         }
     }
 

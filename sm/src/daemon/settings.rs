@@ -139,6 +139,7 @@ impl Settings {
             window_agent: self.max_agent_smps,
             priority: self.sm_priority,
             sweep_interval_s: self.sweep_interval,
+            clear_wait_ms: 0,
             seed,
         }
     }

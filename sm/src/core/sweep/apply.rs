@@ -20,12 +20,15 @@ use crate::core::view::{FabricView, Pair, carried_over, uncovered};
 use crate::events::{Missing, Output, Report};
 
 impl Sweep {
-    pub(super) fn begin_applying(&mut self, target: Arc<Target>) {
+    pub(super) fn begin_applying(&mut self, target: Arc<Target>, now: Time) {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         self.set_state(SmState::Master);
         self.save(&target);
         self.publish(&target, true);
+        let wait = self.config.clear_wait();
+        let version = self.view.as_ref().map_or(0, |view| view.version());
+        let waits = (wait > Time::ZERO && version > self.cleared).then_some((version, now + wait));
         let mut schedule = Schedule::default();
         if manager != Lid::NONE {
             let milestones = activate(&mut schedule, &self.graph, &target, &self.config, manager);
@@ -45,7 +48,7 @@ impl Sweep {
         self.target = Some(target.clone());
         self.refused.clear();
         let taken = BTreeMap::new();
-        let applying = Applying { schedule, target, manager, failed: false, taken };
+        let applying = Applying { schedule, target, manager, failed: false, waits, taken };
         self.stage = Stage::Applying(Box::new(applying));
     }
 
@@ -55,6 +58,9 @@ impl Sweep {
     }
 
     pub(super) fn apply(&mut self, now: Time) -> bool {
+        if self.is_held(now) {
+            return false;
+        }
         if let Stage::Applying(applying) = &mut self.stage
             && applying.schedule.is_stopped()
         {
@@ -92,6 +98,16 @@ impl Sweep {
         };
         self.applied(*applying, now);
         true
+    }
+
+    /// Tables are left alone as long as somebody may send by what they are to be: in between packets would
+    /// meet others on links that are not theirs.
+    fn is_held(&mut self, now: Time) -> bool {
+        let Stage::Applying(applying) = &mut self.stage else { return false };
+        let cleared = self.cleared;
+        let stopped = applying.schedule.is_stopped();
+        applying.waits.take_if(|(version, until)| stopped || *version <= cleared || *until <= now);
+        applying.waits.is_some()
     }
 
     fn applied(&mut self, applying: Applying, now: Time) {
