@@ -258,12 +258,16 @@ impl Core {
     /// for its links, and some pause for that.
     fn change_trees(&mut self, report: &mut WindowReport) {
         let (mut stopping, mut renewing, mut moving) = (Vec::new(), Vec::new(), Vec::new());
+        let mut again = 0;
         self.pending.clear();
         for (slot, connection) in self.connections.iter() {
             let claim = connection.claim.and_then(|id| self.ledger.get(id));
             match (claim, &connection.route) {
                 (None, None) => {}
-                (None, Some(_)) => {
+                (None, Some(route)) => {
+                    // What a view cut short is in service, and goes on elsewhere.
+                    let elsewhere = connection.last_tree.is_some_and(|tree| tree != route.tree);
+                    again += u32::from(connection.urgent && elsewhere);
                     self.pending.insert(slot);
                 }
                 (Some(claim), None) if self.outlasts(claim) => stopping.extend(connection.claim),
@@ -278,8 +282,8 @@ impl Core {
         }
         stopping.into_iter().for_each(|id| self.stop(id));
         renewing.into_iter().for_each(|slot| self.renew_grant(slot));
-        report.moved = moving.len() as u32;
-        self.metrics.moved += moving.len() as u64;
+        report.moved = moving.len() as u32 + again;
+        self.metrics.moved += u64::from(report.moved);
         self.pending.extend(moving.iter().map(|&(slot, _)| slot));
         // What ends with the window before is in nobody's way.
         let movers: Vec<u32> = moving.iter().filter(|(_, lasts)| *lasts).map(|m| m.0).collect();
