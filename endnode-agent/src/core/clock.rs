@@ -29,6 +29,11 @@ impl Clock {
         Self { sample: Some((sample, Time::ZERO)), kept: true, drift }
     }
 
+    /// Whether something else keeps it right.
+    pub const fn is_kept(&self) -> bool {
+        self.kept
+    }
+
     /// Another sample. The one that says more is kept; where they contradict each other, a clock was set
     /// and the new one holds. Whether they agree.
     pub fn learn(&mut self, sample: ClockSample, now: Time) -> bool {

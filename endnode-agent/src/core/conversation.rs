@@ -203,7 +203,8 @@ impl Mesh {
     fn ask_the_time(&mut self, now: Time) {
         if now >= self.talk.clock_at {
             // An answer that comes back sooner says more, so a clock of which little is known asks often.
-            let little = self.clock.error(now) > self.talk.terms.clock_error / 2;
+            let unsure = self.clock.error(now) > self.talk.terms.clock_error / 2;
+            let little = unsure && !self.clock.is_kept();
             let pause = if little { self.config.ask_again } else { self.config.ask_time };
             self.talk.clock_at = now + pause;
             self.say(AgentSays::Clock(ClockQuestion { sent: now }));
