@@ -8,6 +8,7 @@ use snin_fabric::routing::Engine;
 use snin_fabric::{Guid, Lmc};
 use snin_protocol::Time;
 
+use snin::lab::bound::Limit;
 use snin::lab::event::{self, Happening};
 #[cfg(feature = "verbs")]
 use snin::lat::plan::{Carrier, LONGEST, Operation};
@@ -321,13 +322,42 @@ pub(crate) struct Lab {
     /// How many windows are planned
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub(crate) windows: u32,
-    /// Virtual time for which hosts send in a window that is sampled
+    /// Virtual time for which hosts send in each window
     #[arg(long, default_value = "100us", value_name = "TIME", value_parser = some_time)]
     pub(crate) slice: Time,
-    /// In how many of the windows hosts send
+    /// In how many of the windows static and ecmp carry the same traffic too
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub(crate) samples: u32,
-    /// Seed of random patterns and paths: the same seed gives the same bytes
+    /// How long a window is; by default 1/60 s
+    #[arg(long, default_value = "16666667ns", value_name = "TIME", value_parser = some_time)]
+    pub(crate) window: Time,
+    /// For how many windows each connection has something to send
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) hold: u32,
+    /// What happens to the fabric: `cut leaf3/20 @window 30`, `restore leaf3/20 @1.5ms`, `reboot spine1 @2ms`
+    ///
+    /// A time counts from the begin of the first window; a window's event comes in the middle of its slice.
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Vec<Happening>,
+    /// Is non-interference in effect? strict: tree 0 is never granted; off: nothing is
+    #[arg(long, value_enum, default_value_t = Policy::Shared)]
+    pub(crate) policy: Policy,
+    /// No packet may wait longer behind others inside the fabric: `max=2us`, `p99=500ns`
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) bound: Vec<Limit>,
+    /// uc: no acknowledgements; rc: one for up to 32 packets, on a lane of their own
+    #[arg(long, value_enum, default_value_t = Transport::Uc)]
+    pub(crate) transport: Transport,
+    /// How far the clock of an agent may be from the controller's
+    #[arg(long, default_value = "1us", value_name = "TIME", value_parser = event::time)]
+    pub(crate) skew: Time,
+    /// How long a message between agent and controller takes, about
+    #[arg(long, default_value = "20us", value_name = "TIME", value_parser = some_time)]
+    pub(crate) control_latency: Time,
+    /// How many of them are lost
+    #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
+    pub(crate) control_loss: Share,
+    /// Seed of random patterns, paths, clocks and losses: the same seed gives the same bytes
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
     /// Bit/s of every link, such as 400G; by default what the topology says, 400G where it says nothing
@@ -348,6 +378,40 @@ pub(crate) struct Lab {
     /// Name the patterns, and do nothing else
     #[arg(long)]
     pub(crate) list_patterns: bool,
+}
+
+/// See the controller's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Policy {
+    Strict,
+    Shared,
+    Off,
+}
+
+impl From<Policy> for snin_controller::config::Policy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Strict => Self::Strict,
+            Policy::Shared => Self::Shared,
+            Policy::Off => Self::Off,
+        }
+    }
+}
+
+/// See the data plane's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Transport {
+    Uc,
+    Rc,
+}
+
+impl From<Transport> for snin_emulator::data::Transport {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Uc => Self::Uc,
+            Transport::Rc => Self::Rc,
+        }
+    }
 }
 
 /// A time that is not zero.

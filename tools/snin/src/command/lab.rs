@@ -2,28 +2,42 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Instant;
 
 use serde::Serialize;
-use snin::lab::carry::{Flow, Forwarding};
+use snin::lab::carry::{Flow, Forwarding, loads};
+use snin::lab::compare::{Comparison, Job, Routed, sampled};
 use snin::lab::subnet::{Cost, Subnet};
-use snin::lab::windows::{Served, Tally, Window, Windows, sampled};
-use snin_controller::plan::Grant;
+use snin::lab::traffic::{Served, Tally};
+use snin::lab::world::{Sent, Setup, Totals, Window, World, WorldError};
+use snin_controller::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
-use snin_fabric::hosts::HostId;
+use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::routing::{Engine, Routing};
-use snin_fabric::traffic::{Listed, Pattern};
-use snin_fabric::{Addresses, Lid, PortIndex, Topology, TreeId};
+use snin_fabric::traffic::{Demand, Listed, Pattern};
+use snin_fabric::{Dlid, ForwardingTable, Lid, PortIndex, PortNum, Topology, TreeId};
 use snin_protocol::Time;
 
 use crate::failure::Failure;
-use crate::output::{Output, Progress};
-use crate::report::{self, Document, Last, Report, Run};
+use crate::output::{Output, Progress, note};
+use crate::report::{self, Document, Facts, Last, Report, Run};
 use crate::{Verdict, cli, input};
 
 /// How much virtual time the manager has to bring the fabric up.
 const PATIENCE: Time = Time::secs(60);
+/// Packets of every host by which it is guessed how long all will take.
+const TRIAL: u64 = 16;
+/// Bit/s of links, for that guess, where the user names none.
+const TYPICAL: u64 = 400_000_000_000;
+/// Runs by place.
+const STATIC: usize = 0;
+const ECMP: usize = 1;
+const SNIN: usize = 2;
 
-/// Brings up, plans, carries, reports.
+/// Brings up, carries window after window, reports.
 pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verdict, Failure> {
     if args.list_patterns {
         list_patterns(args, out)?;
@@ -33,26 +47,10 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let name = args.topology.as_deref().unwrap_or_default();
     progress.step("reading the topology");
     let topology = input::topology(name)?;
-    let lab = Lab::bring_up(args, name, &topology, &progress)?;
-    let mut windows = Windows::new(&topology, &lab.routing, &lab.addresses);
-    let sampled = sampled(args.windows as usize, args.samples as usize);
-    let mut runs = ["static", "ecmp", "snin"].map(Run::new);
-    let mut last = Last::default();
-    for number in 0..args.windows {
-        progress.step(format!("window {} of {}", number + 1, args.windows));
-        let window = windows.plan(|pattern| {
-            let seed = args.seed.wrapping_add(pattern as u64);
-            input::traffic(&args.pattern, seed, &topology, &lab.routing)
-        })?;
-        if sampled.contains(&window.number) {
-            last.loads = lab.carry(&window, &mut runs, &progress)?;
-            last.sampled = window.number;
-        }
-        last.window = Some(window);
-    }
-    let clos = lab.routing.shape.as_ref().map_err(|reason| Failure::content(name, reason))?;
-    let tally = windows.tally();
-    let document = Document::new(&topology, clos, &lab.routing, lab.cost, tally, &runs);
+    progress.step(format!("bringing up {} nodes", topology.node_count()));
+    let (lab, subnet) = Lab::bring_up(args, name, &topology)?;
+    let done = lab.carry(subnet, &progress)?;
+    let document = done.document(&lab);
     if let Some(file) = &args.html {
         progress.step("drawing");
         let report = Report {
@@ -60,10 +58,11 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
             topology: &topology,
             routing: &lab.routing,
             document: &document,
-            patterns: windows.patterns(),
+            facts: &done.facts,
+            patterns: &done.patterns,
             smps: &lab.smps,
-            runs: &runs,
-            last: &last,
+            runs: &done.runs,
+            last: &done.last,
         };
         fs::write(file, report::html(&report)).map_err(Failure::file(file))?;
     }
@@ -74,26 +73,42 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
             if let Some(file) = file {
                 write_json(file, &document)?;
             }
-            print(args, &document, windows.patterns(), out)?;
+            print(args, &document, &done, out)?;
         }
     }
-    let Tally { max_link_load, violations, .. } = tally;
-    Ok(if max_link_load <= 1 && violations == 0 { Verdict::Well } else { Verdict::Unwell })
+    done.wrong.iter().for_each(note);
+    Ok(if done.wrong.is_empty() { Verdict::Well } else { Verdict::Unwell })
 }
 
-/// A fabric that is up, and two ways to route it.
+/// A fabric that was brought up.
 struct Lab<'a> {
     args: &'a cli::Lab,
     topology: &'a Topology,
-    /// With the tables that the switches hold.
+    /// As a fresh fabric is routed.
     routing: Routing,
-    /// That the ports hold.
-    addresses: Addresses,
-    /// D-mod-K.
-    by_static: Routing,
     cost: Cost,
     smps: Vec<(String, u64)>,
-    config: data::Config,
+    data: data::Config,
+}
+
+/// What came of it.
+struct Done {
+    runs: [Run; 3],
+    last: Last,
+    facts: Facts,
+    patterns: Vec<Served>,
+    counts: (usize, Tally, Totals),
+    /// What should not be, a line each.
+    wrong: Vec<String>,
+}
+
+impl From<WorldError> for Failure {
+    fn from(error: WorldError) -> Self {
+        match error {
+            WorldError::Event(what) => Self::Event { what },
+            error => Self::content("lab", format_args!(" {error}")),
+        }
+    }
 }
 
 impl<'a> Lab<'a> {
@@ -101,14 +116,22 @@ impl<'a> Lab<'a> {
         args: &'a cli::Lab,
         name: &str,
         topology: &'a Topology,
-        progress: &Progress,
-    ) -> Result<Self, Failure> {
-        progress.step(format!("bringing up {} nodes", topology.node_count()));
+    ) -> Result<(Self, Subnet), Failure> {
         let failed = |what: &dyn std::fmt::Display| Failure::content(name, format_args!(" {what}"));
+        let routing = Routing::compute(topology, Engine::Trees, args.lmc)
+            .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
+        if let Err(reason) = &routing.shape {
+            return Err(failed(&format_args!(
+                "the lab needs routing trees, and this fabric is no Clos: {reason} (snin sm simulate \
+                 brings it up, snin plan packs its routes)"
+            )));
+        }
         let hardware =
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
         let manager = snin_sm::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
+            // As long as grants may be in force of agents that nobody hears of any more.
+            clear_wait_ms: 200,
             seed: args.seed,
             ..snin_sm::Config::default()
         };
@@ -118,72 +141,132 @@ impl<'a> Lab<'a> {
         if let Some(missing) = subnet.missing().first() {
             return Err(failed(&format_args!("the fabric did not come up: {missing}")));
         }
-        let (addresses, tables) = subnet
-            .read_back()
-            .ok_or_else(|| failed(&"ports hold addresses that contradict each other"))?;
-
-        let routed = |engine, lmc| {
-            let routing = Routing::compute(topology, engine, lmc);
-            routing.map_err(|error| Failure::Routing { name: name.to_owned(), error })
-        };
-        let by_static = routed(Engine::DModK, None)?;
-        let mut routing = routed(Engine::Trees, args.lmc)?;
         // A fabric that was never managed gets the addresses that a plan gives it; who names trees by
         // offsets relies on it.
-        if *routing.plan.addresses() != addresses {
+        if subnet.addresses().as_ref() != Some(routing.plan.addresses()) {
             return Err(failed(&"ports hold other addresses than a fresh fabric gets"));
         }
-        routing.tables = tables;
-        let config =
-            data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
         let smps = subnet.metrics().by_name();
-        Ok(Self { args, topology, routing, addresses, by_static, cost, smps, config })
+        let data =
+            data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
+        Ok((Self { args, topology, routing, cost, smps, data }, subnet))
     }
 
-    /// Carries what was granted in a window, three times; gives the load of every link each time.
-    fn carry(
-        &self,
-        window: &Window,
-        runs: &mut [Run; 3],
-        progress: &Progress,
-    ) -> Result<[Vec<f64>; 3], Failure> {
-        let topology = self.topology;
-        let tables = &self.by_static.tables;
-        let addresses = self.by_static.plan.addresses();
-        let by_static = Forwarding { topology, addresses, tables };
-        let (tables, addresses) = (&self.routing.tables, &self.addresses);
-        let by_trees = Forwarding { topology, addresses, tables };
-        let failed = |error| Failure::content("the data plane", format_args!(" {error}"));
-
-        let longest = window.plan.grants.iter().max_by_key(|grant| grant.path.len());
-        let Some(longest) = longest else { return Ok([const { Vec::new() }; 3]) };
-        let longest = self.flow(window, longest, longest.dlid.0);
-        let grace = by_trees.alone(&self.config, longest).map_err(failed)?;
-        let mut loads = [const { Vec::new() }; 3];
-        for (way, run) in runs.iter_mut().enumerate() {
-            progress.step(format!("window {}: {}", window.number + 1, run.name));
-            let forwarding = if way == 0 { by_static } else { by_trees };
-            let flows: Vec<Flow> = (window.plan.grants.iter().enumerate())
-                .map(|(number, grant)| {
-                    let address = match way {
-                        0 => self.static_address(window, grant),
-                        1 => self.random_address(window, number, grant),
-                        _ => grant.dlid.0,
-                    };
-                    self.flow(window, grant, address)
-                })
-                .collect();
-            let carried = forwarding.carry(&self.config, &flows, self.args.slice, grace);
-            let carried = carried.map_err(failed)?;
-            run.add(window.number as u32, &carried);
-            loads[way] = carried.load;
+    fn setup(&self) -> Setup {
+        let args = self.args;
+        Setup {
+            seed: args.seed,
+            windows: args.windows,
+            window: args.window,
+            slice: args.slice,
+            hold: args.hold,
+            skew: args.skew,
+            clocks: args.skew,
+            control_latency: args.control_latency,
+            control_loss: args.control_loss.0,
+            policy: args.policy.into(),
+            bounds: args.bound.clone(),
+            transport: args.transport.into(),
+            data: self.data.clone(),
+            events: args.event.clone(),
         }
-        Ok(loads)
     }
 
-    fn flow(&self, window: &Window, grant: &Grant, address: Lid) -> Flow {
-        let demand = window.demands[grant.demand];
-        Flow { source: self.port(demand.source), address, bytes: demand.bytes }
+    /// All windows, strictly non-interfering, and some of them in the other ways too.
+    fn carry(&self, subnet: Subnet, progress: &Progress) -> Result<Done, Failure> {
+        let args = self.args;
+        let mut world = World::new(self.setup(), self.topology, subnet)?;
+        let mut runs = ["static", "ecmp", "snin"].map(Run::new);
+        let mut last = Last::default();
+        let compared = sampled(args.windows as usize, args.samples as usize);
+        let mut first = Some(self.pattern(0)?);
+        let mut ways = Ways::of(self, &world)?;
+        note(format_args!("about {} s", self.estimate(&ways.by_trees)?));
+        let comparison = Comparison::new(&self.data, args.transport.into());
+        progress.step(format!("window 1 of {}", args.windows));
+        while let Some(window) = world.next_window(|pattern| match first.take() {
+            Some(first) => Ok(first),
+            None => self.pattern(pattern),
+        })? {
+            progress.step(format!("window {} of {}", window.number + 2, args.windows));
+            runs[SNIN].count(window.number, window.in_time, window.possible);
+            ways.follow(self, &world)?;
+            if compared.contains(&(window.number as usize)) {
+                let grace = world.guard().1;
+                for (way, routed) in [(STATIC, &ways.by_static), (ECMP, &ways.by_trees)] {
+                    let flows = self.flows(&window, way, &ways);
+                    let routed = routed.clone();
+                    comparison.start(Job { window: window.number, way, routed, flows, grace });
+                }
+                last.sampled = window.number;
+                let possible = |port| world.wire().packets_possible(port, window.longest);
+                last.loads[SNIN] =
+                    loads(self.topology, possible, |port| window.packets[port.index()]);
+            }
+            last.window = window.number;
+            (last.demands, last.plan) = drawn(self.topology, &world.tables(), &window);
+        }
+        progress.step("static and ecmp");
+        let failed = |error| Failure::content("the data plane", format_args!(" {error}"));
+        for (window, way, carried) in comparison.finish().map_err(failed)? {
+            runs[way].add(window, &carried);
+            last.loads[way] = carried.load;
+        }
+        runs[SNIN].statistics = Some(world.wire().statistics().clone());
+        Ok(Done::new(self, &world, runs, last))
+    }
+
+    fn pattern(&self, number: usize) -> Result<Vec<Demand>, Failure> {
+        let seed = self.args.seed.wrapping_add(number as u64);
+        input::traffic(&self.args.pattern, seed, self.topology, &self.routing)
+    }
+
+    /// How many seconds it will take: by how long a little takes in which every host sends half around.
+    fn estimate(&self, routed: &Routed) -> Result<u64, Failure> {
+        let Routed { topology, addresses, tables } = routed;
+        let hosts = &self.routing.hosts;
+        let few = u64::from(self.args.mtu) * TRIAL;
+        let flow = |(id, host): (HostId, &Host)| {
+            let to = (id.index() + hosts.len() / 2) % hosts.len();
+            let to = hosts.get(HostId(to as u32)).filter(|to| to.port != host.port)?.port;
+            let offset = id.0 as u16 % addresses.lmc(to).addresses() as u16;
+            Some(Flow {
+                source: host.port,
+                address: Lid(addresses.base(to)?.0 + offset),
+                bytes: Some(few),
+            })
+        };
+        let flows: Vec<Flow> = hosts.iter().filter_map(flow).collect();
+        let begin = Instant::now();
+        let forwarding = Forwarding { topology, addresses, tables };
+        let carried = forwarding.carry(
+            &self.data,
+            &flows,
+            self.args.transport.into(),
+            Time::ZERO,
+            Time::ZERO,
+        );
+        carried.map_err(|error| Failure::content("the data plane", format_args!(" {error}")))?;
+        let trial = begin.elapsed().as_secs_f64();
+        let packet = f64::from(self.args.mtu) * 8.0 / self.args.bandwidth.unwrap_or(TYPICAL) as f64;
+        let trials = (self.args.slice.as_secs() / packet / TRIAL as f64).max(1.0);
+        // The other ways run beside, where there are processors for it, and take longer: packets wait.
+        let (windows, samples) = (f64::from(self.args.windows), f64::from(self.args.samples));
+        let others =
+            3.0 * samples.min(windows) / available_parallelism().map_or(1.0, |n| n.get() as f64);
+        Ok((trial * trials * (windows + others)).ceil() as u64)
+    }
+
+    fn flows(&self, window: &Window, way: usize, ways: &Ways) -> Vec<Flow> {
+        let flow = |(number, sent): (usize, &Sent)| {
+            let port = self.port(sent.destination);
+            let address = match way {
+                STATIC => ways.by_static.addresses.base(port).unwrap_or(Lid::NONE),
+                _ => self.random_address(window, number, sent),
+            };
+            Flow { source: sent.port, address, bytes: Some(sent.bytes) }
+        };
+        window.sent.iter().enumerate().map(flow).collect()
     }
 
     fn port(&self, host: HostId) -> PortIndex {
@@ -191,27 +274,112 @@ impl<'a> Lab<'a> {
         self.routing.hosts.get(host).expect("a host of the fabric").port
     }
 
-    fn static_address(&self, window: &Window, grant: &Grant) -> Lid {
-        let port = self.port(window.demands[grant.demand].destination);
-        self.by_static.plan.addresses().base(port).unwrap_or(Lid::NONE)
-    }
-
     /// Any tree that covers both leaves, each equally likely: what hashing a flow comes to.
-    fn random_address(&self, window: &Window, number: usize, grant: &Grant) -> Lid {
-        let demand = window.demands[grant.demand];
+    fn random_address(&self, window: &Window, number: usize, sent: &Sent) -> Lid {
         let (hosts, forest) = (&self.routing.hosts, &self.routing.forest);
-        let port = self.port(demand.destination);
+        let port = self.port(sent.destination);
         let covers = |tree: TreeId| {
-            let ends = [demand.source, demand.destination].into_iter();
+            let ends = [sent.source, sent.destination].into_iter();
             ends.filter_map(|host| hosts.get(host)).all(|host| forest.covers(host.switch, tree))
         };
         let trees: Vec<TreeId> =
             self.routing.plan.trees(port).filter(|&tree| covers(tree)).collect();
-        let chance = mix(mix(mix(self.args.seed) ^ window.number as u64) ^ number as u64);
+        let chance = mix(mix(mix(self.args.seed) ^ u64::from(window.number)) ^ number as u64);
         let tree = trees.get((chance % trees.len().max(1) as u64) as usize);
         let dlid = tree.and_then(|&tree| self.routing.plan.dlid(port, tree));
-        dlid.unwrap_or(grant.dlid).0
+        dlid.map_or(sent.lid, |dlid| dlid.0)
     }
+}
+
+/// The fabric as the other ways see it.
+struct Ways {
+    /// By D-mod-K, over the cables that are whole.
+    by_static: Routed,
+    /// As the switches forward now.
+    by_trees: Routed,
+}
+
+impl Ways {
+    fn of(lab: &Lab<'_>, world: &World<'_>) -> Result<Self, Failure> {
+        let topology = Arc::new(world.live_topology());
+        let failed = |error| Failure::content("D-mod-K", format_args!(" {error}"));
+        let routing = Routing::compute(&topology, Engine::DModK, None).map_err(failed)?;
+        let by_static = Routed {
+            topology,
+            addresses: Arc::new(routing.plan.addresses().clone()),
+            tables: Arc::new(routing.tables),
+        };
+        let by_trees = Routed {
+            topology: Arc::new(lab.topology.clone()),
+            addresses: Arc::new(world.addresses().clone()),
+            tables: world.tables(),
+        };
+        Ok(Self { by_static, by_trees })
+    }
+
+    /// Something was written to a switch: a cable is gone, or back.
+    fn follow(&mut self, lab: &Lab<'_>, world: &World<'_>) -> Result<(), Failure> {
+        if !Arc::ptr_eq(&self.by_trees.tables, &world.tables()) {
+            *self = Self::of(lab, world)?;
+        }
+        Ok(())
+    }
+}
+
+impl Done {
+    fn new(lab: &Lab<'_>, world: &World<'_>, runs: [Run; 3], last: Last) -> Self {
+        let watch = world.wire().watch();
+        let totals = world.totals();
+        let facts = Facts {
+            guard: world.guard(),
+            transmissions: watch.transmissions(),
+            clashes: watch.clashes(),
+            control: totals.control,
+        };
+        let topology = lab.topology;
+        let mut wrong: Vec<String> =
+            watch.named().iter().map(|clash| clash.named(topology).to_string()).collect();
+        let name =
+            |host: HostId| topology.node(topology.port(lab.port(host)).node).name.to_string();
+        for broken in world.wire().judge().broken(world.wire().statistics()) {
+            let flow = world.demand(broken.flow).map_or_else(String::new, |demand| {
+                format!("{} -> {}", name(demand.source), name(demand.destination))
+            });
+            wrong.push(broken.named(topology, &flow).to_string());
+        }
+        wrong.extend(world.notes().iter().cloned());
+        let counts = (lab.args.windows as usize, world.tally(), totals);
+        Self { runs, last, facts, patterns: world.patterns().to_vec(), counts, wrong }
+    }
+
+    fn document(&self, lab: &Lab<'_>) -> Document {
+        let clos = lab.routing.shape.as_ref().ok();
+        Document::new(lab.topology, clos, &lab.routing, lab.cost, self.counts, &self.runs)
+    }
+}
+
+/// What a window sent, as pictures of plans want it.
+fn drawn(topology: &Topology, tables: &[ForwardingTable], window: &Window) -> (Vec<Demand>, Plan) {
+    let demands = window.sent.iter().map(|sent| Demand::new(sent.source.0, sent.destination.0));
+    let grant = |(demand, sent): (usize, &Sent)| {
+        let (tree, dlid, path) = (sent.tree, Dlid(sent.lid), path(topology, tables, sent));
+        Grant { demand, tree, dlid, path }
+    };
+    let grants = window.sent.iter().enumerate().map(grant).collect();
+    (demands.collect(), Plan { grants, ..Plan::default() })
+}
+
+/// Every switch that a message passed, and by which port it left.
+fn path(topology: &Topology, tables: &[ForwardingTable], sent: &Sent) -> Vec<Hop> {
+    let mut path = Vec::new();
+    let mut next = topology.peer_node(sent.port);
+    while let Some(switch) = next.filter(|&node| topology.is_switch(node)) {
+        let port = tables[switch.index()].get(sent.lid);
+        path.push(Hop { switch, port });
+        let out = topology.port_of(switch, port).filter(|_| port != PortNum::ZERO);
+        next = out.filter(|_| path.len() <= tables.len()).and_then(|out| topology.peer_node(out));
+    }
+    path
 }
 
 /// Neighbouring numbers to numbers that have nothing in common (the finaliser of SplitMix64; Steele, Lea
@@ -223,7 +391,7 @@ const fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn write_json(file: &std::path::Path, document: &impl Serialize) -> Result<(), Failure> {
+fn write_json(file: &Path, document: &impl Serialize) -> Result<(), Failure> {
     let mut json = Output::new(fs::File::create(file).map_err(Failure::file(file))?);
     json.json(document)?;
     json.finish()
@@ -242,15 +410,16 @@ fn command(args: &cli::Lab) -> String {
 fn print<W: Write>(
     args: &cli::Lab,
     document: &Document,
-    patterns: &[Served],
+    done: &Done,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    for (key, value) in report::facts(document, patterns) {
+    for (key, value) in report::facts(document, &done.facts, &done.patterns) {
         out.line(format_args!("{key:<12}{value}"))?;
     }
     let (samples, slice) = (args.samples.min(args.windows), args.slice);
     out.line(format_args!(
-        "traffic     {samples} of the windows, every granted source back to back for {slice}\n"
+        "traffic     every granted source back to back for {slice} of each window; static and ecmp carry \
+         {samples} of them\n"
     ))?;
     for [name, cells @ ..] in report::table(document) {
         let [by_static, ecmp, snin] = cells;

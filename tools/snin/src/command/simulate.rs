@@ -14,6 +14,7 @@ use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
 use crate::output::{Output, Progress};
 use crate::{Verdict, cli, input};
+use snin::lab::event::When;
 use snin::lab::subnet::{Cost, Subnet};
 
 /// How much virtual time the manager has to deal with anything.
@@ -80,10 +81,14 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     let topology = input::topology(&args.topology)?;
     let mut faults = Vec::with_capacity(args.event.len());
     for happening in &args.event {
+        let When::Time(at) = happening.at else {
+            let what = format!("`{}`: there are no windows here, only times", happening.text);
+            return Err(Failure::Event { what });
+        };
         let fault = happening.fault(&topology);
-        faults.push((happening, fault.map_err(|what| Failure::Event { what })?));
+        faults.push((at, happening, fault.map_err(|what| Failure::Event { what })?));
     }
-    faults.sort_by_key(|(happening, _)| happening.at);
+    faults.sort_by_key(|&(at, ..)| at);
     let hardware = snin_emulator::Config {
         seed: args.seed,
         agent_latency: args.agent_latency,
@@ -103,9 +108,9 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     let bring_up = subnet.bring_up(PATIENCE);
     let smps = subnet.metrics().by_name();
     let mut events = Vec::with_capacity(faults.len());
-    for (happening, fault) in faults {
+    for (at, happening, fault) in faults {
         progress.step(happening.text.clone());
-        subnet.run_until(happening.at);
+        subnet.run_until(at);
         let cost = subnet.strike(fault, PATIENCE).into();
         events.push(EventEntry { event: happening.text.clone(), cost });
     }

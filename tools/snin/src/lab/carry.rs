@@ -1,7 +1,9 @@
 //! Hosts that send back to back, for a slice of virtual time or until their messages are sent, over whatever
 //! tables and addresses.
 
-use snin_emulator::data::{Config, ConfigError, Message, Network, Outcome, SendError, Statistics};
+use snin_emulator::data::{
+    Config, ConfigError, Message, Network, Outcome, SendError, Statistics, Transport,
+};
 use snin_fabric::{Addresses, ForwardingTable, Lid, PortIndex, Topology};
 use snin_protocol::Time;
 
@@ -69,18 +71,6 @@ impl Forwarding<'_> {
         Ok(network)
     }
 
-    /// How long a packet of full size takes that is alone in the fabric.
-    ///
-    /// # Errors
-    /// A configuration or a flow that cannot be.
-    pub fn alone(&self, config: &Config, flow: Flow) -> Result<Time, CarryError> {
-        let mut network = self.network(config)?;
-        let message = Message::new(flow.source, flow.address, u64::from(config.mtu));
-        let message = network.send(message)?;
-        network.run_until(Time::MAX);
-        Ok(network.progress(message).completed.unwrap_or(Time::ZERO))
-    }
-
     /// Every source sends one message, all at once: of its size, or as much as it can in `slice`. What
     /// arrives within `grace` after the longest could have been sent is in time; then the run goes on to the
     /// last byte.
@@ -91,6 +81,7 @@ impl Forwarding<'_> {
         &self,
         config: &Config,
         flows: &[Flow],
+        transport: Transport,
         slice: Time,
         grace: Time,
     ) -> Result<Carried, CarryError> {
@@ -100,24 +91,29 @@ impl Forwarding<'_> {
             let bytes = flow.bytes.unwrap_or_else(|| network.payload_possible(flow.source, slice));
             possible += bytes;
             longest = longest.max(network.sending_time(flow.source, bytes));
-            network.send(Message::new(flow.source, flow.address, bytes))?;
+            let message = Message::new(flow.source, flow.address, bytes);
+            network.send(Message { transport, ..message })?;
         }
         network.run_until(longest + grace);
         let in_time = network.statistics().bytes;
         if network.run_until(Time::MAX) == Outcome::Stuck {
             return Err(CarryError::Stuck);
         }
-        let load = self.load(&network, config, longest);
+        let packets = |port| network.payload_possible(port, longest) / u64::from(config.mtu);
+        let load = loads(self.topology, packets, |port| network.counters(port, 0).packets);
         Ok(Carried { in_time, possible, statistics: network.take_statistics(), load })
     }
+}
 
-    /// What went over each directed link, against what it can carry in `time`.
-    fn load(&self, network: &Network, config: &Config, time: Time) -> Vec<f64> {
-        let load = |port| {
-            self.topology.peer(port)?;
-            let packets = network.payload_possible(port, time) / u64::from(config.mtu);
-            Some(network.counters(port, 0).packets as f64 / packets.max(1) as f64)
-        };
-        self.topology.ports().map(|port| load(port).unwrap_or(0.0)).collect()
-    }
+/// What each port sent, of what it can send in the time: above 1 it takes longer.
+pub fn loads(
+    topology: &Topology,
+    possible: impl Fn(PortIndex) -> u64,
+    packets: impl Fn(PortIndex) -> u64,
+) -> Vec<f64> {
+    let load = |port| {
+        topology.peer(port)?;
+        Some(packets(port) as f64 / possible(port).max(1) as f64)
+    };
+    topology.ports().map(|port| load(port).unwrap_or(0.0)).collect()
 }

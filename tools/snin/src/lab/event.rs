@@ -1,4 +1,4 @@
-//! What a user lets happen to an emulated fabric: `cut leaf3/20 @2s`.
+//! What a user lets happen to an emulated fabric: `cut leaf3/20 @2s`, `restore leaf3/20 @window 30`.
 
 use std::str::FromStr;
 
@@ -7,9 +7,10 @@ use snin_fabric::{NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::Time;
 
 /// How long a node that reboots is away.
-const REBOOT: Time = Time::millis(500);
+pub(super) const REBOOT: Time = Time::millis(500);
 
-const FORM: &str = "expected cut|restore NODE/PORT @TIME or reboot|off|on NODE @TIME";
+const FORM: &str =
+    "expected cut|restore NODE/PORT @TIME or reboot|off|on NODE @TIME (or @window N)";
 
 /// Something that happens at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,9 +18,18 @@ pub struct Happening {
     /// As the user wrote it.
     pub text: String,
     /// When.
-    pub at: Time,
+    pub at: When,
     verb: Verb,
     place: String,
+}
+
+/// When it happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// So long after the start.
+    Time(Time),
+    /// In the middle of what a window, counted from 1, simulates.
+    Window(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +56,13 @@ impl FromStr for Happening {
             "on" => Verb::On,
             _ => return Err(form()),
         };
-        let at = time(at)?;
+        let at = match at.trim().strip_prefix("window ") {
+            Some(number) => {
+                let number = number.trim().parse().ok().filter(|&number| number > 0);
+                When::Window(number.ok_or_else(form)?)
+            }
+            None => When::Time(time(at)?),
+        };
         Ok(Self { text: text.to_owned(), at, verb, place: place.trim().to_owned() })
     }
 }
@@ -122,12 +138,17 @@ mod tests {
         let fabric = "clos:2,2,1".parse::<Recipe>().unwrap().build().unwrap();
         let fault = |text: &str| text.parse::<Happening>()?.fault(&fabric);
         assert!(matches!(fault("cut leaf1/3 @2s"), Ok(Fault::Cut(_))));
+        let at = |text: &str| text.parse::<Happening>().map(|happening| happening.at);
+        assert_eq!(at("cut leaf1/3 @window 30"), Ok(When::Window(30)));
+        assert_eq!(at("cut leaf1/3 @1.5ms"), Ok(When::Time(Time::micros(1500))));
         assert!(matches!(
             fault("reboot 0x0200020000000100 @1ms"),
             Ok(Fault::Reboot(NodeIndex(3), _))
         ));
         for bad in [
             "cut leaf1/3",
+            "cut leaf1/3 @window 0",
+            "cut leaf1/3 @window",
             "burn leaf1 @1s",
             "cut leaf1 @1s",
             "cut leaf1/9 @1s",

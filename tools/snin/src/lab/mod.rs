@@ -1,7 +1,26 @@
 //! The cores joined to the emulated fabric: adapters between port traits and the emulator, and the virtual
-//! clock that drives both.
+//! clock that drives everything.
+//!
+//! ```text
+//!            subnet (sweep core) --- views ---> controller core
+//!   tables written |                              | channel: latency, losses
+//!                  v                              v
+//!                wire (data plane) <--- port --- host: mesh core, application, clock
+//!                  |
+//!                  +--> watch (owners of links), bound (waits)
+//! ```
 
+pub mod bound;
 pub mod carry;
+pub mod channel;
+pub mod compare;
 pub mod event;
+pub mod guard;
+pub mod host;
+pub mod port;
 pub mod subnet;
-pub mod windows;
+pub mod traffic;
+pub mod view;
+pub mod watch;
+pub mod wire;
+pub mod world;

@@ -1,11 +1,14 @@
 //! A sweep core that manages an emulated fabric, in virtual time.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use snin_emulator::{AttachError, ClientId, Emulator, Fault};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
-use snin_fabric::{Addresses, ForwardingTable, NodeKind, PortIndex, Topology};
+use snin_fabric::{Addresses, ForwardingTable, NodeIndex, NodeKind, PortIndex, Topology};
 use snin_mad::{PERMISSIVE, PortState};
 use snin_protocol::Time;
 use snin_sm::{
@@ -55,7 +58,11 @@ pub struct Subnet {
     emulator: Emulator,
     client: ClientId,
     sweep: Sweep,
+    /// Every view that nobody took yet, and the last.
+    views: Vec<Arc<FabricView>>,
     view: Option<Arc<FabricView>>,
+    /// Switches that were written to since somebody asked.
+    written: Rc<RefCell<BTreeSet<NodeIndex>>>,
     /// SMPs sent when the first view after [`Subnet::mark`] came.
     first_view: Option<u64>,
     sent: u64,
@@ -78,10 +85,26 @@ impl Subnet {
         let mut ports = adapters.flat_map(|n| topology.cables(n).collect::<Vec<_>>());
         let home: PortIndex = ports.next().ok_or(SubnetError::NoHome)?.0;
         let client = emulator.attach(home)?;
+        let written = Rc::new(RefCell::new(BTreeSet::new()));
+        let notes = written.clone();
+        emulator.watch(move |_, write| {
+            notes.borrow_mut().insert(write.node);
+        });
         let sweep = Sweep::new(config, Saved::default())?;
-        let (view, first_view) = (None, None);
+        let (views, view, first_view) = (Vec::new(), None, None);
         let (sent, last_sent, reports) = (0, Time::ZERO, Vec::new());
-        Ok(Self { emulator, client, sweep, view, first_view, sent, last_sent, reports })
+        Ok(Self {
+            emulator,
+            client,
+            sweep,
+            views,
+            view,
+            written,
+            first_view,
+            sent,
+            last_sent,
+            reports,
+        })
     }
 
     /// Brings the fabric up; gives what that cost, or what it had cost when the time was over.
@@ -100,13 +123,29 @@ impl Subnet {
         })
     }
 
+    /// Lets something happen now, and goes on.
+    pub fn inject(&mut self, fault: Fault) {
+        let now = self.emulator.now();
+        self.emulator.inject(fault, now);
+    }
+
+    /// The controller says that a view, and all before it, are clear.
+    pub fn clear(&mut self, version: u64) {
+        let now = self.emulator.now();
+        self.sweep.handle(Event::Clear { version }, now);
+        self.work();
+    }
+
+    /// When manager or fabric next have something to do.
+    pub fn next_time(&self) -> Option<Time> {
+        self.emulator.next_event_time().into_iter().chain(self.sweep.next_deadline()).min()
+    }
+
     /// Lets time pass.
     pub fn run_until(&mut self, until: Time) {
         loop {
             self.work();
-            let events = self.emulator.next_event_time().into_iter();
-            let next = events.chain(self.sweep.next_deadline()).min();
-            let Some(next) = next.filter(|&next| next <= until) else { break };
+            let Some(next) = self.next_time().filter(|&next| next <= until) else { break };
             self.emulator.advance(next);
             self.work();
             let now = self.emulator.now();
@@ -183,6 +222,7 @@ impl Subnet {
             }
             Output::View(view) => {
                 self.first_view.get_or_insert(self.sent);
+                self.views.push(view.clone());
                 self.view = Some(view);
             }
             Output::Save(_) => {}
@@ -198,6 +238,21 @@ impl Subnet {
     /// The last view published.
     pub fn view(&self) -> Option<&FabricView> {
         self.view.as_deref()
+    }
+
+    /// The same, to be kept.
+    pub fn last_view(&self) -> Option<Arc<FabricView>> {
+        self.view.clone()
+    }
+
+    /// The views published since somebody asked, in order.
+    pub fn take_views(&mut self) -> Vec<Arc<FabricView>> {
+        std::mem::take(&mut self.views)
+    }
+
+    /// The nodes that were written to since somebody asked.
+    pub fn take_written(&mut self) -> BTreeSet<NodeIndex> {
+        self.written.take()
     }
 
     /// The manager's counters.
@@ -229,6 +284,21 @@ impl Subnet {
     pub fn read_back(&self) -> Option<(Addresses, Vec<ForwardingTable>)> {
         let fabric = self.emulator.fabric();
         Some((fabric.addresses().ok()?, fabric.tables()))
+    }
+
+    /// What a switch forwards now.
+    pub fn table(&self, switch: NodeIndex) -> ForwardingTable {
+        self.emulator.fabric().table(switch)
+    }
+
+    /// Who has which address now; `None` where ports contradict each other.
+    pub fn addresses(&self) -> Option<Addresses> {
+        self.emulator.fabric().addresses().ok()
+    }
+
+    /// The fabric without the cables over which nothing can pass now; indices stay what they are.
+    pub fn live_topology(&self) -> Topology {
+        self.emulator.fabric().live_topology()
     }
 
     /// The checkers' word on the tables and addresses that the switches and ports hold now, over the cables

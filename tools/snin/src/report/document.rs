@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use snin::lab::subnet::Cost;
-use snin::lab::windows::Tally;
+use snin::lab::traffic::Tally;
+use snin::lab::world::Totals;
 use snin_emulator::data::Statistics;
 use snin_fabric::Topology;
 use snin_fabric::clos::Clos;
@@ -41,16 +42,16 @@ pub(crate) struct BringUp {
     pub(crate) virtual_ns: u64,
 }
 
-/// All windows. Each is planned from nothing, so that no connection is moved or paused.
+/// All windows.
 #[derive(Serialize)]
 pub(crate) struct Counts {
     pub(crate) count: usize,
     pub(crate) requested: usize,
     pub(crate) granted: usize,
-    pub(crate) deferred: usize,
+    pub(crate) deferred: u64,
     pub(crate) refused: usize,
-    moved: usize,
-    paused: usize,
+    pub(crate) moved: u64,
+    pub(crate) paused: u64,
     pub(crate) max_link_load: u32,
 }
 
@@ -141,21 +142,22 @@ impl Document {
     /// The results in numbers.
     pub(crate) fn new(
         topology: &Topology,
-        clos: &Clos,
+        clos: Option<&Clos>,
         routing: &Routing,
         bring_up: Cost,
-        tally: Tally,
+        (count, tally, totals): (usize, Tally, Totals),
         [by_static, ecmp, snin]: &[Run; 3],
     ) -> Self {
-        let Tally { count, requested, granted, deferred, refused, max_link_load, .. } = tally;
+        let Tally { requested, granted, refused } = tally;
+        let Totals { deferred, moved, paused, max_link_load, .. } = totals;
         Self {
             schema_version: SCHEMA_VERSION,
             topology: Shape {
                 hosts: routing.hosts.len(),
                 switches: topology.switch_count(),
-                leaves: clos.leaves.len(),
-                spines: clos.roots.len(),
-                planes: clos.leaf_planes,
+                leaves: clos.map_or(0, |clos| clos.leaves.len()),
+                spines: clos.map_or(0, |clos| clos.roots.len()),
+                planes: clos.map_or(0, |clos| clos.leaf_planes),
             },
             trees: routing.forest.len(),
             lmc: routing.plan.lmc().bits(),
@@ -170,8 +172,8 @@ impl Document {
                 granted,
                 deferred,
                 refused,
-                moved: 0,
-                paused: 0,
+                moved,
+                paused,
                 max_link_load,
             },
             traffic: Traffic {

@@ -7,10 +7,13 @@ mod page;
 pub(crate) mod verbs;
 
 use snin::lab::carry::Carried;
-use snin::lab::windows::{Served, Window};
+use snin::lab::traffic::Served;
+use snin_controller::plan::Plan;
 use snin_emulator::data::Statistics;
 use snin_fabric::Topology;
 use snin_fabric::routing::Routing;
+use snin_fabric::traffic::Demand;
+use snin_protocol::Time;
 
 pub(crate) use document::Document;
 pub(crate) use page::html;
@@ -22,7 +25,7 @@ pub(crate) struct Run {
     possible: u64,
     /// Of each sampled window, with its number.
     goodput: Vec<(u32, f64)>,
-    statistics: Option<Statistics>,
+    pub(crate) statistics: Option<Statistics>,
 }
 
 impl Run {
@@ -30,11 +33,16 @@ impl Run {
         Self { name, in_time: 0, possible: 0, goodput: Vec::new(), statistics: None }
     }
 
+    /// Adds how much came in time in a window.
+    pub(crate) fn count(&mut self, window: u32, in_time: u64, possible: u64) {
+        self.in_time += in_time;
+        self.possible += possible;
+        self.goodput.push((window, in_time as f64 / possible.max(1) as f64));
+    }
+
     /// Adds what was carried in a window.
     pub(crate) fn add(&mut self, window: u32, carried: &Carried) {
-        self.in_time += carried.in_time;
-        self.possible += carried.possible;
-        self.goodput.push((window, carried.goodput()));
+        self.count(window, carried.in_time, carried.possible);
         let Some(all) = &mut self.statistics else {
             self.statistics = Some(carried.statistics.clone());
             return;
@@ -56,13 +64,27 @@ impl Run {
     }
 }
 
-/// The last window, and the last one in which hosts sent.
+/// What the pictures show of single windows.
 #[derive(Default)]
 pub(crate) struct Last {
-    pub(crate) window: Option<Window>,
-    pub(crate) sampled: usize,
+    /// The last window: who sent to whom along which trees.
+    pub(crate) window: u32,
+    pub(crate) demands: Vec<Demand>,
+    pub(crate) plan: Plan,
+    /// The last window that was carried in all ways.
+    pub(crate) sampled: u32,
     /// By run and port; empty where nothing was sent.
     pub(crate) loads: [Vec<f64>; 3],
+}
+
+/// What is said besides the document.
+pub(crate) struct Facts {
+    /// The guard of every grant, and what of it is the longest path.
+    pub(crate) guard: (Time, Time),
+    pub(crate) transmissions: u64,
+    pub(crate) clashes: u64,
+    /// Control messages sent, and lost.
+    pub(crate) control: (u64, u64),
 }
 
 /// Everything that the page shows.
@@ -71,6 +93,7 @@ pub(crate) struct Report<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) routing: &'a Routing,
     pub(crate) document: &'a Document,
+    pub(crate) facts: &'a Facts,
     pub(crate) patterns: &'a [Served],
     pub(crate) smps: &'a [(String, u64)],
     pub(crate) runs: &'a [Run; 3],
@@ -78,7 +101,11 @@ pub(crate) struct Report<'a> {
 }
 
 /// Bring-up and windows, a line each.
-pub(crate) fn facts(document: &Document, patterns: &[Served]) -> [(&'static str, String); 4] {
+pub(crate) fn facts(
+    document: &Document,
+    facts: &Facts,
+    patterns: &[Served],
+) -> [(&'static str, String); 7] {
     let Document { topology, trees, lmc, bring_up, windows, .. } = document;
     let fabric = format!(
         "{} hosts, {} leaves x {} spines, {trees} trees, LMC {lmc}",
@@ -90,19 +117,34 @@ pub(crate) fn facts(document: &Document, patterns: &[Served]) -> [(&'static str,
         bring_up.smps, bring_up.lft_blocks
     );
     let counts = format!(
-        "{} planned: {} requested, {} granted, {} deferred, {} refused, at most {} on a link",
+        "{}: {} connections requested, {} granted, {} deferred, {} refused, {} moved, {} paused; at most \
+         {} on a link",
         windows.count,
         windows.requested,
         windows.granted,
         windows.deferred,
         windows.refused,
+        windows.moved,
+        windows.paused,
         windows.max_link_load
     );
+    let (guard, path) = facts.guard;
+    let guard = format!("{guard}: {path} for the longest path, the rest for clocks");
+    let (control, lost) = facts.control;
+    let watched = match facts.clashes {
+        0 => format!("{} transmissions, no link ever had two owners", facts.transmissions),
+        clashes => {
+            format!("{} transmissions, {clashes} times a link had TWO OWNERS", facts.transmissions)
+        }
+    };
     [
         ("fabric", fabric),
         ("bring-up", bring_up),
         ("windows", counts),
         ("patterns", served(patterns)),
+        ("guard", guard),
+        ("control", format!("{control} messages, {lost} of them lost")),
+        ("watched", watched),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, chart, facts, table};
+use super::{Last, Report, chart, facts, table};
 use crate::svg;
 
 pub(super) const STYLE: &str = "\
@@ -36,7 +36,7 @@ pub(crate) fn html(report: &Report<'_>) -> String {
     let _ = writeln!(page, "<title>snin lab</title>\n<style>{STYLE}</style>");
     let _ = writeln!(page, "<h1>The same traffic, three ways</h1>");
     let _ = writeln!(page, "<p><code>{}</code></p>\n<dl>", svg::escape(&report.command));
-    for (key, value) in facts(report.document, report.patterns) {
+    for (key, value) in facts(report.document, report.facts, report.patterns) {
         let _ = writeln!(page, "<dt>{key}</dt><dd>{}</dd>", svg::escape(&value));
     }
     let _ = writeln!(page, "</dl>");
@@ -57,11 +57,12 @@ pub(crate) fn html(report: &Report<'_>) -> String {
         &chart::goodput(report.runs),
     );
     fabric(report, &mut page);
-    if let Some(window) = &report.last.window {
-        let matrix = svg::matrix(report.topology, report.routing, &window.demands, &window.plan);
+    let Last { window, demands, plan, .. } = report.last;
+    let matrix = svg::matrix(report.topology, report.routing, demands, plan);
+    if !matrix.is_empty() {
         let what = format!(
             "Window {}: in no row and no column is a tree twice, so no link has two owners.",
-            window.number + 1
+            window + 1
         );
         section(&mut page, ("matrix", "Paull's matrix of the last window"), &what, &matrix);
     }

@@ -1,0 +1,116 @@
+//! The same traffic, routed in other ways: each window on its own, on as many threads as there are.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, available_parallelism, spawn};
+
+use snin_emulator::data::{Config, Transport};
+use snin_fabric::{Addresses, ForwardingTable, Topology};
+use snin_protocol::Time;
+
+use super::carry::{Carried, CarryError, Flow, Forwarding};
+
+/// A fabric as it was routed in a window.
+#[derive(Clone, Debug)]
+pub struct Routed {
+    /// Nodes and cables.
+    pub topology: Arc<Topology>,
+    /// Who has which address.
+    pub addresses: Arc<Addresses>,
+    /// One a switch.
+    pub tables: Arc<Vec<ForwardingTable>>,
+}
+
+/// What is to be carried.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Of which window.
+    pub window: u32,
+    /// In which way, of those that are compared.
+    pub way: usize,
+    /// How packets find their way.
+    pub routed: Routed,
+    /// Who sends what.
+    pub flows: Vec<Flow>,
+    /// What a message's last packet needs besides being sent.
+    pub grace: Time,
+}
+
+type Done = (u32, usize, Result<Carried, CarryError>);
+
+/// Threads that carry.
+#[derive(Debug)]
+pub struct Comparison {
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Comparison {
+    /// One thread fewer than there are processors, and one at least.
+    pub fn new(config: &Config, transport: Transport) -> Self {
+        let (jobs, waiting) = channel::<Job>();
+        let (finished, done) = channel();
+        let waiting = Arc::new(Mutex::new(waiting));
+        let threads = available_parallelism().map_or(1, |all| all.get().saturating_sub(1).max(1));
+        let thread = |_| {
+            let (waiting, finished) = (waiting.clone(), finished.clone());
+            let config = config.clone();
+            spawn(move || {
+                // Nobody panics with the lock in hand; who comes when all is done ends.
+                while let Ok(Ok(job)) = waiting.lock().map(|waiting| waiting.recv()) {
+                    let Routed { topology, addresses, tables } = &job.routed;
+                    let forwarding = Forwarding { topology, addresses, tables };
+                    let carried =
+                        forwarding.carry(&config, &job.flows, transport, Time::ZERO, job.grace);
+                    if finished.send((job.window, job.way, carried)).is_err() {
+                        return;
+                    }
+                }
+            })
+        };
+        Self { jobs: Some(jobs), done, threads: (0..threads).map(thread).collect() }
+    }
+
+    /// Has it carried as soon as a thread is free.
+    pub fn start(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // The threads end only with the comparison.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// Waits for all of it: by window, then by way.
+    ///
+    /// # Errors
+    /// Traffic that cannot be carried.
+    pub fn finish(mut self) -> Result<Vec<(u32, usize, Carried)>, CarryError> {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        let mut all: Vec<Done> = self.done.try_iter().collect();
+        all.sort_by_key(|&(window, way, _)| (window, way));
+        all.into_iter().map(|(window, way, carried)| Ok((window, way, carried?))).collect()
+    }
+}
+
+/// Which `samples` of `windows`, spread evenly: the first of each of so many equal parts.
+pub fn sampled(windows: usize, samples: usize) -> Vec<usize> {
+    let samples = samples.clamp(1, windows.max(1));
+    (0..samples).map(|n| n * windows / samples).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_spread_and_never_more_than_there_are() {
+        assert_eq!(sampled(60, 4), [0, 15, 30, 45]);
+        assert_eq!(sampled(3, 9), [0, 1, 2]);
+        assert_eq!(sampled(5, 1), [0]);
+    }
+}

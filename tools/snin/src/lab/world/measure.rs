@@ -1,0 +1,75 @@
+//! A window's begin, and what came of what it simulates.
+
+use snin_controller::events::WindowReport;
+use snin_emulator::data::MessageId;
+use snin_fabric::hosts::HostId;
+use snin_protocol::Time;
+
+use super::super::wire::UnderWay;
+use super::{Happening, Sent, Window, World};
+
+impl World<'_> {
+    pub(super) fn begin_window(&mut self) {
+        self.longest = self.longest_message();
+        // The last clock's slice is over, and its last packet there.
+        let end = self.now + self.longest + self.setup.skew * 2 + self.drain;
+        self.plan(end, Happening::SliceEnds);
+    }
+
+    /// How long the longest message takes that an application may send in this window.
+    fn longest_message(&self) -> Time {
+        let sized = self.traffic.open().filter_map(|demand| {
+            let port = self.hosts_of.get(demand.source)?.port;
+            Some(self.wire.sending_time(port, demand.bytes?))
+        });
+        sized.max().unwrap_or_else(|| self.setup.slice.min(self.longest_grant()))
+    }
+
+    pub(super) fn end_slice(&mut self) {
+        let sent: Vec<(MessageId, UnderWay)> = (self.from..self.wire.messages())
+            .map(|number| (MessageId(number), self.wire.under_way(MessageId(number))))
+            .collect();
+        let in_time = sent.iter().map(|&(message, _)| self.wire.delivered(message)).sum();
+        let possible = sent.iter().map(|(_, from)| u64::from(from.piece.bytes)).sum();
+        let named = |(_, from): &(MessageId, UnderWay)| {
+            let port = self.hosts_of.get(HostId(from.host))?.port;
+            let destination = HostId(*self.place.get(&from.peer)?);
+            let bytes = u64::from(from.piece.bytes);
+            let UnderWay { tree, lid, .. } = *from;
+            Some(Sent { source: HostId(from.host), destination, port, tree, lid, bytes })
+        };
+        let sent = sent.iter().filter_map(named).collect();
+        let report =
+            self.reports.remove(&self.first.after(u64::from(self.begun))).unwrap_or_default();
+        let before = &self.packets;
+        let packets =
+            self.topology.ports().map(|p| self.wire.packets(p) - before[p.index()]).collect();
+        self.count(&report);
+        self.traffic.count_window();
+        let (number, longest) = (self.begun, self.longest);
+        self.finished = Some(Window { number, longest, sent, in_time, possible, report, packets });
+        self.begun += 1;
+        // Hosts whose clocks are ahead begin before the window does: what comes from now on is of the next.
+        self.wire.begin_window();
+        self.from = self.wire.messages();
+        for port in self.topology.ports() {
+            self.packets[port.index()] = self.wire.packets(port);
+        }
+        let next = self.start_of(self.begun);
+        self.plan(next, Happening::WindowBegins);
+        if self.setup.hold > 1 {
+            let offers: Vec<(Time, u32)> =
+                self.hosts.iter().map(|(&place, host)| (host.common(next), place)).collect();
+            offers.into_iter().for_each(|(at, place)| self.plan(at, Happening::Offer(place)));
+        }
+    }
+
+    fn count(&mut self, report: &WindowReport) {
+        let totals = &mut self.totals;
+        totals.deferred += report.deferred.values().map(|&count| u64::from(count)).sum::<u64>();
+        totals.moved += u64::from(report.moved);
+        totals.paused += u64::from(report.paused);
+        let seen = self.wire.watch().most_owners();
+        totals.max_link_load = totals.max_link_load.max(report.max_link_load).max(seen);
+    }
+}
