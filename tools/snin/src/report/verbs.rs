@@ -8,6 +8,10 @@ use super::page::STYLE;
 use super::time;
 use crate::svg::escape;
 
+/// Of what is as it should be, and of what is not.
+const RIGHT: &str = "#5aa05a";
+const WRONG: &str = "#d9534f";
+
 /// Everything but the two flows, a line each.
 pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     let Document { crossings, exclusive, rearrangement, .. } = document;
@@ -83,6 +87,7 @@ pub(crate) fn html(document: &Document) -> String {
         let _ = writeln!(page, "<dt>{key}</dt><dd>{}</dd>", escape(&value));
     }
     let _ = writeln!(page, "</dl>");
+    cards(document, &mut page);
     uplink(document, &mut page);
     windows(document, &mut page);
     page.push_str("</html>\n");
@@ -95,8 +100,28 @@ fn verdict(document: &Document, page: &mut String) {
         return;
     }
     for failure in &document.failures {
-        let _ = writeln!(page, "<p><b style=\"color:#c22\">Wrong:</b> {}</p>", escape(failure));
+        let _ = writeln!(page, "<p><b style=\"color:{WRONG}\">Wrong:</b> {}</p>", escape(failure));
     }
+}
+
+fn cards(document: &Document, page: &mut String) {
+    let Document { crossings, uplink, .. } = document;
+    let goodput = |way: &Way| format!("{:.1} Mbit/s", way.goodput / 1e6);
+    let paths = format!("{} of {}", crossings.right, crossings.flows);
+    let all = if crossings.right == crossings.flows { RIGHT } else { WRONG };
+    let cards = [
+        (all, paths, "flows crossed the root of their tree and no other spine"),
+        (WRONG, goodput(&uplink.forced), "of two flows that are on one uplink"),
+        (RIGHT, goodput(&uplink.snin), "of the same two on the trees that were granted"),
+    ];
+    let _ = writeln!(page, "<div class=\"runs\">");
+    for (colour, figure, what) in cards {
+        let _ = writeln!(
+            page,
+            "<div class=\"run\" style=\"border-color:{colour}\"><b>{figure}</b><span>{what}</span></div>"
+        );
+    }
+    let _ = writeln!(page, "</div>");
 }
 
 fn uplink(document: &Document, page: &mut String) {
@@ -123,8 +148,8 @@ fn windows(document: &Document, page: &mut String) {
     let _ = writeln!(
         page,
         "<h2>Every window under SNIN</h2>\n<p>By the counters of the links. The number is of connections that \
-         carried data.<span class=\"key\" style=\"background:#9ccb9c\"></span>no link carried two flows<span \
-         class=\"key\" style=\"background:#e05555\"></span>a link carried two, or a frame crossed a wrong \
+         carried data.<span class=\"key\" style=\"background:{RIGHT}\"></span>no link carried two flows<span \
+         class=\"key\" style=\"background:{WRONG}\"></span>a link carried two, or a frame crossed a wrong \
          spine</p>\n<svg width=\"{0}\" height=\"{height}\" viewBox=\"0 0 {0} {height}\">",
         ROW * SIDE
     );
@@ -132,7 +157,7 @@ fn windows(document: &Document, page: &mut String) {
         let (x, y) = (number % ROW * SIDE, number / ROW * SIDE);
         let wrong: Vec<&str> =
             window.shared.iter().chain(&window.astray).map(String::as_str).collect();
-        let colour = if wrong.is_empty() { "#9ccb9c" } else { "#e05555" };
+        let colour = if wrong.is_empty() { RIGHT } else { WRONG };
         let side = SIDE - 2;
         let title = format!(
             "window {}, permutation {} {}",
@@ -143,7 +168,8 @@ fn windows(document: &Document, page: &mut String) {
         let _ = writeln!(
             page,
             "<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\" \
-             fill=\"{colour}\"/><text x=\"{}\" y=\"{}\" font-size=\"10\" text-anchor=\"middle\">{}</text></g>",
+             fill=\"{colour}\"/><text x=\"{}\" y=\"{}\" font-size=\"10\" text-anchor=\"middle\" \
+             fill=\"#fff\">{}</text></g>",
             escape(&title),
             x + side / 2,
             y + side / 2 + 4,

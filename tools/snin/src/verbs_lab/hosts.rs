@@ -47,7 +47,10 @@ pub(super) struct Done {
 
 struct Sender {
     task: Task,
+    /// When the next message is due.
     next: Time,
+    /// When the second is.
+    from: Time,
     number: u64,
     /// The first message that counts.
     first: u64,
@@ -104,7 +107,7 @@ impl<'a> Hosts<'a> {
         self.wire
     }
 
-    /// Has a host begin with a task. Messages are due from `from` on.
+    /// Has a host begin with a task: a message now, with which it asks for a grant, then from `from` on.
     pub(super) fn begin(&mut self, task: Task, from: Time) {
         let (peer, now) = (self.hosts[task.destination].guid, self.clock.now());
         let host = &mut self.hosts[task.source];
@@ -112,8 +115,8 @@ impl<'a> Hosts<'a> {
         host.mesh.handle(Event::App(open), now);
         host.closed = false;
         let (number, first, arrived, waiting) = (0, 0, 0, VecDeque::new());
-        let (next, latency) = (from, histogram());
-        host.sender = Some(Sender { task, next, number, first, arrived, waiting, latency });
+        let (next, latency) = (now, histogram());
+        host.sender = Some(Sender { task, next, from, number, first, arrived, waiting, latency });
     }
 
     /// Messages that were due before now do not count.
@@ -219,7 +222,7 @@ impl Host {
             self.mesh.handle(Event::App(Call::Send { flow: FLOW, message }), now);
             sender.waiting.push_back((id, due));
             sender.number += 1;
-            sender.next = due + sender.task.interval;
+            sender.next = (due + sender.task.interval).max(sender.from);
         }
     }
 }

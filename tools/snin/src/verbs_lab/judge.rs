@@ -37,6 +37,15 @@ impl Trace {
         trace
     }
 
+    /// Adds what another one has.
+    pub fn add(&mut self, other: &Self) {
+        for (&flow, passage) in &other.flows {
+            let all = self.flows.entry(flow).or_default();
+            all.any.extend(&passage.any);
+            all.data.extend(&passage.data);
+        }
+    }
+
     /// The flows that carried data.
     pub fn carried(&self) -> impl Iterator<Item = Flow> {
         self.flows.iter().filter(|(_, passage)| !passage.data.is_empty()).map(|(&flow, _)| flow)
@@ -141,6 +150,11 @@ impl Judge {
                 connections: connections.into_iter().collect(),
             })
             .collect()
+    }
+
+    /// The connections that carried data.
+    pub fn connections(&self, trace: &Trace) -> BTreeSet<(usize, usize)> {
+        trace.carried().filter_map(|flow| self.connection(flow)).collect()
     }
 
     /// Between which hosts a flow is.

@@ -11,12 +11,12 @@ use super::controllers::Controller;
 use super::document::{Exclusive, Moved, Rearrangement, Window};
 use super::error::VerbsLabError;
 use super::fabric::Fabric;
-use super::hosts::{Hosts, Task};
+use super::hosts::{Done, Hosts, Task};
 use super::judge::{Judge, Trace};
-use super::story::{Lab, Settings, say_astray, say_cable, say_node, say_shared, trace};
+use super::story::{Lab, Settings, WARM_UP, say_astray, say_cable, say_node, say_shared, trace};
 
 /// What each host offers, of its link: eight of them keep the machine below half busy.
-const LOAD: f64 = 0.5;
+const LOAD: f64 = 0.4;
 /// Windows until a change has settled.
 const SETTLED: usize = 4;
 /// Windows that a permutation gets at least.
@@ -46,18 +46,22 @@ impl Lab {
             let tasks = self.tasks(pattern);
             let controller = self.packing()?;
             let (hosts, fabric, judge) = self.begin(controller, &tasks)?;
-            let mut run = Run { hosts, fabric, judge, number, windows: Vec::new() };
+            let (windows, all) = Default::default();
+            let mut run = Run { hosts, fabric, judge, number, windows, all };
+            // What the last permutation left is not this one's.
+            run.trace();
+            run.windows(WARM_UP.nanos().div_ceil(window.nanos()) as usize)?;
+            run.hosts.forget();
             let last = run.windows(each)?;
             if number + 1 == patterns.len() {
                 progress("a cable is taken out of service".to_owned());
                 rearrangement = Some(run.rearrange(&tasks, &last)?);
             }
-            exclusive.windows.append(&mut run.windows);
-            for done in run.hosts.finish()? {
+            for done in run.finish(broken)? {
                 exclusive.due += done.due;
                 exclusive.arrived += done.arrived;
             }
-            broken.append(&mut run.hosts.broken);
+            exclusive.windows.append(&mut run.windows);
         }
         let none = || VerbsLabError::Fabric("has no two hosts".to_owned());
         Ok((exclusive, rearrangement.ok_or_else(none)?))
@@ -80,9 +84,15 @@ struct Run<'a> {
     judge: &'a Judge,
     number: usize,
     windows: Vec<Window>,
+    /// What crossed the fabric in all of them.
+    all: Trace,
 }
 
 impl Run<'_> {
+    fn trace(&mut self) -> Trace {
+        trace(self.hosts.wire(), self.fabric)
+    }
+
     /// Lets so many windows pass, each judged by itself; gives the last one.
     fn windows(&mut self, count: usize) -> Result<Trace, VerbsLabError> {
         let Controller::Packing(packing) = &self.hosts.controller else {
@@ -93,10 +103,13 @@ impl Run<'_> {
         for _ in 0..count {
             let end = Epoch::of(self.hosts.now(), window).end(window);
             self.hosts.run_until(end)?;
-            last = trace(self.hosts.wire(), self.fabric);
-            let connections = last.carried().filter_map(|flow| self.judge.connection(flow)).count();
+            last = self.trace();
+            self.all.add(&last);
+            let connections = self.judge.connections(&last).len();
             let shared = self.judge.shared(&last);
-            let astray = self.judge.astray(&last);
+            // Frames that are between leaf and spine when a window ends have crossed none in it.
+            let mut astray = self.judge.astray(&last);
+            astray.retain(|astray| !astray.crossed.is_empty());
             self.windows.push(Window {
                 pattern: self.number,
                 connections,
@@ -105,6 +118,17 @@ impl Run<'_> {
             });
         }
         Ok(last)
+    }
+
+    /// Ends it. In all its windows together, every flow has crossed the root of its tree, and that alone.
+    fn finish(&mut self, broken: &mut Vec<String>) -> Result<Vec<Done>, VerbsLabError> {
+        let done = self.hosts.finish()?;
+        let rest = self.trace();
+        self.all.add(&rest);
+        let astray = self.judge.astray(&self.all);
+        broken.extend(astray.iter().map(|astray| say_astray(self.fabric, astray)));
+        broken.append(&mut self.hosts.broken);
+        Ok(done)
     }
 
     /// Takes the first connection's uplink away, in the order of the design: the controller is told, traffic

@@ -47,7 +47,8 @@ impl Rates {
         let guard = LATE + self.drain();
         ControllerConfig {
             window: Time::millis(250).max(guard * 5),
-            lead: Time::millis(30),
+            // What was granted for one window only has to be renewed while the host still sends.
+            lead: Time::millis(120),
             clock_error: LATE,
             drain: self.drain(),
             guard,

@@ -37,6 +37,9 @@ pub struct Settings {
 /// How long the first messages along all paths may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Until the conversation with a controller has begun and the first grants are there.
+pub(super) const WARM_UP: Time = Time::secs(1);
+
 /// Tells the story; `progress` is told what comes next.
 ///
 /// # Errors
@@ -167,7 +170,7 @@ impl Lab {
         // A later conversation has a greater number.
         let config = rates.mesh(clock.now().nanos());
         let mut hosts = Hosts::new((*clock, wire, links), &guids, config, controller)?;
-        let from = hosts.now();
+        let from = hosts.now() + WARM_UP;
         tasks.iter().for_each(|&task| hosts.begin(task, from));
         Ok((hosts, fabric, judge))
     }

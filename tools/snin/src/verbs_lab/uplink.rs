@@ -11,12 +11,11 @@ use super::controllers::{Controller, Forced};
 use super::document::{Flow, Uplink, Way};
 use super::error::VerbsLabError;
 use super::hosts::{Done, Task};
-use super::story::{Lab, say_shared, trace};
+use super::story::{Lab, WARM_UP, say_shared, trace};
 
 /// What each of the two offers, of a link.
 const LOAD: f64 = 0.8;
-/// For how long it is not counted, then for how long it is.
-const WARM_UP: Time = Time::secs(1);
+/// For how long it is counted.
 const TIME: Time = Time::secs(4);
 /// The tree that both are forced onto.
 const TREE: TreeId = TreeId(0);
@@ -73,7 +72,6 @@ impl Lab {
         broken: &mut Vec<String>,
     ) -> Result<Way, VerbsLabError> {
         let (mut hosts, fabric, judge) = self.begin(controller, tasks)?;
-        // Until the conversation has begun and the first grants are there.
         hosts.run_until(hosts.now() + WARM_UP)?;
         trace(hosts.wire(), fabric);
         hosts.forget();
