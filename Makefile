@@ -23,7 +23,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sm soak soak-sm soak-ibsim
+	bench-emulator bench-packing bench-sm soak soak-sm soak-ibsim soak-packing
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -69,7 +69,7 @@ bench-sm: deps-judges
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm soak-ibsim
+soak: soak-sm soak-ibsim soak-packing
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts.
@@ -85,6 +85,12 @@ soak-sm: deps-build
 # right by snin-sm before the next, and its memory watched.
 soak-ibsim: deps
 	SNIN_EVENTS=10000 $(CARGO) test --release -p snin-sm --test ibsim -- --nocapture whatever_happens
+
+# 10^8 packed connections, each link's owner judged after every call; every planted bug must be found.
+soak-packing: deps-build
+	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller --test packing_soak -- --nocapture
+	for test in packing_mutants admission_mutants slices_mutants; do \
+		$(CARGO) test -p snin-controller --test $$test -- --ignored --nocapture || exit 1; done
 
 lint:
 	$(CARGO) fmt --all --check

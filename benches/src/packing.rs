@@ -3,8 +3,12 @@
 //! Both sides of a comparison take turns in one process, a new pattern every turn, so that a machine which
 //! is shared or changes its clock slows both. Every packing is checked here, outside of the time that counts.
 
+mod certificate;
+mod churn;
 mod cold;
 mod euler;
+mod jobs;
+mod large;
 mod patterns;
 
 use std::time::{Duration, Instant};
@@ -13,7 +17,8 @@ use crate::{Outcome, Size};
 
 /// Everything that `make bench-packing` shows.
 pub fn run(size: Size) -> Vec<Outcome> {
-    cold::run(size)
+    let parts = [cold::run, large::run, churn::run, certificate::run, jobs::run];
+    parts.into_iter().flat_map(|part| part(size)).collect()
 }
 
 /// How long something takes.

@@ -8,6 +8,8 @@ pub mod core;
 pub mod error;
 pub mod events;
 pub mod metrics;
+pub mod owners;
 pub mod packing;
 pub mod plan;
 pub mod slices;
+pub mod threads;

@@ -1,8 +1,9 @@
-//! The owner of every directed link, derived from the connections and their trees alone and not from
-//! the tables that the packer packs by: anyone who knows the requests can check it link by link.
+//! The owner of every directed link: a copy of the packer's tables, which costs next to nothing. It is a
+//! claim and no more until [`owners::check`](crate::owners::check) has judged it by the connections.
 
 use snin_fabric::TreeId;
 
+use super::matrix::{NO_ROW, Owners};
 use super::request::ConnectionId;
 use super::shape::LeafId;
 use super::state::State;
@@ -25,49 +26,83 @@ pub enum Link {
     Pod(u32, TreeId, Direction),
 }
 
-/// Who owns which directed link.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Who owns which directed link; each has one owner at most.
+#[derive(Clone, Default, Debug)]
 pub struct Certificate {
-    /// Every link in use with its owner, in the order of the links.
-    pub owners: Vec<(Link, ConnectionId)>,
-}
-
-/// A directed link with two owners: the promise is broken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{link:?} belongs to both {first:?} and {second:?}")]
-pub struct SharedLink {
-    /// The link.
-    pub link: Link,
-    /// One owner.
-    pub first: ConnectionId,
-    /// And another.
-    pub second: ConnectionId,
+    leaves: Owners,
+    /// Three stages: one for each group.
+    pods: Vec<Owners>,
+    /// Three stages: group and column of each tree.
+    places: Vec<(u32, u32)>,
 }
 
 impl Certificate {
-    pub(super) fn of(state: &State) -> Self {
-        let leaf = |leaf: usize| LeafId(leaf as u32);
-        let mut owners = Vec::new();
-        for id in state.packed() {
-            let (c, owner) = (state.get(id), ConnectionId(id));
-            let tree = TreeId(state.trees[id as usize]);
-            let group = state.shape.group_of(tree) as u32;
-            owners.push((Link::Leaf(leaf(c.source()), group, Direction::Up), owner));
-            owners.push((Link::Leaf(leaf(c.destination()), group, Direction::Down), owner));
-            if let Some((up, down)) = state.pods_of(id) {
-                owners.push((Link::Pod(up as u32, tree, Direction::Up), owner));
-                owners.push((Link::Pod(down as u32, tree, Direction::Down), owner));
-            }
+    /// Copies the tables; nothing is allocated where those of the same fabric were copied before.
+    pub(super) fn copy(&mut self, state: &State) {
+        let State { leaves, pods, shape, .. } = state;
+        leaves.copy_owners(&mut self.leaves);
+        self.pods.resize_with(pods.len(), Owners::default);
+        for (pods, copy) in pods.iter().zip(&mut self.pods) {
+            pods.copy_owners(copy);
         }
-        owners.sort_unstable();
-        Self { owners }
+        let trees = if pods.is_empty() { 0 } else { shape.trees() as u16 };
+        let place = |tree| (shape.group_of(tree) as u32, shape.column_of(tree) as u32);
+        self.places.clear();
+        self.places.extend((0..trees).map(|tree| place(TreeId(tree))));
     }
 
-    /// That no directed link is named twice.
-    pub fn verify(&self) -> Result<(), SharedLink> {
-        let shared = self.owners.windows(2).find(|pair| pair[0].0 == pair[1].0);
-        shared.map_or(Ok(()), |pair| {
-            Err(SharedLink { link: pair[0].0, first: pair[0].1, second: pair[1].1 })
+    /// The owner of a link, if it has one.
+    pub fn owner(&self, link: Link) -> Option<ConnectionId> {
+        let (table, row, column, direction) = match link {
+            Link::Leaf(leaf, group, direction) => {
+                (&self.leaves, leaf.index(), group as usize, direction)
+            }
+            Link::Pod(pod, tree, direction) => {
+                let &(group, column) = self.places.get(tree.index())?;
+                (self.pods.get(group as usize)?, pod as usize, column as usize, direction)
+            }
+        };
+        table.owner(row, column, direction).map(ConnectionId)
+    }
+
+    /// Every link that has an owner, and its owner.
+    pub fn owners(&self) -> impl Iterator<Item = (Link, ConnectionId)> + '_ {
+        let leaves = self.leaves.iter().map(|(row, column, direction, id)| {
+            (Link::Leaf(LeafId(row as u32), column as u32, direction), ConnectionId(id))
+        });
+        let pods = (0..).zip(&self.places).flat_map(|(tree, &(group, column))| {
+            let owners = self.pods[group as usize].column(column as usize);
+            owners.map(move |(row, direction, id)| {
+                (Link::Pod(row as u32, TreeId(tree), direction), ConnectionId(id))
+            })
+        });
+        leaves.chain(pods)
+    }
+}
+
+impl Owners {
+    fn owner(&self, row: usize, column: usize, direction: Direction) -> Option<u32> {
+        let place = column * self.stride + row;
+        let start = match direction {
+            Direction::Up => row,
+            Direction::Down => usize::from(*self.starts.get(place)?),
+        };
+        let there = start < self.stride && self.ends[column * self.stride + start] != NO_ROW;
+        there.then(|| self.numbers[column * self.stride + start])
+    }
+
+    fn column(&self, column: usize) -> impl Iterator<Item = (usize, Direction, u32)> + '_ {
+        let rows = 0..self.stride.saturating_sub(1);
+        let both = |row| [Direction::Up, Direction::Down].map(|direction| (row, direction));
+        let owner =
+            move |(row, direction)| Some((row, direction, self.owner(row, column, direction)?));
+        rows.flat_map(both).filter_map(owner)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, usize, Direction, u32)> + '_ {
+        let columns = 0..self.ends.len().checked_div(self.stride).unwrap_or(0);
+        columns.flat_map(move |column| {
+            self.column(column).map(move |(row, direction, id)| (row, column, direction, id))
         })
     }
 }

@@ -10,6 +10,11 @@
 use super::matrix::{Chain, Matrix, NO_ROW, Side};
 use super::sets;
 
+/// Pairs that there is room for from the start: all of up to 256 columns.
+const MANY: usize = 1 << 14;
+/// Pairs that a whole pattern's chains are chosen from.
+const FEW: usize = 3;
+
 /// Whether the connection that starts in a row and has the first column may have the second.
 pub(super) trait MayMove: Fn(usize, usize, usize) -> bool {}
 impl<F: Fn(usize, usize, usize) -> bool> MayMove for F {}
@@ -35,48 +40,73 @@ pub(super) struct Search {
 }
 
 impl Search {
+    /// With room for all pairs of so many columns: those free in one row are not free in the other.
+    pub(super) fn for_columns(columns: usize) -> Self {
+        Self { pairs: Vec::with_capacity((columns * columns / 4).min(MANY)) }
+    }
+
     /// The shortest chain after which a connection from row `up` to row `down`, which have no free
-    /// column in common, has one of the `wanted` columns free at both ends. All go on at once, a step each
-    /// in turn: the first at its end is the shortest.
+    /// column in common, has one of the `wanted` columns free at both ends.
     pub(super) fn shortest(
         &mut self,
         matrix: &Matrix,
-        (up, down): (usize, usize),
+        ends: (usize, usize),
         wanted: impl Fn(usize) -> bool,
         may_move: impl MayMove,
     ) -> Option<Chain> {
-        self.begin(matrix, (up, down), wanted);
-        // In even steps those that came from `down`, and free `a`, are at lower rows.
-        let mut even = true;
-        while !self.pairs.is_empty() {
-            let mut at = 0;
-            while let Some(pair) = self.pairs.get_mut(at) {
-                let Some(end) = pair.step(matrix, &may_move) else {
-                    if pair.is_blocked(matrix) {
-                        self.pairs.swap_remove(at);
+        self.begin(matrix, ends, wanted, usize::MAX);
+        self.race(matrix, ends, may_move)
+    }
+
+    /// A short chain, the shortest over `FEW` pairs, where all may move. While a fabric is filled nobody
+    /// is disturbed by moves, and to look at all pairs costs more than the moves that it spares.
+    pub(super) fn short(&mut self, matrix: &Matrix, ends: (usize, usize)) -> Option<Chain> {
+        self.begin(matrix, ends, |_| true, FEW);
+        let chain = self.race(matrix, ends, |_, _, _| true);
+        chain.or_else(|| self.shortest(matrix, ends, |_| true, |_, _, _| true))
+    }
+
+    /// All pairs go on at once, a step each in turn: the first at its end is the shortest.
+    fn race(
+        &mut self,
+        matrix: &Matrix,
+        (up, down): (usize, usize),
+        may_move: impl MayMove,
+    ) -> Option<Chain> {
+        // In even rounds those that came from `down`, and free `a`, are at lower rows.
+        let (mut at, mut even) = (0, true);
+        while let Some(pair) = self.pairs.get_mut(at) {
+            let mut next = at + 1;
+            match pair.step(matrix, &may_move) {
+                Step::On => {}
+                Step::Blocked => {
+                    self.pairs.swap_remove(at);
+                    next = at;
+                }
+                Step::End(side) => {
+                    let (a, b) = (pair.a.into(), pair.b.into());
+                    return Some(if (side == Side::Down) == even {
+                        Chain { gain: a, give: b, side: Side::Down, row: down }
                     } else {
-                        at += 1;
-                    }
-                    continue;
-                };
-                let (a, b) = (pair.a.into(), pair.b.into());
-                return Some(if (end == Side::Down) == even {
-                    Chain { gain: a, give: b, side: Side::Down, row: down }
-                } else {
-                    Chain { gain: b, give: a, side: Side::Up, row: up }
-                });
+                        Chain { gain: b, give: a, side: Side::Up, row: up }
+                    });
+                }
             }
-            even = !even;
+            // Without a jump, which would be mispredicted once a round.
+            let round = next == self.pairs.len();
+            at = if round { 0 } else { next };
+            even ^= round;
         }
         None
     }
 
-    /// All pairs of a column free in `up` and one free in `down`.
+    /// The pairs of a column free in `up` and one free in `down`, up to `most` of them.
     fn begin(
         &mut self,
         matrix: &Matrix,
         (up, down): (usize, usize),
         wanted: impl Fn(usize) -> bool,
+        most: usize,
     ) {
         self.pairs.clear();
         let at = |row: usize, column| if wanted(column) { row as u16 } else { matrix.nowhere() };
@@ -84,35 +114,63 @@ impl Search {
             let (at_down, a_begin) = (at(down, a), matrix.begin(a));
             for b in sets::members(matrix.free_down(down).iter().copied()) {
                 let (at_up, b_begin) = (at(up, b), matrix.begin(b));
+                // Such a pair would never end.
+                if at_up == matrix.nowhere() && at_down == matrix.nowhere() {
+                    continue;
+                }
                 let (a, b) = (a as u16, b as u16);
                 self.pairs.push(Pair { a, a_begin, b, b_begin, at_up, at_down });
+                if self.pairs.len() == most {
+                    return;
+                }
             }
         }
     }
 }
 
+/// How far the two chains of a pair came.
+enum Step {
+    On,
+    /// The one on this side is at its end.
+    End(Side),
+    /// Neither leads anywhere.
+    Blocked,
+}
+
 impl Pair {
-    /// Both chains go on by one connection; the side on which one of them came to its end.
-    fn step(&mut self, matrix: &Matrix, may_move: &impl MayMove) -> Option<Side> {
-        let &mut Self { a, a_begin, b, b_begin, at_up, at_down } = self;
-        let to_up = matrix.start(a_begin, at_down);
-        let to_down = matrix.end(b_begin, at_up);
+    /// Both chains go on by one connection.
+    #[inline]
+    fn step(&mut self, matrix: &Matrix, may_move: &impl MayMove) -> Step {
+        let (up, down) = (self.at_up, self.at_down);
+        let to_up = matrix.start(self.a_begin, down);
+        let to_down = matrix.end(self.b_begin, up);
+        (self.at_up, self.at_down) = (to_up, to_down);
         let goes = |to, up, from: u16, other: u16| {
             let nowhere = to == matrix.nowhere();
             to != NO_ROW && (nowhere || may_move(usize::from(up), from.into(), other.into()))
         };
-        let (goes_up, goes_down) = (goes(to_up, to_up, a, b), goes(to_down, at_up, b, a));
-        (self.at_up, self.at_down) = (to_up, to_down);
-        if goes_up && goes_down {
-            return None;
+        let goes_up = goes(to_up, to_up, self.a, self.b);
+        let goes_down = goes(to_down, up, self.b, self.a);
+        if goes_up & goes_down {
+            return Step::On;
         }
-        // A chain ends where its next column is free. It leads nowhere if that link does not exist, or
-        // if its next connection may not move.
-        if to_up == NO_ROW && sets::contains(matrix.free_down(at_down.into()), a.into()) {
-            return Some(Side::Down);
+        self.stop(matrix, (up, down), (goes_up, goes_down))
+    }
+
+    /// A chain ends where its next column is free. It leads nowhere if that link does not exist, or if
+    /// its next connection may not move.
+    fn stop(
+        &mut self,
+        matrix: &Matrix,
+        (up, down): (u16, u16),
+        (goes_up, goes_down): (bool, bool),
+    ) -> Step {
+        let is_free = |row: &[u64], column: u16| sets::contains(row, column.into());
+        if self.at_up == NO_ROW && is_free(matrix.free_down(down.into()), self.a) {
+            return Step::End(Side::Down);
         }
-        if to_down == NO_ROW && sets::contains(matrix.free_up(at_up.into()), b.into()) {
-            return Some(Side::Up);
+        if self.at_down == NO_ROW && is_free(matrix.free_up(up.into()), self.b) {
+            return Step::End(Side::Up);
         }
         if !goes_up {
             self.at_up = matrix.nowhere();
@@ -120,10 +178,7 @@ impl Pair {
         if !goes_down {
             self.at_down = matrix.nowhere();
         }
-        None
-    }
-
-    fn is_blocked(&self, matrix: &Matrix) -> bool {
-        self.at_up == matrix.nowhere() && self.at_down == matrix.nowhere()
+        let nowhere = [self.at_up, self.at_down] == [matrix.nowhere(); 2];
+        if nowhere { Step::Blocked } else { Step::On }
     }
 }

@@ -5,9 +5,9 @@
 use std::cell::Cell;
 
 use super::fill::Filler;
-use super::matrix::{Matrix, NO_ROW};
+use super::matrix::{Edge, Matrix, NO_ROW};
 use super::request::Request;
-use super::shape::{SetId, Shape};
+use super::shape::Shape;
 use super::state::{Connection, NO_TREE, State};
 use super::workers::Workers;
 
@@ -15,7 +15,7 @@ use super::workers::Workers;
 const ASKED: u16 = NO_TREE - 1;
 
 /// Packs whole patterns; its buffers are kept.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cold {
     leaves: Filler,
     /// One for each group.
@@ -25,12 +25,22 @@ pub(super) struct Cold {
 impl Cold {
     pub(super) fn new(shape: &Shape) -> Self {
         let groups = if shape.is_three_stage() { shape.groups() } else { 0 };
-        Self { leaves: Filler::default(), pods: vec![Filler::default(); groups] }
+        let pods = || Filler::new(shape.pods(), shape.largest_group());
+        Self {
+            leaves: Filler::new(shape.leaves(), shape.groups()),
+            pods: std::iter::repeat_with(pods).take(groups).collect(),
+        }
     }
 
     /// Whether a request asks for nothing but any tree.
     pub(super) fn is_plain(request: &Request) -> bool {
-        request.allowed == SetId::ALL && !request.pinned && request.tree.is_none()
+        Self::limits(request) == 0
+    }
+
+    /// Something else than zero where it asks for anything else: bits that a loop can gather.
+    fn limits(request: &Request) -> u32 {
+        let &Request { allowed, pinned, tree, .. } = request;
+        allowed.bits() | u32::from(pinned) | u32::from(tree.is_some())
     }
 
     /// Packs into the empty `state`; who finds no tree is left in `failed`. False, and nobody is packed,
@@ -43,32 +53,17 @@ impl Cold {
         failed: &mut Vec<u32>,
     ) -> bool {
         debug_assert!(state.packed_count() == 0 && state.is_plain());
-        let State { leaves, trees, pods, shape, connections: known, .. } = state;
-        let trees = Cell::from_mut(&mut trees[..]).as_slice_of_cells();
-        let mut all_plain = true;
-        let announced = requests.iter().take_while(|request| {
-            let tree = trees.get(request.id.index()).filter(|tree| tree.get() == NO_TREE);
-            all_plain = tree.is_some() && Self::is_plain(request);
-            if let Some(tree) = tree.filter(|_| request.source != request.destination) {
-                tree.set(ASKED);
-                known[request.id.index()] = Connection::of(request);
-            }
-            all_plain
-        });
-        let connections = announced
-            .filter(|r| r.source != r.destination)
-            .map(|r| (r.id.0, r.source.index(), r.destination.index()));
-        let mut packed;
-        if pods.is_empty() {
-            let found = |id, tree| trees[id as usize].set(tree as u16);
-            packed = self.leaves.fill(leaves, connections, found);
-        } else {
-            packed = self.leaves.fill(leaves, connections, |_, _| ());
-        }
-        if !all_plain {
+        if !self.load(state, requests) {
             state.clear();
             return false;
         }
+        let State { leaves, trees, pods, shape, .. } = state;
+        let trees = Cell::from_mut(&mut trees[..]).as_slice_of_cells();
+        let mut packed = if pods.is_empty() {
+            self.leaves.fill(leaves, |id, tree| trees[id as usize].set(tree as u16))
+        } else {
+            self.leaves.fill(leaves, |_, _| ())
+        };
         if !pods.is_empty() {
             let mut groups = Groups { shape, leaves, first: 0, pods, fillers: &mut self.pods };
             let share = shape.groups().div_ceil(workers.count().max(1));
@@ -86,6 +81,33 @@ impl Cold {
         }
         state.count(packed);
         true
+    }
+
+    /// Makes the requests known and loads them as edges between leaves; false where some cannot be
+    /// packed like this. No condition and no early end: every connection of every pattern passes here.
+    fn load(&mut self, state: &mut State, requests: &[Request]) -> bool {
+        let State { trees, connections, .. } = state;
+        let connections = &mut connections[..trees.len()];
+        // Bits that are there where a request is not plain, and where its number is not free.
+        let (mut limits, mut used, mut some_within) = (0, 0, false);
+        self.leaves.load(requests.iter().map(|request| {
+            let id = request.id.index();
+            if let (Some(tree), Some(connection)) = (trees.get_mut(id), connections.get_mut(id)) {
+                used |= *tree ^ NO_TREE;
+                *tree = ASKED;
+                *connection = Connection::plain(request);
+            } else {
+                used = 1;
+            }
+            limits |= Self::limits(request);
+            some_within |= request.source == request.destination;
+            Edge::of(request)
+        }));
+        let all_plain = limits == 0 && used == 0;
+        if all_plain && some_within {
+            self.leaves.refuse_within(|id| trees[id as usize] = NO_TREE);
+        }
+        all_plain
     }
 }
 
@@ -126,11 +148,12 @@ fn pack_group(
     pods: &mut Matrix,
     filler: &mut Filler,
 ) {
-    let connections = members(leaves, group).filter_map(|(id, source, destination)| {
+    let edges = members(leaves, group).filter_map(|(id, source, destination)| {
         let (up, down) = shape.pods_between(source, destination)?;
-        Some((id, up, down))
+        Some(Edge { id, up: up as u16, down: down as u16 })
     });
-    filler.fill(pods, connections, |_, _| ());
+    filler.load(edges);
+    filler.fill(pods, |_, _| ());
 }
 
 /// The connections of a column: number, row up, row down.

@@ -2,53 +2,62 @@
 //! with the help of chains. That way most chains are spared.
 
 use super::chain::Search;
-use super::matrix::Matrix;
+use super::matrix::{Edge, Matrix};
 
 /// Fills matrices; its buffers are kept.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Filler {
     search: Search,
-    waiting: Vec<(u32, u16, u16)>,
+    waiting: Vec<Edge>,
 }
 
 impl Filler {
-    /// Packs connections (number, row up, row down) of which each may have every column. `found` hears
-    /// of every column that one gets, and the last word on it counts. Returns how many were packed.
-    pub(super) fn fill(
-        &mut self,
-        matrix: &mut Matrix,
-        connections: impl Iterator<Item = (u32, usize, usize)>,
-        mut found: impl FnMut(u32, usize),
-    ) -> usize {
-        let Self { search, waiting } = self;
-        waiting.clear();
-        let mut packed = 0;
-        let settled = |id, column| {
-            packed += 1;
-            found(id, column);
-        };
-        matrix.settle(connections, settled, |id, up, down| {
-            waiting.push((id, up as u16, down as u16));
+    /// For a matrix of so many rows and columns.
+    pub(super) fn new(rows: usize, columns: usize) -> Self {
+        Self { search: Search::for_columns(columns), waiting: Vec::with_capacity(rows * columns) }
+    }
+
+    /// Takes connections to pack.
+    pub(super) fn load(&mut self, edges: impl Iterator<Item = Edge>) {
+        self.waiting.clear();
+        self.waiting.extend(edges);
+    }
+
+    /// Forgets those that end where they start.
+    pub(super) fn refuse_within(&mut self, mut refused: impl FnMut(u32)) {
+        self.waiting.retain(|edge| {
+            let leaves = edge.up != edge.down;
+            if !leaves {
+                refused(edge.id);
+            }
+            leaves
         });
-        let before = waiting.len();
-        waiting.retain(|&(id, up, down)| {
-            let (up, down) = (up.into(), down.into());
+    }
+
+    /// Packs the connections, each of which may have every column. `found` hears of every column that
+    /// one gets, and the last word on it counts. Returns how many were packed.
+    pub(super) fn fill(&mut self, matrix: &mut Matrix, mut found: impl FnMut(u32, usize)) -> usize {
+        let Self { search, waiting } = self;
+        let all = waiting.len();
+        matrix.settle(waiting, &mut found);
+        waiting.retain(|&edge| {
+            let (up, down) = edge.rows();
             let column = matrix.first_common(up, down).or_else(|| {
-                let chain = search.shortest(matrix, (up, down), |_| true, |_, _, _| true)?;
+                let chain = search.short(matrix, (up, down))?;
                 matrix.exchange(chain, &mut found);
                 Some(chain.gain)
             });
             if let Some(column) = column {
-                matrix.take(up, down, column, id);
-                found(id, column);
+                matrix.take(up, down, column, edge.id);
+                found(edge.id, column);
             }
             column.is_none()
         });
-        packed + before - waiting.len()
+        all - waiting.len()
     }
 
     /// The connections that the last `fill` found no column for.
     pub(super) fn failed(&self) -> impl Iterator<Item = u32> + '_ {
-        self.waiting.iter().map(|&(id, ..)| id)
+        self.waiting.iter().map(|edge| edge.id)
     }
 }

@@ -5,6 +5,7 @@
 //! it is, it stays within two short arrays. An entry is the row at the other end, which is where the
 //! chain goes on; numbers of connections are kept beside, once, by the row where they start.
 
+use super::request::Request;
 use super::sets;
 
 /// No connection.
@@ -29,6 +30,26 @@ pub(super) struct Chain {
     pub(super) row: usize,
 }
 
+/// A connection that looks for a column: its number, and the rows where it starts and ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edge {
+    pub(super) id: u32,
+    pub(super) up: u16,
+    pub(super) down: u16,
+}
+
+impl Edge {
+    /// Between leaves.
+    pub(super) const fn of(request: &Request) -> Self {
+        let &Request { id, source, destination, .. } = request;
+        Self { id: id.0, up: source.0 as u16, down: destination.0 as u16 }
+    }
+
+    pub(super) fn rows(self) -> (usize, usize) {
+        (self.up.into(), self.down.into())
+    }
+}
+
 /// The links of one direction.
 #[derive(Clone, Debug)]
 struct Links {
@@ -37,6 +58,18 @@ struct Links {
     /// The row at the other end of the connection that owns the link, by column and row. Each column has
     /// one more row, nowhere, that leads to itself: a search that is led there stays there.
     other: Vec<u16>,
+}
+
+/// A copy of who owns what: each by column and row, in columns of `stride` rows of which the last is no
+/// row.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Owners {
+    pub(super) stride: usize,
+    /// The row where the connection ends that starts in this one, and the other way round.
+    pub(super) ends: Vec<u16>,
+    pub(super) starts: Vec<u16>,
+    /// Its number, by the row of its start; stale where nobody is.
+    pub(super) numbers: Vec<u32>,
 }
 
 /// The links of one stage and their owners.
@@ -79,6 +112,14 @@ impl Matrix {
             let nowhere = side.other.iter_mut().skip(self.rows).step_by(self.stride);
             nowhere.for_each(|row| *row = self.rows as u16);
         }
+    }
+
+    /// Copies who owns what.
+    pub(super) fn copy_owners(&self, copy: &mut Owners) {
+        copy.stride = self.stride;
+        copy.ends.clone_from(&self.up.other);
+        copy.starts.clone_from(&self.down.other);
+        copy.numbers.clone_from(&self.owners);
     }
 
     pub(super) fn free_up(&self, row: usize) -> &[u64] {
@@ -146,52 +187,59 @@ impl Matrix {
         }
     }
 
-    /// Gives each connection (number, row up, row down) the first column that is free at both its ends
-    /// and tells which; the others are left over.
-    pub(super) fn settle(
-        &mut self,
-        connections: impl Iterator<Item = (u32, usize, usize)>,
-        mut found: impl FnMut(u32, usize),
-        mut left: impl FnMut(u32, usize, usize),
-    ) {
+    /// Gives each connection the first column that is free at both its ends and tells which; only the
+    /// others remain.
+    pub(super) fn settle(&mut self, edges: &mut Vec<Edge>, mut found: impl FnMut(u32, usize)) {
         if self.words == 1 {
-            return self.settle_in_a_word(connections, found, left);
+            return self.settle_in_a_word(edges, found);
         }
-        for (id, up, down) in connections {
-            if let Some(column) = self.first_common(up, down) {
-                self.take(up, down, column, id);
-                found(id, column);
-            } else {
-                left(id, up, down);
+        edges.retain(|&edge| {
+            let (up, down) = edge.rows();
+            let column = self.first_common(up, down);
+            if let Some(column) = column {
+                self.take(up, down, column, edge.id);
+                found(edge.id, column);
             }
-        }
+            column.is_none()
+        });
     }
 
-    /// The same for up to 64 columns, the case that matters.
-    fn settle_in_a_word(
-        &mut self,
-        connections: impl Iterator<Item = (u32, usize, usize)>,
-        mut found: impl FnMut(u32, usize),
-        mut left: impl FnMut(u32, usize, usize),
-    ) {
-        let Self { stride, up: ups, down: downs, owners, .. } = self;
-        for (id, up, down) in connections {
-            let (free_up, free_down) = (&mut ups.free[up], &mut downs.free[down]);
-            let common = *free_up & *free_down;
+    /// The same for up to 64 columns, the case that matters: every instruction here is one for every
+    /// connection of a pattern.
+    fn settle_in_a_word(&mut self, edges: &mut Vec<Edge>, mut found: impl FnMut(u32, usize)) {
+        let Self { rows, stride, up: ups, down: downs, owners, .. } = self;
+        // Of one length, so that one comparison with it does for a place in two of them.
+        let (ends, starts) = (&mut ups.other[..owners.len()], &mut downs.other[..owners.len()]);
+        let (free_up, free_down) = (&mut ups.free[..*rows], &mut downs.free[..*rows]);
+        // What is free where the last one started: the next one often starts there too, and would have to
+        // wait for it to be written and read.
+        let (mut last, mut free) = (0, free_up[0]);
+        let mut left = 0;
+        for at in 0..edges.len() {
+            let edge = edges[at];
+            let (up, down) = edge.rows();
+            if up != last {
+                free_up[last] = free;
+                (last, free) = (up, free_up[up]);
+            }
+            let common = free & free_down[down];
             if common == 0 {
-                left(id, up, down);
+                edges[left] = edge;
+                left += 1;
                 continue;
             }
             let first = common & common.wrapping_neg();
-            *free_up ^= first;
-            *free_down ^= first;
+            free ^= first;
+            free_down[down] ^= first;
             let column = common.trailing_zeros() as usize;
             let place = column * *stride;
-            ups.other[place + up] = down as u16;
-            downs.other[place + down] = up as u16;
-            owners[place + up] = id;
-            found(id, column);
+            ends[place + up] = edge.down;
+            owners[place + up] = edge.id;
+            starts[place + down] = edge.up;
+            found(edge.id, column);
         }
+        free_up[last] = free;
+        edges.truncate(left);
     }
 
     /// Gives two free links to a connection.
@@ -246,30 +294,33 @@ impl Matrix {
         // The columns by which the chain leaves its rows of either side; it comes by the other one.
         let (up, down) = if side == Side::Up { (gain, give) } else { (give, gain) };
         let Self { stride, words, up: ups, down: downs, owners, .. } = self;
+        // Of one length, as in `settle`.
+        let (ends, starts) = (&mut ups.other[..owners.len()], &mut downs.other[..owners.len()]);
         let (by_up, by_down) = (up * *stride, down * *stride);
         let (mut row, mut came) = (row, side == Side::Down);
-        if side == Side::Down {
-            downs.other.swap(by_up + row, by_down + row);
+        if came {
+            starts.swap(by_up + row, by_down + row);
             toggle(&mut downs.free, *words, row, [up, down]);
-            row = downs.other[by_up + row].into();
+            row = starts[by_up + row].into();
         } else {
             toggle(&mut ups.free, *words, row, [up, down]);
         }
         loop {
-            ups.other.swap(by_up + row, by_down + row);
-            owners.swap(by_up + row, by_down + row);
+            let (came_by, left_by) = (by_up + row, by_down + row);
+            ends.swap(came_by, left_by);
+            owners.swap(came_by, left_by);
             if came {
-                moved(owners[by_up + row], up);
+                moved(owners[came_by], up);
             }
             came = true;
-            let end = ups.other[by_down + row];
+            let end = ends[left_by];
             if end == NO_ROW {
                 return toggle(&mut ups.free, *words, row, [up, down]);
             }
-            moved(owners[by_down + row], down);
+            moved(owners[left_by], down);
             row = end.into();
-            downs.other.swap(by_up + row, by_down + row);
-            let start = downs.other[by_up + row];
+            starts.swap(by_up + row, by_down + row);
+            let start = starts[by_up + row];
             if start == NO_ROW {
                 return toggle(&mut downs.free, *words, row, [up, down]);
             }

@@ -29,7 +29,7 @@ mod workers;
 
 use snin_fabric::TreeId;
 
-pub use certificate::{Certificate, Direction, Link, SharedLink};
+pub use certificate::{Certificate, Direction, Link};
 pub use fixed::{Blocked, FixedPacking, pack_fixed};
 pub use request::{ConnectionId, Deferral, Outcome, Refusal, Request};
 pub use shape::{LeafId, SetId, Shape};
@@ -67,17 +67,19 @@ struct Kind {
 }
 
 impl Packer {
-    /// An empty packer for a fabric.
+    /// An empty packer for a fabric, with room for as many connections as it can hold, numbered from 0:
+    /// where no cable is missing it allocates nothing from then on.
     pub fn new(shape: Shape) -> Self {
+        let links = shape.links();
         Self {
             cold: Cold::new(&shape),
+            inserter: Inserter::new(&shape),
             state: State::new(shape),
-            inserter: Inserter::default(),
             retry: Retry::default(),
-            outcome: Outcome::default(),
-            waiting: Vec::new(),
-            failed: Vec::new(),
-            seen: Vec::new(),
+            outcome: Outcome::with_capacity(links),
+            waiting: Vec::with_capacity(links),
+            failed: Vec::with_capacity(links),
+            seen: Vec::with_capacity(links),
             call: 0,
         }
     }
@@ -95,7 +97,14 @@ impl Packer {
 
     /// The owner of every directed link.
     pub fn certificate(&self) -> Certificate {
-        Certificate::of(&self.state)
+        let mut certificate = Certificate::default();
+        self.certify(&mut certificate);
+        certificate
+    }
+
+    /// Brings a certificate up to date: for every window, at the cost of a copy.
+    pub fn certify(&self, certificate: &mut Certificate) {
+        certificate.copy(&self.state);
     }
 
     /// Removes all connections.

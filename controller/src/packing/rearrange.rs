@@ -4,16 +4,23 @@
 use super::chain::Search;
 use super::matrix::Chain;
 use super::sets;
+use super::shape::Shape;
 use super::state::State;
 
 /// Rearranges by chains; its buffers are kept so that nothing is allocated on the way.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rearranger {
     search: Search,
     regrouped: Vec<(u32, usize)>,
 }
 
 impl Rearranger {
+    pub(super) fn new(shape: &Shape) -> Self {
+        let columns = shape.groups().max(shape.largest_group());
+        let search = Search::for_columns(columns);
+        Self { search, regrouped: Vec::with_capacity(2 * shape.leaves()) }
+    }
+
     /// Finds a tree for an unpacked connection, moving others aside if need be.
     pub(super) fn insert(&mut self, state: &mut State, id: u32) -> bool {
         if let Some(tree) = state.first_free(id) {

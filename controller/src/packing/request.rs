@@ -88,6 +88,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// With room for so many answers of each kind.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self {
+            granted: Vec::with_capacity(count),
+            deferred: Vec::with_capacity(count),
+            refused: Vec::with_capacity(count),
+            moved: Vec::with_capacity(count),
+            evicted: Vec::with_capacity(count),
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.granted.clear();
         self.deferred.clear();

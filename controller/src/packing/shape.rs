@@ -29,6 +29,11 @@ impl SetId {
     const fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// Zero for every tree and nothing else.
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
 }
 
 /// The links that a packer packs onto.
@@ -191,6 +196,11 @@ impl Shape {
     /// direction.
     pub fn capacity(&self, leaf: LeafId) -> usize {
         (0..self.groups).filter(|&group| self.reaches_group(leaf.index(), group)).count()
+    }
+
+    /// The links of all leaves in one direction: as many connections can be packed at most.
+    pub(super) fn links(&self) -> usize {
+        (0..self.leaves as u32).map(|leaf| self.capacity(LeafId(leaf))).sum()
     }
 
     /// Whether no cable is missing.

@@ -10,6 +10,9 @@ use super::shape::{LeafId, SetId, Shape};
 /// No tree.
 pub(super) const NO_TREE: u16 = u16::MAX;
 
+/// Changes that a call notes for each connection there is room for before the journal has to grow.
+const JOURNAL: usize = 4;
+
 /// A connection as the packer knows it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Connection {
@@ -25,6 +28,12 @@ impl Connection {
         let &Request { source, destination, allowed, pinned, .. } = request;
         let limits = allowed.0 << 1 | u32::from(pinned);
         Self { source: source.0 as u16, destination: destination.0 as u16, limits }
+    }
+
+    /// One that nothing but cables keeps from any tree.
+    pub(super) const fn plain(request: &Request) -> Self {
+        let &Request { source, destination, .. } = request;
+        Self { source: source.0 as u16, destination: destination.0 as u16, limits: 0 }
     }
 
     pub(super) const fn source(self) -> usize {
@@ -99,13 +108,14 @@ impl State {
             Matrix::new(shape.pods(), shape.largest_group(), |_, column| is_tree(column))
         };
         let groups = if shape.is_three_stage() { shape.groups() } else { 0 };
+        let links = shape.links();
         Self {
             leaves: Matrix::new(shape.leaves(), shape.groups(), |l, g| shape.reaches_group(l, g)),
             pods: (0..groups).map(pods).collect(),
             shape,
-            connections: Vec::new(),
-            trees: Vec::new(),
-            journal: Vec::new(),
+            connections: Vec::with_capacity(links),
+            trees: Vec::with_capacity(links),
+            journal: Vec::with_capacity(JOURNAL * links),
             packed: 0,
             bound: 0,
         }

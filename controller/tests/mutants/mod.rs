@@ -21,9 +21,9 @@ pub fn assert_can_be_planted(mutants: &[Mutant]) {
     }
 }
 
-/// Plants each bug, and returns those with which the tests of the file `test` still pass.
-pub fn survivors(test: &str, mutants: &[Mutant]) -> Vec<Mutant> {
-    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{test}"));
+/// Plants each bug, and returns those with which the tests of all these files still pass.
+pub fn survivors(tests: &[&str], mutants: &[Mutant]) -> Vec<Mutant> {
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{}", tests[0]));
     let _ = fs::remove_dir_all(&copy);
     for part in ["fabric", "controller"] {
         copy_tree(&package().join("..").join(part), &copy.join(part));
@@ -35,13 +35,15 @@ pub fn survivors(test: &str, mutants: &[Mutant]) -> Vec<Mutant> {
     };
     fs::write(copy.join("Cargo.toml"), manifest.lines().map(members).collect::<String>()).unwrap();
     fs::copy(package().join("../Cargo.lock"), copy.join("Cargo.lock")).unwrap();
-    assert!(builds(&copy, test) && passes(&copy, test), "the copy itself must pass");
+    let pass = || tests.iter().all(|test| passes(&copy, test));
+    assert!(builds(&copy, tests) && pass(), "the copy itself must pass");
     let survives = |&&(file, text, instead): &&Mutant| {
         let path = copy.join("controller/src").join(file);
         let source = fs::read_to_string(&path).unwrap();
         fs::write(&path, source.replacen(text, instead, 1)).unwrap();
-        assert!(builds(&copy, test), "does not compile: {file}: {instead}");
-        let passes = passes(&copy, test);
+        assert!(builds(&copy, tests), "does not compile: {file}: {instead}");
+        let passes = pass();
+        eprintln!("{}: {file}: {text} -> {instead}", if passes { "SURVIVED" } else { "found" });
         fs::write(&path, source).unwrap();
         passes
     };
@@ -63,11 +65,14 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-fn builds(copy: &Path, test: &str) -> bool {
+fn builds(copy: &Path, tests: &[&str]) -> bool {
     let only_build = ["test", "--offline", "--quiet", "--no-run", "-p", "snin-controller"];
     let mut build = Command::new(env!("CARGO"));
     build.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"));
-    build.args(only_build).args(["--test", test]).stderr(Stdio::null());
+    build
+        .args(only_build)
+        .args(tests.iter().flat_map(|test| ["--test", test]))
+        .stderr(Stdio::null());
     build.status().unwrap().success()
 }
 

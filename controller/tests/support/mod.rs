@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use snin_controller::bound::degree_bound;
+use snin_controller::owners::{Granted, check};
 use snin_controller::packing::{
     ConnectionId, Direction, LeafId, Link, Outcome, Packer, Request, SetId, Shape,
 };
@@ -212,8 +213,14 @@ impl Checked {
             }
         }
         let certificate = self.packer.certificate();
-        assert_eq!(certificate.verify(), Ok(()));
-        assert!(certificate.owners.into_iter().eq(owners), "the certificate says otherwise");
+        let granted = self.held.iter().map(|(&id, (ask, tree))| Granted {
+            id: ConnectionId(id),
+            source: LeafId(ask.source as u32),
+            destination: LeafId(ask.destination as u32),
+            tree: TreeId(*tree as u16),
+        });
+        assert_eq!(check(self.packer.shape(), granted, &certificate), Ok(owners.len()));
+        assert_eq!(certificate.owners().collect::<BTreeMap<_, _>>(), owners);
     }
 }
 

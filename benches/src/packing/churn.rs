@@ -1,0 +1,238 @@
+//! Insertions into a packed fabric, one at a time and in batches: how long each takes and how many others
+//! move for it.
+
+use std::time::Duration;
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use snin_controller::packing::{ConnectionId, LeafId, Outcome as Packed, Packer, Request, Shape};
+use snin_fabric::TreeId;
+
+use super::patterns::plain;
+use super::timed;
+use crate::{Hash, Outcome, Size};
+
+/// What connections are replaced on: hosts of so many leaves, and the links that are cut.
+#[derive(Clone, Copy)]
+struct Fabric {
+    leaves: u32,
+    hosts: u32,
+    cuts: usize,
+}
+
+/// The fabric of the goals, and what shall move at most for an insertion, by the load in per cent.
+const FABRIC: Fabric = Fabric { leaves: 64, hosts: 32, cuts: 0 };
+const MOVES: [(u32, f64); 4] = [(80, 0.17), (90, 0.75), (95, 2.5), (99, 13.5)];
+/// At 95 % load: of a thousand insertions so many are slower, and the goal in nanoseconds.
+const LATENCY: [(&str, usize, f64); 3] =
+    [("p50", 500, 250.0), ("p99", 10, 1000.0), ("p99.9", 1, 1500.0)];
+const SEEDS: u64 = 3;
+
+pub(super) fn run(size: Size) -> Vec<Outcome> {
+    let full = size == Size::Full;
+    let steps = if full { 100_000 } else { 100 };
+    let fabric = if full { FABRIC } else { Fabric { leaves: 6, hosts: 4, cuts: 0 } };
+    let mut outcomes = Vec::new();
+    for (load, goal) in MOVES {
+        let churns: Vec<Churn> =
+            (0..SEEDS).map(|seed| churn(fabric, load, steps, 1, seed)).collect();
+        let name = fabric.name(load);
+        let moved = mean(&churns);
+        let hash = hash(&churns);
+        outcomes.push(moves(format!("moves an insertion, {name}"), moved, goal, "goal", hash));
+        let batch = fabric.connections(load) / 10;
+        let batched: Vec<Churn> =
+            (0..SEEDS).map(|seed| churn(fabric, load, steps / batch + 1, batch, seed)).collect();
+        let case = format!("moves an insertion, a tenth of all replaced at once, {name}");
+        outcomes.push(moves(case, mean(&batched), moved, "one at a time", self::hash(&batched)));
+        if load == 95 {
+            outcomes.extend(latencies(&name, &churns, hash, &LATENCY));
+        }
+    }
+    for cuts in [10, 60] {
+        let fabric = Fabric { leaves: 36, hosts: 18, cuts };
+        let load = 95;
+        let steps = if full { 20_000 } else { 50 };
+        let churns: Vec<Churn> =
+            (0..SEEDS).map(|seed| churn(fabric, load, steps, 1, seed)).collect();
+        let goal = [("p99", 10, 20_000.0)];
+        outcomes.extend(latencies(&fabric.name(load), &churns, hash(&churns), &goal));
+    }
+    outcomes
+}
+
+impl Fabric {
+    fn shape(self, rng: &mut ChaCha8Rng) -> Shape {
+        let mut shape = Shape::two_stage(self.leaves as usize, self.hosts as usize);
+        let links =
+            (0..self.leaves).flat_map(|leaf| (0..self.hosts as u16).map(move |tree| (leaf, tree)));
+        let mut links: Vec<(u32, u16)> = links.collect();
+        links.shuffle(rng);
+        for &(leaf, tree) in &links[..self.cuts] {
+            shape.set_unusable(LeafId(leaf), TreeId(tree));
+        }
+        shape
+    }
+
+    /// A load is a part of what the links that are there carry.
+    fn connections(self, load: u32) -> usize {
+        ((self.leaves * self.hosts) as usize - self.cuts) * load as usize / 100
+    }
+
+    fn name(self, load: u32) -> String {
+        let Self { leaves, hosts, cuts } = self;
+        let cut = if cuts > 0 { format!(", {cuts} cables cut") } else { String::new() };
+        format!("{leaves} x {hosts} at {load} %{cut}")
+    }
+}
+
+/// What many replacements took.
+struct Churn {
+    /// Of the calls that insert.
+    times: Vec<Duration>,
+    inserted: usize,
+    moved: usize,
+    hash: Hash,
+}
+
+/// A packer, who sends to whom, and what is free: a place a link of a leaf, for each direction.
+struct Traffic {
+    packer: Packer,
+    ends: Vec<(u32, u32)>,
+    sending: Vec<u32>,
+    receiving: Vec<u32>,
+}
+
+impl Traffic {
+    fn new(fabric: Fabric, load: u32, rng: &mut ChaCha8Rng) -> Self {
+        let shape = fabric.shape(rng);
+        let links = |leaf| vec![leaf; shape.capacity(LeafId(leaf))];
+        let mut sending: Vec<u32> = (0..fabric.leaves).flat_map(links).collect();
+        let mut receiving = sending.clone();
+        sending.shuffle(rng);
+        receiving.shuffle(rng);
+        let mut traffic = Self { packer: Packer::new(shape), ends: Vec::new(), sending, receiving };
+        let all: Vec<Request> =
+            (0..fabric.connections(load) as u32).map(|id| traffic.connect(id, rng)).collect();
+        traffic.packer.apply(&[], &all);
+        traffic
+    }
+
+    /// A connection between free places of two leaves.
+    fn connect(&mut self, id: u32, rng: &mut ChaCha8Rng) -> Request {
+        let source = self.sending.swap_remove(rng.random_range(0..self.sending.len()));
+        let at = loop {
+            let at = rng.random_range(0..self.receiving.len());
+            if self.receiving[at] != source {
+                break at;
+            }
+            // All that is left may be at home: then another place takes its turn.
+            let other = rng.random_range(0..self.ends.len());
+            if self.ends[other].0 != source && self.ends[other].1 != source {
+                let id = ConnectionId(other as u32);
+                self.packer.apply(&[id], &[]);
+                let there = std::mem::replace(&mut self.ends[other].1, self.receiving[at]);
+                let (from, to) = self.ends[other];
+                if from == to {
+                    self.ends[other].1 = there;
+                } else {
+                    self.receiving[at] = there;
+                }
+                self.packer.apply(&[], &[plain(other as u32, self.ends[other])]);
+            }
+        };
+        let ends = (source, self.receiving.swap_remove(at));
+        if id as usize == self.ends.len() {
+            self.ends.push(ends);
+        } else {
+            self.ends[id as usize] = ends;
+        }
+        plain(id, ends)
+    }
+
+    /// Some connections end; what they held is free.
+    fn disconnect(&mut self, ids: &[u32]) -> Vec<ConnectionId> {
+        for &id in ids {
+            let (source, destination) = self.ends[id as usize];
+            self.sending.push(source);
+            self.receiving.push(destination);
+        }
+        ids.iter().map(|&id| ConnectionId(id)).collect()
+    }
+}
+
+/// `batch` connections end and as many begin, again and again.
+fn churn(fabric: Fabric, load: u32, steps: usize, batch: usize, seed: u64) -> Churn {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut traffic = Traffic::new(fabric, load, &mut rng);
+    let mut churn = Churn { times: Vec::new(), inserted: 0, moved: 0, hash: Hash::default() };
+    let all = traffic.ends.len() as u32;
+    for _ in 0..steps {
+        let gone = rand::seq::index::sample(&mut rng, all as usize, batch);
+        let gone: Vec<u32> = gone.into_iter().map(|id| id as u32).collect();
+        let removals = traffic.disconnect(&gone);
+        traffic.packer.apply(&removals, &[]);
+        let insertions: Vec<Request> =
+            gone.into_iter().map(|id| traffic.connect(id, &mut rng)).collect();
+        let (time, packed) = timed(|| traffic.packer.apply(&[], &insertions));
+        churn.note(time, packed);
+    }
+    churn
+}
+
+impl Churn {
+    fn note(&mut self, time: Duration, packed: &Packed) {
+        self.times.push(time);
+        self.inserted += packed.granted.len() + packed.deferred.len();
+        self.moved += packed.moved.len();
+        packed.granted.iter().for_each(|(_, tree)| self.hash.number(u64::from(tree.0)));
+    }
+}
+
+fn mean(churns: &[Churn]) -> f64 {
+    let sum = |count: fn(&Churn) -> usize| churns.iter().map(count).sum::<usize>() as f64;
+    sum(|churn| churn.moved) / sum(|churn| churn.inserted)
+}
+
+fn hash(churns: &[Churn]) -> u64 {
+    let mut hash = Hash::default();
+    churns.iter().for_each(|churn| hash.number(churn.hash.0));
+    hash.0
+}
+
+fn moves(case: String, ours: f64, peer: f64, peer_name: &str, hash: u64) -> Outcome {
+    Outcome {
+        bench: "packing",
+        case,
+        unit: "moves",
+        ours,
+        peer,
+        peer_name: peer_name.to_owned(),
+        hash,
+    }
+}
+
+/// What the slowest of a thousand take, timer included.
+fn latencies(
+    name: &str,
+    churns: &[Churn],
+    hash: u64,
+    goals: &[(&str, usize, f64)],
+) -> Vec<Outcome> {
+    let mut times: Vec<Duration> =
+        churns.iter().flat_map(|churn| churn.times.iter().copied()).collect();
+    times.sort_unstable();
+    let slower =
+        |of_1000: usize| times[times.len() - 1 - times.len() * of_1000 / 1000].as_nanos() as f64;
+    let line = |&(quantile, of_1000, goal): &(&str, usize, f64)| Outcome {
+        bench: "packing",
+        case: format!("insertion {quantile}, {name}"),
+        unit: "ns",
+        ours: slower(of_1000),
+        peer: goal,
+        peer_name: "goal".to_owned(),
+        hash,
+    };
+    goals.iter().map(line).collect()
+}

@@ -1,0 +1,63 @@
+//! Slices for a list of jobs, first come, first served: how much of the fabric is used until the last one
+//! starts, and how long the searches take, those that fail among them.
+
+use snin_controller::packing::{LeafId, Shape};
+use snin_controller::slices::{Limits, Slices, generate, replay};
+
+use super::timed;
+use crate::{Hash, Outcome, Size};
+
+/// What shall be used, in per cent, and how long a search may take at the 99th percentile, in us.
+const USED: f64 = 96.0;
+const SEARCH: f64 = 1000.0;
+
+/// # Panics
+/// Never: the fabric is made for it.
+pub(super) fn run(size: Size) -> Vec<Outcome> {
+    // Half the ports of a switch, as in `large`.
+    let (half, count) = if size == Size::Full { (18, 10_000) } else { (4, 200) };
+    let leaves = 2 * half * half;
+    let pod_of_leaf = (0..leaves).map(|leaf| leaf / half).collect();
+    let group_of_tree = (0..half * half).map(|tree| tree / half).collect();
+    let shape = Shape::three_stage(pod_of_leaf, group_of_tree);
+    let hosts = leaves * half;
+    let leaf_of_host: Vec<LeafId> = (0..hosts).map(|host| LeafId(host / half)).collect();
+    let mut slices =
+        Slices::new(&shape, &leaf_of_host, Limits::default()).expect("a fabric for slices");
+    let jobs = generate(count, 1, hosts);
+    let (mut times, mut failed) = (Vec::new(), Vec::new());
+    let replay = replay(&mut slices, &jobs, |slices, job, hosts| {
+        let (time, answer) = timed(|| slices.allocate(job, hosts).map(drop));
+        times.push(time.as_secs_f64() * 1e6);
+        if answer.is_err() {
+            failed.push(time.as_secs_f64() * 1e6);
+        }
+        answer
+    });
+    assert_eq!(replay.started.len(), jobs.len(), "no job is too large");
+    let mut hash = Hash::default();
+    for start in &replay.started {
+        hash.number(start.job.id.0);
+        hash.number(start.at);
+    }
+    let used = replay.utilisation().expect("they did not start at once") * 100.0;
+    let line = |what: &str, unit, ours, peer| Outcome {
+        bench: "packing",
+        case: format!("{count} jobs on {hosts} hosts, {what}"),
+        unit,
+        ours,
+        peer,
+        peer_name: "goal".to_owned(),
+        hash: hash.0,
+    };
+    vec![
+        line("used", "%", used, USED),
+        line("search p99", "us", p99(times), SEARCH),
+        line("failing search p99", "us", p99(failed), SEARCH),
+    ]
+}
+
+fn p99(mut times: Vec<f64>) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    times.get(times.len() * 99 / 100).copied().unwrap_or(0.0)
+}

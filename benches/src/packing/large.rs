@@ -1,0 +1,75 @@
+//! Three stages: leaves over groups of trees, then pods over the trees of each group; on one core and on two.
+
+use snin_controller::packing::{Alone, ConnectionId, Packer, Shape, Workers};
+use snin_controller::threads::Threads;
+
+use super::patterns::{assert_spread, permutation, requests};
+use super::{middle, timed};
+use crate::{Hash, Outcome, Size};
+
+/// Half the ports of a switch: pods are twice as many, of as many leaves, with as many hosts a leaf. And the
+/// goal in milliseconds.
+const FULL: [(u32, f64); 2] = [(18, 0.7), (32, 4.0)];
+const SMALL: [(u32, f64); 1] = [(3, 0.7)];
+/// How much faster two cores shall be.
+const SPEEDUP: f64 = 1.3;
+
+pub(super) fn run(size: Size) -> Vec<Outcome> {
+    let (cases, runs) = if size == Size::Full { (&FULL[..], 61) } else { (&SMALL[..], 3) };
+    cases.iter().flat_map(|&(half, goal)| case(half, goal, runs)).collect()
+}
+
+fn case(half: u32, goal: f64, runs: u64) -> Vec<Outcome> {
+    let leaves = 2 * half * half;
+    let pod_of_leaf: Vec<u32> = (0..leaves).map(|leaf| leaf / half).collect();
+    let group_of_tree: Vec<u32> = (0..half * half).map(|tree| tree / half).collect();
+    let mut packer = Packer::new(Shape::three_stage(pod_of_leaf, group_of_tree));
+    let two = Threads::new(2);
+    let workers: [&dyn Workers; 2] = [&Alone, &two];
+    let mut times = [Vec::new(), Vec::new()];
+    let mut hash = Hash::default();
+    for run in 0..runs {
+        let ends = permutation(leaves, half, run);
+        let requests = requests(&ends);
+        let mut answers = [Vec::new(), Vec::new()];
+        for (which, workers) in workers.into_iter().enumerate() {
+            let (time, granted) = two.run(|| {
+                timed(|| {
+                    packer.clear();
+                    packer.apply_with(workers, &[], &requests).granted.len()
+                })
+            });
+            assert_eq!(granted, ends.len(), "every connection of a permutation fits");
+            times[which].push(time.as_secs_f64() * 1e3);
+            let tree = |id| packer.tree_of(ConnectionId(id)).expect("granted").index();
+            answers[which].extend((0..ends.len() as u32).map(tree));
+        }
+        let [alone, together] = answers;
+        assert_eq!(alone, together, "the same on any number of cores");
+        alone.iter().for_each(|&tree| hash.number(tree as u64));
+        if run == 0 {
+            assert_spread(&ends, alone.iter().map(|&tree| tree / half as usize), 1);
+            let of_pod = |&(from, to): &(u32, u32)| (from / half, to / half);
+            let (between, trees): (Vec<_>, Vec<_>) =
+                ends.iter().map(of_pod).zip(alone).filter(|((from, to), _)| from != to).unzip();
+            assert_spread(&between, trees, 1);
+        }
+    }
+    let name = format!("permutation, {} hosts in three stages", leaves * half);
+    let label = if leaves * half > 49_151 { " (more than LIDs can address)" } else { "" };
+    let [alone, together] = times.map(middle);
+    let line = |case, unit, ours, peer, peer_name: &str| Outcome {
+        bench: "packing",
+        case,
+        unit,
+        ours,
+        peer,
+        peer_name: peer_name.to_owned(),
+        hash: hash.0,
+    };
+    vec![
+        line(format!("{name}{label}"), "ms", alone, goal, "goal"),
+        line(format!("{name}{label}, two cores"), "ms", together, alone, "one core"),
+        line(format!("{name}, speedup on two cores"), "x", alone / together, SPEEDUP, "goal"),
+    ]
+}
