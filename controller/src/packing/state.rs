@@ -11,7 +11,7 @@ use super::shape::{LeafId, SetId, Shape};
 pub(super) const NO_TREE: u16 = u16::MAX;
 
 /// Changes that a call notes for each connection there is room for before the journal has to grow.
-const JOURNAL: usize = 4;
+const JOURNAL: usize = 8;
 
 /// A connection as the packer knows it.
 #[derive(Clone, Copy, Default, Debug)]
