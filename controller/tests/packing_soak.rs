@@ -1,6 +1,8 @@
 //! Long histories on random fabrics, judged by owners of links that are worked out here, from the answers
 //! alone. `SNIN_PACKED` says how many connections are to be packed; `make soak-packing` asks for 10^8.
 
+use std::io::Write;
+
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -197,14 +199,15 @@ fn insert(
 fn no_link_has_two_owners_however_long_it_goes_on() {
     let goal = std::env::var("SNIN_PACKED").map_or(100_000, |text| text.parse().expect("a number"));
     let (mut packed, mut seed) = (0, 0);
+    let mut log = std::io::stderr();
     while packed < goal {
         let before = packed;
         packed +=
             std::panic::catch_unwind(|| history(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
         if packed / 10_000_000 > before / 10_000_000 {
-            eprintln!("{packed} of {goal} packed, seeds 0 to {seed}");
+            writeln!(log, "{packed} of {goal} packed, seeds 0 to {seed}").unwrap();
         }
         seed += 1;
     }
-    eprintln!("{packed} connections packed on {seed} fabrics, no violation");
+    writeln!(log, "{packed} connections packed on {seed} fabrics, no violation").unwrap();
 }

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "a module of several test files")]
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,7 +44,8 @@ pub fn survivors(tests: &[&str], mutants: &[Mutant]) -> Vec<Mutant> {
         fs::write(&path, source.replacen(text, instead, 1)).unwrap();
         assert!(builds(&copy, tests), "does not compile: {file}: {instead}");
         let passes = pass();
-        eprintln!("{}: {file}: {text} -> {instead}", if passes { "SURVIVED" } else { "found" });
+        let found = if passes { "SURVIVED" } else { "found" };
+        writeln!(std::io::stderr(), "{found}: {file}: {text} -> {instead}").unwrap();
         fs::write(&path, source).unwrap();
         passes
     };
