@@ -45,7 +45,7 @@ pub fn survivors(tests: &[&str], mutants: &[Mutant]) -> Vec<Mutant> {
         assert!(builds(&copy, tests), "does not compile: {file}: {instead}");
         let passes = pass();
         let found = if passes { "SURVIVED" } else { "found" };
-        writeln!(std::io::stderr(), "{found}: {file}: {text} -> {instead}").unwrap();
+        let _ = writeln!(std::io::stderr().lock(), "{found}: {file}: {text} -> {instead}");
         fs::write(&path, source).unwrap();
         passes
     };
