@@ -8,8 +8,8 @@ use snin_fabric::check::walk::walk;
 use snin_fabric::generate::cut_cables;
 use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::{
-    Addresses, ForwardingTable, Guid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology, dump,
-    ibnet,
+    Addresses, ForwardingTable, Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology,
+    dump, ibnet,
 };
 use snin_judges::{
     JudgeError, Simulator, dump_fts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert,
@@ -17,7 +17,7 @@ use snin_judges::{
 };
 
 use crate::ibdm;
-use crate::lab::{Lab, Trees, fabric};
+use crate::lab::{Lab, Trees, fabric, id};
 
 /// Brings a fabric up and asks everyone. `lmc`: `None` lets the program choose.
 fn judged(topology: &Topology, lmc: Option<u8>) -> Result<Lab, JudgeError> {
@@ -197,6 +197,36 @@ fn trees_are_shared_where_addresses_are_few() -> Result<(), JudgeError> {
 #[test]
 fn a_clos_of_648_hosts_with_32_addresses_each() -> Result<(), JudgeError> {
     judged(&fabric("clos:36,18,18"), Some(5)).map(drop)
+}
+
+/// A judge that always agrees is none.
+#[test]
+fn what_is_wrong_is_seen() -> Result<(), JudgeError> {
+    let lab = Lab::new(&fabric("clos:4,3,2"))?;
+    lab.once(&["--lmc", "2"]);
+    let trees = Trees::of(&lab.topology, Lmc::new(2));
+    let fault = || Ok::<_, JudgeError>(lab.held()?.fault(trees.as_ref()).unwrap_or_default());
+    assert_eq!(fault()?, "");
+    // The first leaf's way to a tree of the last host's: by another spine than the tree's, and by a host's port.
+    let mut held = lab.held()?;
+    let lid = Lid(held.addresses.top().0 - 1);
+    let planned = held.tables[0].get(lid);
+    for (port, why) in
+        [(if planned.0 == 5 { 4 } else { 5 }, "not tree"), (1, "another port"), (255, "no entry")]
+    {
+        held.tables[0].set(lid, PortNum(port));
+        let fault = held.fault(trees.as_ref()).unwrap_or_default();
+        assert!(fault.contains(why), "{port}: {fault}");
+    }
+    // Nobody is there to put these right.
+    let (leaf, host) = (id(&lab.topology, NodeIndex(0)), lab.topology.nodes().last().unwrap());
+    lab.simulator.unlink(&leaf, Some(4))?;
+    assert!(fault()?.contains("without a cable"), "{}", fault()?);
+    lab.simulator.relink(&leaf, Some(4))?;
+    assert!(fault()?.contains("Init"), "{}", fault()?);
+    lab.simulator.console(&format!("Baselid \"{}\"[1] 40 2", id(&lab.topology, host)))?;
+    assert!(lab.held()?.addresses != held.addresses);
+    Ok(())
 }
 
 /// ibdmchk knows one address a port: every pair of hosts is joined, no credit loop.
