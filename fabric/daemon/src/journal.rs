@@ -13,14 +13,18 @@ use serde_json::{Map, Value};
 
 use crate::control::{Client, Control};
 
-/// So many events are kept.
+/// So many events are kept ...
 const KEPT: usize = 4_096;
+/// ... unless their text is longer than this: one of a large fabric may take kilobytes.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// The events of a daemon.
 #[derive(Default)]
 pub struct Journal {
     seq: u64,
-    last: VecDeque<Value>,
+    /// As text, which takes a tenth of what values do.
+    last: VecDeque<String>,
+    bytes: usize,
     file: Option<(PathBuf, File)>,
     listeners: Vec<Client>,
     lost: u64,
@@ -61,25 +65,33 @@ impl Journal {
         line.insert("event".to_owned(), event.into());
         line.extend(fields);
         let line = Value::Object(line);
-        if let Some((_, file)) = &mut self.file
-            && file.write_all(format!("{line}\n").as_bytes()).is_err()
-        {
-            self.lost += 1;
-        }
         if let Some(control) = control {
             self.listeners.retain(|&client| control.line(client, &line));
         }
-        if self.last.len() == KEPT {
-            self.last.pop_front();
+        let text = format!("{line}\n");
+        if let Some((_, file)) = &mut self.file
+            && file.write_all(text.as_bytes()).is_err()
+        {
+            self.lost += 1;
         }
-        self.last.push_back(line);
+        self.keep(text);
+    }
+
+    fn keep(&mut self, text: String) {
+        self.bytes += text.len();
+        self.last.push_back(text);
+        while self.last.len() > KEPT || self.bytes > KEPT_BYTES {
+            let Some(oldest) = self.last.pop_front() else { break };
+            self.bytes -= oldest.len();
+        }
     }
 
     /// The events after number `since` that are still kept.
-    pub fn since(&self, since: u64) -> impl Iterator<Item = &Value> {
+    pub fn since(&self, since: u64) -> impl Iterator<Item = Value> {
         let first = self.seq + 1 - self.last.len() as u64;
         let skip = (since + 1).saturating_sub(first);
-        self.last.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX))
+        let kept = self.last.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX));
+        kept.filter_map(|text| serde_json::from_str(text).ok())
     }
 
     /// The number of the last event.
@@ -119,5 +131,10 @@ mod tests {
         assert_eq!(seen(&journal, 0).first(), Some(&3));
         assert_eq!(seen(&journal, KEPT as u64), [KEPT as u64 + 1, KEPT as u64 + 2]);
         assert!(seen(&journal, 1 << 40).is_empty());
+        // Large ones push more of them out.
+        let large = Map::from_iter([("named".to_owned(), Value::from("x".repeat(KEPT_BYTES / 4)))]);
+        (0..9).for_each(|_| journal.tell(None, "LFT_CHANGE", large.clone()));
+        assert_eq!(seen(&journal, 0), [KEPT as u64 + 9, KEPT as u64 + 10, KEPT as u64 + 11]);
+        assert!(journal.bytes <= KEPT_BYTES);
     }
 }

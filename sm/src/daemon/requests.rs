@@ -61,7 +61,7 @@ impl Daemon {
             "lfts" => self.view().and_then(|view| tables(view, &request.body)),
             "events" => {
                 let since = request.body["since"].as_u64().unwrap_or(0);
-                let events: Vec<&Value> = self.outlets.journal.since(since).collect();
+                let events: Vec<Value> = self.outlets.journal.since(since).collect();
                 Ok(json!({ "events": events }))
             }
             other => Err(format!("no command {other:.40}: {COMMANDS}")),
