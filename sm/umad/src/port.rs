@@ -209,3 +209,22 @@ fn refused(name: String, device: &'static str, error: io::Error) -> Error {
         _ => Error::Open { name, error },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_rights_is_one_line_that_says_whose_files_they_are() {
+        let why = |number| {
+            let error = io::Error::from_raw_os_error(number);
+            refused("mlx5_0/1".to_owned(), "umad", error).to_string()
+        };
+        assert_eq!(
+            why(libc::EACCES),
+            "mlx5_0/1: Permission denied (os error 13): /dev/infiniband/umad* is for root and its group \
+             (udev: group rdma, mode 0660)"
+        );
+        assert!(why(libc::ENODEV).starts_with("mlx5_0/1: cannot open it: No such device"));
+    }
+}
