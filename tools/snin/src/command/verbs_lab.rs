@@ -1,10 +1,13 @@
 //! `snin lab --verbs`: the story on real verbs.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 
 use snin::verbs_lab::{Document, Fabric, Settings, tell};
+use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::traffic::Demand;
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
@@ -24,9 +27,14 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let pattern =
         |number| input::traffic(&args.pattern, args.seed.wrapping_add(number), &topology, &routing);
     let patterns: Result<Vec<_>, Failure> = (0..PATTERNS).map(pattern).collect();
+    let patterns = patterns?;
+    if !patterns.iter().all(|pattern| is_permutation(pattern)) {
+        let what = " a host has several partners; --verbs takes permutations, such as shift:3";
+        return Err(Failure::content(&args.pattern, what));
+    }
     let bandwidth = args.bandwidth.unwrap_or(BANDWIDTH);
     let windows = args.windows as usize;
-    let settings = Settings { name: name.to_owned(), bandwidth, windows, patterns: patterns? };
+    let settings = Settings { name: name.to_owned(), bandwidth, windows, patterns };
 
     let progress = Progress::new();
     // Whoever starts this inside a virtual machine sees its stderr, but no terminal.
@@ -55,6 +63,13 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
         }
     }
     Ok(if document.failures.is_empty() { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// Whether no host sends to several, and none receives from several.
+fn is_permutation(pattern: &[Demand]) -> bool {
+    let unique = |hosts: BTreeSet<HostId>| hosts.len() == pattern.len();
+    unique(pattern.iter().map(|demand| demand.source).collect())
+        && unique(pattern.iter().map(|demand| demand.destination).collect())
 }
 
 fn print<W: Write>(document: &Document, out: &mut Output<W>) -> Result<(), Failure> {

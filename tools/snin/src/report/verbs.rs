@@ -26,13 +26,13 @@ pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     );
     let windows = &exclusive.windows;
     let shared = windows.iter().filter(|window| !window.shared.is_empty()).count();
-    let most = windows.iter().map(|window| window.connections).max().unwrap_or(0);
     let under_snin = format!(
-        "{} permutations in {} windows of {}, up to {most} connections at once: in {shared} windows a link \
-         carried two flows; {} of {} messages arrived in time",
+        "{} in {} windows of {}, full in {}: in {shared} windows a link carried two flows; {} of {} messages \
+         arrived in time",
         exclusive.patterns,
         windows.len(),
         time(exclusive.window_ns),
+        exclusive.full,
         exclusive.arrived,
         exclusive.due
     );

@@ -37,9 +37,9 @@ impl Lab {
         let window = self.rates.controller().window;
         let each = (settings.windows / patterns.len().max(1)).max(LEAST);
         let (windows, window_ns) = (Vec::new(), window.nanos());
-        let (due, arrived) = (0, 0);
+        let (full, due, arrived) = (0, 0, 0);
         let mut exclusive =
-            Exclusive { patterns: patterns.len(), window_ns, windows, due, arrived };
+            Exclusive { patterns: patterns.len(), full, window_ns, windows, due, arrived };
         let mut rearrangement = None;
         for (number, pattern) in patterns.iter().enumerate() {
             progress(format!("permutation {} of {}: {each} windows", number + 1, patterns.len()));
@@ -61,6 +61,8 @@ impl Lab {
                 exclusive.due += done.due;
                 exclusive.arrived += done.arrived;
             }
+            let is_full = |window: &&Window| window.connections == tasks.len();
+            exclusive.full += run.windows.iter().filter(is_full).count();
             exclusive.windows.append(&mut run.windows);
         }
         let none = || VerbsLabError::Fabric("has no two hosts".to_owned());
