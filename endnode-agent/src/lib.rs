@@ -3,5 +3,24 @@
 pub mod core;
 
 #[cfg(feature = "verbs")]
+mod agent;
+#[cfg(feature = "verbs")]
+mod error;
+#[cfg(feature = "verbs")]
+mod io;
+#[cfg(feature = "verbs")]
+mod look;
+#[cfg(feature = "verbs")]
+mod settings;
+#[cfg(feature = "verbs")]
 #[allow(unsafe_code, reason = "this module speaks C; every block says why it is sound")]
 pub mod verbs;
+
+#[cfg(feature = "verbs")]
+pub use agent::{Agent, Driver, Flow, Incoming};
+#[cfg(feature = "verbs")]
+pub use error::AgentError;
+#[cfg(feature = "verbs")]
+pub use look::{Seen, Tallies};
+#[cfg(feature = "verbs")]
+pub use settings::Settings;

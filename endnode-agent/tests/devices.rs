@@ -302,7 +302,8 @@ fn connect_sharing(
 ) -> (QueuePair<Rc, Sending>, QueuePair<Rc, Sending>) {
     let queues = (&bench.sends, &bench.receives);
     let (domain, port) = (&bench.domain, bench.port.number);
-    let make = || QueuePair::<Rc, _>::sharing(domain, port, queues, shared, DEPTH).unwrap();
+    let make =
+        || QueuePair::<Rc, _>::sharing(domain, port, queues, &shared.queue(), DEPTH).unwrap();
     let [a, b] = [make(), make()].map(|pair| pair.initialise(false, 0).unwrap());
     let numbers = (a.number(), b.number());
     let timing = Timing::default();

@@ -161,6 +161,9 @@ pub enum BreakReason {
     /// Its grant ended while pieces were still posted, and the links may be another's now.
     #[error("its grant ended with pieces still posted")]
     Overrun,
+    /// The peer's agent ended, or does not answer.
+    #[error("the peer's agent does not answer")]
+    PeerGone,
     /// The port's link went down.
     #[error("the port is down")]
     PortDown,

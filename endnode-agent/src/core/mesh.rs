@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use snin_fabric::{Guid, TreeId};
-use snin_protocol::message::{Grant, Wait};
+use snin_protocol::message::{Grant, ToAgent, Wait};
 use snin_protocol::{Session, Time};
 
 use super::clock::Clock;
@@ -130,6 +130,13 @@ impl Mesh {
             Event::Controller(frame) => self.frame(&frame, now),
             Event::Malformed => self.counters.malformed += 1,
         }
+        self.post_all(now);
+        self.talk_if_due(now);
+    }
+
+    /// As [`Event::Controller`], for one who keeps the frame: so that whoever made it frees it.
+    pub fn handle_frame(&mut self, frame: &ToAgent, now: Time) {
+        self.frame(frame, now);
         self.post_all(now);
         self.talk_if_due(now);
     }

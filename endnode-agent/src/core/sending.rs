@@ -61,7 +61,9 @@ impl Mesh {
             return false;
         }
         // What the port still has to send goes first, and at worst it has begun with none of it.
-        let room = self.config.sendable(end - self.clock.latest(now));
+        // What nobody granted nobody ends, whatever is known of the time.
+        let left = if end == Time::MAX { end } else { end - self.clock.latest(now) };
+        let room = self.config.sendable(left);
         let Some(piece) = flow.upcoming(&self.config, room.saturating_sub(self.backlog)) else {
             return false;
         };

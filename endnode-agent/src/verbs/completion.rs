@@ -1,6 +1,7 @@
 //! Completion queues: what devices have done, asked for or waited for.
 
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -104,9 +105,11 @@ impl CompletionQueue {
     /// # Errors
     /// When the device is broken.
     pub fn wait(&self, most: Time) -> Result<bool, VerbsError> {
-        if !fd::wait_readable(self.inner.fd(), most)? {
-            return Ok(false);
-        }
+        Ok(fd::wait_readable(self.inner.fd(), most)? && self.take_wake())
+    }
+
+    /// Takes the word that woke whoever waits for the queue's descriptor to be readable: whether there was one.
+    pub fn take_wake(&self) -> bool {
         let (mut queue, mut context) = (null_mut(), null_mut());
         let channel = self.inner.channel.as_ptr();
         // SAFETY: the channel is there, does not block, and two pointers are written.
@@ -115,7 +118,15 @@ impl CompletionQueue {
             // SAFETY: the channel has one queue only, so that is the queue of the one event just taken.
             unsafe { ibv_ack_cq_events(queue, 1) };
         }
-        Ok(code == 0)
+        code == 0
+    }
+}
+
+impl AsFd for CompletionQueue {
+    /// Readable when the armed queue has something.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel, and so its descriptor, is there as long as this is.
+        unsafe { BorrowedFd::borrow_raw(self.inner.fd()) }
     }
 }
 
@@ -163,6 +174,11 @@ impl Completion<'_> {
     /// The number of the queue pair that it was posted on.
     pub const fn queue_pair(&self) -> u32 {
         self.entry.qp_num
+    }
+
+    /// Of a datagram: the number of the queue pair that sent it.
+    pub const fn source(&self) -> u32 {
+        self.entry.src_qp
     }
 
     /// Whether it was done; if not, why.

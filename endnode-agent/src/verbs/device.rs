@@ -10,7 +10,7 @@ use rdma_sys::{
     ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_open_device, ibv_port_attr,
     ibv_port_state, ibv_query_device, ibv_query_gid,
 };
-use snin_fabric::{Lid, Lmc};
+use snin_fabric::{Guid, Lid, Lmc};
 
 use super::attributes::Mtu;
 use super::error::{VerbsError, check};
@@ -236,6 +236,16 @@ impl Device {
         };
         let longest_message = attributes.max_msg_sz;
         Ok(Port { number, link_layer, mtu, longest_message, addresses })
+    }
+
+    /// The port's GUID: the lower half of its first GID (IBA 4.1.1), `None` where that is empty.
+    pub fn port_guid(&self, port: u8) -> Option<Guid> {
+        let mut gid = ibv_gid { raw: [0; 16] };
+        let context = self.inner.context.as_ptr();
+        // SAFETY: the context is open, and the call writes one GID.
+        let code = unsafe { ibv_query_gid(context, port, 0, &raw mut gid) };
+        let lower = raw::gid_bytes(gid).last_chunk().map(|&lower| u64::from_be_bytes(lower));
+        lower.filter(|&guid| code == 0 && guid != 0).map(Guid)
     }
 
     /// The addresses of a RoCE port: those made of IPv4 addresses, the lowest of which is tree 0's.

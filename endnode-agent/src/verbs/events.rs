@@ -1,6 +1,8 @@
 //! What a device says unasked: links that come and go, queue pairs that fail.
 
+use std::fmt;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rdma_sys::{ibv_ack_async_event, ibv_async_event, ibv_event_type, ibv_get_async_event};
@@ -94,5 +96,19 @@ impl AsyncEvents {
         // SAFETY: the event was taken just now and is acknowledged once.
         unsafe { ibv_ack_async_event(event) };
         Some(told)
+    }
+}
+
+impl fmt::Debug for AsyncEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncEvents").finish_non_exhaustive()
+    }
+}
+
+impl AsFd for AsyncEvents {
+    /// Readable when there is an event.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the device, and so its descriptor, is open as long as this is there.
+        unsafe { BorrowedFd::borrow_raw((*self.device.context.as_ptr()).async_fd) }
     }
 }

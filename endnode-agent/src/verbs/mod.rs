@@ -32,4 +32,4 @@ pub use memory::{Domain, RemoteMemory, Shared, Slot};
 pub use path::{Gid, LocalAddresses, Path, PathError, PeerAddress, Service, path};
 pub use post::{Gather, Signal};
 pub use queue_pair::{Depth, Finished, Held, NotPosted, QueuePair};
-pub use shared_receives::SharedReceives;
+pub use shared_receives::{SharedQueue, SharedReceives};

@@ -29,7 +29,7 @@ use super::memory::{Allocated, Domain, Slot};
 use super::path::Path;
 use super::post::Stage;
 use super::raw;
-use super::shared_receives::{Queue, SharedReceives};
+use super::shared_receives::{Queue, SharedQueue};
 
 /// What a queue pair is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,11 +156,11 @@ impl<K: Kind> QueuePair<K, Reset> {
         domain: &Domain,
         port: u8,
         queues: (&CompletionQueue, &CompletionQueue),
-        receives: &SharedReceives,
+        receives: &SharedQueue,
         depth: Depth,
     ) -> Result<Self, VerbsError> {
         let depth = Depth { receives: 0, ..depth };
-        Self::make(domain, port, queues, Some(receives.queue()), depth)
+        Self::make(domain, port, queues, Some(Arc::clone(&receives.0)), depth)
     }
 
     fn make(

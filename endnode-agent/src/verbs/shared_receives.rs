@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rdma_sys::{
     ibv_create_srq, ibv_destroy_srq, ibv_post_srq_recv, ibv_recv_wr, ibv_srq, ibv_srq_attr,
@@ -24,9 +24,20 @@ pub struct SharedReceives {
     free: Vec<u32>,
 }
 
-/// The device's part; queue pairs keep it.
+/// The device's part, which queue pairs are made with; whoever posts may be on another thread.
+#[derive(Clone)]
+pub struct SharedQueue(pub(super) Arc<Queue>);
+
+impl fmt::Debug for SharedQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedQueue").finish_non_exhaustive()
+    }
+}
+
 pub(super) struct Queue {
     queue: NonNull<ibv_srq>,
+    /// What was posted when nobody was left to take it back; freed after the device's queue.
+    kept: Mutex<Vec<Slot>>,
     _domain: Arc<Allocated>,
 }
 
@@ -61,7 +72,8 @@ impl SharedReceives {
         // SAFETY: the domain is there and is kept; the call reads and writes `make`.
         let queue = unsafe { ibv_create_srq(domain.inner.domain.as_ptr(), &raw mut make) };
         let queue = NonNull::new(queue).ok_or_else(|| VerbsError::last("ibv_create_srq"))?;
-        let queue = Arc::new(Queue { queue, _domain: Arc::clone(&domain.inner) });
+        let queue =
+            Arc::new(Queue { queue, kept: Mutex::default(), _domain: Arc::clone(&domain.inner) });
         Ok(Self {
             queue,
             serial: serial(),
@@ -70,8 +82,9 @@ impl SharedReceives {
         })
     }
 
-    pub(super) fn queue(&self) -> Arc<Queue> {
-        Arc::clone(&self.queue)
+    /// What queue pairs are made with.
+    pub fn queue(&self) -> SharedQueue {
+        SharedQueue(Arc::clone(&self.queue))
     }
 
     /// How many are posted.
@@ -120,13 +133,10 @@ impl SharedReceives {
 }
 
 impl Drop for SharedReceives {
-    /// Slots outlive the device's queue: where a queue pair still shares it, its memory is not given back.
+    /// The device may write to what is posted as long as its queue is there: that keeps the memory.
     fn drop(&mut self) {
-        if Arc::strong_count(&self.queue) > 1 {
-            for slot in self.posted.iter_mut().filter_map(Option::take) {
-                std::mem::forget(slot);
-            }
-        }
+        let posted = self.posted.iter_mut().filter_map(Option::take);
+        self.queue.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(posted);
     }
 }
 

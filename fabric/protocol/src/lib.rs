@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod codec;
 pub mod message;
+pub mod peer;
 
 mod epoch;
 mod time;

@@ -10,6 +10,9 @@ use snin_protocol::message::{
     Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
     ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
 };
+use snin_protocol::peer::{
+    Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerSays,
+};
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 fn guid() -> impl Strategy<Value = Guid> {
@@ -169,11 +172,56 @@ fn any_message_of(bytes: &[u8]) -> Result<(), TestCaseError> {
     does_no_harm::<FromAgent>(bytes)?;
     does_no_harm::<ToAgent>(bytes)?;
     does_no_harm::<ViewChange>(bytes)?;
-    does_no_harm::<ViewClear>(bytes)
+    does_no_harm::<ViewClear>(bytes)?;
+    does_no_harm::<PeerSays>(bytes)
+}
+
+fn end() -> impl Strategy<Value = End> {
+    let address = prop_oneof![
+        any::<u16>().prop_map(|lid| EndAddress::Lid(Lid(lid))),
+        any::<[u8; 16]>().prop_map(EndAddress::Gid),
+    ];
+    let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>());
+    (address, numbers).prop_map(|(address, (number, first_packet, mtu, datagrams))| End {
+        address,
+        number,
+        first_packet,
+        mtu,
+        datagrams,
+    })
+}
+
+fn peer_says() -> impl Strategy<Value = PeerSays> {
+    let reason = prop_oneof![
+        Just(DeclineReason::Full),
+        Just(DeclineReason::Device),
+        Just(DeclineReason::NoPath),
+        Just(DeclineReason::OtherMode),
+    ];
+    prop_oneof![
+        (guid(), any::<u64>())
+            .prop_map(|(port, session)| PeerHello { port, session })
+            .prop_map(PeerSays::Hello),
+        (any::<u64>(), any::<Option<u16>>(), end()).prop_map(|(token, lid, end)| {
+            PeerSays::Offer(Offer { token, dlid: lid.map(|lid| Dlid(Lid(lid))), end })
+        }),
+        (any::<u64>(), end()).prop_map(|(token, end)| PeerSays::Accept(Accept { token, end })),
+        (any::<u64>(), reason)
+            .prop_map(|(token, reason)| PeerSays::Decline(Decline { token, reason })),
+        any::<u64>().prop_map(PeerSays::Withdraw),
+        any::<u64>().prop_map(PeerSays::Lost),
+        any::<u64>().prop_map(PeerSays::Ping),
+        any::<u64>().prop_map(PeerSays::Pong),
+    ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn peers_frames_come_back(message in peer_says()) {
+        comes_back(&message)?;
+    }
 
     #[test]
     fn agents_frames_come_back(message in from_agent()) {

@@ -12,6 +12,7 @@ use bincode::enc::Encode;
 use bincode::error::DecodeError;
 
 use crate::message::{FromAgent, ToAgent, ViewChange, ViewClear};
+use crate::peer::PeerSays;
 use wire::{Body, BodyRef, Wire};
 
 /// The version of everything in [`message`](crate::message); another one is not understood.
@@ -34,6 +35,7 @@ impl Message for FromAgent {}
 impl Message for ToAgent {}
 impl Message for ViewChange {}
 impl Message for ViewClear {}
+impl Message for PeerSays {}
 
 /// A message that is no frame, or bytes that are none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

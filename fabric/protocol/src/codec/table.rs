@@ -12,6 +12,9 @@ use crate::message::{
     Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
     ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
 };
+use crate::peer::{
+    Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerSays,
+};
 use crate::{ConnectionNumber, Session, Term, Time};
 
 newtypes!(Guid, Lid, Dlid, TreeId, Time, Term, Session, ConnectionNumber);
@@ -32,6 +35,11 @@ records! {
     ViewChange { version, unusable }
     UnusablePair { switch, tree }
     ViewClear { version }
+    PeerHello { port, session }
+    Offer { token, dlid, end }
+    Accept { token, end }
+    Decline { token, reason }
+    End { address, number, first_packet, mtu, datagrams }
 }
 
 choices! {
@@ -47,6 +55,12 @@ choices! {
         7 DestinationCut, 8 NoCommonTree, 9 NotAddressed, 10 TreeNotAllowed, 11 NoRoute,
         12 StrictImpossible,
     }
+    PeerSays {
+        0 Hello(it), 1 Offer(it), 2 Accept(it), 3 Decline(it), 4 Withdraw(it), 5 Lost(it), 6 Ping(it),
+        7 Pong(it),
+    }
+    DeclineReason { 0 Full, 1 Device, 2 NoPath, 3 OtherMode }
+    EndAddress { 0 Lid(it), 1 Gid(it) }
 }
 
 lists! {
@@ -54,6 +68,21 @@ lists! {
     Grant up to MAX_GRANTS;
     Answer up to MAX_ANSWERS;
     UnusablePair up to MAX_PAIRS;
+}
+
+/// Sixteen bytes, as they are.
+impl Wire for [u8; 16] {
+    fn put<E: Encoder>(&self, to: &mut E) -> Result<(), EncodeError> {
+        self.iter().try_for_each(|byte| byte.put(to))
+    }
+
+    fn take<D: Decoder<Context = ()>>(from: &mut D) -> Result<Self, DecodeError> {
+        let mut bytes = [0; 16];
+        for byte in &mut bytes {
+            *byte = u8::take(from)?;
+        }
+        Ok(bytes)
+    }
 }
 
 /// A byte that says whether there is one, then it.

@@ -1,0 +1,580 @@
+//! The agent in a program of one's own: flows to peers, messages from them.
+//!
+//! ```no_run
+//! use snin_agent::{Agent, Settings};
+//! use snin_daemon::settings::load;
+//!
+//! let settings = load::<Settings>("/etc/snin/agent.toml".as_ref())?;
+//! let agent = Agent::start(&settings)?;
+//! let mut flow = agent.connect("0x0002c90300a1b2c3".parse()?)?;
+//! flow.send(b"ready?")?;
+//! let answer = agent.recv()?;
+//! assert_eq!(&answer[..], b"ready!");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use snin_daemon::settings::Loaded;
+use snin_fabric::Guid;
+
+use crate::core::{Config, FlowId, Mesh, Notice, Wanted};
+use crate::error::AgentError;
+use crate::io::Callers;
+use crate::io::control::Control;
+use crate::io::cores::pin;
+use crate::io::engine::{Clock, Engine};
+use crate::io::guests::Guests;
+use crate::io::header::HEADER;
+use crate::io::line::Line;
+use crate::io::links::{Headers, Q_KEY, Sender};
+use crate::io::maker::Maker;
+use crate::io::port::{Datagrams, Parts, VerbsPort};
+use crate::io::rings::{Call, Received, Rings};
+use crate::settings::{Checked, Settings, check};
+use crate::verbs::{
+    AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, Service, SharedReceives, Slot, Timing,
+    Ud, choose,
+};
+
+/// What comes before a datagram's bytes: its global route.
+const ROUTE: usize = 40;
+/// Of a device's completion queues, the longest that all have.
+const MOST_COMPLETIONS: u32 = 32_767;
+/// An application that waits looks at least so often.
+const NAP: Duration = Duration::from_millis(10);
+
+/// A running agent. Clones are the same agent; it ends with the last of them and of its flows.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub(crate) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) rings: Arc<Rings>,
+    pub(crate) config: Config,
+    peers: BTreeMap<Guid, std::net::SocketAddr>,
+    clock: Clock,
+    longest: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Messages that come in more than one piece, as far as they have come.
+    partial: Mutex<BTreeMap<(Guid, FlowId), Vec<u8>>>,
+    /// One looks at a time.
+    pub(crate) looking: Mutex<()>,
+    pub(crate) listen: std::net::SocketAddr,
+}
+
+/// The data thread's work, for a program that does it itself: between its own calls it calls
+/// [`turn`](Self::turn), as often as it can.
+#[derive(Debug)]
+pub struct Driver(Engine);
+
+impl Driver {
+    /// Does what there is to do, without waiting: whether there was anything.
+    pub fn turn(&mut self) -> bool {
+        self.0.turn()
+    }
+}
+
+impl Agent {
+    /// Starts an agent with a data thread of its own.
+    ///
+    /// # Errors
+    /// In one line: what is wrong or missing, and how to get it.
+    pub fn start(settings: &Loaded<Settings>) -> Result<Self, AgentError> {
+        let (agent, Driver(engine)) = Self::start_driven(settings)?;
+        let core = settings.value.core;
+        let (tell, told) = std::sync::mpsc::channel();
+        let run = move || {
+            let pinned = core.map_or(Ok(()), pin);
+            let runs = pinned.is_ok();
+            // Nobody waits if the agent is gone already.
+            let _ = tell.send(pinned);
+            if runs {
+                engine.run();
+            }
+        };
+        agent.spawn("snin-data", run)?;
+        match told.recv() {
+            Ok(pinned) => pinned.map(|()| agent),
+            Err(_) => Err(AgentError::System {
+                what: "the data thread",
+                error: ErrorKind::BrokenPipe.into(),
+            }),
+        }
+    }
+
+    /// Starts an agent whose data thread is the caller's: nothing is sent or received but by
+    /// [`Driver::turn`], and only calls that do not wait may be made from the same thread.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_driven(settings: &Loaded<Settings>) -> Result<(Self, Driver), AgentError> {
+        let checked = check(settings)?;
+        let (engine, control, shared) = make(&settings.value, &checked)?;
+        let agent = Self { shared: Arc::new(shared) };
+        agent.spawn("snin-control", move || control.run())?;
+        Ok((agent, Driver(engine)))
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), AgentError> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = thread.map_err(|error| AgentError::System { what: "a thread", error })?;
+        self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
+    /// A flow to a peer, with as much as its link carries.
+    ///
+    /// # Errors
+    /// When the peer is not known, or there are as many flows as may be.
+    pub fn connect(&self, peer: Guid) -> io::Result<Flow> {
+        self.connect_with(peer, Wanted::default())
+    }
+
+    /// A flow to a peer, with what is asked of the controller for it.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_with(&self, peer: Guid, wanted: Wanted) -> io::Result<Flow> {
+        if !self.shared.peers.contains_key(&peer) {
+            return Err(io::Error::new(ErrorKind::NotFound, AgentError::UnknownPeer(peer)));
+        }
+        let rings = &self.shared.rings;
+        let number = rings.numbers.pop();
+        let number = number.ok_or_else(|| {
+            io::Error::new(ErrorKind::QuotaExceeded, "as many flows are open as `flows` allows")
+        })?;
+        let word = &rings.flows[number as usize];
+        word.done.store(0, Ordering::Relaxed);
+        word.unsent.store(0, Ordering::Relaxed);
+        let flow = FlowId(number);
+        self.call(Call::Open { flow, peer, wanted });
+        Ok(Flow { agent: self.clone(), flow, peer, next: 0 })
+    }
+
+    /// There is room for every buffer and two calls a flow, so only a thread that stands still has none.
+    fn call(&self, mut call: Call) {
+        let rings = &self.shared.rings;
+        while let Err(back) = rings.calls.push(call) {
+            call = back;
+            thread::yield_now();
+        }
+        rings.to_data.ring();
+    }
+
+    /// The next message that came in; waits for it.
+    ///
+    /// # Errors
+    /// Never so far; one who waits is told so here.
+    pub fn recv(&self) -> io::Result<Incoming> {
+        self.wait(None, Self::try_recv)
+    }
+
+    /// As [`recv`](Self::recv), for so long.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`].
+    pub fn recv_timeout(&self, limit: Duration) -> io::Result<Incoming> {
+        self.wait(Some(limit), Self::try_recv)
+    }
+
+    /// The next message that came in, if there is one.
+    pub fn try_recv(&self) -> Option<Incoming> {
+        loop {
+            let received = self.shared.rings.arrived.pop()?;
+            if let Some(message) = self.assemble(received) {
+                return Some(message);
+            }
+        }
+    }
+
+    fn assemble(&self, received: Received) -> Option<Incoming> {
+        let Received { peer, piece, .. } = received;
+        let held = Held {
+            rings: Arc::clone(&self.shared.rings),
+            slot: Some(received.slot),
+            start: received.start,
+        };
+        if piece.offset == 0 && piece.last {
+            return Some(Incoming {
+                peer,
+                flow: piece.flow,
+                number: piece.message,
+                bytes: Bytes::Held(held, piece.bytes as usize),
+            });
+        }
+        let bytes = held.bytes(piece.bytes as usize);
+        let mut partial = self.shared.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (peer, piece.flow);
+        if piece.offset == 0 {
+            partial.remove(&key);
+        }
+        let known = partial.entry(key).or_default();
+        if known.len() as u64 != piece.offset || known.len() + bytes.len() > self.shared.longest {
+            // A piece before it was lost: only datagrams can be.
+            partial.remove(&key);
+            return None;
+        }
+        known.extend_from_slice(bytes);
+        if !piece.last {
+            return None;
+        }
+        let whole = partial.remove(&key)?;
+        Some(Incoming {
+            peer,
+            flow: piece.flow,
+            number: piece.message,
+            bytes: Bytes::Joined(whole),
+        })
+    }
+
+    /// What happened beside messages: the next notice, if there is one.
+    pub fn notice(&self) -> Option<Notice> {
+        self.shared.rings.notices.pop()
+    }
+
+    /// The own port, as peers and the controller know it.
+    pub fn guid(&self) -> Guid {
+        self.shared.config.port
+    }
+
+    /// Where peers' agents call this one.
+    pub fn listens_at(&self) -> std::net::SocketAddr {
+        self.shared.listen
+    }
+
+    /// The agent's clock, for [`Flow::send_due`].
+    pub fn now(&self) -> snin_protocol::Time {
+        self.shared.clock.now()
+    }
+
+    /// Tries until there is something, sleeping in between.
+    pub(crate) fn wait<T>(
+        &self,
+        limit: Option<Duration>,
+        mut take: impl FnMut(&Self) -> Option<T>,
+    ) -> io::Result<T> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        let bell = &self.shared.rings.to_application;
+        loop {
+            if let Some(found) = take(self) {
+                return Ok(found);
+            }
+            let asleep = bell.sleep();
+            if let Some(found) = take(self) {
+                return Ok(found);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let nap = left.map_or(NAP, |left| left.min(NAP));
+            let nap = Timespec { tv_sec: 0, tv_nsec: nap.as_nanos() as i64 };
+            // An error is a short nap.
+            let _ = poll(&mut [PollFd::new(bell, PollFlags::IN)], Some(&nap));
+            drop(asleep);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.rings.stop.store(true, Ordering::Relaxed);
+        // Whoever sleeps wakes within its nap; these make it at once.
+        self.rings.to_data.ring();
+        self.rings.to_control.ring();
+        let threads =
+            std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Makes everything; nothing runs yet.
+fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shared), AgentError> {
+    let (device, port) = choose(settings.device.as_deref(), settings.port)?;
+    let guid = checked.guid.or_else(|| device.port_guid(port.number));
+    let no_guid = || AgentError::NoGuid { device: device.name().to_owned(), port: port.number };
+    let guid = guid.ok_or_else(no_guid)?;
+    let session = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let session = session.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+    let sender = Sender { port: guid, session };
+    let packet = port.mtu.bytes();
+    let longest = if checked.datagrams {
+        settings.message.min(packet - HEADER as u32)
+    } else {
+        settings.message
+    };
+    let config = checked.mesh(settings, (guid, session), packet, longest);
+    config.check()?;
+
+    let domain = Domain::new(&device)?;
+    let sends = settings.pairs.saturating_mul(settings.depth);
+    let queue = CompletionQueue::new(&device, (sends + settings.receives).min(MOST_COMPLETIONS))?;
+    let mut receives = SharedReceives::new(&domain, settings.receives)?;
+    let start = if checked.datagrams { ROUTE } else { 0 };
+    let room = start + HEADER + longest as usize;
+    for slot in Slot::allocate(&domain, settings.receives as usize, room)? {
+        receives.receive(slot).map_err(|refused| refused.error)?;
+    }
+    let shared_queue = receives.queue();
+    let datagrams = if checked.datagrams {
+        let depth = Depth { sends, receives: 0, inline: settings.inline };
+        let pair = QueuePair::<Ud, _>::sharing(
+            &domain,
+            port.number,
+            (&queue, &queue),
+            &shared_queue,
+            depth,
+        )?;
+        let pair = pair.initialise(false, Q_KEY)?.open()?.start(0, &Timing::default())?;
+        Some(Datagrams::new(pair, Headers::new(&domain, sends)?, sends))
+    } else {
+        None
+    };
+
+    let listener = TcpListener::bind(checked.listen)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .and_then(|listener| listener.local_addr().map(|address| (listener, address)));
+    let (listener, listen) =
+        listener.map_err(|error| AgentError::Listen { address: checked.listen, error })?;
+    let (inbound, receives_count) = (settings.inbound_pairs as usize, settings.receives as usize);
+    let rings =
+        Rings::new(&config, inbound, receives_count, settings.buffers as usize, checked.busy);
+    let rings =
+        Arc::new(rings.map_err(|error| AgentError::System { what: "an event descriptor", error })?);
+    for slot in Slot::allocate(&domain, settings.buffers as usize, longest as usize)? {
+        // There is room for all.
+        let _ = rings.buffers.push(Arc::new(slot));
+    }
+
+    let clock = Clock::start();
+    let number = datagrams.as_ref().map(|datagrams| datagrams.pair.number());
+    let parts = Parts {
+        rings: Arc::clone(&rings),
+        sender,
+        queue: queue.clone(),
+        receives,
+        start,
+        pairs: settings.pairs as usize,
+        inbound: inbound + 1,
+        flows: settings.flows as usize,
+        waiting: settings.waiting as usize + 1,
+        datagrams,
+    };
+    let engine = Engine::new(
+        Mesh::new(config, clock.now())?,
+        VerbsPort::new(parts),
+        Arc::clone(&rings),
+        clock,
+    );
+    let now = Instant::now();
+    let heartbeat = Duration::from_millis(settings.heartbeat_ms.max(1));
+    let control = Control {
+        callers: Callers::new(Arc::clone(&rings), sender, checked.peers.clone(), heartbeat),
+        guests: Guests::new(Arc::clone(&rings), listener, inbound),
+        line: checked.controller.map(|address| Line::new(Arc::clone(&rings), address, now)),
+        events: AsyncEvents::new(&device)?,
+        maker: Maker {
+            device,
+            domain,
+            port,
+            queue,
+            receives: shared_queue,
+            datagrams: number,
+            depth: settings.depth,
+            inline: settings.inline,
+            service: Service { level: settings.service_level, rate: 0 },
+        },
+        rings: Arc::clone(&rings),
+    };
+    let shared = Shared {
+        rings,
+        config,
+        peers: checked.peers.clone(),
+        clock,
+        longest: longest as usize,
+        threads: Mutex::default(),
+        partial: Mutex::default(),
+        looking: Mutex::default(),
+        listen,
+    };
+    Ok((engine, control, shared))
+}
+
+/// A flow to a peer. Messages arrive in the order in which they were sent. Dropped, it gives up what was not
+/// sent; [`flush`](Self::flush) waits until everything was.
+#[derive(Debug)]
+pub struct Flow {
+    agent: Agent,
+    flow: FlowId,
+    peer: Guid,
+    next: u64,
+}
+
+impl Flow {
+    /// Sends a message; waits for room.
+    ///
+    /// # Errors
+    /// When it is longer than messages may be.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let agent = self.agent.clone();
+        agent.wait(None, |agent| self.offer(bytes, agent.now()).transpose())?
+    }
+
+    /// Sends a message if there is room.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] where there is none, and as [`send`](Self::send).
+    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.send_due(bytes, self.agent.now())
+    }
+
+    /// As [`try_send`](Self::try_send), a message that was meant to be sent at `due`: latency is counted from
+    /// then, so that a sender that is held up does not hide it.
+    ///
+    /// # Errors
+    /// As [`try_send`](Self::try_send).
+    pub fn send_due(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<()> {
+        self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    /// `None` where there is no room.
+    fn offer(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<Option<()>> {
+        let shared = &self.agent.shared;
+        if bytes.len() > shared.longest {
+            let text = format!(
+                "a message of {} bytes, but {} is the longest",
+                bytes.len(),
+                shared.longest
+            );
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
+        }
+        if self.waiting() >= u64::from(shared.config.queue) {
+            return Ok(None);
+        }
+        let Some(mut buffer) = shared.rings.buffers.pop() else { return Ok(None) };
+        let Some(slot) = Arc::get_mut(&mut buffer) else {
+            // A queue pair that broke still holds it: another may be free.
+            let _ = shared.rings.buffers.push(buffer);
+            return Ok(None);
+        };
+        slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        let (flow, message) = (self.flow, self.next);
+        self.next += 1;
+        self.agent.call(Call::Send { flow, message, buffer, bytes: bytes.len(), due });
+        Ok(Some(()))
+    }
+
+    /// Messages that are not complete.
+    pub fn waiting(&self) -> u64 {
+        self.next - self.word().done.load(Ordering::Acquire)
+    }
+
+    /// Waits until all messages are complete: arrived (rc) or sent (ud).
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`].
+    pub fn flush(&mut self, limit: Duration) -> io::Result<()> {
+        self.agent.wait(Some(limit), |_| (self.waiting() == 0).then_some(()))
+    }
+
+    /// Its number, by which [`Agent::look`] knows it.
+    pub const fn id(&self) -> FlowId {
+        self.flow
+    }
+
+    /// Where it leads.
+    pub const fn peer(&self) -> Guid {
+        self.peer
+    }
+
+    fn word(&self) -> &crate::io::rings::FlowWord {
+        &self.agent.shared.rings.flows[self.flow.index()]
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.agent.call(Call::Close { flow: self.flow });
+    }
+}
+
+/// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come.
+#[derive(Debug)]
+pub struct Incoming {
+    peer: Guid,
+    flow: FlowId,
+    number: u64,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Held(Held, usize),
+    Joined(Vec<u8>),
+}
+
+impl Incoming {
+    /// Who sent it.
+    pub const fn peer(&self) -> Guid {
+        self.peer
+    }
+
+    /// The sender's number of the flow.
+    pub const fn flow(&self) -> FlowId {
+        self.flow
+    }
+
+    /// Which of the flow's messages it is, counted from 0.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Deref for Incoming {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Held(held, length) => held.bytes(*length),
+            Bytes::Joined(bytes) => bytes,
+        }
+    }
+}
+
+/// A receive that goes back to the device when it is dropped.
+#[derive(Debug)]
+struct Held {
+    rings: Arc<Rings>,
+    slot: Option<Slot>,
+    start: usize,
+}
+
+impl Held {
+    fn bytes(&self, length: usize) -> &[u8] {
+        self.slot.as_ref().map_or(&[], |slot| &slot.bytes()[self.start..self.start + length])
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            // There is room for every slot.
+            let _ = self.rings.empties.push(slot);
+            self.rings.to_data.ring();
+        }
+    }
+}

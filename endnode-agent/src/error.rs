@@ -1,0 +1,61 @@
+//! Why an agent does not run, in one line that says what to do.
+
+use std::io;
+use std::net::SocketAddr;
+
+use snin_daemon::settings::SettingsError;
+use snin_fabric::Guid;
+
+use crate::core::ConfigError;
+use crate::verbs::VerbsError;
+
+/// See the module's documentation.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The settings are wrong.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The device, or the lack of one.
+    #[error(transparent)]
+    Verbs(#[from] VerbsError),
+    /// The mesh cannot be made like this.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The polling thread cannot have its core.
+    #[error(
+        "core {core} cannot be had: there are {present}, and the process may be kept from some; set `core` to another"
+    )]
+    NoCore {
+        /// Asked for.
+        core: usize,
+        /// Those that there are, as the kernel lists them.
+        present: String,
+    },
+    /// Peers cannot call here.
+    #[error("cannot listen at {address}: {error}; set `listen` to another address")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The port says no GUID.
+    #[error("port {port} of {device} says no GUID: set `guid`")]
+    NoGuid {
+        /// Which device.
+        device: String,
+        /// Which port.
+        port: u8,
+    },
+    /// The system does not give what every program gets.
+    #[error("{what}: {error}")]
+    System {
+        /// What failed.
+        what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// No such peer.
+    #[error("the address of peer {0} is not known: add it to `peers`")]
+    UnknownPeer(Guid),
+}

@@ -1,0 +1,58 @@
+//! Wakes a thread that sleeps, and costs nothing but a load while it does not.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// See the module's documentation. Several threads may sleep by one bell; each looks again when it rings.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    descriptor: OwnedFd,
+    asleep: AtomicU32,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { descriptor, asleep: AtomicU32::new(0) })
+    }
+
+    /// Something was put into a ring: wakes whoever sleeps by this bell.
+    pub(crate) fn ring(&self) {
+        // What was put there is seen by one who goes to sleep after this, or its sleep is seen here.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            // It can only be full of rings already.
+            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Says that the thread goes to sleep until this is dropped. It has to look at its rings once more
+    /// before it really sleeps.
+    pub(crate) fn sleep(&self) -> Asleep<'_> {
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        Asleep(self)
+    }
+}
+
+impl AsFd for Bell {
+    /// Readable when it rang.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// A thread sleeps.
+pub(crate) struct Asleep<'a>(&'a Bell);
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.asleep.fetch_sub(1, Ordering::SeqCst);
+        let mut count = [0; 8];
+        // Where it did not ring there is nothing to be read.
+        let _ = rustix::io::read(&self.0.descriptor, &mut count);
+    }
+}

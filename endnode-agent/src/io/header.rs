@@ -1,0 +1,78 @@
+//! What stands before the bytes of a piece on the wire.
+
+use snin_fabric::Guid;
+
+use crate::core::{FlowId, Piece};
+
+/// Its length.
+pub(crate) const HEADER: usize = 48;
+
+/// The top bit of the length says that a message ends here.
+const LAST: u32 = 1 << 31;
+
+/// Who sends what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) peer: Guid,
+    pub(crate) session: u64,
+    pub(crate) piece: Piece,
+}
+
+impl Header {
+    /// All numbers are big endian.
+    pub(crate) fn write(&self, to: &mut [u8]) {
+        let Piece { flow, sequence, message, offset, bytes, last } = self.piece;
+        let length = bytes | if last { LAST } else { 0 };
+        to[..8].copy_from_slice(&self.peer.0.to_be_bytes());
+        to[8..16].copy_from_slice(&self.session.to_be_bytes());
+        to[16..20].copy_from_slice(&flow.0.to_be_bytes());
+        to[20..24].copy_from_slice(&length.to_be_bytes());
+        to[24..32].copy_from_slice(&sequence.to_be_bytes());
+        to[32..40].copy_from_slice(&message.to_be_bytes());
+        to[40..48].copy_from_slice(&offset.to_be_bytes());
+    }
+
+    /// `None` if it is cut short, or does not say how many bytes follow it.
+    pub(crate) fn read(from: &[u8]) -> Option<Self> {
+        let (header, body) = from.split_first_chunk::<HEADER>()?;
+        let long = |at: usize| header[at..].first_chunk().map(|&bytes| u64::from_be_bytes(bytes));
+        let short = |at: usize| header[at..].first_chunk().map(|&bytes| u32::from_be_bytes(bytes));
+        let length = short(20)?;
+        let piece = Piece {
+            flow: FlowId(short(16)?),
+            sequence: long(24)?,
+            message: long(32)?,
+            offset: long(40)?,
+            bytes: length & !LAST,
+            last: length & LAST != 0,
+        };
+        let header = Self { peer: Guid(long(0)?), session: long(8)?, piece };
+        (piece.bytes as usize == body.len()).then_some(header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back_and_wrong_lengths_are_none() {
+        let piece = Piece {
+            flow: FlowId(7),
+            sequence: 1 << 40,
+            message: 3,
+            offset: 9,
+            bytes: 5,
+            last: true,
+        };
+        let header = Header { peer: Guid(0xabc), session: 77, piece };
+        let mut bytes = [0; HEADER + 5];
+        header.write(&mut bytes);
+        assert_eq!(Header::read(&bytes), Some(header));
+        assert_eq!(Header::read(&bytes[..HEADER + 4]), None);
+        assert_eq!(Header::read(&bytes[..HEADER - 1]), None);
+        let open = Header { piece: Piece { last: false, ..piece }, ..header };
+        open.write(&mut bytes);
+        assert_eq!(Header::read(&bytes), Some(open));
+    }
+}

@@ -1,0 +1,93 @@
+//! The line to the controller: called again and again while it does not answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use snin_daemon::watch::Watch;
+use snin_protocol::message::ToAgent;
+use tracing::{info, warn};
+
+use super::rings::Rings;
+use super::stream::{Stream, StreamEnd};
+
+/// The pause before another call.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Line {
+    rings: Arc<Rings>,
+    address: SocketAddr,
+    stream: Option<Stream>,
+    again: Instant,
+    /// Said once, not at each call.
+    complained: bool,
+}
+
+impl Line {
+    pub(crate) const fn new(rings: Arc<Rings>, address: SocketAddr, now: Instant) -> Self {
+        Self { rings, address, stream: None, again: now, complained: false }
+    }
+
+    pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        if let Some(stream) = &self.stream {
+            stream.watch(watch);
+        }
+    }
+
+    /// When it is called again.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.stream.is_none().then_some(self.again)
+    }
+
+    /// Carries what the data thread says, and what it is to hear.
+    pub(crate) fn work(&mut self, now: Instant) {
+        // Frames that were heard are freed here.
+        while self.rings.heard.pop().is_some() {}
+        if self.stream.is_none() && now >= self.again {
+            self.again = now + PAUSE;
+            self.stream = Stream::call(self.address).ok();
+        }
+        let Some(stream) = &mut self.stream else {
+            // Nobody hears it, and all of it is said again.
+            while self.rings.says.pop().is_some() {}
+            return;
+        };
+        while let Some(said) = self.rings.says.pop() {
+            stream.say(&said);
+        }
+        let carried = carry(stream, &self.rings);
+        match carried {
+            Ok(true) => {
+                if std::mem::take(&mut self.complained) {
+                    info!("the controller at {} answers", self.address);
+                }
+            }
+            Ok(false) => {}
+            Err(why) => {
+                if let StreamEnd::Malformed(_) = why {
+                    Rings::count(&self.rings.tally.malformed);
+                    let _ = self.rings.frames.push(None);
+                }
+                if !std::mem::replace(&mut self.complained, true) {
+                    warn!("the controller at {}: {why}; calling again", self.address);
+                }
+                (self.stream, self.again) = (None, now + PAUSE);
+            }
+        }
+        self.rings.to_data.ring();
+    }
+}
+
+/// Whether anything came.
+fn carry(stream: &mut Stream, rings: &Rings) -> Result<bool, StreamEnd> {
+    let worked = stream.work();
+    let mut came = false;
+    while let Some(frame) = stream.hear::<ToAgent>()? {
+        came = true;
+        // A data thread that is so far behind hears the next lease instead.
+        let _ = rings.frames.push(Some(Box::new(frame)));
+    }
+    worked.map(|()| came)
+}

@@ -1,0 +1,92 @@
+//! A queue pair as the data thread sends on it, with the room for its headers.
+
+use std::sync::Arc;
+
+use snin_fabric::Guid;
+
+use super::header::{HEADER, Header};
+use crate::core::Piece;
+use crate::verbs::{
+    AddressHandle, Domain, Gather, QueuePair, Rc, Sending, Signal, Slot, Ud, VerbsError,
+};
+
+/// Datagrams have to show it.
+pub(crate) const Q_KEY: u32 = 0x534e_494e;
+
+/// Where pieces of one (peer, tree) go.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// A connection of its own, and its headers.
+    Connected(QueuePair<Rc, Sending>, Headers),
+    /// The queue pair that sends all datagrams, to this address and number.
+    Datagrams(AddressHandle, u32),
+}
+
+/// Memory for headers, in turn: as many as may be posted at a time.
+#[derive(Debug)]
+pub(crate) struct Headers {
+    slots: Box<[Arc<Slot>]>,
+    next: usize,
+}
+
+impl Headers {
+    pub(crate) fn new(domain: &Domain, depth: u32) -> Result<Self, VerbsError> {
+        let slots = Slot::allocate(domain, depth as usize, HEADER)?;
+        Ok(Self { slots: slots.into_iter().map(Arc::new).collect(), next: 0 })
+    }
+
+    /// A header, written.
+    fn write(&mut self, header: &Header) -> Result<&Arc<Slot>, VerbsError> {
+        self.next = (self.next + 1) % self.slots.len();
+        let slot = &mut self.slots[self.next];
+        // The device holds it only while its message is posted, and there are as many as may be.
+        let free = Arc::get_mut(slot).ok_or(VerbsError::QueueFull)?;
+        header.write(free.bytes_mut());
+        Ok(slot)
+    }
+}
+
+/// The sender's part of every header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    pub(crate) port: Guid,
+    pub(crate) session: u64,
+}
+
+impl Sender {
+    const fn header(self, piece: Piece) -> Header {
+        Header { peer: self.port, session: self.session, piece }
+    }
+}
+
+/// Stages a piece whose bytes are in `body`; nobody waits for it if it is empty.
+pub(crate) fn send(
+    (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
+    (sender, piece): (Sender, Piece),
+    body: &Arc<Slot>,
+    ticket: u64,
+    signal: Signal,
+) -> Result<(), VerbsError> {
+    let header = headers.write(&sender.header(piece))?;
+    pair.send(gather(header, body, piece), None, ticket, signal)
+}
+
+/// As [`send`], as a datagram.
+pub(crate) fn send_datagram(
+    (pair, headers): (&mut QueuePair<Ud, Sending>, &mut Headers),
+    (sender, piece): (Sender, Piece),
+    body: &Arc<Slot>,
+    (to, number): (&AddressHandle, u32),
+    signal: Signal,
+) -> Result<(), VerbsError> {
+    let header = headers.write(&sender.header(piece))?;
+    pair.send_to(gather(header, body, piece), to, (number, Q_KEY), 0, signal)
+}
+
+fn gather<'a>(header: &'a Arc<Slot>, body: &'a Arc<Slot>, piece: Piece) -> Gather<'a> {
+    if piece.bytes == 0 {
+        Gather::One(header, HEADER)
+    } else {
+        Gather::Two((header, HEADER), (body, piece.offset as usize, piece.bytes as usize))
+    }
+}

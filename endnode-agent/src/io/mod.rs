@@ -1,0 +1,21 @@
+//! The agent's ports to the world. Nothing here decides what is sent when; the [core](crate::core) does.
+//!
+//! Two threads: the data thread ([`engine`], with [`port`]) polls and posts; the control thread
+//! ([`control`]) does what takes system calls - queue pairs ([`maker`]), peers ([`callers`], [`guests`]),
+//! the controller ([`line`]). They share [`rings`] and nothing else.
+
+mod bell;
+mod callers;
+pub(crate) mod control;
+pub(crate) mod cores;
+pub(crate) mod engine;
+pub(crate) mod guests;
+pub(crate) mod header;
+pub(crate) mod line;
+pub(crate) mod links;
+pub(crate) mod maker;
+pub(crate) mod port;
+pub(crate) mod rings;
+mod stream;
+
+pub(crate) use callers::Callers;

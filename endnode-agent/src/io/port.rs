@@ -1,0 +1,414 @@
+//! The mesh's port on real verbs, as the data thread has it: posts and completions, and nothing that takes a
+//! system call. Queue pairs are made and destroyed by the control thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use snin_fabric::Guid;
+
+use super::header::Header;
+use super::links::{Headers, Link, Sender, send, send_datagram};
+use super::rings::{Order, Rings, Word};
+use crate::core::{Arrival, BreakReason, FlowId, PairId, Piece, Port, PortEvent, Route};
+use crate::verbs::{
+    Batch, Completion, CompletionQueue, QueuePair, Sending, SharedReceives, Signal, Slot, Ud,
+    VerbsError,
+};
+
+/// Completions that are taken at a time.
+const BATCH: u16 = 32;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct VerbsPort {
+    rings: Arc<Rings>,
+    sender: Sender,
+    queue: CompletionQueue,
+    batch: Option<Batch>,
+    receives: SharedReceives,
+    /// Bytes before the header: a datagram's global route.
+    start: usize,
+    /// By [`PairId::slot`].
+    places: Box<[Place]>,
+    /// Number of a queue pair and its slot, sorted.
+    numbers: Vec<(u32, u32)>,
+    /// From whom what comes by a queue pair comes, and that one's session; sorted. For datagrams the number
+    /// is the sender's.
+    inbound: Vec<(u32, Guid, u64)>,
+    datagrams: Option<Datagrams>,
+    /// Of each flow, the messages that are not complete.
+    outboxes: Box<[Outbox]>,
+    news: VecDeque<News>,
+    /// Slots with a piece that waits for its signal.
+    dirty: Vec<u32>,
+    /// The bytes of the last arrival that was told.
+    arrived: Option<Slot>,
+    is_up: bool,
+}
+
+/// The one queue pair for all datagrams.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    pub(crate) pair: QueuePair<Ud, Sending>,
+    pub(crate) headers: Headers,
+    /// What is posted, in order.
+    under_way: VecDeque<(PairId, u64)>,
+}
+
+impl Datagrams {
+    pub(crate) fn new(pair: QueuePair<Ud, Sending>, headers: Headers, depth: u32) -> Self {
+        Self { pair, headers, under_way: VecDeque::with_capacity(depth as usize) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    life: u32,
+    /// It was asked for and not given up.
+    is_open: bool,
+    link: Option<Box<Link>>,
+    /// Posted last: whether it is to be signalled is known when the next one comes, or none does.
+    held: Option<(u64, Piece)>,
+}
+
+/// Messages of a flow by number, which rises by one.
+#[derive(Debug)]
+struct Outbox {
+    first: u64,
+    messages: VecDeque<Arc<Slot>>,
+}
+
+#[derive(Debug)]
+enum News {
+    Port(PortEvent),
+    Arrived(Arrival, Slot),
+}
+
+/// What a port is made with.
+pub(crate) struct Parts {
+    pub(crate) rings: Arc<Rings>,
+    pub(crate) sender: Sender,
+    pub(crate) queue: CompletionQueue,
+    pub(crate) receives: SharedReceives,
+    pub(crate) start: usize,
+    pub(crate) pairs: usize,
+    pub(crate) inbound: usize,
+    pub(crate) flows: usize,
+    /// The most messages of a flow that wait.
+    pub(crate) waiting: usize,
+    pub(crate) datagrams: Option<Datagrams>,
+}
+
+impl VerbsPort {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            rings,
+            sender,
+            queue,
+            receives,
+            start,
+            pairs,
+            inbound,
+            flows,
+            waiting,
+            datagrams,
+        } = parts;
+        let outbox = |_| Outbox { first: 0, messages: VecDeque::with_capacity(waiting) };
+        Self {
+            rings,
+            sender,
+            queue,
+            batch: Some(Batch::new(BATCH)),
+            receives,
+            start,
+            places: (0..pairs).map(|_| Place::default()).collect(),
+            numbers: Vec::with_capacity(pairs),
+            inbound: Vec::with_capacity(inbound),
+            datagrams,
+            outboxes: (0..flows).map(outbox).collect(),
+            news: VecDeque::with_capacity(2 * usize::from(BATCH) + 4 * pairs),
+            dirty: Vec::with_capacity(pairs),
+            arrived: None,
+            is_up: true,
+        }
+    }
+
+    /// Takes completions, and what the control thread says: whether there was anything.
+    pub(crate) fn work(&mut self) -> bool {
+        let Some(mut batch) = self.batch.take() else { return false };
+        let polled = self.queue.poll(&mut batch);
+        // Whoever sent what came has been told of before it could send.
+        let mut worked = false;
+        while let Some(word) = self.rings.words.pop() {
+            self.word(word);
+            worked = true;
+        }
+        match polled {
+            Ok(count) => worked |= count > 0,
+            Err(_) => self.told_down(true),
+        }
+        for completion in batch.completions() {
+            if let Some(slot) = self.receives.finish(&completion) {
+                self.received(&completion, slot);
+            } else {
+                self.sent(&completion);
+            }
+        }
+        self.batch = Some(batch);
+        while let Some(slot) = self.rings.empties.pop() {
+            self.give_back(slot);
+        }
+        worked
+    }
+
+    /// Hands over what was posted, the last piece on each queue pair signalled.
+    pub(crate) fn flush(&mut self) {
+        while let Some(slot) = self.dirty.pop() {
+            let Some((ticket, piece)) = self.places[slot as usize].held.take() else { continue };
+            let staged =
+                self.stage(slot, ticket, piece, Signal::Yes).and_then(|()| self.ring(slot));
+            if staged.is_err() {
+                self.failed(slot);
+            }
+        }
+        if let Some(datagrams) = &mut self.datagrams {
+            // What cannot be handed over is lost, as datagrams may be; the mesh's heartbeat notices.
+            let _ = datagrams.pair.ring();
+        }
+    }
+
+    /// A message whose pieces will be posted.
+    pub(crate) fn load(&mut self, flow: FlowId, message: u64, buffer: Arc<Slot>) {
+        let outbox = &mut self.outboxes[flow.index()];
+        if outbox.messages.is_empty() {
+            outbox.first = message;
+        }
+        outbox.messages.push_back(buffer);
+    }
+
+    /// Gives the flow's first message back: it is complete.
+    pub(crate) fn unload(&mut self, flow: FlowId) -> Option<Arc<Slot>> {
+        let outbox = &mut self.outboxes[flow.index()];
+        outbox.first += 1;
+        outbox.messages.pop_front()
+    }
+
+    /// Gives the flow's last message back: it was not taken.
+    pub(crate) fn reject(&mut self, flow: FlowId) -> Option<Arc<Slot>> {
+        self.outboxes[flow.index()].messages.pop_back()
+    }
+
+    /// The bytes of the last arrival, and where they begin.
+    pub(crate) fn take_arrived(&mut self) -> Option<(Slot, usize)> {
+        self.arrived.take().map(|slot| (slot, self.start + super::header::HEADER))
+    }
+
+    pub(crate) const fn queue(&self) -> &CompletionQueue {
+        &self.queue
+    }
+
+    fn word(&mut self, word: Word) {
+        let event = match word {
+            Word::Linked { pair, link } => {
+                let place = &mut self.places[pair.slot as usize];
+                if place.life != pair.life || !place.is_open {
+                    self.order(Order::Retire { pair, link });
+                    return;
+                }
+                if let Link::Connected(queue_pair, _) = &*link {
+                    let entry = (queue_pair.number(), pair.slot);
+                    let at = self.numbers.partition_point(|known| *known < entry);
+                    self.numbers.insert(at, entry);
+                }
+                place.link = Some(link);
+                PortEvent::Ready { pair }
+            }
+            Word::Broken { pair, reason } => PortEvent::Broken { pair, reason },
+            Word::Closed { pair } => PortEvent::Closed { pair },
+            Word::Inbound { number, peer, session } => {
+                match self.find_inbound(number, peer) {
+                    Ok(at) => self.inbound[at].2 = session,
+                    Err(at) => self.inbound.insert(at, (number, peer, session)),
+                }
+                return;
+            }
+            Word::InboundGone { number, peer, session } => {
+                let found = self.find_inbound(number, peer).ok();
+                if let Some(at) = found.filter(|&at| self.inbound[at].2 == session) {
+                    self.inbound.remove(at);
+                }
+                return;
+            }
+            Word::Up => return self.told_down(false),
+            Word::Down => return self.told_down(true),
+        };
+        self.news.push_back(News::Port(event));
+    }
+
+    fn told_down(&mut self, down: bool) {
+        if self.is_up == down {
+            self.is_up = !down;
+            let event = if down { PortEvent::Down } else { PortEvent::Up };
+            self.news.push_back(News::Port(event));
+        }
+    }
+
+    fn find_inbound(&self, number: u32, peer: Guid) -> Result<usize, usize> {
+        self.inbound.binary_search_by_key(&(number, peer), |&(number, peer, _)| (number, peer))
+    }
+
+    fn received(&mut self, completion: &Completion<'_>, slot: Slot) {
+        let number = completion.queue_pair();
+        if completion.outcome().is_err() {
+            self.order(Order::InboundFailed { number });
+            return self.give_back(slot);
+        }
+        let number = if self.datagrams.is_some() { completion.source() } else { number };
+        let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
+        let header = bytes.and_then(Header::read);
+        let known = header.filter(|header| {
+            let known = self.find_inbound(number, header.peer).map(|at| self.inbound[at].2);
+            known == Ok(header.session)
+        });
+        match known {
+            Some(Header { peer, session, piece }) => {
+                let arrival = Arrival { peer, session, piece };
+                self.news.push_back(News::Arrived(arrival, slot));
+            }
+            None => {
+                Rings::count(&self.rings.tally.strange);
+                self.give_back(slot);
+            }
+        }
+    }
+
+    fn give_back(&mut self, slot: Slot) {
+        // The queue has room for every slot that there is; one that the device refuses is lost to it.
+        let _ = self.receives.receive(slot);
+    }
+
+    fn sent(&mut self, completion: &Completion<'_>) {
+        let number = completion.queue_pair();
+        if let Some(datagrams) = &mut self.datagrams {
+            let Datagrams { pair, under_way, .. } = datagrams;
+            pair.finish(completion, |_| {
+                if let Some((pair, ticket)) = under_way.pop_front() {
+                    self.news.push_back(News::Port(PortEvent::Done { pair, ticket }));
+                }
+            });
+            return;
+        }
+        // One that was destroyed meanwhile is nobody's.
+        let Ok(at) = self.numbers.binary_search_by_key(&number, |&(number, _)| number) else {
+            return;
+        };
+        let slot = self.numbers[at].1;
+        let place = &mut self.places[slot as usize];
+        let pair = PairId { slot, life: place.life };
+        let Some(Link::Connected(queue_pair, _)) = place.link.as_deref_mut() else { return };
+        let mut done = None;
+        queue_pair.finish(completion, |finished| done = Some(finished.token));
+        match (completion.outcome(), done) {
+            (Ok(()), Some(ticket)) => {
+                self.news.push_back(News::Port(PortEvent::Done { pair, ticket }));
+            }
+            (Err(_), Some(_)) => self.failed(slot),
+            (_, None) => {}
+        }
+    }
+
+    fn failed(&mut self, slot: u32) {
+        let place = &self.places[slot as usize];
+        let (pair, reason) = (PairId { slot, life: place.life }, BreakReason::Failed);
+        // What else of it comes back says the same.
+        let told = |news: &News| matches!(news, News::Port(PortEvent::Broken { pair: told, .. }) if *told == pair);
+        if place.is_open && !self.news.iter().any(told) {
+            self.news.push_back(News::Port(PortEvent::Broken { pair, reason }));
+        }
+    }
+
+    fn stage(
+        &mut self,
+        slot: u32,
+        ticket: u64,
+        piece: Piece,
+        signal: Signal,
+    ) -> Result<(), VerbsError> {
+        let Outbox { first, messages } = &self.outboxes[piece.flow.index()];
+        let body = messages.get((piece.message - first) as usize).ok_or(VerbsError::QueueFull)?;
+        let place = &mut self.places[slot as usize];
+        let what = (self.sender, piece);
+        match (place.link.as_deref_mut(), &mut self.datagrams) {
+            (Some(Link::Connected(pair, headers)), _) => {
+                send((pair, headers), what, body, ticket, signal)
+            }
+            (Some(Link::Datagrams(to, number)), Some(datagrams)) => {
+                let Datagrams { pair, headers, under_way } = datagrams;
+                send_datagram((pair, headers), what, body, (to, *number), signal)?;
+                under_way.push_back((PairId { slot, life: place.life }, ticket));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ring(&mut self, slot: u32) -> Result<(), VerbsError> {
+        match self.places[slot as usize].link.as_deref_mut() {
+            Some(Link::Connected(pair, _)) => pair.ring(),
+            _ => Ok(()),
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // There is room for all that can be said of every queue pair.
+        let _ = self.rings.orders.push(order);
+        self.rings.call_control();
+    }
+}
+
+impl Port for VerbsPort {
+    fn connect(&mut self, pair: PairId, route: &Route) {
+        let place = &mut self.places[pair.slot as usize];
+        (place.life, place.is_open) = (pair.life, true);
+        self.order(Order::Connect { pair, route: *route });
+    }
+
+    fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece) {
+        let place = &mut self.places[pair.slot as usize];
+        match place.held.replace((ticket, *piece)) {
+            Some((ticket, piece)) => {
+                if self.stage(pair.slot, ticket, piece, Signal::No).is_err() {
+                    self.failed(pair.slot);
+                }
+            }
+            None => self.dirty.push(pair.slot),
+        }
+    }
+
+    fn close(&mut self, pair: PairId) {
+        let place = &mut self.places[pair.slot as usize];
+        (place.is_open, place.held) = (false, None);
+        self.dirty.retain(|&slot| slot != pair.slot);
+        match place.link.take() {
+            Some(link) => {
+                self.numbers.retain(|&(_, slot)| slot != pair.slot);
+                self.order(Order::Retire { pair, link });
+            }
+            None => self.order(Order::Cancel { pair }),
+        }
+    }
+
+    fn poll(&mut self) -> Option<PortEvent> {
+        // Nobody wanted what came before.
+        if let Some(slot) = self.arrived.take() {
+            self.give_back(slot);
+        }
+        match self.news.pop_front()? {
+            News::Port(event) => Some(event),
+            News::Arrived(arrival, slot) => {
+                self.arrived = Some(slot);
+                Some(PortEvent::Arrived(arrival))
+            }
+        }
+    }
+}

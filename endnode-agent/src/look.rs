@@ -1,0 +1,99 @@
+//! What can be seen of a running agent, without its data thread stopping or allocating.
+
+use std::io;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::agent::Agent;
+use crate::core::{Counters, FlowId, FlowStatus, PairStatus};
+use crate::io::rings::Look;
+
+/// How long the data thread may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An agent at one moment.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its flows, by number.
+    pub flows: Vec<FlowStatus>,
+    /// The queue pairs that it sends on, by peer and tree.
+    pub pairs: Vec<PairStatus>,
+    /// What its mesh has counted.
+    pub counters: Counters,
+    /// What was counted elsewhere.
+    pub tallies: Tallies,
+    /// Whether no controller was heard for too long.
+    pub controller_is_lost: bool,
+    /// Of the flow asked for, how long messages took in nanoseconds.
+    pub latency: Option<Histogram<u64>>,
+}
+
+/// What is counted outside of the mesh.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Tallies {
+    /// Streams that ended because what came was no frame.
+    pub malformed: u64,
+    /// Peers that were turned away, and offers declined.
+    pub declined: u64,
+    /// Peers that ended or did not answer.
+    pub gone: u64,
+    /// Pieces that came from nobody known, or without a header.
+    pub strange: u64,
+    /// Queue pairs that receive, at present.
+    pub inbound: u64,
+    /// Notices that nobody read in time.
+    pub unread: u64,
+    /// Buffers that no message is in, at present.
+    pub free_buffers: u64,
+}
+
+impl Agent {
+    /// Looks at the agent; at the latencies of one flow, if asked for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when the data thread stands still.
+    pub fn look(&self, latency_of: Option<FlowId>) -> io::Result<Seen> {
+        let shared = &self.shared;
+        let _one = shared.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let latency = latency_of.and_then(|flow| Some((flow, self.histogram()?)));
+        let look = Look {
+            flows: Vec::with_capacity(shared.config.flows as usize),
+            pairs: Vec::with_capacity(shared.config.pairs as usize),
+            counters: Counters::default(),
+            lost: false,
+            latency,
+        };
+        // Nobody else looks; one that was given up on is out of date.
+        while shared.rings.shown.pop().is_some() || shared.rings.asked.pop().is_some() {}
+        let _ = shared.rings.asked.push(Box::new(look));
+        shared.rings.to_data.ring();
+        let look = self.wait(Some(PATIENCE), |agent| agent.shared.rings.shown.pop())?;
+        let Look { flows, pairs, counters, lost, latency } = *look;
+        let tallies = self.tallies();
+        let latency = latency.map(|(_, latency)| latency);
+        Ok(Seen { flows, pairs, counters, tallies, controller_is_lost: lost, latency })
+    }
+
+    fn histogram(&self) -> Option<Histogram<u64>> {
+        let shape = self.shared.config.histogram?;
+        Histogram::new_with_bounds(1, shape.longest.nanos(), shape.digits).ok()
+    }
+
+    fn tallies(&self) -> Tallies {
+        let rings = &self.shared.rings;
+        let tally = &rings.tally;
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        Tallies {
+            malformed: read(&tally.malformed),
+            declined: read(&tally.declined),
+            gone: read(&tally.gone),
+            strange: read(&tally.strange),
+            inbound: read(&tally.inbound),
+            unread: read(&tally.unread),
+            free_buffers: rings.buffers.len() as u64,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The agent's settings, by the file that an admin writes.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use snin_daemon::settings::{Loaded, SettingsError};
+use snin_fabric::Guid;
+use snin_protocol::Time;
+
+use crate::core::{Config, LossPolicy};
+
+snin_daemon::settings! {
+    /// Every key of `agent.toml`.
+    pub struct Settings {
+        /// The port's GUID, by which controller and peers know it. Default: what the port says.
+        guid: Option<String> = None,
+        /// RDMA device. Default: the first with an active port.
+        device: Option<String> = None,
+        /// Its port. Default: the first active one.
+        port: Option<u8> = None,
+        /// Where peers' agents call, to exchange queue pairs.
+        listen: String = "0.0.0.0:18517".to_owned(),
+        /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "node7:18517" }
+        peers: BTreeMap<String, String> = BTreeMap::new(),
+        /// The controller's host:port. Without one nothing is granted.
+        controller: Option<String> = None,
+        /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
+        /// traffic that asks nobody).
+        policy: String = "silent".to_owned(),
+        /// rc: a reliable queue pair for each (peer, tree). ud: one for all, datagrams of one packet that
+        /// may be lost.
+        mode: String = "rc".to_owned(),
+        /// busy: the data thread never sleeps. hybrid: it spins for 20 us, then sleeps. Default: busy, but
+        /// hybrid on less than three cores.
+        poll: Option<String> = None,
+        /// The core of the data thread, isolated ones included. Default: not pinned.
+        core: Option<usize> = None,
+        /// Service level, 0 to 15.
+        service_level: u8 = 0,
+        /// What the port sends, in bit/s: says how long a message takes.
+        rate: u64 = 100_000_000_000,
+        /// The most queue pairs to send on; the least recently used goes first.
+        pairs: u32 = 128,
+        /// The most queue pairs to receive by; more are declined.
+        inbound_pairs: u32 = 1024,
+        /// The most flows from here.
+        flows: u32 = 256,
+        /// The most messages of a flow that wait.
+        waiting: u32 = 256,
+        /// The most messages under way on a queue pair.
+        depth: u32 = 64,
+        /// The longest message in bytes; with ud a packet is the limit.
+        message: u32 = 65_536,
+        /// Messages that applications may have under way in all: memory for them is registered.
+        buffers: u32 = 512,
+        /// Messages that may come in before an application takes them: memory for them is registered.
+        receives: u32 = 512,
+        /// Messages up to so many bytes, header included, are copied when posted, if the device can.
+        inline: u32 = 220,
+        /// A message that is not done after this makes its queue pair be given up.
+        stall_ms: u64 = 1000,
+        /// A queue pair that is not connected after this is tried again.
+        connect_ms: u64 = 1000,
+        /// How often a peer is asked whether it is there; three missed and it is gone.
+        heartbeat_ms: u64 = 250,
+        /// A controller not heard of for this long is lost.
+        silence_ms: u64 = 500,
+        /// A connection that nothing is sent on is given back after this.
+        linger_ms: u64 = 200,
+        /// How long after its last byte a message is acknowledged at the latest.
+        acknowledgement_us: u64 = 50,
+        /// How far the own clock is from the controller's at most, if something keeps it there (PTP).
+        /// Default: the controller is asked.
+        clock_error_us: Option<u64> = None,
+        /// Where `snin agent` asks.
+        control_socket: String = "/run/snin/agent.sock".to_owned(),
+        /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
+        metrics: Option<String> = None,
+        /// Events go to the end of this file too, as JSON lines.
+        events_file: Option<String> = None,
+        /// Messages go to stderr, journald, or a file.
+        log_file: String = "stderr".to_owned(),
+        /// error, warn, info, debug or trace.
+        log_level: String = "info".to_owned(),
+    }
+}
+
+/// The settings of an agent, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) guid: Option<Guid>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) peers: BTreeMap<Guid, SocketAddr>,
+    pub(crate) controller: Option<SocketAddr>,
+    pub(crate) datagrams: bool,
+    pub(crate) busy: bool,
+    loss: LossPolicy,
+}
+
+/// Cores for the data thread, the control thread and an application; with fewer nobody spins.
+const POLLERS: usize = 3;
+
+/// The most datagrams under way.
+const MOST_DATAGRAMS: u32 = 16_384;
+
+/// What is wrong is named by file and line.
+pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsError> {
+    let value = &settings.value;
+    let refuse = |key: &str, what: String| Err(settings.refuse(key, what));
+    let guid = match &value.guid {
+        Some(text) => Some(text.parse().map_err(|error| settings.refuse("guid", error))?),
+        None => None,
+    };
+    let mut peers = BTreeMap::new();
+    for (guid, address) in &value.peers {
+        let guid: Guid = guid.parse().map_err(|error| settings.refuse("peers", error))?;
+        peers.insert(guid, resolve(settings, "peers", address)?);
+    }
+    let loss = match value.policy.as_str() {
+        "silent" => LossPolicy::Silent,
+        "besteffort" => LossPolicy::BestEffort,
+        other => return refuse("policy", format!("`{other}`: silent or besteffort")),
+    };
+    let datagrams = match value.mode.as_str() {
+        "rc" => false,
+        "ud" => true,
+        other => return refuse("mode", format!("`{other}`: rc or ud")),
+    };
+    let busy = match value.poll.as_deref() {
+        Some("busy") => true,
+        Some("hybrid") => false,
+        Some(other) => return refuse("poll", format!("`{other}`: busy or hybrid")),
+        None => std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= POLLERS),
+    };
+    let counts = [
+        ("pairs", value.pairs, 4096),
+        ("inbound_pairs", value.inbound_pairs, 65_536),
+        ("flows", value.flows, 65_536),
+        ("waiting", value.waiting, 65_536),
+        ("depth", value.depth, 4096),
+        ("message", value.message, 8 << 20),
+        ("buffers", value.buffers, 65_536),
+        ("receives", value.receives, 16_384),
+    ];
+    if let Some((key, count, most)) =
+        counts.into_iter().find(|&(_, count, most)| !(1..=most).contains(&count))
+    {
+        return refuse(key, format!("{key} = {count}: 1 to {most} is possible"));
+    }
+    if datagrams && value.pairs * value.depth > MOST_DATAGRAMS {
+        return refuse(
+            "pairs",
+            format!("with mode = \"ud\" pairs times depth is at most {MOST_DATAGRAMS}"),
+        );
+    }
+    if value.service_level > 15 {
+        return refuse("service_level", format!("{}: 0 to 15", value.service_level));
+    }
+    let controller = value.controller.as_deref();
+    let controller =
+        controller.map(|address| resolve(settings, "controller", address)).transpose()?;
+    let listen = resolve(settings, "listen", &value.listen)?;
+    Ok(Checked { guid, listen, peers, controller, datagrams, busy, loss })
+}
+
+fn resolve(
+    settings: &Loaded<Settings>,
+    key: &str,
+    address: &str,
+) -> Result<SocketAddr, SettingsError> {
+    let found = address.to_socket_addrs().map(|mut all| all.next());
+    match found {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err(settings.refuse(key, format!("{address}: no such host"))),
+        Err(error) => Err(settings.refuse(key, format!("{address}: {error}: host:port is meant"))),
+    }
+}
+
+impl Checked {
+    /// What the mesh is told. `packet` is what the port's packets carry.
+    pub(crate) fn mesh(
+        &self,
+        settings: &Settings,
+        (port, session): (Guid, u64),
+        packet: u32,
+        piece: u32,
+    ) -> Config {
+        Config {
+            port,
+            session,
+            pairs: settings.pairs,
+            flows: settings.flows,
+            inbound: settings.inbound_pairs.max(settings.flows),
+            queue: settings.waiting,
+            depth: settings.depth,
+            piece,
+            mtu: packet,
+            rate: settings.rate,
+            clock_error: settings.clock_error_us.map(Time::micros),
+            // A datagram is done when it has left; RC's completion says that it has arrived.
+            settle: if self.datagrams { Time::millis(1) } else { Time::ZERO },
+            acknowledgement: Time::micros(settings.acknowledgement_us),
+            stall: Time::millis(settings.stall_ms),
+            connect: Time::millis(settings.connect_ms),
+            linger: Time::millis(settings.linger_ms),
+            silence: Time::millis(settings.silence_ms),
+            loss: self.loss,
+            ..Config::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_daemon::settings::parse;
+
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        check(&parse(text, "agent.toml").unwrap()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_its_line() {
+        assert!(check(&Loaded::defaults()).is_ok());
+        assert_eq!(refused("mode = \"xrc\""), "agent.toml:1: `xrc`: rc or ud");
+        assert_eq!(refused("\npolicy = \"loud\""), "agent.toml:2: `loud`: silent or besteffort");
+        assert_eq!(refused("poll = \"never\""), "agent.toml:1: `never`: busy or hybrid");
+        assert_eq!(refused("depth = 0"), "agent.toml:1: depth = 0: 1 to 4096 is possible");
+        assert!(refused("guid = \"host\"").starts_with("agent.toml:1: "));
+        assert!(refused("controller = \"node1\"").contains("host:port is meant"));
+        assert!(refused("mode = \"ud\"\npairs = 4096").starts_with("agent.toml:2: with mode"));
+    }
+}

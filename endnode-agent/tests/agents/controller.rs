@@ -1,0 +1,218 @@
+//! A controller as agents see one: it grants whatever is asked, along the tree that the test says.
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use snin_fabric::{Dlid, Lid, TreeId};
+use snin_protocol::codec::{decode, encode};
+use snin_protocol::message::{
+    AgentSays, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
+
+/// The base address of every host here.
+pub(crate) const BASE: u16 = 32;
+/// Leases are renewed as often.
+const RENEW: Duration = Duration::from_millis(100);
+/// Grants last so long.
+const LAST: Time = Time::secs(5);
+
+#[derive(Default)]
+struct Shared {
+    tree: AtomicU16,
+    term: AtomicU64,
+    /// Rises with each change of tree.
+    version: AtomicU64,
+    confirmed: AtomicU64,
+    stop: AtomicBool,
+    /// Bytes that are no frame, to be sent once.
+    nonsense: AtomicBool,
+}
+
+pub(crate) struct Controller {
+    shared: Arc<Shared>,
+    pub(crate) address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Controller {
+    pub(crate) fn start(term: u64) -> Self {
+        Self::start_at(term, (([127, 0, 0, 1], 0)).into())
+    }
+
+    pub(crate) fn start_at(term: u64, address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        shared.term.store(term, Ordering::Relaxed);
+        let inside = Arc::clone(&shared);
+        let began = Instant::now();
+        let thread = thread::spawn(move || {
+            let lines = Mutex::new(Vec::new());
+            while !inside.stop.load(Ordering::Relaxed) {
+                if let Ok((socket, _)) = listener.accept() {
+                    let shared = Arc::clone(&inside);
+                    lines
+                        .lock()
+                        .unwrap()
+                        .push(thread::spawn(move || Line::new(socket, shared, began).run()));
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+            for line in lines.into_inner().unwrap() {
+                line.join().unwrap();
+            }
+        });
+        Self { shared, address, thread: Some(thread) }
+    }
+
+    /// Moves every connection to another tree.
+    pub(crate) fn use_tree(&self, tree: u16) {
+        self.shared.tree.store(tree, Ordering::Relaxed);
+        self.shared.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Says the next leases in this term.
+    pub(crate) fn speak_in(&self, term: u64) {
+        self.shared.term.store(term, Ordering::Relaxed);
+    }
+
+    pub(crate) fn talk_nonsense(&self) {
+        self.shared.nonsense.store(true, Ordering::Relaxed);
+    }
+
+    /// How many leases were confirmed.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.shared.confirmed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// The conversation with one agent.
+struct Line {
+    socket: TcpStream,
+    shared: Arc<Shared>,
+    began: Instant,
+    session: Session,
+    wanting: BTreeSet<ConnectionNumber>,
+    heard: u64,
+    sequence: u64,
+    version: u64,
+}
+
+impl Line {
+    fn new(socket: TcpStream, shared: Arc<Shared>, began: Instant) -> Self {
+        socket.set_nonblocking(false).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+        let wanting = BTreeSet::new();
+        Self {
+            socket,
+            shared,
+            began,
+            session: Session(0),
+            wanting,
+            heard: 0,
+            sequence: 0,
+            version: 0,
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn run(mut self) {
+        let (mut came, mut buffer) = (Vec::new(), [0; 4096]);
+        let mut renewed = Instant::now();
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => came.extend_from_slice(&buffer[..count]),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_) => return,
+            }
+            let heard = self.heard;
+            while let Some((message, length)) = decode::<FromAgent>(&came).expect("frames") {
+                came.drain(..length);
+                self.hear(message);
+            }
+            if self.shared.nonsense.swap(false, Ordering::Relaxed) {
+                let _ = self.socket.write_all(&[0xff; 64]);
+            }
+            let version = self.shared.version.load(Ordering::Acquire);
+            if heard != self.heard || version != self.version || renewed.elapsed() >= RENEW {
+                (self.version, renewed) = (version, Instant::now());
+                self.lease();
+            }
+        }
+    }
+
+    fn hear(&mut self, message: FromAgent) {
+        match message.body {
+            AgentSays::Hello(_) => {
+                (self.session, self.heard, self.sequence) = (message.session, 0, 0);
+                self.wanting.clear();
+                let terms = Terms {
+                    window: Time::millis(100),
+                    guard: Time::millis(100),
+                    clock_error: Time::millis(500),
+                };
+                self.say(ControllerSays::Welcome(terms));
+            }
+            AgentSays::Ask(ask) if ask.number == self.heard + 1 => {
+                self.heard = ask.number;
+                for change in ask.changes {
+                    match change {
+                        Change::Request(request) => self.wanting.insert(request.connection),
+                        Change::Withdraw(connection) => self.wanting.remove(&connection),
+                    };
+                }
+            }
+            AgentSays::Ask(_) => {}
+            AgentSays::Clock(question) => {
+                self.say(ControllerSays::Clock(ClockAnswer { sent: question.sent }))
+            }
+            AgentSays::Confirm(_) => {
+                self.shared.confirmed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn lease(&mut self) {
+        let (tree, from) = (self.shared.tree.load(Ordering::Relaxed), self.now());
+        let grant = |&connection| Grant {
+            connection,
+            tree: TreeId(tree),
+            dlid: Dlid(Lid(BASE + tree)),
+            from,
+            until: from + LAST,
+            pinned: false,
+        };
+        self.sequence += 1;
+        let grants = self.wanting.iter().map(grant).collect();
+        let lease =
+            Lease { sequence: self.sequence, heard: self.heard, grants, answers: Vec::new() };
+        self.say(ControllerSays::Lease(lease));
+    }
+
+    fn say(&mut self, body: ControllerSays) {
+        let term = Term(self.shared.term.load(Ordering::Relaxed));
+        let frame = ToAgent { session: self.session, term, at: self.now(), body };
+        // An agent that is gone reads nothing.
+        let _ = self.socket.write_all(&encode(&frame).unwrap());
+    }
+}

@@ -1,0 +1,291 @@
+//! Messages, changes of tree, meshes that come and go.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use snin_agent::Agent;
+use snin_agent::core::PairState;
+use snin_fabric::Guid;
+
+use crate::controller::Controller;
+use crate::host::{Receiver, message, settings, texts, until};
+use crate::quiet;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// As many as `name` says, or else so many.
+fn size(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn messages_of_every_length_arrive_once_and_in_order() {
+    let controller = Controller::start(1);
+    for mode in ["rc", "ud"] {
+        let all = settings(2, Some(controller.address), &format!("mode = \"{mode}\"\n"));
+        let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+        let mut flow = agents[0].connect(Guid(2)).unwrap();
+        let lengths: &[usize] =
+            if mode == "rc" { &[8, 9, 172, 173, 4096, 16_384] } else { &[8, 900] };
+        let mut number = 0;
+        for tree in 0..4 {
+            controller.use_tree(tree);
+            if tree > 0 {
+                until("the change", PATIENCE, || {
+                    let flow = agents[0].look(None).unwrap().flows[0];
+                    flow.current.is_some_and(|grant| grant.tree.0 == tree)
+                });
+            }
+            for &length in lengths {
+                let bytes = message(number, length);
+                flow.send(&bytes).unwrap();
+                let came = agents[1].recv_timeout(PATIENCE).unwrap();
+                assert_eq!((came.peer(), came.number()), (Guid(1), number));
+                assert_eq!(came[..], bytes[..], "{mode}, {length} bytes");
+                number += 1;
+            }
+            flow.send(b"").unwrap();
+            assert!(agents[1].recv_timeout(PATIENCE).unwrap().is_empty());
+            number += 1;
+            flow.flush(PATIENCE).unwrap();
+        }
+        let too_long = flow.try_send(&vec![0; 20_000]).unwrap_err().to_string();
+        assert!(too_long.contains("a message of 20000 bytes, but "), "{too_long}");
+        let seen = agents[0].look(Some(flow.id())).unwrap();
+        assert_eq!(seen.latency.unwrap().len(), number);
+        assert_eq!(seen.pairs.len(), 4, "one a tree: {:?}", seen.pairs);
+        assert!(seen.counters.changes >= 3, "{:?}", seen.counters);
+        assert_eq!((seen.counters.broken, seen.counters.again), (0, 0));
+        assert_eq!(agents[0].connect(Guid(99)).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    }
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn changes_of_tree_under_load_lose_repeat_and_reorder_nothing() {
+    let changes = size("SNIN_CHANGES", 200);
+    let controller = Controller::start(1);
+    let all = settings(2, Some(controller.address), "");
+    let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+    let mut flow = agents[0].connect(Guid(2)).unwrap();
+    let mut receiver = Receiver::default();
+    flow.send(&message(0, 64)).unwrap();
+    while !receiver.wait(&agents[1]) {}
+    // The longest latency in periods with a change, and in as many without one.
+    let histogram = || Histogram::<u64>::new(3).unwrap();
+    let mut worst = [histogram(), histogram()];
+    let mut times = VecDeque::new();
+    let (mut sent, mut made) = (1_u64, 0);
+    let (mut period, mut began, mut longest) = (0, Instant::now(), Duration::ZERO);
+    let deadline = Instant::now() + PATIENCE + Duration::from_millis(500) * changes as u32;
+    while made < changes || receiver.total < sent {
+        assert!(Instant::now() < deadline, "{made} changes, {sent} sent, {} came", receiver.total);
+        let is_over = made < changes && began.elapsed() > Duration::from_millis(20);
+        // The next change when the last one is made.
+        if is_over && agents[0].look(None).unwrap().counters.changes >= made {
+            worst[period % 2].record(longest.as_micros() as u64).unwrap();
+            period += 1;
+            if period % 2 == 1 {
+                made += 1;
+                controller.use_tree((made % 4) as u16);
+            }
+            (began, longest) = (Instant::now(), Duration::ZERO);
+        }
+        // A few under way at all times.
+        while made < changes && flow.waiting() < 4 && flow.try_send(&message(sent, 64)).is_ok() {
+            times.push_back(Instant::now());
+            sent += 1;
+        }
+        if receiver.wait(&agents[1]) {
+            longest = longest.max(times.pop_front().unwrap().elapsed());
+        }
+    }
+    flow.flush(PATIENCE).unwrap();
+    let seen = agents[0].look(None).unwrap();
+    let other = agents[1].look(None).unwrap().counters;
+    assert!(seen.counters.changes + 1 >= changes, "{:?}", seen.counters);
+    assert_eq!(
+        (other.repeated, other.lost, seen.counters.broken),
+        (0, 0, 0),
+        "{:?}",
+        seen.counters
+    );
+    assert_eq!(seen.counters.messages, sent);
+    let [without, with] =
+        worst.map(|worst| (worst.value_at_quantile(0.5), worst.value_at_quantile(0.99)));
+    println!(
+        "{sent} messages over {} changes of tree: none lost, repeated or out of order; the longest latency in a \
+         period is {} us with a change and {} us without one (medians; 99 %: {} and {} us); {} leases confirmed",
+        seen.counters.changes,
+        with.0,
+        without.0,
+        with.1,
+        without.1,
+        controller.confirmed()
+    );
+}
+
+/// Queue pairs and memory regions of all devices, and the process's descriptors and memory in KiB.
+fn held() -> (u64, u64, u64, u64) {
+    let said = Command::new("rdma").args(["resource", "show"]).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    let sum = |name: &str| {
+        let mut words = said.split_whitespace();
+        let mut sum = 0;
+        while let Some(word) = words.next() {
+            if word == name {
+                sum += words.next().unwrap().parse::<u64>().unwrap();
+            }
+        }
+        sum
+    };
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    (sum("qp"), sum("mr"), descriptors, memory.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+fn ready(agent: &Agent) -> usize {
+    let pairs = agent.look(None).unwrap().pairs;
+    pairs.iter().filter(|pair| pair.state == PairState::Ready).count()
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn a_mesh_of_eight_hosts_and_four_trees_comes_and_goes_without_a_leak() {
+    let times = size("SNIN_MESHES", 20);
+    let (before, mut settled) = (held(), 0);
+    for time in 0..times {
+        let controller = Controller::start(1);
+        let mut all = settings(8, Some(controller.address), "");
+        for one in &mut all {
+            let value = &mut one.value;
+            (value.pairs, value.depth, value.receives, value.buffers) = (32, 4, 32, 16);
+            // Everything is slow while hundreds of queue pairs are made under emulation.
+            (value.message, value.heartbeat_ms) = (256, 3000);
+            (value.silence_ms, value.linger_ms) = (10_000, 60_000);
+        }
+        let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+        let mut flows = Vec::new();
+        for (at, agent) in agents.iter().enumerate() {
+            for peer in (1..=8).filter(|&peer| peer != at as u64 + 1) {
+                flows.push(agent.connect(Guid(peer)).unwrap());
+            }
+        }
+        let mut receivers: Vec<Receiver> = agents.iter().map(|_| Receiver::default()).collect();
+        for tree in 0..4 {
+            controller.use_tree(tree);
+            for flow in &mut flows {
+                flow.try_send(&message(u64::from(tree), 100)).unwrap();
+            }
+            let expected = flows.len() as u64 * (u64::from(tree) + 1);
+            let deadline = Instant::now() + PATIENCE;
+            while receivers.iter().map(|receiver| receiver.total).sum::<u64>() < expected {
+                let seen =
+                    || agents.iter().map(|agent| agent.look(None).unwrap()).collect::<Vec<_>>();
+                assert!(Instant::now() < deadline, "not all {expected} came: {:#?}", seen());
+                for (receiver, agent) in receivers.iter_mut().zip(&agents) {
+                    receiver.take_all(agent);
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            until("a queue pair to each peer along the tree", PATIENCE, || {
+                agents.iter().all(|agent| ready(agent) == 7 * (usize::from(tree) + 1))
+            });
+        }
+        drop((flows, agents));
+        let (pairs, regions, descriptors, memory) = held();
+        drop(controller);
+        assert_eq!(
+            (pairs, regions),
+            (before.0, before.1),
+            "queue pairs and memory regions, time {time}"
+        );
+        // The first times make the allocator's arenas.
+        if time == 2 {
+            settled = memory;
+        }
+        assert!(time < 3 || memory < settled + (8 << 10), "{memory} KiB, {settled} at first");
+        assert!(descriptors <= before.2 + 20, "{descriptors} descriptors, {} before", before.2);
+    }
+    until("descriptors are closed", PATIENCE, || held().2 <= before.2 + 1);
+    println!(
+        "a mesh of 8 hosts and 4 trees made and torn down {times} times: {:?} before, {:?} after (queue pairs, memory regions, descriptors, KiB)",
+        before,
+        held()
+    );
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn the_data_thread_allocates_nothing_after_the_start() {
+    let controller = Controller::start(1);
+    let all = settings(2, Some(controller.address), "");
+    let (near, mut driver) = Agent::start_driven(&all[0]).unwrap();
+    let far = Agent::start(&all[1]).unwrap();
+    let mut flow = near.connect(Guid(2)).unwrap();
+    let mut back = far.connect(Guid(1)).unwrap();
+    let echo = std::thread::spawn(move || {
+        while let Ok(came) = far.recv_timeout(PATIENCE) {
+            back.send(&came).unwrap();
+            if came.number() == 399 {
+                break;
+            }
+        }
+        back.flush(PATIENCE).unwrap();
+    });
+    let (mut quiet_since, mut loud) = (0, 0);
+    for number in 0..400_u64 {
+        if number % 50 == 0 {
+            controller.use_tree((number / 50 % 4) as u16);
+        }
+        // Every tree was used once: from here on there is nothing to be made.
+        if number == 200 {
+            quiet_since = quiet::count();
+        }
+        flow.try_send(&number.to_be_bytes()).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let answer = loop {
+            driver.turn();
+            if let Some(answer) = near.try_recv() {
+                break answer;
+            }
+            assert!(Instant::now() < deadline, "no answer to message {number}");
+        };
+        assert_eq!(answer[..], u64::to_be_bytes(number));
+        loud = quiet::count() - quiet_since;
+    }
+    let counters = {
+        let look = std::thread::spawn(move || near.look(None).unwrap().counters);
+        while !look.is_finished() {
+            driver.turn();
+        }
+        look.join().unwrap()
+    };
+    assert!(counters.leases > 4 && counters.changes >= 4, "{counters:?}");
+    assert_eq!(loud, 0, "allocated or freed over 200 messages, with leases and changes of tree");
+    drop(flow);
+    driver.turn();
+    echo.join().unwrap();
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn the_example_sends_and_answers() {
+    // Without a controller: along tree 0, as soon as it is clear that there is none.
+    for (at, text) in texts(2, None, "policy = \"besteffort\"\n").iter().enumerate() {
+        std::fs::write(format!("/root/echo{}.toml", at + 1), text).unwrap();
+    }
+    let mut answers = Command::new("/usr/local/bin/echo").arg("/root/echo1.toml").spawn().unwrap();
+    let asked = Command::new("/usr/local/bin/echo")
+        .args(["/root/echo2.toml", "0x1", "50"])
+        .output()
+        .unwrap();
+    answers.kill().unwrap();
+    answers.wait().unwrap();
+    let said = String::from_utf8_lossy(&asked.stdout);
+    assert!(said.starts_with("50 answers, "), "{said}{}", String::from_utf8_lossy(&asked.stderr));
+}
