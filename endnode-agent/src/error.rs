@@ -23,7 +23,8 @@ pub enum AgentError {
     Config(#[from] ConfigError),
     /// The polling thread cannot have its core.
     #[error(
-        "core {core} cannot be had: there are {present}, and the process may be kept from some; set `core` to another"
+        "core {core} cannot be had: there are {present}, and the process may be kept from some; set \
+         `core` to another"
     )]
     NoCore {
         /// Asked for.

@@ -5,6 +5,8 @@ pub mod core;
 #[cfg(feature = "verbs")]
 mod agent;
 #[cfg(feature = "verbs")]
+pub mod daemon;
+#[cfg(feature = "verbs")]
 mod error;
 #[cfg(feature = "verbs")]
 mod io;

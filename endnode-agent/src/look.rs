@@ -50,6 +50,23 @@ pub struct Tallies {
     pub free_buffers: u64,
 }
 
+impl Tallies {
+    /// Each: its name, what it counts, how many.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let Self { malformed, declined, gone, strange, inbound, unread, free_buffers } = *self;
+        [
+            ("malformed_streams", "Streams that ended because what came was no frame", malformed),
+            ("declined_offers", "Peers turned away and offers declined", declined),
+            ("gone_peers", "Peers that ended or did not answer", gone),
+            ("strange_pieces", "Pieces from nobody known, or without a header", strange),
+            ("inbound_pairs", "Queue pairs that receive", inbound),
+            ("unread_notices", "Notices that nobody read in time", unread),
+            ("free_buffers", "Buffers that no message is in", free_buffers),
+        ]
+        .into_iter()
+    }
+}
+
 impl Agent {
     /// Looks at the agent; at the latencies of one flow, if asked for.
     ///

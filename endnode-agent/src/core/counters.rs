@@ -1,64 +1,79 @@
 //! What a mesh counts.
 
-/// Counted since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Counted since the start.
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            /// Each counter: its name, what it counts, how many.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+                [$((stringify!($name), concat!($($doc),+).trim_ascii(), self.$name),)+].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
     /// Pieces posted.
-    pub posted: u64,
+    posted,
     /// Bytes posted.
-    pub posted_bytes: u64,
+    posted_bytes,
     /// Pieces done.
-    pub done: u64,
+    done,
     /// Messages complete.
-    pub messages: u64,
+    messages,
     /// Pieces posted again because their queue pair broke.
-    pub again: u64,
+    again,
     /// Pieces that came in and were delivered.
-    pub received: u64,
+    received,
     /// Pieces that came in a second time, or from before a restart of their sender.
-    pub repeated: u64,
+    repeated,
     /// Pieces that never came (UC, UD).
-    pub lost: u64,
+    lost,
     /// Pieces of more flows than may come in.
-    pub too_many: u64,
+    too_many,
     /// Grants that were followed.
-    pub grants: u64,
+    grants,
     /// Changes of a flow from one tree to another.
-    pub changes: u64,
+    changes,
     /// Frames of a controller that is no longer in charge.
-    pub stale_term: u64,
+    stale_term,
     /// Frames of a conversation that is over.
-    pub stale_session: u64,
+    stale_session,
     /// Leases that a later one had overtaken.
-    pub stale_lease: u64,
+    stale_lease,
     /// Bytes that were no frame.
-    pub malformed: u64,
+    malformed,
     /// Grants that were over when they came.
-    pub late_grants: u64,
+    late_grants,
     /// Grants that say what no controller says: without end, or moving what is pinned.
-    pub bad_grants: u64,
+    bad_grants,
     /// Grants for flows that had not asked for them, or not for these.
-    pub unasked_grants: u64,
+    unasked_grants,
     /// Frames that what is known of the clocks cannot explain.
-    pub wrong_clock: u64,
+    wrong_clock,
     /// Conversations begun.
-    pub conversations: u64,
+    conversations,
     /// Leases followed.
-    pub leases: u64,
+    leases,
     /// Leases confirmed.
-    pub confirms: u64,
+    confirms,
     /// Messages and flows that were declined.
-    pub declined: u64,
+    declined,
     /// Queue pairs made.
-    pub connects: u64,
+    connects,
     /// Queue pairs that gave way to others.
-    pub evicted: u64,
+    evicted,
     /// Queue pairs that broke.
-    pub broken: u64,
+    broken,
     /// Times that a granted flow found all queue pairs in use.
-    pub starved: u64,
+    starved,
     /// Grants that ended while pieces were under way.
-    pub overruns: u64,
+    overruns,
     /// Times that the controller was lost.
-    pub controller_lost: u64,
+    controller_lost,
 }

@@ -213,7 +213,8 @@ fn a_mesh_of_eight_hosts_and_four_trees_comes_and_goes_without_a_leak() {
     }
     until("descriptors are closed", PATIENCE, || held().2 <= before.2 + 1);
     println!(
-        "a mesh of 8 hosts and 4 trees made and torn down {times} times: {:?} before, {:?} after (queue pairs, memory regions, descriptors, KiB)",
+        "a mesh of 8 hosts and 4 trees made and torn down {times} times: {:?} before, {:?} after (queue pairs, \
+         memory regions, descriptors, KiB)",
         before,
         held()
     );

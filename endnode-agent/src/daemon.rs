@@ -1,0 +1,347 @@
+//! The agent as a daemon: control socket, events, metrics and log around an [`Agent`].
+//!
+//! Requests on the control socket: `status`, `flows`, `mesh`, `histogram` (`flow`), `events` (`since`),
+//! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::journal::Journal;
+use snin_daemon::log::{self, Log, LogError};
+use snin_daemon::metrics::Page;
+use snin_daemon::page::{PageError, Server, Wanted};
+use snin_daemon::service;
+use snin_daemon::settings::Loaded;
+use snin_daemon::signals::{Signal, Signals};
+use snin_daemon::watch::Watch;
+use snin_fabric::Guid;
+use snin_protocol::Time;
+use tracing::info;
+
+use crate::agent::{Agent, Flow};
+use crate::core::{FlowId, Notice};
+use crate::error::AgentError;
+use crate::look::Seen;
+use crate::settings::Settings;
+
+/// How often notices and messages are looked for, and while it sends.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOK_SENDING: Duration = Duration::from_millis(1);
+
+/// Why the daemon does not run, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The page of metrics.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The file of events.
+    #[error("{file}: {error}")]
+    Events {
+        /// Which.
+        file: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// A running daemon.
+pub struct Daemon {
+    agent: Agent,
+    control: Control,
+    journal: Journal,
+    log: Log,
+    page: Option<Server>,
+    signals: Signals,
+    sending: BTreeMap<Guid, Sending>,
+    /// Messages and bytes that came, by peer.
+    came: BTreeMap<Guid, (u64, u64)>,
+}
+
+/// Messages of the daemon's own to one peer.
+struct Sending {
+    flow: Flow,
+    left: u64,
+    size: usize,
+    gap: Time,
+    due: Time,
+}
+
+impl Daemon {
+    /// Starts it: what follows is in [`run`](Self::run).
+    ///
+    /// # Errors
+    /// What is missing or cannot be used.
+    pub fn start(settings: &Loaded<Settings>) -> Result<Self, Failure> {
+        let value = &settings.value;
+        let log = log::start(&value.log_file.as_str().into(), log::level(&value.log_level)?)?;
+        let journal = match &value.events_file {
+            Some(file) => Journal::to_file(Path::new(file))
+                .map_err(|error| Failure::Events { file: file.clone(), error })?,
+            None => Journal::new(),
+        };
+        let agent = Agent::start(settings)?;
+        let control = Control::listen(Path::new(&value.control_socket))?;
+        let page = value.metrics.as_deref().map(Server::listen).transpose()?;
+        let signals = Signals::new()?;
+        let (sending, came) = (BTreeMap::new(), BTreeMap::new());
+        info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
+        Ok(Self { agent, control, journal, log, page, signals, sending, came })
+    }
+
+    /// Until a signal ends it.
+    ///
+    /// # Errors
+    /// When the system cannot wait.
+    pub fn run(mut self) -> Result<(), Failure> {
+        service::ready("sends what is granted");
+        loop {
+            self.wait()?;
+            while let Some(signal) = self.signals.next() {
+                match signal {
+                    Signal::End => {
+                        service::stopping();
+                        return Ok(());
+                    }
+                    Signal::Reopen => {
+                        self.log.reopen()?;
+                        self.journal.reopen()?;
+                    }
+                    Signal::Again => {}
+                }
+            }
+            self.send();
+            while let Some(message) = self.agent.try_recv() {
+                let (messages, bytes) = self.came.entry(message.peer()).or_default();
+                *messages += 1;
+                *bytes += message.len() as u64;
+            }
+            while let Some(notice) = self.agent.notice() {
+                let (event, fields) = event(&notice);
+                self.journal.tell(Some(&mut self.control), event, fields);
+            }
+            for request in self.control.work() {
+                self.answer(&request);
+            }
+            self.serve_page();
+            service::alive();
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut watch = Watch::new();
+        self.signals.watch(&mut watch);
+        self.control.watch(&mut watch);
+        if let Some(page) = &self.page {
+            page.watch(&mut watch);
+        }
+        let idle = self.sending.values().all(|sending| sending.left == 0);
+        watch.wait(Some(if idle { LOOK } else { LOOK_SENDING })).map(|_| ())
+    }
+
+    /// Sends what is due, as far as there is room.
+    fn send(&mut self) {
+        let now = self.agent.now();
+        for Sending { flow, left, size, gap, due } in self.sending.values_mut() {
+            while *left > 0 && *due <= now && flow.send_due(&vec![0; *size], *due).is_ok() {
+                *left -= 1;
+                *due = *due + *gap;
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &Request) {
+        let answer = match request.command.as_str() {
+            "status" => self.look(None).map(|seen| self.status(&seen)),
+            "flows" => self.look(None).map(|seen| seen.flows.iter().map(flow_json).collect()),
+            "mesh" => self.look(None).map(|seen| seen.pairs.iter().map(pair_json).collect()),
+            "histogram" => self.histogram(&request.body),
+            "events" => {
+                let since = request.body["since"].as_u64().unwrap_or(0);
+                Ok(self.journal.since(since).cloned().collect())
+            }
+            "send" => self.start_sending(&request.body),
+            other => Err(format!(
+                "no command {other}: there are status, flows, mesh, histogram, events and send"
+            )),
+        };
+        match answer {
+            Ok(value) => self.control.answer(request.client, &value),
+            Err(why) => self.control.refuse(request.client, &why),
+        }
+    }
+
+    fn look(&self, latency_of: Option<FlowId>) -> Result<Seen, String> {
+        self.agent.look(latency_of).map_err(|error| format!("the data thread: {error}"))
+    }
+
+    fn status(&self, seen: &Seen) -> Value {
+        let counters: Map<String, Value> =
+            seen.counters.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
+        let came = |(peer, (messages, bytes)): (&Guid, &(u64, u64))| json!({ "peer": peer.to_string(), "messages": messages, "bytes": bytes });
+        let tallies: Map<String, Value> =
+            seen.tallies.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
+        json!({
+            "guid": self.agent.guid().to_string(),
+            "listen": self.agent.listens_at().to_string(),
+            "controller_is_lost": seen.controller_is_lost,
+            "flows": seen.flows.len(),
+            "pairs": seen.pairs.len(),
+            "received": self.came.iter().map(came).collect::<Vec<_>>(),
+            "counters": counters,
+            "tallies": tallies,
+        })
+    }
+
+    fn histogram(&self, body: &Value) -> Result<Value, String> {
+        let flow = body["flow"].as_u64().unwrap_or(0);
+        let flow = FlowId(u32::try_from(flow).map_err(|_| format!("no flow {flow}"))?);
+        let seen = self.look(Some(flow))?;
+        if !seen.flows.iter().any(|open| open.flow == flow) {
+            return Err(format!("flow {} is not open", flow.0));
+        }
+        let latency = seen.latency.ok_or("no latencies are kept")?;
+        let at = |quantile| latency.value_at_quantile(quantile);
+        let steps: Vec<Value> = latency
+            .iter_quantiles(5)
+            .map(|step| {
+                json!({ "ns": step.value_iterated_to(), "quantile": step.quantile_iterated_to() })
+            })
+            .collect();
+        Ok(json!({
+            "flow": flow.0,
+            "messages": latency.len(),
+            "min_ns": latency.min(),
+            "median_ns": at(0.5),
+            "p99_ns": at(0.99),
+            "p999_ns": at(0.999),
+            "p9999_ns": at(0.9999),
+            "max_ns": latency.max(),
+            "mean_ns": latency.mean(),
+            "quantiles": steps,
+        }))
+    }
+
+    fn start_sending(&mut self, body: &Value) -> Result<Value, String> {
+        let peer = body["peer"].as_str().ok_or("`peer` is a GUID")?;
+        let peer: Guid = peer.parse().map_err(|error| format!("`peer`: {error}"))?;
+        let number = |key: &str, usual: u64| body[key].as_u64().unwrap_or(usual);
+        let (count, size) = (number("count", 1), number("size", 64) as usize);
+        let gap = body["rate"].as_f64().filter(|&rate| rate > 0.0);
+        let gap = Time(gap.map_or(0, |rate| (1e9 / rate) as u64));
+        let now = self.agent.now();
+        if !self.sending.contains_key(&peer) {
+            let flow = self.agent.connect(peer).map_err(|error| error.to_string())?;
+            self.sending.insert(peer, Sending { flow, left: 0, size, gap, due: now });
+        }
+        let sending = self.sending.get_mut(&peer).ok_or("no flow")?;
+        (sending.size, sending.gap, sending.due) = (size, gap, now);
+        sending.left += count;
+        Ok(json!({ "flow": sending.flow.id().0, "left": sending.left }))
+    }
+
+    fn serve_page(&mut self) {
+        let Some(mut page) = self.page.take() else { return };
+        for wanted in page.work() {
+            let seen = self.agent.look(None);
+            match (wanted, seen) {
+                (Wanted::Metrics(client), Ok(seen)) => {
+                    page.metrics(client, &metrics(&seen).encode())
+                }
+                (Wanted::Health(client) | Wanted::Metrics(client), Err(error)) => {
+                    page.health(client, false, &format!("the data thread: {error}"));
+                }
+                (Wanted::Health(client), Ok(seen)) => {
+                    let word =
+                        if seen.controller_is_lost { "no controller is heard" } else { "well" };
+                    page.health(client, !seen.controller_is_lost, word);
+                }
+            }
+        }
+        self.page = Some(page);
+    }
+}
+
+fn metrics(seen: &Seen) -> Page {
+    let mut page = Page::new();
+    for (name, help, count) in seen.counters.all() {
+        page.counter(&format!("snin_agent_{name}"), help, count);
+    }
+    for (name, help, count) in seen.tallies.all() {
+        page.gauge(&format!("snin_agent_{name}"), help, count as f64);
+    }
+    page.gauge("snin_agent_flows", "Open flows", seen.flows.len() as f64);
+    page.gauge("snin_agent_pairs", "Queue pairs to send on", seen.pairs.len() as f64);
+    let lost = f64::from(u8::from(seen.controller_is_lost));
+    page.gauge("snin_agent_controller_is_lost", "1: no controller is heard", lost);
+    page
+}
+
+fn flow_json(flow: &crate::core::FlowStatus) -> Value {
+    let grant = |grant: Option<snin_protocol::message::Grant>| {
+        grant.map(|grant| {
+            json!({ "tree": grant.tree.0, "dlid": grant.dlid.0.0, "from_ns": grant.from.nanos(),
+                    "until_ns": grant.until.nanos(), "pinned": grant.pinned })
+        })
+    };
+    json!({
+        "flow": flow.flow.0, "peer": flow.peer.to_string(), "grant": grant(flow.current),
+        "next": grant(flow.next), "wait": flow.wait.map(|wait| wait.to_string()),
+        "waiting": flow.waiting, "outstanding": flow.outstanding,
+    })
+}
+
+fn pair_json(pair: &crate::core::PairStatus) -> Value {
+    json!({
+        "peer": pair.peer.to_string(), "tree": pair.tree.0,
+        "state": format!("{:?}", pair.state).to_lowercase(), "outstanding": pair.outstanding,
+    })
+}
+
+/// A notice as an event: its name and fields.
+fn event(notice: &Notice) -> (&'static str, Map<String, Value>) {
+    let (name, fields) = match notice {
+        Notice::Broken { peer, tree, reason } => (
+            "PAIR_BROKEN",
+            json!({ "peer": peer.to_string(), "tree": tree.0, "reason": reason.to_string() }),
+        ),
+        Notice::ControllerLost => ("CONTROLLER_LOST", json!({})),
+        Notice::ControllerFound => ("CONTROLLER_FOUND", json!({})),
+        Notice::Deferred { flow, wait } => {
+            ("FLOW_DEFERRED", json!({ "flow": flow.0, "why": wait.to_string() }))
+        }
+        Notice::Refused { flow, refusal } => {
+            ("FLOW_REFUSED", json!({ "flow": flow.0, "why": refusal.to_string() }))
+        }
+        Notice::Declined { flow, reason } => {
+            ("CALL_DECLINED", json!({ "flow": flow.0, "why": reason.to_string() }))
+        }
+        Notice::Closed { flow, unsent } => {
+            ("FLOW_CLOSED", json!({ "flow": flow.0, "unsent": unsent }))
+        }
+        Notice::Lost { peer, flow, pieces } => {
+            ("LOST", json!({ "peer": peer.to_string(), "flow": flow.0, "pieces": pieces }))
+        }
+        Notice::Sent { flow, .. } => ("SENT", json!({ "flow": flow.0 })),
+        Notice::Received { peer, .. } => ("RECEIVED", json!({ "peer": peer.to_string() })),
+    };
+    match fields {
+        Value::Object(fields) => (name, fields),
+        _ => (name, Map::new()),
+    }
+}
