@@ -160,7 +160,7 @@ impl Daemon {
         for Sending { flow, left, size, gap, due } in self.sending.values_mut() {
             while *left > 0 && *due <= now && flow.send_due(&vec![0; *size], *due).is_ok() {
                 *left -= 1;
-                *due = *due + *gap;
+                *due += *gap;
             }
         }
     }
@@ -193,7 +193,11 @@ impl Daemon {
     fn status(&self, seen: &Seen) -> Value {
         let counters: Map<String, Value> =
             seen.counters.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
-        let came = |(peer, (messages, bytes)): (&Guid, &(u64, u64))| json!({ "peer": peer.to_string(), "messages": messages, "bytes": bytes });
+        let mut received = Vec::new();
+        for (peer, (messages, bytes)) in &self.came {
+            let peer = peer.to_string();
+            received.push(json!({ "peer": peer, "messages": messages, "bytes": bytes }));
+        }
         let tallies: Map<String, Value> =
             seen.tallies.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
         json!({
@@ -202,7 +206,7 @@ impl Daemon {
             "controller_is_lost": seen.controller_is_lost,
             "flows": seen.flows.len(),
             "pairs": seen.pairs.len(),
-            "received": self.came.iter().map(came).collect::<Vec<_>>(),
+            "received": received,
             "counters": counters,
             "tallies": tallies,
         })
@@ -261,7 +265,7 @@ impl Daemon {
             let seen = self.agent.look(None);
             match (wanted, seen) {
                 (Wanted::Metrics(client), Ok(seen)) => {
-                    page.metrics(client, &metrics(&seen).encode())
+                    page.metrics(client, &metrics(&seen).encode());
                 }
                 (Wanted::Health(client) | Wanted::Metrics(client), Err(error)) => {
                     page.health(client, false, &format!("the data thread: {error}"));

@@ -47,7 +47,7 @@ impl Control {
         while let Some(order) = self.rings.orders.pop() {
             match order {
                 Order::Connect { pair, route } => {
-                    self.callers.connect(pair, &route, &self.maker, now)
+                    self.callers.connect(pair, &route, &self.maker, now);
                 }
                 Order::Cancel { pair } => self.callers.cancel(pair),
                 Order::Retire { pair, link } => {

@@ -15,6 +15,7 @@ pub(crate) const Q_KEY: u32 = 0x534e_494e;
 
 /// Where pieces of one (peer, tree) go.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is boxed, and nearly all are the large one")]
 pub(crate) enum Link {
     /// A connection of its own, and its headers.
     Connected(QueuePair<Rc, Sending>, Headers),

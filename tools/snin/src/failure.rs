@@ -56,6 +56,13 @@ pub(crate) enum Failure {
     #[cfg(feature = "verbs")]
     #[error("the lab on real verbs: {0}")]
     VerbsLab(#[from] snin::verbs_lab::VerbsLabError),
+    /// A command that takes real verbs, in a build without them.
+    #[cfg(not(feature = "verbs"))]
+    #[error(
+        "{0} takes real verbs, and this build has none: install libibverbs-dev, librdmacm-dev and \
+         libclang-14-dev (`make deps`), then `cargo build --release --bin snin --features verbs`"
+    )]
+    WithoutVerbs(&'static str),
     /// Stdout is gone.
     #[error("stdout: {0}")]
     Output(io::Error),

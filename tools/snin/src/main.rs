@@ -58,6 +58,9 @@ fn main() -> ExitCode {
         Command::Lab(lab) => command::lab::run(&lab, &mut out),
         #[cfg(feature = "verbs")]
         Command::Lat(lat) => command::lat::run(&lat, &mut out),
+        #[cfg(not(feature = "verbs"))]
+        Command::Lat(_) => Err(failure::Failure::WithoutVerbs("snin lat")),
+        Command::Agent(agent) => command::agent::run(&agent, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),
     };

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod agent;
 pub(crate) mod lab;
 #[cfg(feature = "verbs")]
 pub(crate) mod lat;

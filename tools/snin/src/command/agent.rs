@@ -1,0 +1,127 @@
+//! `snin agent`: asks a running agent by its control socket.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use snin_daemon::control::Connection;
+
+use crate::Verdict;
+use crate::cli::{Agent, AgentSocket};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks, and shows the answer.
+pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let (socket, request) = request(agent);
+    let answer = Connection::open(&socket.socket, Some(PATIENCE))?.ask(&request)?;
+    if socket.format.json {
+        out.json(&answer)?;
+    } else {
+        show(agent, &answer, out)?;
+    }
+    let lost = answer["controller_is_lost"].as_bool().unwrap_or(false);
+    Ok(if lost { Verdict::Unwell } else { Verdict::Well })
+}
+
+fn request(agent: &Agent) -> (&AgentSocket, Value) {
+    match agent {
+        Agent::Status(socket) => (socket, json!({ "command": "status" })),
+        Agent::Flows(socket) => (socket, json!({ "command": "flows" })),
+        Agent::Mesh(socket) => (socket, json!({ "command": "mesh" })),
+        Agent::Histogram { flow, socket } => {
+            (socket, json!({ "command": "histogram", "flow": flow }))
+        }
+        Agent::Events { since, socket } => (socket, json!({ "command": "events", "since": since })),
+        Agent::Send { peer, count, size, rate, socket } => {
+            let peer = peer.to_string();
+            let request = json!({
+                "command": "send", "peer": peer, "count": count, "size": size, "rate": rate
+            });
+            (socket, request)
+        }
+    }
+}
+
+fn show<W: Write>(agent: &Agent, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
+    match agent {
+        Agent::Status(_) => status(answer, out),
+        Agent::Flows(_) => {
+            out.line("flow  peer                tree  waiting  under way  why it waits")?;
+            rows.iter().try_for_each(|flow| {
+                let tree = &flow["grant"]["tree"];
+                let tree = if tree.is_null() { "-".to_owned() } else { tree.to_string() };
+                let why = flow["wait"].as_str().unwrap_or("");
+                let peer = flow["peer"].as_str().unwrap_or("");
+                let number = |key: &str| flow[key].to_string();
+                out.line(format!(
+                    "{:<4}  {peer}  {tree:>4}  {:>7}  {:>9}  {why}",
+                    number("flow"),
+                    number("waiting"),
+                    number("outstanding")
+                ))
+            })
+        }
+        Agent::Mesh(_) => {
+            out.line("peer                tree  state       under way")?;
+            rows.iter().try_for_each(|pair| {
+                let text = |key: &str| pair[key].as_str().unwrap_or("").to_owned();
+                let number = |key: &str| pair[key].to_string();
+                out.line(format!(
+                    "{}  {:>4}  {:<10}  {:>9}",
+                    text("peer"),
+                    number("tree"),
+                    text("state"),
+                    number("outstanding")
+                ))
+            })
+        }
+        Agent::Histogram { .. } => histogram(answer, out),
+        Agent::Events { .. } => rows.iter().try_for_each(|event| out.line(event)),
+        Agent::Send { .. } => {
+            out.line(format!("flow {}: {} messages to send", answer["flow"], answer["left"]))
+        }
+    }
+}
+
+fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    let heard = if answer["controller_is_lost"] == true { "lost" } else { "heard" };
+    let text = |key: &str| answer[key].as_str().unwrap_or("").to_owned();
+    out.line(format!("port {}, listens at {}", text("guid"), text("listen")))?;
+    out.line(format!(
+        "controller {heard}, {} flows, {} queue pairs",
+        answer["flows"], answer["pairs"]
+    ))?;
+    for came in answer["received"].as_array().into_iter().flatten() {
+        let peer = came["peer"].as_str().unwrap_or("");
+        let (messages, bytes) = (&came["messages"], &came["bytes"]);
+        out.line(format!("from {peer}: {messages} messages, {bytes} bytes"))?;
+    }
+    for key in ["counters", "tallies"] {
+        for (name, count) in answer[key].as_object().into_iter().flatten() {
+            if count != 0 {
+                out.line(format!("{name:<20} {count}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn histogram<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    let micros = |key: &str| answer[key].as_f64().unwrap_or(0.0) / 1e3;
+    out.line(" #messages  t_min[usec]  t_typical[usec]  99% [usec]  99.9% [usec]  99.99% [usec]  t_max[usec]")?;
+    out.line(format!(
+        " {:<9}  {:<11.2}  {:<15.2}  {:<10.2}  {:<12.2}  {:<13.2}  {:.2}",
+        answer["messages"],
+        micros("min_ns"),
+        micros("median_ns"),
+        micros("p99_ns"),
+        micros("p999_ns"),
+        micros("p9999_ns"),
+        micros("max_ns")
+    ))
+}
