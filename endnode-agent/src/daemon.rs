@@ -173,7 +173,7 @@ impl Daemon {
             "histogram" => self.histogram(&request.body),
             "events" => {
                 let since = request.body["since"].as_u64().unwrap_or(0);
-                Ok(self.journal.since(since).cloned().collect())
+                Ok(self.journal.since(since).collect())
             }
             "send" => self.start_sending(&request.body),
             other => Err(format!(

@@ -42,7 +42,7 @@ pub(crate) struct Controller {
 
 impl Controller {
     pub(crate) fn start(term: u64) -> Self {
-        Self::start_at(term, (([127, 0, 0, 1], 0)).into())
+        Self::start_at(term, ([127, 0, 0, 1], 0).into())
     }
 
     pub(crate) fn start_at(term: u64, address: SocketAddr) -> Self {
@@ -184,7 +184,7 @@ impl Line {
             }
             AgentSays::Ask(_) => {}
             AgentSays::Clock(question) => {
-                self.say(ControllerSays::Clock(ClockAnswer { sent: question.sent }))
+                self.say(ControllerSays::Clock(ClockAnswer { sent: question.sent }));
             }
             AgentSays::Confirm(_) => {
                 self.shared.confirmed.fetch_add(1, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod controller;
+mod faults;
 mod guest;
 mod host;
 mod quiet;
@@ -23,7 +24,8 @@ fn root() -> PathBuf {
 fn agents_in_the_virtual_machine() {
     let own = std::env::current_exe().unwrap();
     let built = own.parent().unwrap().parent().unwrap();
-    let with = [&own, &built.join("examples/echo")];
+    let with =
+        [&own, &PathBuf::from(env!("CARGO_BIN_EXE_snin-agent")), &built.join("examples/echo")];
     let size = |name: &str| {
         std::env::var(name).map(|value| format!("{name}={value} ")).unwrap_or_default()
     };
@@ -37,6 +39,8 @@ fn agents_in_the_virtual_machine() {
     let limit = std::env::var("SNIN_LIMIT").unwrap_or_else(|_| "240".to_owned());
     let mut run = Command::new(root().join("tools/vm/run"));
     run.args(["--rxe", "4", "--memory", "1024", "--limit", &limit]);
+    // The guest's own cannot give up a capability for good.
+    run.args(["--with", "/usr/bin/setpriv"]);
     for file in with {
         run.arg("--with").arg(file);
     }

@@ -165,7 +165,7 @@ fn a_port_that_goes_down_breaks_all_and_comes_back() {
     assert_eq!(bench.take(), [Output::App(broken), Output::Port(PortCall::Close { pair })]);
     bench.tell(Event::Port(PortEvent::Closed { pair }));
     bench.pass(Time::micros(500));
-    assert_eq!(bench.take(), [], "nothing is connected on a port without a link");
+    assert!(bench.take().is_empty(), "nothing is connected on a port without a link");
     bench.tell(Event::Port(PortEvent::Up));
     bench.connected();
     assert_eq!(bench.posted(), [10]);
@@ -178,7 +178,7 @@ fn a_closed_flow_waits_for_what_is_under_way_only() {
     bench.send(FLOW, 1, 10);
     bench.take();
     bench.tell(Event::App(Call::Close { flow: FLOW }));
-    assert_eq!(bench.take(), []);
+    assert!(bench.take().is_empty());
     bench.send(FLOW, 2, 10);
     let declined = Notice::Declined { flow: FLOW, reason: Decline::NotOpen };
     assert_eq!(bench.take(), [Output::App(declined)]);
@@ -238,5 +238,5 @@ fn news_of_queue_pairs_that_are_not_there_changes_nothing() {
         bench.tell(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
         bench.tell(Event::Port(PortEvent::Closed { pair }));
     }
-    assert_eq!(bench.take(), []);
+    assert!(bench.take().is_empty());
 }

@@ -1,0 +1,271 @@
+//! What breaks: links, peers, controllers. Each flow goes on or says so within two seconds.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use snin_agent::Agent;
+use snin_agent::core::Notice;
+use snin_daemon::control::Connection;
+use snin_fabric::Guid;
+
+use crate::controller::Controller;
+use crate::host::{Receiver, message, settings, texts, until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What is promised.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Waits for a notice; others are passed over.
+fn told(agent: &Agent, limit: Duration, mut is: impl FnMut(&Notice) -> bool) -> Duration {
+    until("the notice", limit, || std::iter::from_fn(|| agent.notice()).any(|notice| is(&notice)))
+}
+
+/// Sends until a message comes through.
+fn resumes(
+    flow: &mut snin_agent::Flow,
+    to: &Agent,
+    receiver: &mut Receiver,
+    sent: &mut u64,
+) -> Duration {
+    let began = Instant::now();
+    let before = receiver.total;
+    while receiver.total == before {
+        assert!(began.elapsed() < PATIENCE, "nothing comes through again");
+        if flow.waiting() < 4 && flow.try_send(&message(*sent, 64)).is_ok() {
+            *sent += 1;
+        }
+        receiver.wait(to);
+    }
+    began.elapsed()
+}
+
+fn ip(arguments: &str) {
+    assert!(Command::new("/usr/sbin/ip").args(arguments.split(' ')).status().unwrap().success());
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn an_interface_goes_down_and_comes_up() {
+    let controller = Controller::start(1);
+    let all = settings(2, Some(controller.address), "");
+    let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+    let mut flow = agents[0].connect(Guid(2)).unwrap();
+    let (mut receiver, mut sent) = (Receiver::default(), 0);
+    resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
+    while agents[0].notice().is_some() {}
+    let began = Instant::now();
+    ip("link set host0 down");
+    told(&agents[0], SOON, |notice| matches!(notice, Notice::Broken { .. }));
+    let said = began.elapsed();
+    until("all that went through", SOON, || {
+        receiver.take_all(&agents[1]);
+        flow.waiting() == 0 || began.elapsed() > Duration::from_millis(500)
+    });
+    let began = Instant::now();
+    ip("link set host0 up");
+    resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
+    let resumed = began.elapsed();
+    until("all that was sent", PATIENCE, || {
+        receiver.take_all(&agents[1]);
+        receiver.total == sent
+    });
+    assert!(resumed < SOON, "{resumed:?}");
+    println!(
+        "interface down: said after {said:?}; up: resumed after {resumed:?}, nothing lost or repeated"
+    );
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn a_controller_dies_and_another_takes_over() {
+    for policy in ["silent", "besteffort"] {
+        let more = format!("policy = \"{policy}\"\nsilence_ms = 500\n");
+        let first = Controller::start(1);
+        let all = settings(2, Some(first.address), &more);
+        let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+        let mut flow = agents[0].connect(Guid(2)).unwrap();
+        let (mut receiver, mut sent) = (Receiver::default(), 0);
+        resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
+        let at = first.address;
+        until("the controller is heard", PATIENCE, || {
+            !agents[0].look(None).unwrap().controller_is_lost
+        });
+        // What was said before, as while everything started, is over.
+        while agents[0].notice().is_some() {}
+        drop(first);
+        let said = told(&agents[0], SOON, |notice| *notice == Notice::ControllerLost);
+        if policy == "besteffort" {
+            resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
+        }
+        // One with a greater term; afterwards the old one's word counts for nothing.
+        let second = Controller::start_at(9, at);
+        told(&agents[0], PATIENCE, |notice| *notice == Notice::ControllerFound);
+        resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
+        second.speak_in(3);
+        until("old terms are refused", PATIENCE, || {
+            agents[0].look(None).unwrap().counters.stale_term > 0
+        });
+        second.speak_in(9);
+        second.talk_nonsense();
+        until("nonsense is counted", PATIENCE, || {
+            let seen: Vec<_> = agents.iter().map(|agent| agent.look(None).unwrap()).collect();
+            seen.iter().any(|seen| seen.counters.malformed + seen.tallies.malformed >= 2)
+        });
+        resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
+        println!("controller killed, policy {policy}: said after {said:?}");
+    }
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn whoever_talks_nonsense_to_an_agent_is_sent_away() {
+    let agent = Agent::start(&settings(1, None, "")[0]).unwrap();
+    let frames: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 40],
+        // A frame of another version.
+        &[0, 0, 0, 2, 9, 0],
+        // A word that does not exist.
+        &[0, 0, 0, 2, 1, 99],
+    ];
+    for frame in frames {
+        let mut stream = TcpStream::connect(agent.listens_at()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(frame).unwrap();
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it hangs up");
+    }
+    until("all are counted", PATIENCE, || {
+        agent.look(None).unwrap().tallies.malformed == frames.len() as u64
+    });
+}
+
+/// `snin-agent` as a process of its own, and what is asked of it.
+struct Daemon {
+    process: Child,
+    socket: String,
+}
+
+impl Daemon {
+    fn start(text: &str, number: usize) -> Self {
+        let (file, socket) =
+            (format!("/root/agent{number}.toml"), format!("/root/agent{number}.sock"));
+        std::fs::write(
+            &file,
+            format!("{text}\ncontrol_socket = \"{socket}\"\nlog_level = \"error\"\n"),
+        )
+        .unwrap();
+        let process =
+            Command::new("/usr/local/bin/snin-agent").args(["--config", &file]).spawn().unwrap();
+        let daemon = Self { process, socket };
+        until("the daemon answers", PATIENCE, || {
+            Connection::open(daemon.socket.as_ref(), Some(PATIENCE)).is_ok()
+        });
+        daemon
+    }
+
+    fn ask(&self, request: &Value) -> Value {
+        Connection::open(self.socket.as_ref(), Some(PATIENCE)).unwrap().ask(request).unwrap()
+    }
+
+    fn received(&self) -> u64 {
+        let status = self.ask(&json!({ "command": "status" }));
+        status["received"][0]["messages"].as_u64().unwrap_or(0)
+    }
+
+    /// Whether such an event came after that of number `since`.
+    fn said(&self, event: &str, since: u64) -> bool {
+        let events = self.ask(&json!({ "command": "events", "since": since }));
+        events.as_array().unwrap().iter().any(|one| one["event"] == event)
+    }
+
+    fn last_event(&self) -> u64 {
+        let events = self.ask(&json!({ "command": "events" }));
+        events.as_array().unwrap().last().map_or(0, |event| event["seq"].as_u64().unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have been killed already.
+        let _ = self.process.kill();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn daemons_find_a_peer_again_that_was_stopped_or_killed() {
+    let controller = Controller::start(1);
+    let texts = texts(2, Some(controller.address), "");
+    let near = Daemon::start(&texts[0], 1);
+    let mut far = Daemon::start(&texts[1], 2);
+    let send =
+        json!({ "command": "send", "peer": "0x2", "count": 1_000_000, "size": 64, "rate": 100 });
+    let flow = near.ask(&send)["flow"].as_u64().unwrap();
+    until("messages come", PATIENCE, || far.received() > 5);
+    let mesh = near.ask(&json!({ "command": "mesh" }));
+    assert_eq!(
+        (&mesh[0]["peer"], &mesh[0]["state"]),
+        (&json!("0x0000000000000002"), &json!("ready"))
+    );
+    let flows = near.ask(&json!({ "command": "flows" }));
+    assert_eq!(flows[0]["grant"]["tree"], 0, "{flows}");
+    let latency = near.ask(&json!({ "command": "histogram", "flow": flow }));
+    assert!(
+        latency["messages"].as_u64().unwrap() > 0 && latency["median_ns"].as_u64().unwrap() > 0
+    );
+
+    let since = near.last_event();
+    far.signal("-STOP");
+    let stopped = until("a stopped peer is noticed", SOON, || near.said("PAIR_BROKEN", since));
+    far.signal("-CONT");
+    let before = far.received();
+    let resumed = until("messages come again", PATIENCE, || far.received() > before);
+
+    let since = near.last_event();
+    far.signal("-KILL");
+    let killed = until("a killed peer is noticed", SOON, || near.said("PAIR_BROKEN", since));
+    far.process.wait().unwrap();
+    far = Daemon::start(&texts[1], 2);
+    let restarted = until("messages come to its successor", PATIENCE, || far.received() > 0);
+    println!(
+        "peer stopped: said after {stopped:?}, resumed {resumed:?} after it went on; killed: said after \
+         {killed:?}, resumed {restarted:?} after its restart"
+    );
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn what_is_missing_is_said_in_one_line() {
+    let run = |more: &str, before: &str| {
+        let text = texts(1, None, more).remove(0);
+        std::fs::write("/root/wrong.toml", text).unwrap();
+        let command =
+            format!("{before} timeout 20 /usr/local/bin/snin-agent --config /root/wrong.toml");
+        let done =
+            Command::new("bash").args(["-c", &command]).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!((done.status.code(), said.lines().count()), (Some(3), 1), "{said}");
+        said
+    };
+    let said = run("core = 77\n", "");
+    assert!(said.contains("core 77 cannot be had: there are 0-1,"), "{said}");
+    // Whoever may lock memory without limit is not asked for it.
+    let said = run("", "ulimit -l 64; setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock");
+    assert!(said.contains("ulimit -l unlimited"), "{said}");
+    let said = run("device = \"mlx5_0\"\n", "");
+    assert!(said.contains("no RDMA device `mlx5_0`: there are rxe0"), "{said}");
+    let said = run("pool = \"busy\"\n", "");
+    assert!(
+        said.starts_with("snin-agent: /root/wrong.toml:") && said.contains("poll is meant?"),
+        "{said}"
+    );
+}
