@@ -28,6 +28,18 @@ fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     (begin.elapsed(), value)
 }
 
+/// How much of a core's time something takes: for what is shorter than a scheduler's turn, where one late
+/// turn would be all that a percentile shows.
+fn timed_on_core<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+    let now = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let begin = now();
+    let value = std::hint::black_box(run());
+    (now() - begin, value)
+}
+
 /// The middle one of some figures.
 fn middle(mut figures: Vec<f64>) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);

@@ -50,12 +50,13 @@ impl Ejector {
         }
     }
 
-    fn reach(&mut self, ejected: Ejected) {
-        let seen = &mut self.seen[ejected.id as usize];
-        if *seen != self.search {
-            *seen = self.search;
+    /// True where it was not reached before.
+    fn reach(&mut self, ejected: Ejected) -> bool {
+        let before = std::mem::replace(&mut self.seen[ejected.id as usize], self.search);
+        if before != self.search {
             self.queue.push(ejected);
         }
+        before != self.search
     }
 
     /// Looks at every tree that a connection could go to; true once a whole chain was moved.
@@ -83,7 +84,12 @@ impl Ejector {
             match (others.next(), others.next()) {
                 (None, _) if self.shift(state, at, tree) => return true,
                 (Some(f), None) if !state.get(f).pinned() => {
-                    self.reach(Ejected { id: f, by: at as u32, by_takes: tree as u16 });
+                    let new = self.reach(Ejected { id: f, by: at as u32, by_takes: tree as u16 });
+                    // Most searches end here: nobody has to be expanded whose way out is free.
+                    let free = if new { state.first_free(f) } else { None };
+                    if free.is_some_and(|free| self.shift(state, self.queue.len() - 1, free)) {
+                        return true;
+                    }
                 }
                 _ => {}
             }
