@@ -179,9 +179,18 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn whatever_happens_is_put_right() -> Result<(), JudgeError> {
-    let (count, seed) = (number("SNIN_EVENTS", 200), number("SNIN_SEED", 1));
-    let lab = Lab::new(&fabric("clos:6,3,3"))?;
+fn whatever_happens_to_two_stages_is_put_right() -> Result<(), JudgeError> {
+    put_right("clos:6,3,3", number("SNIN_EVENTS", 200))
+}
+
+#[test]
+fn whatever_happens_to_three_stages_is_put_right() -> Result<(), JudgeError> {
+    put_right("fattree:4", number("SNIN_EVENTS", 200) / 4)
+}
+
+fn put_right(recipe: &str, count: u64) -> Result<(), JudgeError> {
+    let seed = number("SNIN_SEED", 1);
+    let lab = Lab::new(&fabric(recipe))?;
     let trees = Trees::of(&lab.topology, Lmc::new(2));
     // A notice may be lost: a second later somebody looks.
     let keeper = lab.keep("lmc = 2\nsweep_interval = 1\ntransaction_timeout = 50\n")?;
