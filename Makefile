@@ -23,7 +23,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sm soak soak-sm soak-ibsim soak-packing
+	bench-emulator bench-packing bench-sm soak soak-sm soak-agent soak-ibsim soak-packing
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -69,7 +69,7 @@ bench-sm: deps-judges
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm soak-ibsim soak-packing
+soak: soak-sm soak-ibsim soak-packing soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts.
@@ -91,6 +91,14 @@ soak-packing: deps-build
 	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller --test packing_soak -- --nocapture
 	for test in packing_mutants admission_mutants slices_mutants; do \
 		$(CARGO) test -p snin-controller --test $$test -- --ignored --nocapture || exit 1; done
+
+# Whole agents on real verbs: 10,000 changes of tree under load, a mesh of 8 hosts and 4 trees made and torn
+# down 1,000 times. Hours, since the virtual machine is emulated.
+soak-agent: deps
+	SNIN_CHANGES=10000 SNIN_ONLY=changes_of_tree SNIN_LIMIT=14400 \
+		$(CARGO) test -p snin-agent $(FEATURES) --test agents -- --nocapture
+	SNIN_MESHES=1000 SNIN_ONLY=a_mesh SNIN_LIMIT=36000 \
+		$(CARGO) test -p snin-agent $(FEATURES) --test agents -- --nocapture
 
 lint:
 	$(CARGO) fmt --all --check
