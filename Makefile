@@ -32,6 +32,8 @@ demo: deps-build
 	@$(SNIN) topo generate clos:36,18,18 > $(DEMO)/fabric.ibnetdiscover
 	@echo '$$ snin topo check $(DEMO)/fabric.ibnetdiscover'
 	@$(SNIN) topo check $(DEMO)/fabric.ibnetdiscover
+	@echo '$$ snin lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html    # the main thing: three ways to carry the same traffic'
+	@$(SNIN) lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html
 	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg'
 	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg
 	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --json > $(DEMO)/plan.json
@@ -39,9 +41,7 @@ demo: deps-build
 	@$(SNIN) verify --topology $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json
 	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk    # the same, routed statically'
 	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
-	@echo '$$ snin lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html    # three ways to carry the same traffic'
-	@$(SNIN) lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html
-	@echo 'To look at: $(DEMO)/plan.svg and $(DEMO)/lab.html'
+	@echo 'To look at: $(DEMO)/lab.html and $(DEMO)/plan.svg'
 
 test: deps lint
 	$(CARGO) test --workspace $(FEATURES) --quiet

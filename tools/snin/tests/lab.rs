@@ -97,6 +97,84 @@ fn a_pattern_takes_as_many_windows_as_its_degree() {
 }
 
 #[test]
+fn whatever_happens_the_same_seed_gives_the_same_bytes() {
+    let hard = ["--control-loss", "5%", "--skew", "20us", "--hold", "3", "--transport", "rc"];
+    let hard =
+        [&hard[..], &["--event", "cut leaf1/6 @window 3", "--event", "restore leaf1/6 @1ms"]];
+    let run = |seed| {
+        let all = [&["lab", "--json", "-", "--seed", seed], &SMALL[..], hard[0], hard[1]].concat();
+        let (code, json, said) = snin(&all);
+        assert_eq!(code, 0, "{said}");
+        json
+    };
+    assert_eq!(run("5"), run("5"));
+    assert_ne!(run("5"), run("6"));
+}
+
+#[test]
+fn acknowledged_traffic_waits_for_nothing_but_acknowledgements() {
+    let report = lab(&[&SMALL[..], &["--transport", "rc"]].concat());
+    assert_eq!(number(&report, "/windows/requested"), 6.0 * 24.0, "a pattern a window");
+    assert!(number(&report, "/traffic/snin/goodput") >= 0.99);
+    assert!(number(&report, "/traffic/snin/slowdown/max") <= 1.01);
+    // 30 bytes at 20 ps, every now and then.
+    assert!(number(&report, "/traffic/snin/queueing_ns/max") <= 5.0);
+}
+
+#[test]
+fn a_broken_bound_names_the_flow_the_link_and_the_time() {
+    let run = |bound| {
+        let more = ["--transport", "rc", "--bound", bound];
+        snin(&[&["lab"], &SMALL[..], &more].concat())
+    };
+    assert_eq!(run("max=1us").0, 0);
+    let (code, _, said) = run("max=0ns");
+    assert_eq!(code, 1);
+    let line = said.lines().find(|line| line.contains("the bound max=0ns is broken")).unwrap();
+    for part in ["first by flow host", " -> host", " at link ", "after the fabric was switched on"]
+    {
+        assert!(line.contains(part), "no `{part}` in: {line}");
+    }
+    assert!(
+        ["leaf", "spine"].iter().any(|node| line.contains(&format!(" at link {node}"))),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_policy_says_what_it_costs() {
+    let run = |policy| snin(&[&["lab"], &SMALL[..], &["--policy", policy]].concat());
+    let (code, text, _) = run("strict");
+    assert_eq!(code, 0);
+    assert!(text.contains("3 of 4 trees are left"), "{text}");
+    assert!(!text.contains(" 0 deferred"), "4 hosts a leaf, 3 trees: {text}");
+    let (code, text, _) = run("off");
+    assert_eq!(code, 0);
+    assert!(text.contains(" 0 granted") && text.contains("watched     0 transmissions"), "{text}");
+}
+
+#[test]
+fn a_fabric_without_trees_is_refused_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.ibnetdiscover").display().to_string();
+    let (mut ring, mut hosts) = (String::new(), String::new());
+    for n in 0..5_u32 {
+        let (next, before) = ((n + 1) % 5, (n + 4) % 5);
+        ring += &format!(
+            "switchguid=0x10{n}(10{n})\nSwitch\t3 \"S-10{n}\"\t\t# \"s{n}\" base port 0 lid 0 lmc 0\n\
+             [1]\t\"S-10{next}\"[2]\n[2]\t\"S-10{before}\"[1]\n[3]\t\"H-20{n}\"[1](20{n})\n\n"
+        );
+        hosts += &format!(
+            "caguid=0x20{n}\nCa\t1 \"H-20{n}\"\t\t# \"h{n}\"\n[1](20{n})\t\"S-10{n}\"[3]\n\n"
+        );
+    }
+    fs::write(&path, ring + &hosts).unwrap();
+    let (code, _, said) = snin(&["lab", &path]);
+    assert_eq!((code, said.lines().count()), (3, 1), "{said}");
+    assert!(said.contains("no Clos"), "{said}");
+}
+
+#[test]
 fn the_report_is_one_page_with_everything_in_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();

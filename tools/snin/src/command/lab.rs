@@ -416,6 +416,13 @@ fn print<W: Write>(
     for (key, value) in report::facts(document, &done.facts, &done.patterns) {
         out.line(format_args!("{key:<12}{value}"))?;
     }
+    if args.policy == cli::Policy::Strict {
+        let trees = document.trees;
+        out.line(format_args!(
+            "policy      strict: tree 0 is never granted, so {} of {trees} trees are left between leaves",
+            trees.saturating_sub(1)
+        ))?;
+    }
     let (samples, slice) = (args.samples.min(args.windows), args.slice);
     out.line(format_args!(
         "traffic     every granted source back to back for {slice} of each window; static and ecmp carry \

@@ -264,6 +264,14 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
+    /// Whether a pattern is done, which who is acknowledged knows a little after the last packet is there.
+    fn is_over(&mut self) -> bool {
+        if self.setup.transport == Transport::Rc {
+            self.run_until(self.now + self.drain * 2);
+        }
+        self.traffic.is_over()
+    }
+
     fn start_of(&self, window: u32) -> Time {
         self.first.after(u64::from(window)).start(self.setup.window)
     }
@@ -292,7 +300,7 @@ impl<'a> World<'a> {
             self.meet(&demands)?;
             self.run_until(self.start_of(0) - self.setup.window);
             self.ask(&demands)?;
-        } else if self.traffic.is_over() {
+        } else if self.is_over() {
             let demands = pattern(self.traffic.patterns().len())?;
             self.meet(&demands)?;
             self.ask(&demands)?;
