@@ -162,6 +162,12 @@ impl Line {
     }
 
     fn hear(&mut self, message: FromAgent) {
+        let greets = matches!(message.body, AgentSays::Hello(_));
+        if !greets && message.session != self.session {
+            // The conversation was with a controller that is gone.
+            self.say_in(message.session, ControllerSays::Stranger);
+            return;
+        }
         match message.body {
             AgentSays::Hello(_) => {
                 (self.session, self.heard, self.sequence) = (message.session, 0, 0);
@@ -210,8 +216,12 @@ impl Line {
     }
 
     fn say(&mut self, body: ControllerSays) {
+        self.say_in(self.session, body);
+    }
+
+    fn say_in(&mut self, session: Session, body: ControllerSays) {
         let term = Term(self.shared.term.load(Ordering::Relaxed));
-        let frame = ToAgent { session: self.session, term, at: self.now(), body };
+        let frame = ToAgent { session, term, at: self.now(), body };
         // An agent that is gone reads nothing.
         let _ = self.socket.write_all(&encode(&frame).unwrap());
     }

@@ -36,7 +36,7 @@ fn agents_in_the_virtual_machine() {
         size("SNIN_MESHES"),
         own.file_name().unwrap().to_str().unwrap()
     );
-    let limit = std::env::var("SNIN_LIMIT").unwrap_or_else(|_| "240".to_owned());
+    let limit = std::env::var("SNIN_LIMIT").unwrap_or_else(|_| "600".to_owned());
     let mut run = Command::new(root().join("tools/vm/run"));
     run.args(["--rxe", "4", "--memory", "1024", "--limit", &limit]);
     // The guest's own cannot give up a capability for good.
