@@ -1,0 +1,98 @@
+//! `snin sm` beside a subnet manager that runs, on a fabric that ibsim simulates.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use snin_daemon::log;
+use snin_fabric::generate::Recipe;
+use snin_fabric::ibnet;
+use snin_judges::Simulator;
+use snin_protocol::Time;
+use snin_sm::Sweep;
+use snin_sm::daemon::memory::Memory;
+use snin_sm::daemon::outlets::Outlets;
+use snin_sm::daemon::run::{Clock, Daemon};
+use snin_sm::daemon::settings::Settings;
+use snin_sm::port::{Choice, Options, open};
+
+/// The daemon's own loop, on a thread of this test: it ends with the simulator.
+fn manage(name: String, socket: PathBuf) {
+    let settings = Settings { control_socket: Some(socket), ..Settings::default() };
+    let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
+    let (memory, saved) = Memory::open(None).unwrap();
+    let sweep = Sweep::new(settings.core(1), saved).unwrap();
+    let choice = Choice::Ibsim { name, host: None };
+    let port = open(&choice, Options { timeout: Time::millis(100) }).unwrap();
+    let outlets = Outlets::open(&settings, log).unwrap();
+    let ended = Daemon::new(Clock::start(), sweep, port, memory, outlets).unwrap().run();
+    assert!(ended.is_err(), "nobody told it to end");
+}
+
+fn snin_sm(socket: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+    command.arg("sm").args(arguments).arg("--socket").arg(socket).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_running_manager_is_asked() {
+    let topology = "clos:4,2,2".parse::<Recipe>().unwrap().build().unwrap();
+    let simulator = Simulator::start(&ibnet::write(&topology)).unwrap();
+    let socket = simulator.folder().join("control.sock");
+    let absent = snin_sm(&socket, &["status"]);
+    assert_eq!(absent.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&absent.stderr).ends_with("does the daemon run?\n"));
+
+    let (name, its) = (simulator.name().to_owned(), socket.clone());
+    std::thread::spawn(move || manage(name, its));
+    let begin = Instant::now();
+    // Until it is up the exit code says that it is not.
+    while !snin_sm(&socket, &["status"]).status.success() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not come up");
+        sleep(Duration::from_millis(10));
+    }
+    let status: Value =
+        serde_json::from_str(&text(&snin_sm(&socket, &["status", "--json"]))).unwrap();
+    assert_eq!(status["subnet"]["hosts"], 8);
+    let said = text(&snin_sm(&socket, &["status"]));
+    assert!(said.starts_with("master at ibsim:"), "{said}");
+    assert!(said.contains("14 nodes: 6 switches, 8 host ports; 2 trees, LMC 1"), "{said}");
+
+    let swept: Value =
+        serde_json::from_str(&text(&snin_sm(&socket, &["sweep", "--json"]))).unwrap();
+    assert_eq!((swept["kind"].as_str(), swept["sets"].as_u64()), (Some("full"), Some(0)));
+    assert!(text(&snin_sm(&socket, &["sweep"])).contains(" 0 writes of which 0 table blocks, "));
+
+    let read = ibnet::parse(text(&snin_sm(&socket, &["dump"])).as_bytes()).unwrap();
+    assert_eq!(read.cable_count(), topology.cable_count());
+    let lids = text(&snin_sm(&socket, &["dump", "--guid2lid"]));
+    let entries = snin_fabric::dump::guid2lid::entries(lids.as_bytes()).unwrap();
+    assert_eq!(entries.len(), 14);
+    let tables = text(&snin_sm(&socket, &["lfts"]));
+    let tables = snin_fabric::dump::lfts::parse(tables.as_bytes(), &read).unwrap();
+    assert_eq!(tables.iter().filter(|table| table.iter().count() == 6 + 8 * 2).count(), 6);
+    let lines = text(&snin_sm(&socket, &["lfts", "--json"]));
+    assert_eq!(lines.lines().count(), 6);
+    let one: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(one["ports"].as_object().unwrap().len(), 6 + 8 * 2);
+    let guid = one["guid"].as_str().unwrap();
+    let table = text(&snin_sm(&socket, &["lfts", "--switch", guid]));
+    assert!(table.contains(guid) && table.matches("Unicast lids").count() == 1, "{table}");
+
+    let events = text(&snin_sm(&socket, &["events"]));
+    let events: Vec<Value> =
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(names[0], "STATE_CHANGE");
+    assert_eq!(names.iter().filter(|name| **name == "SWEEP_DONE").count(), 3, "{names:?}");
+    let last = events.last().unwrap()["seq"].to_string();
+    assert_eq!(text(&snin_sm(&socket, &["events", "--since", &last])), "");
+}
