@@ -27,8 +27,8 @@ pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     let windows = &exclusive.windows;
     let shared = windows.iter().filter(|window| !window.shared.is_empty()).count();
     let under_snin = format!(
-        "{} in {} windows of {}, full in {}: in {shared} windows a link carried two flows; {} of {} messages \
-         arrived in time",
+        "{} permutations in {} windows of {}, {} of them full: in {shared} windows a link carried two flows; \
+         {} of {} messages arrived in time",
         exclusive.patterns,
         windows.len(),
         time(exclusive.window_ns),
@@ -39,7 +39,7 @@ pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("fabric", fabric),
         ("paths", paths),
-        ("permutations", under_snin),
+        ("windows", under_snin),
         ("rearranged", format!("{} out of service", rearrangement.cable)),
     ];
     facts.extend(rearrangement.moved.iter().map(|moved| ("", say_moved(moved))));
@@ -148,9 +148,9 @@ fn windows(document: &Document, page: &mut String) {
     let _ = writeln!(
         page,
         "<h2>Every window under SNIN</h2>\n<p>By the counters of the links. The number is of connections that \
-         carried data.<span class=\"key\" style=\"background:{RIGHT}\"></span>no link carried two flows<span \
-         class=\"key\" style=\"background:{WRONG}\"></span>a link carried two, or a frame crossed a wrong \
-         spine</p>\n<svg width=\"{0}\" height=\"{height}\" viewBox=\"0 0 {0} {height}\">",
+         carried data.</p>\n<p><span class=\"key\" style=\"background:{RIGHT}\"></span>no link carried two \
+         flows<span class=\"key\" style=\"background:{WRONG}\"></span>a link carried two, or a frame crossed \
+         a wrong spine</p>\n<svg width=\"{0}\" height=\"{height}\" viewBox=\"0 0 {0} {height}\">",
         ROW * SIDE
     );
     for (number, window) in all.iter().enumerate() {
