@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{Deferral, Refusal, Workers};
+use snin_controller::packing::{ConnectionId, Deferral, Refusal, Workers};
 use support::{Ask, Checked, Fabric, rng};
 
 /// A connection between leaves that have a link left in `room`, which it takes.
@@ -287,9 +287,24 @@ fn of_requests_with_one_number_the_first_counts() {
             let mut packer = Checked::new(fabric.clone());
             let requests: Vec<_> = asks.iter().map(|ask| packer.request(ask)).collect();
             let outcome = packer.packer.apply(&[], &requests).clone();
+            // And when the numbers are known, which is another way in.
+            packer.packer.clear();
+            assert_eq!(&outcome, packer.packer.apply(&[], &requests));
             asks.dedup_by_key(|ask| ask.id);
             assert_eq!(outcome, packer.insert(&asks));
         }
+    }
+}
+
+#[test]
+fn whole_patterns_may_hold_what_stays_within_a_leaf() {
+    let mut packer = Checked::new(Fabric::two_stage(3, 2));
+    for _ in 0..2 {
+        let outcome = packer.insert(&[Ask::new(0, 0, 1), Ask::new(1, 1, 1), Ask::new(2, 1, 2)]);
+        assert_eq!(outcome.granted.len(), 2);
+        assert_eq!(outcome.refused, [(ConnectionId(1), Refusal::SameLeaf)]);
+        packer.packer.clear();
+        packer.held.clear();
     }
 }
 
