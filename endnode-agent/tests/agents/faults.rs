@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -150,6 +151,11 @@ struct Daemon {
 
 impl Daemon {
     fn start(text: &str, number: usize) -> Self {
+        Self::start_under(&[], text, number)
+    }
+
+    /// Started by another program.
+    fn start_under(starter: &[&str], text: &str, number: usize) -> Self {
         let (file, socket) =
             (format!("/root/agent{number}.toml"), format!("/root/agent{number}.sock"));
         std::fs::write(
@@ -157,8 +163,8 @@ impl Daemon {
             format!("{text}\ncontrol_socket = \"{socket}\"\nlog_level = \"error\"\n"),
         )
         .unwrap();
-        let process =
-            Command::new("/usr/local/bin/snin-agent").args(["--config", &file]).spawn().unwrap();
+        let command = [starter, &["/usr/local/bin/snin-agent", "--config", &file]].concat();
+        let process = Command::new(command[0]).args(&command[1..]).spawn().unwrap();
         let daemon = Self { process, socket };
         until("the daemon answers", PATIENCE, || {
             Connection::open(daemon.socket.as_ref(), Some(PATIENCE)).is_ok()
@@ -194,7 +200,9 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // It may have been killed already. Whom it has started ends too.
+        let own = self.process.id().to_string();
+        let _ = Command::new("pkill").args(["-TERM", "-P", &own]).status();
         let _ = self.process.kill();
         self.process.wait().unwrap();
     }
@@ -268,4 +276,53 @@ fn what_is_missing_is_said_in_one_line() {
         said.starts_with("snin-agent: /root/wrong.toml:") && said.contains("poll is meant?"),
         "{said}"
     );
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn a_busy_data_thread_calls_nobody_but_its_device() {
+    const TRACE: &str = "/root/trace";
+    let controller = Controller::start(1);
+    let texts = texts(2, Some(controller.address), "");
+    let busy = texts[0].replace("poll = \"hybrid\"", "poll = \"busy\"\ncore = 1");
+    let strace = ["/usr/bin/strace", "-f", "-y", "-o", TRACE];
+    let near = Daemon::start_under(&strace, &busy, 1);
+    let far = Daemon::start(&texts[1], 2);
+    near.ask(
+        &json!({ "command": "send", "peer": "0x2", "count": 1_000_000, "size": 64, "rate": 50 }),
+    );
+    until("messages come", PATIENCE, || far.received() > 10);
+    let begin = std::fs::metadata(TRACE).unwrap().len() as usize;
+    let before = far.received();
+    until("more messages come", PATIENCE, || far.received() > before + 50);
+    let trace = std::fs::read(TRACE).unwrap();
+    let trace = String::from_utf8_lossy(&trace[begin..]);
+    let thread = data_thread();
+    // The first line may be the rest of one.
+    let calls: Vec<&str> = trace.lines().skip(1).filter(|line| line.starts_with(&thread)).collect();
+    assert!(calls.len() >= 4, "the device is told of messages: {calls:?}");
+    let to_device = |call: &str| call.contains("/dev/infiniband/") || call.contains("resumed>");
+    let others: Vec<&&str> = calls.iter().filter(|call| !to_device(call)).collect();
+    assert!(others.is_empty(), "{others:#?}");
+    println!("{} system calls of the data thread over 50 messages, all to its device", calls.len());
+}
+
+/// The data thread of the process that is traced, as strace begins its lines.
+fn data_thread() -> String {
+    let entries = |path: &Path| {
+        let found = std::fs::read_dir(path).into_iter().flatten().flatten();
+        found.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let is_traced = |process: &PathBuf| {
+        let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.is_some_and(|tracer| tracer.trim() != "0")
+    };
+    let traced = entries(Path::new("/proc")).into_iter().filter(is_traced);
+    let is_named = |thread: &PathBuf| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == "snin-data")
+    };
+    let mut threads = traced.flat_map(|process| entries(&process.join("task")));
+    let thread = threads.find(is_named).expect("the data thread");
+    format!("{} ", thread.file_name().unwrap().to_str().unwrap())
 }
