@@ -63,11 +63,11 @@ impl Ejector {
     fn expand(&mut self, state: &mut State, at: usize, ejected: Ejected) -> bool {
         let Ejected { id, by, by_takes } = ejected;
         let pusher = (at > 0).then(|| self.queue[by as usize].id);
-        let (mut word, mut bits) = (0, state.effective(id).next().unwrap_or(0));
+        let (mut word, mut bits) = (0, state.nearly_free(id, pusher).next().unwrap_or(0));
         loop {
             while bits == 0 {
                 word += 1;
-                let Some(next) = state.effective(id).nth(word) else {
+                let Some(next) = state.nearly_free(id, pusher).nth(word) else {
                     return false;
                 };
                 bits = next;

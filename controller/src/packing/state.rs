@@ -179,6 +179,23 @@ impl State {
         self.shape.effective(source, destination, c.allowed())
     }
 
+    /// Its trees where it may get by with pushing out one other. In two stages: where one of its links is
+    /// free, or what `pusher` leaves.
+    pub(super) fn nearly_free(
+        &self,
+        id: u32,
+        pusher: Option<u32>,
+    ) -> impl Iterator<Item = u64> + '_ {
+        let (c, is_two_stage) = (self.get(id), !self.shape.is_three_stage());
+        let (up, down) = (self.leaves.free_up(c.source()), self.leaves.free_down(c.destination()));
+        let left = pusher.map_or(NO_TREE, |pusher| self.trees[pusher as usize]);
+        let left = usize::from(left);
+        self.effective(id).enumerate().map(move |(word, trees): (usize, u64)| {
+            let left = if left / 64 == word { 1 << (left % 64) } else { 0 };
+            if is_two_stage { trees & (up[word] | down[word] | left) } else { trees }
+        })
+    }
+
     /// The trees that a connection may use.
     pub(super) fn allowed_trees(&self, id: u32) -> impl Iterator<Item = usize> + '_ {
         sets::members(self.effective(id)).map(|place| self.shape.tree_at(place).index())
