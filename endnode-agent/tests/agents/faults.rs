@@ -200,9 +200,21 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have been killed already. Whom it has started ends too.
-        let own = self.process.id().to_string();
-        let _ = Command::new("pkill").args(["-TERM", "-P", &own]).status();
+        // Whom it has started ends first, and then it does.
+        let own = self.process.id();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+        let children = children.unwrap_or_default();
+        for child in children.split_whitespace() {
+            Command::new("kill").args(["-TERM", child]).status().unwrap();
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while !children.is_empty()
+            && self.process.try_wait().unwrap().is_none()
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // It may have been killed already.
         let _ = self.process.kill();
         self.process.wait().unwrap();
     }
