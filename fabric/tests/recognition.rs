@@ -117,6 +117,29 @@ fn a_leaf_without_hosts_is_still_a_leaf() {
 }
 
 #[test]
+fn leaves_of_three_stages_whose_hosts_are_all_off_are_still_leaves() {
+    let whole = "fattree:4".parse::<Recipe>().unwrap().build().unwrap();
+    let shape = recognised(&whole);
+    let off = |leaves: &[usize]| {
+        let hosts = leaves.iter().flat_map(|&n| {
+            let leaf = shape.leaves[n];
+            whole
+                .cables(leaf)
+                .filter(|&(_, far)| whole.node(whole.port(far).node).kind != NodeKind::Switch)
+        });
+        let cut: Vec<_> = hosts.map(|(port, _)| port).collect();
+        assert_eq!(cut.len(), 2 * leaves.len());
+        whole.without_cables(&cut)
+    };
+    // One leaf, leaves of several pods, a whole pod, all pods but one and a half.
+    for leaves in [&[1][..], &[0, 2, 5], &[2, 3], &[0, 3, 4, 5, 6]] {
+        let clos = recognised(&off(leaves));
+        assert_eq!((clos.leaves.len(), clos.roots.len()), (8, 4), "{leaves:?}");
+        assert_eq!(clos.pods(), 4, "{leaves:?}");
+    }
+}
+
+#[test]
 fn extra_and_missing_cables() {
     let (mut draft, leaf, spine) = Draft::clos(4, 3, 2);
     draft.cable(leaf[1], spine[2]);

@@ -74,23 +74,38 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
 
     let fullest = lower.iter().map(|s| count[s.index()]).max().unwrap_or(0);
     let few = (fullest as f64 * CORE_HOST_SHARE) as usize;
-    let three = |most: usize| {
-        let (leaves, cores): (Vec<_>, Vec<_>) =
-            lower.iter().copied().partition(|s| count[s.index()] > most);
+    let carries = |s: NodeIndex| count[s.index()] > 0;
+    let three = |is_leaf: &dyn Fn(NodeIndex) -> bool| {
+        let (leaves, cores): (Vec<_>, Vec<_>) = lower.iter().copied().partition(|&s| is_leaf(s));
         (!cores.is_empty()).then(|| three_stages(topology, &leaves, &upper, &cores))
     };
     let two = || Some(two_stages(topology, &lower, &upper));
+    let core_carries_few = || three(&|s| count[s.index()] > few);
     // Switches of the leaf side without hosts are cores, or leaves whose hosts are off; a core may carry
     // a few hosts. The likeliest reading that holds is taken, else the likeliest says why it does not.
-    let all_carry = lower.iter().all(|s| count[s.index()] > 0);
-    let mut readings =
-        if all_carry { vec![two(), three(few)] } else { vec![three(0), three(few), two()] };
+    let mut readings = if lower.iter().all(|&s| carries(s)) {
+        vec![two(), core_carries_few()]
+    } else {
+        let seeds: Vec<NodeIndex> = lower.iter().copied().filter(|&s| carries(s)).collect();
+        let (pod, _) = components(topology, &seeds, |s| side[s.index()] != leaf_side || carries(s));
+        let idle_leaf = |s| within_one_pod(topology, &pod, s);
+        let hosts_are_off = three(&|s| carries(s) || idle_leaf(s));
+        vec![three(&carries), hosts_are_off, core_carries_few(), two()]
+    };
     let holds = readings.iter().position(|reading| matches!(reading, Some(Ok(_)))).unwrap_or(0);
     let mut clos =
         readings.swap_remove(holds).unwrap_or_else(|| two_stages(topology, &lower, &upper))?;
     clos.transit = transit_leaf(topology, &clos);
     clos.irregularities = irregular::list(topology, hosts, &clos);
     Ok(clos)
+}
+
+/// Whether all that `switch` is cabled to is of one pod, as with a leaf. Aggregation switches that no leaf
+/// with hosts leads to count as one more pod: a core leads to others besides.
+fn within_one_pod(topology: &Topology, pod: &[u32], switch: NodeIndex) -> bool {
+    let mut pods = topology.switch_links(switch).map(|(_, peer)| pod[peer.index()]);
+    let first = pods.next();
+    pods.all(|other| Some(other) == first)
 }
 
 pub(super) fn name(topology: &Topology, switch: NodeIndex) -> String {

@@ -185,10 +185,11 @@ fn whatever_happens_to_two_stages_is_put_right() -> Result<(), JudgeError> {
     put_right(&topology, trees.as_ref(), number("SNIN_EVENTS", 200))
 }
 
-/// Every route arrives. Whether it goes along the tree that it had before is asked in two stages only.
 #[test]
 fn whatever_happens_to_three_stages_is_put_right() -> Result<(), JudgeError> {
-    put_right(&fabric("fattree:4"), None, number("SNIN_EVENTS", 200) / 4)
+    let topology = fabric("fattree:4");
+    let trees = Trees::of(&topology, Lmc::new(2));
+    put_right(&topology, trees.as_ref(), number("SNIN_EVENTS", 200) / 4)
 }
 
 fn put_right(topology: &Topology, trees: Option<&Trees>, count: u64) -> Result<(), JudgeError> {
