@@ -1,7 +1,7 @@
 //! One virtual time for all: the subnet manager's sweep, the controller's windows, the meshes of all agents,
 //! the control channel between them, and the data that goes over the emulated fabric.
 //!
-//! Everything that happens is an [`Happening`] in one queue, ordered by time and by when it was planned;
+//! Everything that happens is a `Happening` in one queue, ordered by time and by when it was planned;
 //! the network, the manager and the controller say themselves when they want to go on. So a run replays
 //! from its seed.
 
