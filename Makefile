@@ -23,7 +23,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sm soak soak-sm soak-agent soak-ibsim soak-packing
+	bench-emulator bench-packing bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -47,7 +47,7 @@ test: deps lint
 	$(CARGO) test --workspace $(FEATURES) --quiet
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-packing
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-packing bench-verbs
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -67,6 +67,11 @@ bench-packing: deps-build
 bench-sm: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
+
+# snin lat and whole agents against perftest, by turns in one virtual machine. SNIN_PAIRS=10 takes fewer rounds.
+bench-verbs: deps
+	$(CARGO) build --release --quiet -p snin $(FEATURES) --bin snin
+	$(CARGO) run --release --quiet -p snin-benches $(FEATURES) --bin verbs
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
 soak: soak-sm soak-ibsim soak-packing soak-agent

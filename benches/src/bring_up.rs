@@ -55,6 +55,7 @@ pub fn run(size: Size) -> Vec<Outcome> {
             ours: ours as f64,
             peer: peer as f64,
             peer_name: "OpenSM".to_owned(),
+            paired: None,
             hash: hash.0,
         };
         for (attribute, theirs) in OPENSM {
@@ -82,6 +83,7 @@ fn pipelining(recipe: &str) -> Outcome {
         ours: many,
         peer: one,
         peer_name: "one SMP in flight".to_owned(),
+        paired: None,
         hash: 0,
     }
 }

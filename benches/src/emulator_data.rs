@@ -40,6 +40,7 @@ pub fn run(size: Size) -> Vec<Outcome> {
             ours,
             peer,
             peer_name: "binary heap".to_owned(),
+            paired: None,
             hash,
         }
     };

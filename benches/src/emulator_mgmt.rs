@@ -44,6 +44,7 @@ pub fn run(size: Size) -> Vec<Outcome> {
                 ours,
                 peer: GOAL,
                 peer_name: "goal".to_owned(),
+                paired: None,
                 hash,
             });
         }

@@ -9,6 +9,8 @@ pub mod emulator_mgmt;
 pub mod packing;
 pub mod sm;
 pub mod tables;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -38,14 +40,21 @@ pub struct Outcome {
     pub peer: f64,
     /// Whose figure `peer` is.
     pub peer_name: String,
+    /// The median of `ours / peer` over runs that took turns, where they did.
+    pub paired: Option<f64>,
     /// Of the answer, so that a faster answer is the same answer.
     pub hash: u64,
 }
 
 impl Outcome {
+    /// As it should be judged.
+    pub fn ratio(&self) -> f64 {
+        self.paired.unwrap_or(self.ours / self.peer)
+    }
+
     fn json(&self) -> String {
-        let Self { bench, case, unit, ours, peer, peer_name, hash } = self;
-        let ratio = ours / peer;
+        let Self { bench, case, unit, ours, peer, peer_name, hash, .. } = self;
+        let ratio = self.ratio();
         format!(
             "{{\"bench\":\"{bench}\",\"case\":\"{case}\",\"unit\":\"{unit}\",\"ours\":{ours:.4},\
              \"peer\":{peer:.4},\"peer_name\":\"{peer_name}\",\"ratio\":{ratio:.4},\"hash\":\"{hash:016x}\"}}"
@@ -63,8 +72,8 @@ pub fn main(run: impl FnOnce(Size) -> Vec<Outcome>) -> io::Result<()> {
     let outcomes = run(if small { Size::Small } else { Size::Full });
     let mut out = io::stdout().lock();
     for outcome in &outcomes {
-        let Outcome { bench, case, unit, ours, peer, peer_name, hash } = outcome;
-        let ratio = ours / peer;
+        let Outcome { bench, case, unit, ours, peer, peer_name, hash, .. } = outcome;
+        let ratio = outcome.ratio();
         writeln!(
             out,
             "{bench:<12} {case:<44} {ours:>12.3} {unit:<8} {peer_name} {peer:.3} ({ratio:.3}) {hash:016x}"
@@ -81,6 +90,17 @@ fn append(outcomes: &[Outcome]) -> io::Result<()> {
     let mut file =
         std::fs::OpenOptions::new().create(true).append(true).open(folder.join("results.jsonl"))?;
     outcomes.iter().try_for_each(|outcome| writeln!(file, "{}", outcome.json()))
+}
+
+/// A program of the workspace, built as this one was.
+///
+/// # Panics
+/// Where it is not built.
+pub fn built(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("this program's path");
+    let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    let found = folders.find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{name} is not built: cargo build -p {name}, in this profile"))
 }
 
 /// The median time of `runs` runs, and what the last one gave.

@@ -10,7 +10,7 @@ mod cut;
 mod floor;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{Lmc, PortIndex, Topology, hosts::Hosts, ibnet};
 use snin_judges::{JudgeError, OpenSm, Simulator};
 
-use crate::{Outcome, Size};
+use crate::{Outcome, Size, built};
 
 /// What the field's manager may have in flight in place of its 4.
 const MANY: u32 = 64;
@@ -109,6 +109,7 @@ impl Case {
             ours,
             peer: peer.1,
             peer_name: peer.0.to_owned(),
+            paired: None,
             hash,
         }
     }
@@ -177,14 +178,6 @@ fn manager(case: &Case, simulator: &Simulator) -> Command {
     command.current_dir(simulator.folder()).args(["--ibsim", simulator.name()]);
     command.args(["--lmc", &case.lmc.to_string()]);
     command
-}
-
-/// A program of the workspace, built as this one was.
-fn built(name: &str) -> PathBuf {
-    let own = std::env::current_exe().expect("this program's path");
-    let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
-    let found = folders.find(|file| file.is_file());
-    found.unwrap_or_else(|| panic!("{name} is not built: cargo build -p {name}, in this profile"))
 }
 
 fn median(mut times: Vec<Duration>) -> f64 {

@@ -40,6 +40,7 @@ fn case(recipe: &str, lmc: u8, goal: f64, runs: usize) -> Outcome {
         ours: time.as_secs_f64() * 1e3,
         peer: goal,
         peer_name: "goal".to_owned(),
+        paired: None,
         hash: hash(&tables),
     }
 }

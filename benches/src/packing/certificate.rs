@@ -55,6 +55,7 @@ fn case(shape: Shape, leaves: u32, hosts: u32, runs: u64) -> Vec<Outcome> {
         ours,
         peer,
         peer_name: peer_name.to_owned(),
+        paired: None,
         hash: hash.0,
     };
     vec![

@@ -209,6 +209,7 @@ fn moves(case: String, ours: f64, peer: f64, peer_name: &str, hash: u64) -> Outc
         ours,
         peer,
         peer_name: peer_name.to_owned(),
+        paired: None,
         hash,
     }
 }
@@ -232,6 +233,7 @@ fn latencies(
         ours: slower(of_1000),
         peer: goal,
         peer_name: "goal".to_owned(),
+        paired: None,
         hash,
     };
     goals.iter().map(line).collect()

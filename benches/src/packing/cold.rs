@@ -86,6 +86,7 @@ fn case(leaves: u32, hosts: u32, goal: Option<f64>, runs: u32) -> Vec<Outcome> {
         ours,
         peer,
         peer_name: name.to_owned(),
+        paired: None,
         hash: hash.0,
     };
     peers.map(line).collect()

@@ -48,6 +48,7 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
         ours,
         peer,
         peer_name: "goal".to_owned(),
+        paired: None,
         hash: hash.0,
     };
     vec![

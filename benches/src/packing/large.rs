@@ -65,6 +65,7 @@ fn case(half: u32, goal: f64, runs: u64) -> Vec<Outcome> {
         ours,
         peer,
         peer_name: peer_name.to_owned(),
+        paired: None,
         hash: hash.0,
     };
     vec![

@@ -1,0 +1,113 @@
+//! Two agents whose program is its own data thread: a message goes through ring, mesh and device, is answered
+//! by the other agent, and comes back the same way.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+use snin_agent::{Agent, Driver, Flow, Settings};
+use snin_daemon::settings::parse;
+use snin_fabric::Guid;
+
+/// The TCP ports of the two agents.
+pub const ANSWERS_AT: u16 = 18_521;
+const ASKS_AT: u16 = 18_522;
+const ANSWERER: Guid = Guid(1);
+const ASKER: Guid = Guid(2);
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Before what is measured: the queue pairs are made on the first.
+const WARM_UP: usize = 10;
+
+/// A side: an agent, and a flow to the other one.
+struct Side {
+    agent: Agent,
+    driver: Driver,
+    flow: Flow,
+}
+
+impl Side {
+    fn start(own: Guid, peer: Guid, device: &str, length: &str) -> Result<Self, Box<dyn Error>> {
+        let at = |guid| if guid == ANSWERER { ANSWERS_AT } else { ASKS_AT };
+        let text = format!(
+            "guid = \"{own}\"\ndevice = \"{device}\"\nlisten = \"127.0.0.1:{}\"\n\
+             peers = {{ \"{peer}\" = \"127.0.0.1:{}\" }}\npolicy = \"besteffort\"\n\
+             message = {}\nbuffers = 16\nreceives = 16\npairs = 4\nflows = 4\n\
+             acknowledgement_us = 500000\nheartbeat_ms = 3000\n",
+            at(own),
+            at(peer),
+            length.parse::<u32>()?.max(64)
+        );
+        let (agent, driver) = Agent::start_driven(&parse::<Settings>(&text, "agent.toml")?)?;
+        let flow = agent.connect(peer)?;
+        Ok(Self { agent, driver, flow })
+    }
+
+    /// Turns until a message came.
+    fn receive(&mut self) -> io::Result<snin_agent::Incoming> {
+        let mut deadline = None;
+        loop {
+            for _ in 0..1000 {
+                self.driver.turn();
+                if let Some(message) = self.agent.try_recv() {
+                    return Ok(message);
+                }
+            }
+            if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + PATIENCE) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+/// Sends every message back, until one of another length comes.
+///
+/// # Errors
+/// When the agent cannot start or nothing comes.
+pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
+    let expected = length.parse::<usize>()?;
+    let mut side = Side::start(ANSWERER, ASKER, "rxe1", length)?;
+    loop {
+        let message = side.receive()?;
+        if message.len() != expected {
+            return Ok(());
+        }
+        side.flow.try_send(&message)?;
+    }
+}
+
+/// Sends so many messages, the next when the last was answered, and says in perftest's columns how long half
+/// of that took.
+///
+/// # Errors
+/// When the agent cannot start, an answer does not come, or is another.
+pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
+    let (mut bytes, count) = (vec![0; length.parse()?], count.parse::<usize>()?);
+    let mut side = Side::start(ASKER, ANSWERER, "rxe0", length)?;
+    let mut took = Vec::with_capacity(count);
+    let mut last = Instant::now();
+    for number in 0..WARM_UP + count {
+        bytes[0] = number as u8;
+        side.flow.try_send(&bytes)?;
+        if side.receive()?[..] != bytes[..] {
+            return Err(format!("the answer to message {number} is another").into());
+        }
+        let now = Instant::now();
+        if number >= WARM_UP {
+            took.push((now - last).as_secs_f64() * 1e6 / 2.0);
+        }
+        last = now;
+    }
+    side.flow.try_send(b"")?;
+    while side.flow.waiting() > 0 {
+        side.driver.turn();
+    }
+    took.sort_unstable_by(f64::total_cmp);
+    let at = |quantile: usize| took[(count * quantile / 1000).min(count - 1)];
+    let mean = took.iter().sum::<f64>() / count as f64;
+    let deviation = took.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count as f64;
+    let line = [at(0), at(1000), at(500), mean, deviation.sqrt(), at(990), at(999)];
+    let line = line.map(|figure| format!("{figure:.2}")).join(" ");
+    writeln!(io::stdout(), "{length} {count} {line}")?;
+    Ok(())
+}
