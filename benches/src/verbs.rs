@@ -4,7 +4,7 @@
 //! round to round. What counts is the median over rounds of ours by perftest's. Perftest's second run by its
 //! first is the *control*: it says what no difference looks like on this machine at this hour.
 //!
-//! `SNIN_PAIRS=10` takes so many rounds.
+//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` measures only what is so called.
 
 pub mod agents;
 pub mod turns;
@@ -49,6 +49,7 @@ pub fn run(size: Size) -> Vec<Outcome> {
 /// Where a program is missing or fails.
 pub fn measure(program: &Path, size: Size) -> Vec<Outcome> {
     let pairs = std::env::var("SNIN_PAIRS").map_or(PAIRS, |text| text.parse().expect("a number"));
+    let only = std::env::var("SNIN_CASE").unwrap_or_default();
     let (name, pairs) = match size {
         Size::Small => ("small", 2),
         Size::Full => ("full", pairs),
@@ -58,11 +59,11 @@ pub fn measure(program: &Path, size: Size) -> Vec<Outcome> {
     let mut command = Command::new(machine);
     command.args(["--pair", "--limit", LIMIT, "--out"]).arg(out.path());
     command.arg("--with").arg(program).arg("--with").arg(built("snin"));
-    command.args(["--", "verbs", "turns", name, &pairs.to_string()]);
+    command.args(["--", "verbs", "turns", name, &pairs.to_string(), &only]);
     let status = command.status().expect("tools/vm/run");
     assert!(status.success(), "the virtual machine: {status}");
     let text = fs::read_to_string(out.path().join("runs")).expect("what was measured");
-    let outcomes = judge(&turns::cases(name), &text);
+    let outcomes = judge(&turns::cases(name, &only), &text);
     assert!(
         outcomes.iter().all(|outcome| outcome.ours > 0.0 && outcome.peer > 0.0),
         "{outcomes:?}"
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        let cases = turns::cases("small");
+        let cases = turns::cases("small", "");
         let mut text = String::new();
         // The machine is slower from round to round; ours is always a tenth slower, the control is not.
         for round in [1.0, 2.0, 4.0] {

@@ -70,8 +70,8 @@ pub struct Case {
     iterations: u32,
 }
 
-/// The cases of a size.
-pub fn cases(size: &str) -> Vec<Case> {
+/// The cases of a size whose names contain `only`.
+pub fn cases(size: &str, only: &str) -> Vec<Case> {
     let small = size == "small";
     let lengths: &[usize] = if small { &[64] } else { &[2, 64, 4096, 65_536] };
     let case = |kind, length, iterations| Case { kind, length, iterations };
@@ -84,6 +84,7 @@ pub fn cases(size: &str) -> Vec<Case> {
         );
     }
     cases.push(case(Kind::SendBandwidth, 65_536, if small { 130 } else { 300 }));
+    cases.retain(|case| case.name().contains(only));
     cases
 }
 
@@ -218,11 +219,11 @@ fn listens(port: u16) -> Result<(), Box<dyn Error>> {
 ///
 /// # Errors
 /// The first program that fails, with what it said.
-pub fn take(size: &str, pairs: &str) -> Result<(), Box<dyn Error>> {
+pub fn take(size: &str, pairs: &str, only: &str) -> Result<(), Box<dyn Error>> {
     let (pairs, begin) = (pairs.parse::<usize>()?, Instant::now());
     let mut runs = String::new();
     for round in 0..pairs {
-        for case in cases(size) {
+        for case in cases(size, only) {
             let who = case.who();
             let mut said = vec![None; who.len()];
             for turn in 0..who.len() {
