@@ -20,9 +20,6 @@ use self::turns::{Case, Who};
 
 /// Rounds at full size.
 const PAIRS: usize = 40;
-/// After this the machine is stopped, in seconds.
-const LIMIT: &str = "7200";
-
 /// What a run says, by perftest's columns.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Said {
@@ -50,14 +47,15 @@ pub fn run(size: Size) -> Vec<Outcome> {
 pub fn measure(program: &Path, size: Size) -> Vec<Outcome> {
     let pairs = std::env::var("SNIN_PAIRS").map_or(PAIRS, |text| text.parse().expect("a number"));
     let only = std::env::var("SNIN_CASE").unwrap_or_default();
-    let (name, pairs) = match size {
-        Size::Small => ("small", 2),
-        Size::Full => ("full", pairs),
+    // After so many seconds a program hangs, and the machine is stopped.
+    let (name, pairs, limit) = match size {
+        Size::Small => ("small", 2, "300"),
+        Size::Full => ("full", pairs, "7200"),
     };
     let out = tempfile::tempdir().expect("a folder");
     let machine = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tools/vm/run"));
     let mut command = Command::new(machine);
-    command.args(["--pair", "--limit", LIMIT, "--out"]).arg(out.path());
+    command.args(["--pair", "--limit", limit, "--out"]).arg(out.path());
     command.arg("--with").arg(program).arg("--with").arg(built("snin"));
     command.args(["--", "verbs", "turns", name, &pairs.to_string(), &only]);
     let status = command.status().expect("tools/vm/run");
