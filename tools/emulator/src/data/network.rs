@@ -148,6 +148,11 @@ impl<Q: Agenda> Network<Q> {
         let entries = &mut self.tables[switch.index()];
         entries.clear();
         entries.extend_from_slice(table.entries());
+        // What its ports remember of the table before. Ports are in order of nodes, switches first.
+        let first = self.ports.partition_point(|port| port.of_switch && port.place < switch.0);
+        let own = self.ports[first..].iter_mut();
+        own.take_while(|port| port.of_switch && port.place == switch.0)
+            .for_each(Port::forget_route);
     }
 
     /// Gives a message to its source's adapter.

@@ -36,6 +36,10 @@ pub(super) struct Port {
     /// The input and VL that it sends from, while busy.
     pub(super) input: u8,
     pub(super) vl: u8,
+    /// The DLID of the last packet that came in here, and the number of the port that the switch's table has
+    /// for it: who comes after it mostly goes the same way. DLID 0, which no packet has, where none came.
+    pub(super) asked: u16,
+    pub(super) answer: u8,
     /// VLs that had packets when it last found nothing to send.
     pub(super) stalled: u16,
     /// When it has sent the last byte so far.
@@ -66,11 +70,19 @@ impl Port {
             undecided: false,
             input: 0,
             vl: 0,
+            asked: 0,
+            answer: 0,
             stalled: 0,
             busy_until: 0,
             wake_at: NEVER,
             arbiter: Arbiter::default(),
         }
+    }
+
+    /// Its switch's table was written to.
+    pub(super) const fn forget_route(&mut self) {
+        self.asked = 0;
+        self.answer = 0;
     }
 
     /// Another port of the same node.

@@ -42,10 +42,14 @@ impl<Q: Agenda> Network<Q> {
     }
 
     /// The port that the packet leaves by.
-    fn route(&self, input: u32, dlid: u16) -> Result<u32, DropReason> {
-        let port = &self.ports[input as usize];
-        let table = &self.tables[port.place as usize];
-        let number = table.get(usize::from(dlid)).copied().unwrap_or(u8::MAX);
+    fn route(&mut self, input: u32, dlid: u16) -> Result<u32, DropReason> {
+        let port = &mut self.ports[input as usize];
+        if port.asked != dlid {
+            let table = &self.tables[port.place as usize];
+            let number = table.get(usize::from(dlid)).copied().unwrap_or(u8::MAX);
+            (port.asked, port.answer) = (dlid, number);
+        }
+        let number = port.answer;
         if number == 0 || number > port.last {
             return Err(DropReason::NoRoute);
         }

@@ -38,60 +38,77 @@ pub struct Job {
 
 type Done = (u32, usize, Result<Carried, CarryError>);
 
+/// Carries what waits, and says what became of it.
+#[derive(Clone, Debug)]
+struct Carrier {
+    config: Config,
+    transport: Transport,
+    waiting: Arc<Mutex<Receiver<Job>>>,
+    finished: Sender<Done>,
+}
+
+impl Carrier {
+    /// One job after the other, until there will be no more.
+    fn work(&self) {
+        // Nobody panics with the lock in hand.
+        while let Ok(Ok(job)) = self.waiting.lock().map(|waiting| waiting.recv()) {
+            let Routed { topology, addresses, tables } = &job.routed;
+            let forwarding = Forwarding { topology, addresses, tables };
+            let carried =
+                forwarding.carry(&self.config, &job.flows, self.transport, Time::ZERO, job.grace);
+            if self.finished.send((job.window, job.way, carried)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
 /// Threads that carry.
 #[derive(Debug)]
 pub struct Comparison {
-    jobs: Option<Sender<Job>>,
+    jobs: Sender<Job>,
     done: Receiver<Done>,
+    carrier: Carrier,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Comparison {
-    /// One thread fewer than there are processors, and one at least.
+    /// One thread fewer than there are processors, and one at least: whoever starts jobs is busy until all
+    /// are started.
     pub fn new(config: &Config, transport: Transport) -> Self {
         let (jobs, waiting) = channel::<Job>();
         let (finished, done) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
+        let carrier = Carrier { config: config.clone(), transport, waiting, finished };
         let threads = available_parallelism().map_or(1, |all| all.get().saturating_sub(1).max(1));
         let thread = |_| {
-            let (waiting, finished) = (waiting.clone(), finished.clone());
-            let config = config.clone();
-            spawn(move || {
-                // Nobody panics with the lock in hand; who comes when all is done ends.
-                while let Ok(Ok(job)) = waiting.lock().map(|waiting| waiting.recv()) {
-                    let Routed { topology, addresses, tables } = &job.routed;
-                    let forwarding = Forwarding { topology, addresses, tables };
-                    let carried =
-                        forwarding.carry(&config, &job.flows, transport, Time::ZERO, job.grace);
-                    if finished.send((job.window, job.way, carried)).is_err() {
-                        return;
-                    }
-                }
-            })
+            let carrier = carrier.clone();
+            spawn(move || carrier.work())
         };
-        Self { jobs: Some(jobs), done, threads: (0..threads).map(thread).collect() }
+        let threads = (0..threads).map(thread).collect();
+        Self { jobs, done, carrier, threads }
     }
 
     /// Has it carried as soon as a thread is free.
     pub fn start(&self, job: Job) {
-        if let Some(jobs) = &self.jobs {
-            // The threads end only with the comparison.
-            let _ = jobs.send(job);
-        }
+        // The carrier at hand keeps the other end.
+        let _ = self.jobs.send(job);
     }
 
-    /// Waits for all of it: by window, then by way.
+    /// Helps with what is left, and waits for all of it: by window, then by way.
     ///
     /// # Errors
     /// Traffic that cannot be carried.
-    pub fn finish(mut self) -> Result<Vec<(u32, usize, Carried)>, CarryError> {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
+    pub fn finish(self) -> Result<Vec<(u32, usize, Carried)>, CarryError> {
+        let Self { jobs, done, carrier, threads } = self;
+        drop(jobs);
+        carrier.work();
+        for thread in threads {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
             }
         }
-        let mut all: Vec<Done> = self.done.try_iter().collect();
+        let mut all: Vec<Done> = done.try_iter().collect();
         all.sort_by_key(|&(window, way, _)| (window, way));
         all.into_iter().map(|(window, way, carried)| Ok((window, way, carried?))).collect()
     }
