@@ -1,7 +1,11 @@
-//! Counts what the calling thread allocates.
+//! Counts what the calling thread allocates, and what all threads hold.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Bytes allocated and not freed by all threads.
+static LIVE: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -11,16 +15,18 @@ thread_local! {
 pub(crate) struct Counting;
 
 #[allow(unsafe_code, reason = "an allocator is asked in unsafe functions")]
-// SAFETY: everything is the system's allocator's; the count is a number of the thread's own.
+// SAFETY: everything is the system's allocator's; the counts are numbers beside it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
+        LIVE.fetch_add(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         COUNT.with(|count| count.set(count.get() + 1));
+        LIVE.fetch_sub(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -29,4 +35,9 @@ unsafe impl GlobalAlloc for Counting {
 /// How often this thread has allocated or freed.
 pub(crate) fn count() -> u64 {
     COUNT.with(Cell::get)
+}
+
+/// How many bytes are allocated and not freed, by all threads.
+pub(crate) fn live() -> i64 {
+    LIVE.load(Ordering::Relaxed)
 }
