@@ -21,7 +21,8 @@ pub struct Config {
     pub m_key: u64,
     /// What a port refuses to whom lacks its key: 0 to 3 (IBA 14.2.4.1). Written with the key only.
     pub m_key_protect: u8,
-    /// Seconds after which a port forgets its key when its manager is silent; 0: never.
+    /// Seconds for which a port that was shown a wrong key waits for its manager's before it shows its key to
+    /// whoever asks (IBA 14.2.4.2); 0: for ever.
     pub m_key_lease_s: u16,
     /// The partitions of every port, as full (0x8000 set) or limited member. The default partition alone by
     /// default, as a port has it after power on (IBA 10.9.1.2).
@@ -136,6 +137,14 @@ impl Config {
 
     pub(crate) const fn m_key(&self) -> MKey {
         MKey(self.m_key)
+    }
+
+    /// Key, protection level and lease of every port; none of them without a key.
+    pub(crate) const fn protection(&self) -> (MKey, u8, u16) {
+        match self.m_key {
+            0 => (MKey(0), 0, 0),
+            key => (MKey(key), self.m_key_protect, self.m_key_lease_s),
+        }
     }
 
     pub(crate) const fn timeout(&self) -> Time {

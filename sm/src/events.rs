@@ -122,6 +122,14 @@ pub enum Missing {
         /// Its name, as far as known.
         name: String,
     },
+    /// A node that takes no writes, since its key is another than this manager's and is not shown.
+    #[error("{name} ({guid}) is guarded by another M_Key")]
+    Locked {
+        /// The node's GUID.
+        guid: Guid,
+        /// Its name, as far as known.
+        name: String,
+    },
     /// Two nodes, or two ports, with one GUID: the one behind `at` is left out.
     #[error("GUID {guid} is in use twice: left out behind {at}")]
     DuplicateGuid {

@@ -2,7 +2,7 @@
 
 use snin_fabric::{PortIndex, PortNum};
 use snin_mad::port::Capabilities;
-use snin_mad::{PortInfo, PortState};
+use snin_mad::{MKey, PortInfo, PortState};
 
 use super::ask::{End, NodeId};
 use super::graph::Graph;
@@ -188,10 +188,15 @@ impl Ports<'_> {
     }
 }
 
-/// Whether a port has the manager's key, if there is one, and guards it as it shall.
+/// Whether a port has the manager's key, and guards it as it shall; without one, whether it shows none.
 fn is_protected(info: &PortInfo, config: &Config) -> bool {
-    let wanted = (config.m_key(), config.m_key_protect, config.m_key_lease_s);
-    config.m_key == 0 || (info.m_key, info.m_key_protect, info.m_key_lease_period) == wanted
+    let held = (info.m_key, info.m_key_protect, info.m_key_lease_period);
+    held == config.protection() || config.m_key == 0 && info.m_key == MKey(0)
+}
+
+/// Whether keys are written to this port: of a switch only to port 0 (IBA 14.2.5.6).
+pub(crate) fn is_guarded(graph: &Graph, (node, port): End) -> bool {
+    !graph.node(node).is_switch() || port == PortNum::ZERO
 }
 
 /// The PortInfo that a step writes.
@@ -219,9 +224,9 @@ pub(crate) fn port_info(
         info.master_sm_lid = manager;
         info.gid_prefix = config.subnet_prefix();
         info.master_sm_sl = 0;
-        info.m_key = config.m_key();
-        info.m_key_protect = config.m_key_protect;
-        info.m_key_lease_period = config.m_key_lease_s;
+    }
+    if is_guarded(graph, end) {
+        (info.m_key, info.m_key_protect, info.m_key_lease_period) = config.protection();
     }
     if config.qos {
         info.vl_high_limit = config.qos_high_limit;

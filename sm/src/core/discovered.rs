@@ -19,11 +19,11 @@ pub(crate) struct Discovered {
 }
 
 impl Discovered {
-    /// Every node that can be reached and every cable that is up at both ends.
+    /// Every node that is managed and every cable that is up at both ends.
     pub(crate) fn of(graph: &Graph) -> Result<Self, TopologyError> {
         let mut builder = TopologyBuilder::new();
         let mut handles: BTreeMap<NodeId, Handle> = BTreeMap::new();
-        for (id, node) in graph.reachable() {
+        for (id, node) in graph.managed() {
             let info = &node.info;
             let label = node.label();
             let handle = builder.add(node.kind, node.guid(), info.num_ports.into(), &label)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
-use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
+use snin_mad::{DrPath, MKey, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 
 use super::ask::{Ask, End, NodeId};
 use super::lanes::{LaneTable, Lanes};
@@ -80,6 +80,8 @@ pub(crate) struct Node {
     pub(crate) contested: bool,
     /// It answered once and then no more.
     pub(crate) lost: bool,
+    /// It takes no writes, since it is guarded by a key that it does not show.
+    pub(crate) locked: bool,
     /// Some port went down or came up since its table was last known for sure.
     pub(crate) shaken: bool,
     /// The survey that last took its table for unknown.
@@ -103,6 +105,7 @@ impl Node {
             path: None,
             contested: false,
             lost: false,
+            locked: false,
             shaken: false,
             mirrored: 0,
             info,
@@ -169,6 +172,11 @@ impl Graph {
     /// Every node that can be reached.
     pub(crate) fn reachable(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.ids().map(|id| (id, self.node(id))).filter(|(_, node)| node.path.is_some())
+    }
+
+    /// Every node that can be reached and takes writes.
+    pub(crate) fn managed(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.reachable().filter(|&(id, node)| !node.locked || id == NodeId::OWN)
     }
 
     /// The node with this GUID.
@@ -264,9 +272,44 @@ impl Graph {
     pub(crate) fn path(&self, ask: Ask) -> Option<DrPath> {
         match ask {
             Ask::Identify(None) => Some(DrPath::HERE),
-            Ask::Identify(Some((node, port))) => self.node(node).path?.then(port),
+            Ask::Identify(Some((node, port))) if self.leads_on(node) => {
+                self.node(node).path?.then(port)
+            }
+            Ask::Identify(Some(_)) => None,
             _ => self.node(ask.agent()?).path,
         }
+    }
+
+    /// The port whose key guards a node's tables: port 0 of a switch (IBA 14.2.4).
+    pub(crate) fn guard(&self, id: NodeId) -> End {
+        let node = self.node(id);
+        (id, if node.is_switch() { PortNum::ZERO } else { node.info.local_port })
+    }
+
+    /// The key that guards a port, where it is shown.
+    pub(crate) fn key(&self, (id, port): End) -> Option<MKey> {
+        let guard = if self.node(id).is_switch() { self.guard(id) } else { (id, port) };
+        let key = self.port(guard)?.info.as_ref()?.m_key;
+        (key != MKey(0)).then_some(key)
+    }
+
+    /// Whether a node may have a key that it does not show.
+    pub(crate) fn hides_key(&self, id: NodeId) -> bool {
+        let info = self.port(self.guard(id)).and_then(|port| port.info.as_ref());
+        info.is_some_and(|info| info.m_key == MKey(0) && info.m_key_protect > 0)
+    }
+
+    /// The node takes no writes: it is left as it is, and so is what only it leads to.
+    pub(crate) fn lock(&mut self, id: NodeId) {
+        let node = self.node_mut(id);
+        (node.locked, node.switch) = (true, None);
+        self.retrace();
+    }
+
+    /// Whether ways go on from the node to its neighbours.
+    fn leads_on(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        id == NodeId::OWN || node.is_switch() && !node.locked
     }
 
     /// The ports that the way to a question's node leaves by, the nearest first.
@@ -292,7 +335,7 @@ impl Graph {
         while let Some(id) = queue.pop_front() {
             let node = self.node(id);
             let Some(path) = node.path else { continue };
-            if !node.is_switch() && id != NodeId::OWN {
+            if !self.leads_on(id) {
                 continue;
             }
             let only = (!node.is_switch()).then_some(local);
@@ -320,8 +363,7 @@ impl Graph {
         }
         let over = |(_, port): (PortNum, &Port)| {
             let (node, num) = port.link?.to;
-            let passes = self.node(node).is_switch() || node == NodeId::OWN;
-            self.node(node).path.filter(|_| passes)?.then(num)
+            self.node(node).path.filter(|_| self.leads_on(node))?.then(num)
         };
         let path = self.node(id).external().filter_map(over).min();
         self.node_mut(id).path = path;

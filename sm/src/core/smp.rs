@@ -2,7 +2,7 @@
 
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{
-    Attribute, DrPath, LinearForwarding, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
+    Attribute, DrPath, LinearForwarding, MKey, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
     Route, SmInfo, Smp, SwitchInfo,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
             let info = graph.node(node).switch.as_ref()?;
             // Writing 1 clears it (IBA 14.2.5.4).
             set(
-                config,
+                key(graph, config, graph.guard(node)),
                 graph.path(ask)?,
                 0,
                 &SwitchInfo { port_state_change: true, ..info.clone() },
@@ -52,24 +52,26 @@ pub(crate) fn write(
     manager: Lid,
     step: &Step,
 ) -> Option<Mad> {
-    let path = graph.node(step.node()?).path?;
+    let node = step.node()?;
+    let path = graph.node(node).path?;
+    let own = key(graph, config, graph.guard(node));
     let block = |block: u16, ports: &[u8; 64]| {
-        set(config, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })
+        set(own, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })
     };
     Some(match step {
         Step::Port(end, write) => {
             let info = port_info(graph, *end, *write, config, manager)?;
-            set(config, path, end.1.0.into(), &info)
+            set(key(graph, config, *end), path, end.1.0.into(), &info)
         }
         Step::Keys(end) => {
             let table = PKeyTable { keys: config.partition_block() };
-            set(config, path, keys_modifier(graph, *end), &table)
+            set(own, path, keys_modifier(graph, *end), &table)
         }
         Step::Lanes(end, table) => {
             let modifier = table.modifier(graph, *end);
             match wanted(config, graph, *end, *table)? {
-                Lanes::Mapping(mapping) => set(config, path, modifier, &mapping),
-                Lanes::Arbitration(block) => set(config, path, modifier, &block),
+                Lanes::Mapping(mapping) => set(own, path, modifier, &mapping),
+                Lanes::Arbitration(block) => set(own, path, modifier, &block),
             }
         }
         Step::Block(node, number) => {
@@ -80,15 +82,19 @@ pub(crate) fn write(
         Step::Top(node, top) => {
             let info = graph.node(*node).switch.clone()?;
             let info = SwitchInfo { linear_fdb_top: *top, port_state_change: false, ..info };
-            set(config, path, 0, &info)
+            set(own, path, 0, &info)
         }
         Step::Milestone => return None,
     })
 }
 
-fn set<A: Attribute>(config: &Config, path: DrPath, modifier: u32, value: &A) -> Mad {
-    let smp = Smp::set(A::ID, modifier, Route::directed(path)).m_key(config.m_key());
-    smp.mad().with(value)
+fn set<A: Attribute>(key: MKey, path: DrPath, modifier: u32, value: &A) -> Mad {
+    Smp::set(A::ID, modifier, Route::directed(path)).m_key(key).mad().with(value)
+}
+
+/// The key by which a port takes writes: the one that it shows, whoever's that is, else ours.
+pub(crate) fn key(graph: &Graph, config: &Config, end: End) -> MKey {
+    graph.key(end).unwrap_or_else(|| config.m_key())
 }
 
 /// Switches have a table for every port, end nodes for the one by which the SMP comes.

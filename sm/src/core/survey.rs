@@ -10,6 +10,7 @@
 
 mod conclude;
 mod identity;
+mod keys;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,6 +47,8 @@ pub(crate) struct Survey {
     whole: BTreeSet<NodeId>,
     /// Questions to nodes to which there was no way just then; `true` when asked for the second time.
     stranded: BTreeMap<Ask, bool>,
+    /// Nodes that left a write unanswered; why, what guards them will tell.
+    barred: BTreeSet<NodeId>,
     /// Ports that are asked who is there although it is known.
     forced: BTreeSet<End>,
     /// Questions without an answer, asked once more when the way there was looked at.
@@ -75,6 +78,7 @@ impl Survey {
             probed: None,
             whole: BTreeSet::new(),
             stranded: BTreeMap::new(),
+            barred: BTreeSet::new(),
             forced: BTreeSet::new(),
             doubts: Vec::new(),
             doubted: BTreeSet::new(),
@@ -97,8 +101,9 @@ impl Survey {
         Self::new(number, false)
     }
 
-    /// Every switch: did something change? And once more what is not known.
-    pub(crate) fn light(number: u32, graph: &Graph) -> Self {
+    /// Every switch: did something change? And once more what is not known. Where keys are `leased`, every
+    /// port hears that its manager is still there.
+    pub(crate) fn light(number: u32, graph: &Graph, leased: bool) -> Self {
         let mut survey = Self::new(number, false);
         let mut retried = 0;
         // No trap comes through the own port when it was down.
@@ -107,8 +112,8 @@ impl Survey {
             survey.queue.push_back(Ask::ReadPort(NodeId::OWN, port));
         }
         for (id, node) in graph.reachable() {
-            if node.is_switch() {
-                survey.queue.push_back(Ask::ReadSwitch(id));
+            if node.is_switch() || node.locked || leased {
+                survey.verify(graph, id);
             }
             let managers = (0u8..).zip(&node.ports).filter(|(_, port)| port.manager.is_some());
             survey.queue.extend(managers.map(|(num, _)| Ask::ReadManager(id, PortNum(num))));
@@ -133,9 +138,14 @@ impl Survey {
         }
     }
 
-    /// Asks a switch whether something changed.
-    pub(crate) fn verify(&mut self, id: NodeId) {
-        self.queue.push_back(Ask::ReadSwitch(id));
+    /// Asks a node whether something changed.
+    pub(crate) fn verify(&mut self, graph: &Graph, id: NodeId) {
+        let node = graph.node(id);
+        self.queue.push_back(if node.is_switch() && !node.locked {
+            Ask::ReadSwitch(id)
+        } else {
+            Ask::ReadPort(id, graph.guard(id).1)
+        });
     }
 
     /// An end port whose settings or name changed.
@@ -190,11 +200,7 @@ impl Survey {
             }
             let id = self.suspects.pop_front()?;
             self.probed = Some(id);
-            self.queue.push_back(if graph.node(id).is_switch() {
-                Ask::ReadSwitch(id)
-            } else {
-                Ask::ReadPort(id, graph.node(id).info.local_port)
-            });
+            self.verify(graph, id);
         }
     }
 
@@ -220,6 +226,7 @@ impl Survey {
             Ask::ReadSwitch(id) => self.switch_read(graph, id, mad.attribute::<SwitchInfo>()?),
             Ask::ClearChange(id) => {
                 mad.attribute::<SwitchInfo>()?;
+                self.barred.remove(&id);
                 self.read_ports(graph, id);
             }
             Ask::ReadPort(id, port) => {
@@ -282,6 +289,9 @@ impl Survey {
         match ask {
             Ask::Identify(Some(via)) => {
                 self.trouble(graph, Some(via), Trouble::Mute);
+            }
+            Ask::ClearChange(id) if self.barred.insert(id) => {
+                self.queue.push_back(Ask::ReadPort(id, graph.guard(id).1));
             }
             Ask::ReadSwitch(id)
             | Ask::ClearChange(id)
@@ -401,6 +411,9 @@ impl Survey {
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
         self.learnt |= before != port.info;
+        if graph.guard(end.0) == end {
+            self.key_read(graph, end.0);
+        }
         self.ask_manager(graph, end);
         let Some(port) = graph.port(end) else { return };
         let (up, link) = (port.is_up(), port.link);

@@ -103,7 +103,7 @@ struct Pending {
     suspects: BTreeSet<NodeId>,
     refresh: BTreeSet<End>,
     doubts: BTreeSet<Ask>,
-    /// Switches that are asked whether something changed.
+    /// Nodes that are asked whether something changed.
     verify: BTreeSet<NodeId>,
     /// Something was learnt that no computation has seen yet.
     learnt: bool,
@@ -338,12 +338,12 @@ impl Sweep {
         }
         let mut survey = if pending.light {
             self.metrics.light_sweeps += 1;
-            Survey::light(self.surveys, &self.graph)
+            Survey::light(self.surveys, &self.graph, self.config.m_key_lease_s > 0)
         } else {
             self.metrics.local_probes += u64::from(!pending.suspects.is_empty());
             Survey::local(self.surveys)
         };
-        pending.verify.into_iter().for_each(|id| survey.verify(id));
+        pending.verify.into_iter().for_each(|id| survey.verify(&self.graph, id));
         pending.suspects.into_iter().for_each(|id| survey.suspect(id));
         pending.refresh.into_iter().for_each(|end| survey.refresh(end));
         pending.doubts.into_iter().for_each(|ask| survey.doubt(&self.graph, ask));
@@ -440,7 +440,7 @@ impl Sweep {
         let capacity = |(_, node): (NodeId, &super::graph::Node)| {
             node.switch.as_ref().map(|info| Lid(info.linear_fdb_cap.saturating_sub(1)))
         };
-        let least = self.graph.reachable().filter_map(capacity).min();
+        let least = self.graph.managed().filter_map(capacity).min();
         let job = Job {
             number: self.jobs,
             held: topology.ports().map(held).collect(),

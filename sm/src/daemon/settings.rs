@@ -27,12 +27,14 @@ snin_daemon::settings! {
         lmc: Option<u8> = None,
         /// The upper half of every port's GIDs.
         subnet_prefix: Hex = Hex(0xFE80_0000_0000_0000),
-        /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none.
+        /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with somebody else's key
+        /// is taken over if it shows that key, and else left alone and named as missing.
         m_key: Hex = Hex(0),
-        /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: no writes; 1: and shows no key; 2 and
-        /// 3: nor any reads.
+        /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: writes; 1: writes, and it shows no key; 2
+        /// and 3: reads too.
         m_key_protection_level: u8 = 0,
-        /// Seconds after which a port forgets its key if its manager is silent; 0: never.
+        /// Seconds for which a port that was shown a wrong key waits for its manager's; then it shows its key to
+        /// whoever asks, so that another manager can take it over. 0: for ever.
         m_key_lease_period: u16 = 0,
         /// Of two masters that meet the one with less stands aside, or the one with the greater GUID; 0 to 15.
         sm_priority: u8 = 0,

@@ -16,7 +16,7 @@ impl Survey {
         }
         graph.retrace();
         let shaken: Vec<NodeId> =
-            graph.reachable().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
+            graph.managed().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
         for id in shaken {
             let node = graph.node_mut(id);
             node.shaken = false;
@@ -31,7 +31,7 @@ impl Survey {
         }
         // Blocks whose writing nobody acknowledged.
         let number = self.number;
-        let stale = graph.reachable().filter(|(_, node)| node.mirrored != number);
+        let stale = graph.managed().filter(|(_, node)| node.mirrored != number);
         let blocks = stale.flat_map(|(id, node)| {
             node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
         });
@@ -45,7 +45,7 @@ impl Survey {
 
     /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
     fn read_lanes(&mut self, graph: &Graph) {
-        for (id, node) in graph.reachable() {
+        for (id, node) in graph.managed() {
             for (num, port) in node.external() {
                 let unread = |table: &LaneTable| !port.lanes.contains_key(table);
                 let tables = lanes::tables(graph, (id, num)).into_iter().filter(unread);

@@ -126,13 +126,16 @@ impl Survey {
         node.lost = false;
         node.info = info.clone();
         if node.path.is_none() {
+            node.locked = false;
             // Nobody can tell what became of it while it was out of reach.
             node.shaken = true;
             node.ports.iter_mut().for_each(|port| port.steady = false);
             graph.retrace_one(id);
         }
         if graph.node(id).is_switch() {
-            if met_first {
+            if graph.node(id).locked {
+                self.verify(graph, id);
+            } else if met_first {
                 self.whole.insert(id);
                 self.queue.extend([Ask::ReadSwitch(id), Ask::Describe(id)]);
             } else if !self.full && was_known {

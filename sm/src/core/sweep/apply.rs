@@ -8,7 +8,7 @@ use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SmState, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Applying, MOST_STRIKES, Stage, Sweep};
-use crate::core::activate::{activate, took};
+use crate::core::activate::{activate, is_guarded, took};
 use crate::core::ask::{Ask, NodeId};
 use crate::core::distribute::{count_blocks, distribute};
 use crate::core::lanes::{self, LaneTable};
@@ -158,8 +158,12 @@ impl Sweep {
         let graph = &mut self.graph;
         let took = ok
             && match &step {
-                Step::Port(end, write) => mad.attribute::<PortInfo>().is_ok_and(|info| {
+                Step::Port(end, write) => mad.attribute::<PortInfo>().is_ok_and(|mut info| {
                     let took = took(*write, &info);
+                    if is_guarded(graph, *end) {
+                        // It is hidden from whom showed the one that was there before.
+                        info.m_key = self.config.m_key();
+                    }
                     if let Some(port) = graph.port_mut(*end) {
                         port.info = Some(info);
                     }
@@ -214,6 +218,11 @@ impl Sweep {
         applying.schedule.stop();
         applying.failed = true;
         let Some(node) = step.node() else { return };
+        if silent && self.graph.hides_key(node) {
+            self.graph.lock(node);
+            self.pending.learnt = true;
+            return;
+        }
         let what = match &step {
             Step::Port((_, port), _) => {
                 self.pending.doubts.insert(Ask::ReadPort(node, *port));

@@ -19,6 +19,9 @@ impl Sweep {
                 }
                 continue;
             }
+            if node.locked {
+                missing.insert(Missing::Locked { guid: node.guid(), name: node.label() });
+            }
             if node.name.is_none() {
                 missing.insert(Missing::Nameless(node.guid()));
             }

@@ -1,10 +1,11 @@
 //! What nodes say unasked.
 
 use snin_fabric::{Lid, PortNum};
-use snin_mad::{Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
+use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
 
 use super::{Stage, Sweep};
 use crate::core::ask::{End, NodeId};
+use crate::core::smp::key;
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
 
@@ -30,7 +31,7 @@ impl Sweep {
         *self.metrics.traps.entry(number).or_insert(0) += 1;
         let name = self.graph.node(end.0).label();
         self.outputs.push_back(Output::Report(Report::Trap { number, issuer, name }));
-        self.repress(source, mad, smp);
+        self.repress(source, end, mad, smp);
         match trap {
             // It names the switch, not the port (IBA 14.3.7).
             Ok(Some(Trap::LinkStateChange(_))) => self.suspect(end.0),
@@ -38,17 +39,23 @@ impl Sweep {
                 self.pending.refresh.insert(end);
                 self.interrupt();
             }
+            // Somebody showed it another key than ours: ours ends the lease that began then (IBA 14.2.4.2).
+            Ok(Some(Trap::BadMKey(_))) if self.config.m_key_lease_s > 0 => {
+                self.pending.verify.insert(end.0);
+            }
             _ => {}
         }
     }
 
     /// Stops the trap from being repeated (IBA 14.3.1).
-    fn repress(&mut self, source: Lid, mad: &Mad, smp: &Smp) {
+    fn repress(&mut self, source: Lid, issuer: End, mad: &Mad, smp: &Smp) {
         if source == PERMISSIVE || source == Lid::NONE || smp.route != Route::Lid {
             return;
         }
         let mut answer = Box::new(mad.clone());
         answer.answer(snin_mad::Status::OK);
+        // It is a write (IBA 14.2.4.1).
+        LidRouted::edit(&mut answer.0).m_key(key(&self.graph, &self.config, issuer));
         self.metrics.count_sent(smp.attribute, Method::TrapRepress);
         let (port, to) = (self.config.local_port(), Destination::Lid(source));
         self.outputs.push_back(Output::Send { port, to, mad: answer });

@@ -1,0 +1,172 @@
+//! M_Keys, on agents that insist on them (IBA 14.2.4): set everywhere, shown with everything, defended while
+//! leased, and somebody else's named.
+
+use snin_emulator::Config as Hardware;
+use snin_mad::{Attribute, DrPath, MKey, PERMISSIVE, PortInfo, Route, Smp};
+use snin_protocol::Time;
+use snin_sm::{Config, Missing};
+
+use crate::lab::{Lab, config, fabric};
+
+const KEY: MKey = MKey(0x0123_4567_89AB_CDEF);
+const OTHER: MKey = MKey(0x77);
+const LIGHT: Time = Time::secs(11);
+
+fn guarded(key: MKey, level: u8, lease: u16) -> Config {
+    Config { m_key: key.0, m_key_protect: level, m_key_lease_s: lease, ..config(1) }
+}
+
+fn lab(config: Config) -> Lab {
+    Lab::of(fabric("clos:4,2,4"), Hardware::default(), config)
+}
+
+/// Key, level and lease of every port that has an address.
+#[track_caller]
+fn all_hold(lab: &Lab, key: MKey, level: u8, lease: u16) {
+    let view = lab.view();
+    for (port, ..) in view.addresses().iter() {
+        let name = view.topology().port_name(port);
+        let (node, number) = name.rsplit_once('/').unwrap();
+        let info = lab.emulator.fabric().port_info(lab.port(node, number.parse().unwrap()));
+        let held = (info.m_key, info.m_key_protect, info.m_key_lease_period);
+        assert_eq!(held, (key, level, lease), "{name}");
+    }
+}
+
+fn locked(lab: &Lab) -> Vec<String> {
+    let name = |missing| match missing {
+        Missing::Locked { name, .. } => name,
+        other => panic!("{other}"),
+    };
+    lab.missing().into_iter().map(name).collect()
+}
+
+#[test]
+fn every_port_is_guarded_and_a_restart_with_the_key_writes_nothing() {
+    for level in 0..=3 {
+        let mut lab = lab(guarded(KEY, level, 60));
+        lab.bring_up();
+        lab.check();
+        assert_eq!(lab.missing(), []);
+        all_hold(&lab, KEY, level, 60);
+        let writes = lab.emulator.stats().writes;
+        let mut lab = lab.restarted(guarded(KEY, level, 60));
+        lab.bring_up();
+        lab.check();
+        assert_eq!((lab.missing(), lab.emulator.stats().writes), (vec![], writes));
+        let cable = lab.port("leaf1", 5);
+        lab.strike(snin_emulator::Fault::Cut(cable));
+        lab.run(Time::secs(1));
+        lab.settle();
+        lab.check();
+    }
+}
+
+/// Level 0 shows the key to everybody: whoever comes with another one, or none, puts that in its place.
+#[test]
+fn a_key_that_is_shown_is_exchanged() {
+    let mut lab = lab(guarded(OTHER, 0, 0));
+    lab.bring_up();
+    for (key, level, lease) in [(KEY, 1, 60), (KEY, 0, 0), (MKey(0), 0, 0)] {
+        lab = lab.restarted(guarded(key, level, lease));
+        lab.bring_up();
+        assert_eq!(lab.missing(), []);
+        lab.check();
+        all_hold(&lab, key, level, lease);
+        let writes = lab.emulator.stats().writes;
+        let now = lab.now();
+        lab.sweep.handle(snin_sm::Event::Resweep, now);
+        lab.settle();
+        assert_eq!(lab.emulator.stats().writes, writes);
+    }
+}
+
+#[test]
+fn a_node_with_a_hidden_key_is_named_and_left_alone() {
+    for name in ["host5", "leaf2", "spine1"] {
+        for own in [KEY, MKey(0)] {
+            let mut lab = lab(guarded(own, 1, 0));
+            let port = lab.port(name, if name == "host5" { 1 } else { 0 });
+            lab.emulator.protect(port, OTHER, 1, 0);
+            let before = lab.emulator.fabric().port_info(port);
+            lab.bring_up();
+            for _ in 0..2 {
+                assert_eq!(locked(&lab), [name]);
+                let without = lab.view().topology();
+                assert!(without.nodes().all(|node| &*without.node(node).name != name));
+                let after = lab.emulator.fabric().port_info(port);
+                assert_eq!((after.lid, after.m_key), (before.lid, OTHER));
+                lab.run(LIGHT);
+                lab.settle();
+            }
+            // The operator puts it right.
+            lab.emulator.protect(port, MKey(0), 0, 0);
+            lab.run(LIGHT);
+            lab.settle();
+            assert_eq!(lab.missing(), [], "{name}");
+            lab.check();
+            all_hold(&lab, own, u8::from(own != MKey(0)), 0);
+        }
+    }
+}
+
+/// With a lease, whoever does not show the key in time loses the port to the next one.
+#[test]
+fn a_lease_that_ran_out_lets_the_port_be_taken_over() {
+    for name in ["host5", "leaf2"] {
+        let mut lab = lab(guarded(KEY, 1, 60));
+        let port = lab.port(name, if name == "host5" { 1 } else { 0 });
+        lab.emulator.protect(port, OTHER, 1, 5);
+        lab.bring_up();
+        assert_eq!(locked(&lab), [name]);
+        lab.run(LIGHT);
+        lab.settle();
+        assert_eq!(lab.missing(), [], "{name}");
+        lab.check();
+        all_hold(&lab, KEY, 1, 60);
+    }
+}
+
+/// Somebody tries a wrong key: the port says so, and its manager shows the right one before the lease ends.
+#[test]
+fn a_lease_is_kept_while_the_manager_lives() {
+    for lives in [true, false] {
+        let mut lab = lab(Config { sweep_interval_s: 0, ..guarded(KEY, 1, 5) });
+        lab.bring_up();
+        let stranger = lab.port("host15", 1);
+        let stranger = lab.emulator.attach(stranger).unwrap();
+        let leaf = Route::directed(DrPath::new(&[1]).unwrap());
+        let guess = Smp::set(PortInfo::ID, 0, leaf).m_key(OTHER).mad().with(&PortInfo::default());
+        let now = lab.now();
+        lab.emulator.send(stranger, &guess, PERMISSIVE, now);
+        if lives {
+            lab.run(Time::secs(10));
+        } else {
+            lab.emulator.advance(now + Time::secs(10));
+        }
+        let question = Smp::get(PortInfo::ID, 0, leaf).mad();
+        let now = lab.now();
+        lab.emulator.send(stranger, &question, PERMISSIVE, now);
+        lab.emulator.advance(now + Time::millis(10));
+        let answer = lab.emulator.poll(stranger).expect("an answer").mad;
+        let shown = answer.attribute::<PortInfo>().unwrap().m_key;
+        assert_eq!(shown, if lives { MKey(0) } else { KEY });
+        assert_eq!(lab.sweep.metrics().traps.get(&256), lives.then_some(&1));
+    }
+}
+
+/// Adapters say nothing by themselves as long as nobody tries: each light sweep shows them the key.
+#[test]
+fn a_light_sweep_shows_the_key_to_every_port_that_leases_it() {
+    let asked = |lease| {
+        let mut lab = lab(guarded(KEY, 1, lease));
+        lab.bring_up();
+        let before = lab.smps();
+        lab.run(LIGHT);
+        lab.settle();
+        assert_eq!(lab.sweep.metrics().light_sweeps, 1);
+        lab.smps() - before
+    };
+    // 6 switches and the own port; with a lease 16 adapters.
+    assert_eq!((asked(0), asked(60)), (7, 6 + 1 + 16));
+}
