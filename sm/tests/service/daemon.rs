@@ -15,10 +15,15 @@ use snin_fabric::{Topology, ibnet};
 use snin_judges::{JudgeError, Running, Simulator};
 
 pub(crate) const SNIN_SM: &str = env!("CARGO_BIN_EXE_snin-sm");
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn fabric(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
+}
+
+pub(crate) fn signal(running: &Running, name: &str) {
+    let id = running.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
 }
 
 /// A running `snin-sm`; it is killed with the value.
@@ -77,8 +82,7 @@ impl Daemon {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.running.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        signal(&self.running, name);
     }
 
     /// Ends it well.

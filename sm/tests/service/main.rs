@@ -1,6 +1,10 @@
 //! `snin-sm` as a service: what it remembers, answers, tells and leaves alone.
 
+mod capture;
 mod daemon;
+mod machine;
 mod managers;
 mod memory;
+mod settings;
+mod supervised;
 mod unit;

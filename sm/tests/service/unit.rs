@@ -1,10 +1,14 @@
 //! The systemd unit, by systemd's own word.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::daemon::SNIN_SM;
+use snin_fabric::ibnet;
+use snin_judges::{JudgeError, Simulator};
+
+use crate::daemon::{SNIN_SM, fabric};
 
 const UNIT: &str = "snin-sm@.service";
 
@@ -27,9 +31,77 @@ fn objections(text: &str) -> String {
 fn systemd_takes_the_unit() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(UNIT);
     let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains("ExecStart=/usr/sbin/snin-sm --guid %i "));
+    assert!(text.contains("ExecStart=/usr/sbin/snin-sm --guid %i --config /etc/snin/sm.toml\n"));
     let here = text.replace("/usr/sbin/snin-sm", SNIN_SM);
     assert_eq!(objections(&here), "");
     let wrong = objections(&here.replace("WatchdogSec=", "WatchdogSecs="));
     assert!(wrong.contains("WatchdogSecs"), "{wrong}");
+}
+
+/// What systemd says of how much a service may do that it need not: 0 is nothing, 10 everything.
+#[test]
+fn the_unit_is_confined() {
+    let judged = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(UNIT);
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new("systemd-analyze");
+        command.args(["security", "--offline=yes", "--no-pager", "--threshold=20"]).arg(file);
+        let said = command.output().expect("install the Debian package systemd");
+        (said.status.success(), String::from_utf8_lossy(&said.stdout).into_owned())
+    };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(UNIT);
+    let text = fs::read_to_string(path).unwrap();
+    let (confined, said) = judged(&text);
+    assert!(confined, "{said}");
+    assert!(!judged(&text.replace("CapabilityBoundingSet=\n", "")).0);
+}
+
+/// Under the unit's filter a system call that is not on its list ends the daemon.
+#[test]
+fn the_daemon_makes_only_the_system_calls_that_the_unit_allows() -> Result<(), JudgeError> {
+    let simulator = Simulator::start(&ibnet::write(&fabric("clos:4,2,2")))?;
+    let folder = simulator.folder();
+    let (calls, config) = (folder.join("calls"), folder.join("sm.toml"));
+    let settings = format!(
+        "state_dir = {0:?}\ndump_files_dir = {0:?}\nevents_file = \"{1}/events\"\nlog_file = \"{1}/log\"\n\
+         metrics_listen = \"127.0.0.1:0\"\ncontrol_socket = \"{1}/socket\"\nlmc = 1\n",
+        folder.join("state"),
+        folder.display()
+    );
+    fs::write(&config, settings).unwrap();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(&calls).arg(SNIN_SM).arg("--config").arg(&config);
+    command.args(["--once", "--ibsim", simulator.name()]).env("NOTIFY_SOCKET", folder.join("none"));
+    let said = command.output().expect("install the Debian package strace");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let allowed = system_calls("@system-service");
+    let forbidden: BTreeSet<String> =
+        ["@privileged", "@resources"].into_iter().flat_map(system_calls).collect();
+    let text = fs::read_to_string(calls).unwrap();
+    let name =
+        |line: &str| Some(line.split_once(' ')?.1.trim_start().split_once('(')?.0.to_owned());
+    let made: BTreeSet<String> = text.lines().filter_map(name).collect();
+    let made: Vec<&String> =
+        made.iter().filter(|name| !name.starts_with(['<', '+', '-'])).collect();
+    assert!(made.len() > 20, "{made:?}");
+    let refused = |name: &&&String| !allowed.contains(**name) || forbidden.contains(**name);
+    // The program itself is begun by systemd, before the filter.
+    let refused: Vec<_> = made.iter().filter(refused).filter(|name| **name != "execve").collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    Ok(())
+}
+
+/// What systemd's name for a set of system calls stands for.
+fn system_calls(set: &str) -> BTreeSet<String> {
+    let said = Command::new("systemd-analyze").args(["syscall-filter", "--no-pager", set]).output();
+    let said = String::from_utf8(said.expect("systemd-analyze").stdout).unwrap();
+    let mut calls = BTreeSet::new();
+    for line in said.lines().skip(1).map(str::trim).filter(|line| !line.starts_with('#')) {
+        match line.starts_with('@') {
+            true => calls.extend(system_calls(line)),
+            false => _ = calls.insert(line.to_owned()),
+        }
+    }
+    calls
 }

@@ -213,7 +213,12 @@ impl Handle {
         let adapter = name(adapter)?;
         // SAFETY: the name ends with NUL.
         let fd = unsafe { umad_open_port(adapter.as_ptr(), port.into()) };
-        if fd < 0 { Err(failed(fd)) } else { Ok(Self(fd)) }
+        match fd {
+            0.. => Ok(Self(fd)),
+            // Whatever the kernel refused; why, it left in `errno`.
+            code if code == -libc::EIO => Err(io::Error::last_os_error()),
+            code => Err(failed(code)),
+        }
     }
 
     /// The agent's number.

@@ -1,0 +1,38 @@
+//! Names of keys, beside OpenSM's own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use snin_daemon::settings::Settings as _;
+use snin_sm::daemon::settings::Settings;
+
+/// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, partitions in a
+/// file of their own, its memory where a variable says, a console in place of socket, metrics and events, and
+/// levels of its log as bits.
+const OURS_ALONE: [&str; 9] = [
+    "ca",
+    "port",
+    "partitions",
+    "max_agent_smps",
+    "state_dir",
+    "control_socket",
+    "metrics_listen",
+    "events_file",
+    "log_level",
+];
+
+#[test]
+fn what_opensm_has_too_has_opensms_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("opensm.conf");
+    let mut command = Command::new("opensm");
+    let said = command.arg("--create-config").arg(&file).output();
+    assert!(said.expect("install the Debian package opensm").status.success());
+    let text = fs::read_to_string(file).unwrap();
+    let theirs: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.split_once(' ')).map(|(key, _)| key).collect();
+    let alone: BTreeSet<&str> =
+        Settings::KEYS.iter().map(|key| key.name).filter(|key| !theirs.contains(key)).collect();
+    assert_eq!(alone, BTreeSet::from(OURS_ALONE));
+}
