@@ -8,7 +8,7 @@ CARGO ?= cargo
 BUILD_PACKAGES := gcc libc6-dev libibumad-dev
 VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-prometheus-client chromium \
-	systemd
+	systemd strace man-db
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
 	librdmacm1 perftest

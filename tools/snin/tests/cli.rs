@@ -294,11 +294,35 @@ fn man_pages_and_completions_are_made_from_the_command() {
     done(&["man", &pages]);
     let page = std::fs::read_to_string(folder.path("man/snin-plan.1")).unwrap();
     assert!(page.contains("topology") && page.contains("lfts"), "{page}");
-    let manager = std::fs::read_to_string(folder.path("man/snin-sm.8")).unwrap();
-    assert!(manager.contains("SIGHUP") && manager.contains("sweep_interval"), "{manager}");
+    // As man lays it out: every section, and each key with its default.
+    let laid_out = Command::new("man")
+        .args(["-l", &folder.path("man/snin-sm.8").display().to_string()])
+        .output();
+    let laid_out = laid_out.expect("install the Debian package man-db");
+    assert!(laid_out.stderr.is_empty(), "{}", String::from_utf8_lossy(&laid_out.stderr));
+    let laid_out = String::from_utf8_lossy(&laid_out.stdout).into_owned();
+    let titles =
+        ["NAME", "SYNOPSIS", "OPTIONS", "SIGNALS", "EXIT CODES", "CONFIGURATION FILE", "FILES"];
+    for title in titles {
+        assert!(laid_out.lines().any(|line| line == title), "{title} is not in {laid_out}");
+    }
+    for told in ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock"] {
+        assert!(laid_out.contains(told), "{told} is not in {laid_out}");
+    }
     let completions = done(&["completions", "bash"]);
     assert!(completions.contains("_snin") && completions.contains("verify"));
     assert!(completions.contains(" snin-sm\n") && completions.contains("--ibsim-host"));
+    // bash completes by them.
+    let script = format!(
+        "{completions}\nCOMP_WORDS=(snin-sm --ibsim-h); COMP_CWORD=1; read -ra words < <(complete -p snin-sm); \
+         for n in ${{!words[@]}}; do [ ${{words[n]}} = -F ] && ${{words[n + 1]}} snin-sm --ibsim-h snin-sm; done; \
+         echo \"${{COMPREPLY[*]}}\""
+    );
+    let completed = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&completed.stdout), "--ibsim-host\n");
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        assert!(done(&["completions", shell]).contains("ibsim-host"), "{shell}");
+    }
 }
 
 #[test]

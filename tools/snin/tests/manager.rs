@@ -1,14 +1,15 @@
 //! `snin sm` beside a subnet manager that runs, on a fabric that ibsim simulates.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use snin_daemon::log;
 use snin_fabric::generate::Recipe;
-use snin_fabric::ibnet;
+use snin_fabric::{PortIndex, Topology, ibnet};
 use snin_judges::Simulator;
 use snin_protocol::Time;
 use snin_sm::Sweep;
@@ -95,4 +96,33 @@ fn a_running_manager_is_asked() {
     assert_eq!(names.iter().filter(|name| **name == "SWEEP_DONE").count(), 3, "{names:?}");
     let last = events.last().unwrap()["seq"].to_string();
     assert_eq!(text(&snin_sm(&socket, &["events", "--since", &last])), "");
+
+    follow(&simulator, &socket, &topology, &last);
+}
+
+/// Events come as they happen, to a program that reads them line by line.
+fn follow(simulator: &Simulator, socket: &Path, topology: &Topology, since: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+    command.args(["sm", "events", "--json", "--follow", "--since", since, "--socket"]).arg(socket);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut until = |wanted: &str| {
+        let events =
+            lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let names = events.map(|event| event["event"].as_str().unwrap().to_owned());
+        names.take_while(|name| name != wanted).collect::<Vec<_>>()
+    };
+    // Nothing has happened since; this is the first event, and the last for now.
+    text(&snin_sm(socket, &["sweep"]));
+    assert_eq!(until("SWEEP_DONE"), ["SUBNET_UP"]);
+    let leaf = topology.switches().next().unwrap();
+    let to_switch =
+        |&(_, peer): &(PortIndex, PortIndex)| topology.is_switch(topology.port(peer).node);
+    let (port, _) = topology.cables(leaf).find(to_switch).unwrap();
+    let name = format!("S-{:016x}", topology.node(leaf).guid.0);
+    simulator.unlink(&name, Some(topology.num(port).0)).unwrap();
+    let told = until("LFT_CHANGE");
+    assert!(told.iter().any(|name| name == "TRAP"), "{told:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

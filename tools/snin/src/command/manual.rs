@@ -1,11 +1,12 @@
 //! Man pages and completions, from the command's own definition.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use clap::CommandFactory;
-use snin_daemon::settings::Settings as _;
+use snin_daemon::settings::{Settings as _, template};
 use snin_sm::daemon::settings::Settings;
 
 use crate::Verdict;
@@ -18,25 +19,67 @@ pub(crate) fn pages(directory: &Path) -> Result<Verdict, Failure> {
     fs::create_dir_all(directory).map_err(Failure::file(directory))?;
     clap_mangen::generate_to(Cli::command(), directory).map_err(Failure::file(directory))?;
     let file = directory.join("snin-sm.8");
-    let mut page = Vec::new();
-    let render = clap_mangen::Man::new(snin_sm::daemon::cli::Cli::command()).section("8");
-    render.render(&mut page).map_err(Failure::file(&file))?;
-    page.extend(keys().bytes());
+    let page = daemon_page().map_err(Failure::file(&file))?;
     fs::write(&file, page).map_err(Failure::file(&file))?;
     Ok(Verdict::Well)
 }
 
-/// The section of the configuration file's keys, as man pages are written.
-fn keys() -> String {
-    let mut text = String::from(".SH \"CONFIGURATION FILE\"\nTOML; every key has a default.\n");
-    for key in Settings::KEYS {
-        text += &format!(".TP\n\\fB{}\\fR\n", key.name);
-        for line in key.doc {
+const FILES: [(&str, &str); 4] = [
+    ("/etc/snin/sm.toml", "The configuration, as the systemd unit names it."),
+    ("/var/lib/snin-sm/GUID/guid2lid", "Addresses by port, as OpenSM writes them."),
+    ("/var/lib/snin-sm/GUID/trees", "Which switch is the root of which routing tree."),
+    ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),
+];
+const SEE_ALSO: &str =
+    "snin(1), snin-sm-status(1), snin-sm-events(1), opensm(8), ibsim(1), systemd(1)";
+
+/// The page of `snin-sm`: what its command line says, every key of its file, and where its files are.
+fn daemon_page() -> io::Result<Vec<u8>> {
+    let command = snin_sm::daemon::cli::Cli::command();
+    let about = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let man = clap_mangen::Man::new(command).section("8");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    // Blocks with a title, then a line each: what is told, and what it means.
+    for block in about.split("\n\n") {
+        let (title, lines) = block.split_once(":\n").unwrap_or((block, ""));
+        let told = lines.lines().filter_map(|line| line.trim().split_once("  "));
+        page.extend(section(title, told.map(|(name, text)| (name, text.to_owned()))).bytes());
+    }
+    let defaults = toml_defaults();
+    let keys = Settings::KEYS.iter().map(|key| {
+        let text: String = key.doc.iter().map(|line| format!("{}\n", line.trim())).collect();
+        let default = defaults.get(key.name).map_or("unset", String::as_str);
+        (key.name, format!("{text}Default: {default}."))
+    });
+    page.extend(section("Configuration file", keys).bytes());
+    page.extend(section("Files", FILES.map(|(name, text)| (name, text.to_owned()))).bytes());
+    page.extend(format!(".SH \"SEE ALSO\"\n{SEE_ALSO}\n").bytes());
+    Ok(page)
+}
+
+/// A section of names and what they mean, as man pages are written.
+fn section<'a>(title: &str, entries: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut text = format!(".SH \"{}\"\n", title.to_uppercase());
+    for (name, meaning) in entries {
+        text += &format!(".TP\n\\fB{name}\\fR\n");
+        for line in meaning.lines() {
             // A line that begins with a full stop or an apostrophe would be taken for a request.
-            text += &format!("\\&{}\n", line.trim().replace('\\', "\\e"));
+            text += &format!("\\&{}\n", line.replace('\\', "\\e"));
         }
     }
     text
+}
+
+/// Each key's default, as the file has it.
+fn toml_defaults() -> BTreeMap<String, String> {
+    let text = template::<Settings>();
+    let set = text.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+    set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// Prints the completions of one shell, for the command and for the daemons.
