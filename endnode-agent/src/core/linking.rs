@@ -25,33 +25,48 @@ impl Mesh {
         }
     }
 
-    /// Has the least recently used queue pair go; whoever needs the room asks again when it is gone.
+    /// Has as many queue pairs go as are lacking, the least recently used first; those that are lacking take
+    /// their places when they are gone.
     fn make_room(&mut self) {
         self.counters.starved += 1;
-        self.note_wanted();
-        if !self.pairs.one_is_closing(&self.wanted)
-            && let Some(slot) = self.pairs.least_recently_used(&self.wanted)
-        {
+        let lacking = self.note_wanted();
+        for _ in self.pairs.closing(&self.wanted)..lacking {
+            let Some(slot) = self.pairs.least_recently_used(&self.wanted) else { return };
             self.counters.evicted += 1;
-            let pair = self.pairs.at(slot);
-            pair.state = State::Closing;
+            self.pairs.at(slot).state = State::Closing;
             let pair = self.pairs.id(slot);
             self.ask_port(PortCall::Close { pair });
         }
     }
 
-    /// Notes the slots that flows have grants for.
-    fn note_wanted(&mut self) {
+    /// A place is free: for whatever is granted and has none, long before its time comes if need be.
+    fn fill_room(&mut self, now: Time) {
+        for index in 0..self.flows.len() {
+            let Some(flow) = &self.flows[index] else { continue };
+            let peer = flow.peer;
+            for grant in [flow.current, flow.next].into_iter().flatten() {
+                if self.pairs.find(peer, grant.tree).is_none() {
+                    self.want(&Route { peer, tree: grant.tree, dlid: Some(grant.dlid) }, now);
+                }
+            }
+        }
+    }
+
+    /// Notes the slots that flows have grants for, and gives how many grants have none.
+    fn note_wanted(&mut self) -> usize {
         self.wanted.fill(false);
+        let mut lacking = 0;
         let best_effort = self.is_best_effort();
         for flow in self.flows.iter().flatten() {
             let unasked = (best_effort && flow.is_hungry()).then_some(UNASKED);
             for tree in flow.granted().chain(unasked) {
-                if let Some(slot) = self.pairs.find(flow.peer, tree) {
-                    self.wanted[slot as usize] = true;
+                match self.pairs.find(flow.peer, tree) {
+                    Some(slot) => self.wanted[slot as usize] = true,
+                    None => lacking += 1,
                 }
             }
         }
+        lacking
     }
 
     fn is_wanted(&mut self, slot: u32) -> bool {
@@ -126,6 +141,7 @@ impl Mesh {
             }
         } else {
             self.pairs.free(id.slot);
+            self.fill_room(now);
         }
         // Whoever was on it may go on elsewhere once its last piece is off the links: no completion says
         // when, but the guard covers the longest path.

@@ -210,10 +210,12 @@ impl Pairs {
         slots.min_by_key(|&slot| self.places[slot as usize].used)
     }
 
-    /// Whether a slot is on its way to being free: waiting is then better than evicting another.
-    pub(super) fn one_is_closing(&self, wanted: &[bool]) -> bool {
+    /// How many slots will be free without anybody else having to go: not those of `wanted` (by slot), which
+    /// are made anew.
+    pub(super) fn closing(&self, wanted: &[bool]) -> usize {
         let closing = |slot: u32| self.places[slot as usize].state == State::Closing;
-        self.index.iter().any(|&(_, _, slot)| closing(slot) && !wanted[slot as usize])
+        let slots = self.index.iter().map(|&(_, _, slot)| slot);
+        slots.filter(|&slot| closing(slot) && !wanted[slot as usize]).count()
     }
 
     /// Slots in use, in the order of (peer, tree).

@@ -65,6 +65,38 @@ fn the_least_recently_used_queue_pair_gives_way() {
 }
 
 #[test]
+fn room_for_what_is_granted_is_made_before_its_time_comes() {
+    // Two queue pairs, both in use so far, and two grants for other peers that begin in a millisecond.
+    let (mut bench, first) = Bench::granted(Bench::config(), 10);
+    bench.done(first, 0);
+    bench.grant(FLOW, TreeId(4), Time::ZERO, MS);
+    let second = bench.connected();
+    let (a, b) = (FlowId(1), FlowId(2));
+    for flow in [a, b] {
+        bench.open(flow, Guid(70 + u64::from(flow.0)));
+        bench.send(flow, 0, 10);
+        // Each ask is heard before the next one is made.
+        bench.asks += 1;
+        bench.lease(vec![], vec![]);
+    }
+    bench.take();
+    let grants = [a, b].map(|flow| grant(flow, TREE, bench.now + MS, bench.now + MS * 2));
+    bench.lease(grants.to_vec(), vec![]);
+    let close = |pair| Output::Port(PortCall::Close { pair });
+    let said = bench.take();
+    assert!(said.starts_with(&[close(first), close(second)]), "both at once: {said:?}");
+    for pair in [first, second] {
+        bench.tell(Event::Port(PortEvent::Closed { pair }));
+        bench.connected();
+    }
+    bench.pass(MS - Time(1));
+    assert!(bench.posted().is_empty());
+    bench.pass(Time(1));
+    assert_eq!(bench.posted(), [10, 10], "with the first moment of the grants");
+    assert_eq!((bench.counters().evicted, bench.counters().connects), (2, 4));
+}
+
+#[test]
 fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
     for loss in [LossPolicy::Silent, LossPolicy::BestEffort] {
         let (silence, linger) = (Time::millis(500), Time::secs(5));
