@@ -128,10 +128,12 @@ impl<Q: Agenda> Network<Q> {
             }
             return;
         }
-        let latency = ns(self.now - packet.born).nanos();
-        self.statistics.arrived(packet.payload, ns(packet.waited).nanos(), latency);
         self.count(&packet, observer);
         let transfer = &self.transfers[packet.message as usize];
+        if !transfer.background {
+            let latency = ns(self.now - packet.born).nanos();
+            self.statistics.arrived(packet.payload, ns(packet.waited).nanos(), latency);
+        }
         let due = packet.last || transfer.arrived.is_multiple_of(u64::from(self.config.ack_every));
         if transfer.acknowledged && due {
             self.acknowledge(&packet, offset, observer);
@@ -145,7 +147,7 @@ impl<Q: Agenda> Network<Q> {
         transfer.delivered += u64::from(packet.payload);
         if transfer.arrived == transfer.packets && transfer.completed == NEVER {
             transfer.completed = self.now;
-            if let Some(idle) = transfer.idle {
+            if let Some(idle) = transfer.idle.filter(|_| !transfer.background) {
                 self.statistics.completed(self.now - transfer.begin, idle);
             }
             observer.completed(MessageId(packet.message), ns(self.now));

@@ -43,6 +43,8 @@ pub struct Message {
     pub flow: u32,
     /// What is acknowledged.
     pub transport: Transport,
+    /// Whether [statistics](super::Statistics) leave it out: somebody else's traffic.
+    pub background: bool,
 }
 
 impl Message {
@@ -57,6 +59,7 @@ impl Message {
             vl: 0,
             flow: 0,
             transport: Transport::Uc,
+            background: false,
         }
     }
 }
@@ -106,6 +109,7 @@ pub(super) struct Transfer {
     pub(super) dlid: u16,
     pub(super) vl: u8,
     pub(super) acknowledged: bool,
+    pub(super) background: bool,
     pub(super) flow: u32,
     pub(super) bytes: u64,
     mtu: u16,
@@ -134,6 +138,7 @@ impl Transfer {
             dlid: message.destination.0,
             vl: message.vl,
             acknowledged: message.transport == Transport::Rc,
+            background: message.background,
             flow: message.flow,
             bytes: message.bytes,
             mtu,
