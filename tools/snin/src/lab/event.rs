@@ -83,12 +83,16 @@ impl Happening {
     }
 
     fn cable(&self, topology: &Topology) -> Result<PortIndex, String> {
-        let no_port = || format!("`{}`: `{}` is no NODE/PORT with a cable", self.text, self.place);
-        let (name, port) = self.place.rsplit_once('/').ok_or_else(no_port)?;
+        let form = || format!("`{}`: `{}` is no NODE/PORT", self.text, self.place);
+        let (name, port) = self.place.rsplit_once('/').ok_or_else(form)?;
         let node = self.node(topology, name)?;
-        let num = port.parse().ok().filter(|&num| num > 0).map(PortNum).ok_or_else(no_port)?;
-        let port = topology.port_of(node, num).ok_or_else(no_port)?;
-        topology.peer(port).map(|_| port).ok_or_else(no_port)
+        let num: u8 = port.parse().map_err(|_| form())?;
+        let mut cabled = topology.cables(node).map(|(port, _)| port);
+        cabled.find(|&port| topology.num(port) == PortNum(num)).ok_or_else(|| {
+            let cabled = topology.cables(node).map(|(port, _)| topology.num(port));
+            let (text, cabled) = (&self.text, ranges(cabled));
+            format!("`{text}`: {name} has no cable at port {num}; it has cables at {cabled}")
+        })
     }
 
     /// By NodeDescription or GUID.
@@ -105,6 +109,19 @@ impl Happening {
             (Some(_), Some(_)) => Err(format!("`{}`: two nodes `{name}`, give a GUID", self.text)),
         }
     }
+}
+
+/// `1-4, 7`, of numbers that rise.
+fn ranges(numbers: impl Iterator<Item = PortNum>) -> String {
+    let numbers: Vec<u8> = numbers.map(|number| number.0).collect();
+    let runs = numbers.chunk_by(|&a, &b| a + 1 == b);
+    let range = |run: &[u8]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        [one] => one.to_string(),
+        [] => String::new(),
+    };
+    let ranges: Vec<String> = runs.map(range).collect();
+    if ranges.is_empty() { "none".to_owned() } else { ranges.join(", ") }
 }
 
 /// `2s`, `1.5ms`, `10us`, `250ns`.
@@ -159,5 +176,14 @@ mod tests {
         ] {
             assert!(fault(bad).is_err(), "{bad}");
         }
+        let named = fault("cut leaf1/9 @1s").unwrap_err();
+        assert!(named.ends_with("leaf1 has no cable at port 9; it has cables at 1-4"), "{named}");
+    }
+
+    #[test]
+    fn ports_are_named_in_ranges() {
+        let ranges = |numbers: &[u8]| ranges(numbers.iter().copied().map(PortNum));
+        assert_eq!(ranges(&[1, 2, 3, 5, 9, 10]), "1-3, 5, 9-10");
+        assert_eq!(ranges(&[]), "none");
     }
 }
