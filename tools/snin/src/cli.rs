@@ -385,15 +385,15 @@ pub(crate) struct Lab {
     /// with the next seed.
     #[arg(long, default_value = "permutation", value_name = "FILE|PATTERN")]
     pub(crate) pattern: String,
-    /// How many windows are planned
-    #[arg(long, default_value_t = 60, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) windows: u32,
+    /// How many windows are planned; by default 60, for a file as many as it takes to serve it once
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) windows: Option<u32>,
     /// Virtual time for which hosts send in each window
     #[arg(long, default_value = "100us", value_name = "TIME", value_parser = some_time)]
     pub(crate) slice: Time,
-    /// In how many of the windows static and ecmp carry the same traffic too
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) samples: u32,
+    /// In how many of the windows static and ecmp carry the same traffic too; by default in all
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) samples: Option<u32>,
     /// How long a window is; by default 1/60 s
     #[arg(long, default_value = "16666667ns", value_name = "TIME", value_parser = some_time)]
     pub(crate) window: Time,
@@ -405,9 +405,18 @@ pub(crate) struct Lab {
     /// A time counts from the begin of the first window; a window's event comes in the middle of its slice.
     #[arg(long, value_name = "EVENT")]
     pub(crate) event: Vec<Happening>,
-    /// Is non-interference in effect? strict: tree 0 is never granted; off: nothing is
+    /// Is non-interference in effect? strict: tree 0, which carries all that asks nobody, is never granted;
+    /// shared: all trees are; off: nothing is
     #[arg(long, value_enum, default_value_t = Policy::Shared)]
     pub(crate) policy: Policy,
+    /// How many hosts, chosen at random, have no agent: what the pattern has for them they send without
+    /// asking, on tree 0, on a lane that comes after all others
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) unmanaged: u32,
+    /// The most queue pairs of an agent: two a connection at a time are enough, one of them made for the
+    /// window to come
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = value_parser!(u32).range(2..))]
+    pub(crate) queue_pairs: u32,
     /// No packet may wait longer behind others inside the fabric: `max=2us`, `p99=500ns`
     #[arg(long, value_name = "BOUND")]
     pub(crate) bound: Vec<Limit>,
@@ -445,6 +454,9 @@ pub(crate) struct Lab {
     #[arg(long)]
     pub(crate) list_patterns: bool,
 }
+
+/// Windows of a pattern, where the user names no number.
+pub(crate) const WINDOWS: u32 = 60;
 
 /// See the controller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]

@@ -65,7 +65,7 @@ fn the_keys_are_those_that_are_promised() {
     assert_eq!(keys("/windows"), windows);
     for run in ["static", "ecmp", "snin"] {
         let path = format!("/traffic/{run}");
-        assert_eq!(keys(&path), ["goodput", "latency_ns", "queueing_ns", "slowdown"]);
+        assert_eq!(keys(&path), ["goodput", "latency_ns", "queueing_ns", "slowdown", "windows"]);
         assert_eq!(keys(&format!("{path}/latency_ns")), ["max", "p50", "p99", "p999"]);
         assert_eq!(keys(&format!("{path}/queueing_ns")), ["max", "p50", "p99", "p999"]);
         assert_eq!(keys(&format!("{path}/slowdown")), ["max", "p50", "p99"]);
@@ -154,6 +154,37 @@ fn a_policy_says_what_it_costs() {
 }
 
 #[test]
+fn who_does_not_ask_is_in_nobody_s_way_or_in_one_packet_s() {
+    let run = |policy| lab(&[&SMALL[..], &["--unmanaged", "8", "--policy", policy]].concat());
+    let queueing = |report: &Value| number(report, "/traffic/snin/queueing_ns/max");
+    // A lane below the others': one packet, 4,122 bytes at 20 ps, at each of three switches at most.
+    let shared = run("shared");
+    assert!((1.0..=249.0).contains(&queueing(&shared)), "{shared}");
+    assert!(number(&shared, "/traffic/snin/goodput") >= 0.99, "{shared}");
+    assert_eq!(number(&shared, "/windows/requested"), 6.0 * 16.0);
+    // A tree of their own: nobody else waits at all.
+    let strict = run("strict");
+    assert_eq!(queueing(&strict), 0.0, "{strict}");
+    assert!(number(&strict, "/traffic/snin/goodput") >= 0.99, "{strict}");
+    let unmanaged = |report: &Value| number(report, "/traffic/unmanaged/goodput");
+    assert!(unmanaged(&strict) > unmanaged(&shared), "{strict}{shared}");
+    let off = run("off");
+    assert_eq!(number(&off, "/windows/granted"), 0.0);
+    assert_eq!(number(&off, "/traffic/snin/goodput"), 0.0);
+    assert!(unmanaged(&off) >= unmanaged(&shared), "{off}{shared}");
+    let (code, _, said) = snin(&["lab", "clos:2,2,2", "--unmanaged", "5"]);
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("5 hosts without an agent, of 4"), "{said}");
+}
+
+#[test]
+fn an_event_elsewhere_names_the_ports_that_there_are() {
+    let (code, _, said) = snin(&["lab", "clos:16,4,8,2", "--event", "cut leaf3/20 @window 30"]);
+    assert_eq!((code, said.lines().count()), (3, 1), "{said}");
+    assert!(said.contains("leaf3 has no cable at port 20; it has cables at 1-16"), "{said}");
+}
+
+#[test]
 fn a_fabric_without_trees_is_refused_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ring.ibnetdiscover").display().to_string();
@@ -230,6 +261,10 @@ fn traffic_can_come_from_a_file() {
     assert_eq!(number(&report, "/windows/requested"), 3.0);
     assert_eq!(number(&report, "/windows/granted"), 3.0);
     assert_eq!(number(&report, "/windows/deferred"), 1.0);
+    // Where nobody says how long, a file is served once.
+    let report = lab(&["clos:4,2,2", "--slice", "2us", "--pattern", &path]);
+    assert_eq!(number(&report, "/windows/count"), 2.0);
+    assert_eq!(number(&report, "/traffic/static/windows"), 2.0);
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! `snin lab`: the same traffic with static routing, random paths, and strictly non-interfering.
 
+mod estimate;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::available_parallelism;
-use std::time::Instant;
 
 use serde::Serialize;
-use snin::lab::carry::{Flow, Forwarding, loads};
-use snin::lab::compare::{Comparison, Job, Routed, sampled};
+use snin::lab::carry::{Flow, loads};
+use snin::lab::compare::{self, Comparison, Job, Routed, sampled};
 use snin::lab::subnet::{Cost, Subnet};
-use snin::lab::traffic::{Served, Tally};
+use snin::lab::traffic::{Served, Tally, degree};
 use snin::lab::world::{Sent, Setup, Totals, Window, World, WorldError};
 use snin_controller::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
-use snin_fabric::hosts::{Host, HostId};
+use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::{Demand, Listed, Pattern};
 use snin_fabric::{Dlid, ForwardingTable, Lid, PortIndex, PortNum, Topology, TreeId};
@@ -23,15 +23,13 @@ use snin_protocol::Time;
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
-use crate::report::{self, Document, Facts, Last, Report, Run};
+use crate::report::{self, Document, Facts, Last, Report, Run, Unasked};
 use crate::{Verdict, cli, input};
 
 /// How much virtual time the manager has to bring the fabric up.
 const PATIENCE: Time = Time::secs(60);
-/// Packets of every host by which it is guessed how long all will take.
-const TRIAL: u64 = 16;
-/// Bit/s of links, for that guess, where the user names none.
-const TYPICAL: u64 = 400_000_000_000;
+/// Bit/s of links where the user names none, as far as it matters how long a run will take.
+const TYPICAL: f64 = 400e9;
 /// Runs by place.
 const STATIC: usize = 0;
 const ECMP: usize = 1;
@@ -47,20 +45,25 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let name = args.topology.as_deref().unwrap_or_default();
     progress.step("reading the topology");
     let topology = input::topology(name)?;
+    for event in &args.event {
+        event.fault(&topology).map_err(|what| Failure::Event { what })?;
+    }
+    let lab = Lab::new(args, name, &topology)?;
+    note(format_args!("about {} s", lab.estimate()?.seconds()));
     progress.step(format!("bringing up {} nodes", topology.node_count()));
-    let (lab, subnet) = Lab::bring_up(args, name, &topology)?;
-    let done = lab.carry(subnet, &progress)?;
+    let fabric = lab.bring_up(name)?;
+    let done = lab.carry(fabric, &progress)?;
     let document = done.document(&lab);
     if let Some(file) = &args.html {
         progress.step("drawing");
         let report = Report {
-            command: command(args),
+            command: report::command(std::env::args()),
             topology: &topology,
             routing: &lab.routing,
             document: &document,
             facts: &done.facts,
             patterns: &done.patterns,
-            smps: &lab.smps,
+            smps: &done.smps,
             runs: &done.runs,
             last: &done.last,
         };
@@ -73,22 +76,35 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
             if let Some(file) = file {
                 write_json(file, &document)?;
             }
-            print(args, &document, &done, out)?;
+            print(&lab, &document, &done, out)?;
         }
     }
     done.wrong.iter().for_each(note);
     Ok(if done.wrong.is_empty() { Verdict::Well } else { Verdict::Unwell })
 }
 
-/// A fabric that was brought up.
+/// What is to be done, with what and to what.
 struct Lab<'a> {
     args: &'a cli::Lab,
     topology: &'a Topology,
-    /// As a fresh fabric is routed.
+    /// As a fresh fabric will be routed.
     routing: Routing,
+    data: data::Config,
+    windows: u32,
+    /// Windows in which static and ecmp carry the same traffic.
+    samples: u32,
+    /// The first pattern's degree, and how many connections it has.
+    degree: usize,
+    demands: usize,
+    /// Packets of the first pattern's messages, on average.
+    packets: f64,
+}
+
+/// A fabric that was brought up, and what that took.
+struct Fabric {
+    subnet: Subnet,
     cost: Cost,
     smps: Vec<(String, u64)>,
-    data: data::Config,
 }
 
 /// What came of it.
@@ -96,6 +112,9 @@ struct Done {
     runs: [Run; 3],
     last: Last,
     facts: Facts,
+    cost: Cost,
+    smps: Vec<(String, u64)>,
+    unasked: Option<Unasked>,
     patterns: Vec<Served>,
     counts: (usize, Tally, Totals),
     /// What should not be, a line each.
@@ -112,20 +131,43 @@ impl From<WorldError> for Failure {
 }
 
 impl<'a> Lab<'a> {
-    fn bring_up(
-        args: &'a cli::Lab,
-        name: &str,
-        topology: &'a Topology,
-    ) -> Result<(Self, Subnet), Failure> {
-        let failed = |what: &dyn std::fmt::Display| Failure::content(name, format_args!(" {what}"));
+    /// Whatever can be wrong with what the user gave is found here.
+    fn new(args: &'a cli::Lab, name: &str, topology: &'a Topology) -> Result<Self, Failure> {
+        for event in &args.event {
+            event.fault(topology).map_err(|what| Failure::Event { what })?;
+        }
         let routing = Routing::compute(topology, Engine::Trees, args.lmc)
             .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
         if let Err(reason) = &routing.shape {
-            return Err(failed(&format_args!(
-                "the lab needs routing trees, and this fabric is no Clos: {reason} (snin sm simulate \
-                 brings it up, snin plan packs its routes)"
-            )));
+            return Err(Failure::content(
+                name,
+                format_args!(
+                    " the lab needs routing trees, and this fabric is no Clos: {reason} (snin sm simulate \
+                     brings it up, snin plan packs its routes)"
+                ),
+            ));
         }
+        let demands = input::traffic(&args.pattern, args.seed, topology, &routing)?;
+        let degree = degree(&demands, routing.hosts.len()).max(1);
+        let to_the_end = degree as u32 * args.hold;
+        let is_file = Path::new(&args.pattern).exists();
+        let windows = args.windows.unwrap_or(if is_file { to_the_end } else { cli::WINDOWS });
+        let data =
+            data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
+        let samples = args.samples.unwrap_or(windows).min(windows);
+        let packet = f64::from(args.mtu) * 8.0 / args.bandwidth.map_or(TYPICAL, |rate| rate as f64);
+        let of_slice = args.slice.as_secs() / packet;
+        let of = |demand: &Demand| {
+            demand.bytes.map_or(of_slice, |bytes| bytes.div_ceil(args.mtu.into()) as f64)
+        };
+        let packets = demands.iter().map(of).sum::<f64>() / demands.len().max(1) as f64;
+        let demands = demands.len();
+        Ok(Self { args, topology, routing, data, windows, samples, degree, demands, packets })
+    }
+
+    fn bring_up(&self, name: &str) -> Result<Fabric, Failure> {
+        let failed = |what: &dyn std::fmt::Display| Failure::content(name, format_args!(" {what}"));
+        let args = self.args;
         let hardware =
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
         let manager = snin_sm::Config {
@@ -136,27 +178,25 @@ impl<'a> Lab<'a> {
             ..snin_sm::Config::default()
         };
         let mut subnet =
-            Subnet::new(topology, hardware, manager).map_err(|error| failed(&error))?;
+            Subnet::new(self.topology, hardware, manager).map_err(|error| failed(&error))?;
         let cost = subnet.bring_up(PATIENCE);
         if let Some(missing) = subnet.missing().first() {
             return Err(failed(&format_args!("the fabric did not come up: {missing}")));
         }
         // A fabric that was never managed gets the addresses that a plan gives it; who names trees by
         // offsets relies on it.
-        if subnet.addresses().as_ref() != Some(routing.plan.addresses()) {
+        if subnet.addresses().as_ref() != Some(self.routing.plan.addresses()) {
             return Err(failed(&"ports hold other addresses than a fresh fabric gets"));
         }
         let smps = subnet.metrics().by_name();
-        let data =
-            data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
-        Ok((Self { args, topology, routing, cost, smps, data }, subnet))
+        Ok(Fabric { subnet, cost, smps })
     }
 
     fn setup(&self) -> Setup {
         let args = self.args;
         Setup {
             seed: args.seed,
-            windows: args.windows,
+            windows: self.windows,
             window: args.window,
             slice: args.slice,
             hold: args.hold,
@@ -164,6 +204,8 @@ impl<'a> Lab<'a> {
             clocks: args.skew,
             control_latency: args.control_latency,
             control_loss: args.control_loss.0,
+            queue_pairs: args.queue_pairs,
+            unmanaged: args.unmanaged,
             policy: args.policy.into(),
             bounds: args.bound.clone(),
             transport: args.transport.into(),
@@ -173,23 +215,20 @@ impl<'a> Lab<'a> {
     }
 
     /// All windows, strictly non-interfering, and some of them in the other ways too.
-    fn carry(&self, subnet: Subnet, progress: &Progress) -> Result<Done, Failure> {
-        let args = self.args;
+    fn carry(&self, fabric: Fabric, progress: &Progress) -> Result<Done, Failure> {
+        let (args, windows) = (self.args, self.windows);
+        let Fabric { subnet, cost, smps } = fabric;
         let mut world = World::new(self.setup(), self.topology, subnet)?;
         let mut runs = ["static", "ecmp", "snin"].map(Run::new);
-        let mut last = Last::default();
-        let compared = sampled(args.windows as usize, args.samples as usize);
-        let mut first = Some(self.pattern(0)?);
+        let (mut last, mut unasked) = (Last::default(), Unasked::default());
+        let compared = sampled(windows as usize, self.samples as usize);
         let mut ways = Ways::of(self, &world)?;
-        note(format_args!("about {} s", self.estimate(&ways.by_trees)?));
         let comparison = Comparison::new(&self.data, args.transport.into());
-        progress.step(format!("window 1 of {}", args.windows));
-        while let Some(window) = world.next_window(|pattern| match first.take() {
-            Some(first) => Ok(first),
-            None => self.pattern(pattern),
-        })? {
-            progress.step(format!("window {} of {}", window.number + 2, args.windows));
-            runs[SNIN].count(window.number, window.in_time, window.possible);
+        progress.step(format!("window 1 of {windows}"));
+        while let Some(window) = world.next_window(|number| self.pattern(number))? {
+            progress.step(format!("window {} of {windows}", window.number + 2));
+            runs[SNIN].count(window.number, window.granted.in_time, window.granted.possible);
+            unasked.add(&window.unasked);
             ways.follow(self, &world)?;
             if compared.contains(&(window.number as usize)) {
                 let grace = world.guard().1;
@@ -203,17 +242,19 @@ impl<'a> Lab<'a> {
                 last.loads[SNIN] =
                     loads(self.topology, possible, |port| window.packets[port.index()]);
             }
+            take(&mut runs, &mut last, comparison.take_done())?;
             last.window = window.number;
             (last.demands, last.plan) = drawn(self.topology, &world.tables(), &window);
         }
         progress.step("static and ecmp");
-        let failed = |error| Failure::content("the data plane", format_args!(" {error}"));
-        for (window, way, carried) in comparison.finish().map_err(failed)? {
-            runs[way].add(window, &carried);
-            last.loads[way] = carried.load;
-        }
+        take(&mut runs, &mut last, comparison.finish())?;
         runs[SNIN].statistics = Some(world.wire().statistics().clone());
-        Ok(Done::new(self, &world, runs, last))
+        let unasked = Some(unasked).filter(|_| args.unmanaged > 0);
+        let facts = Facts { policy: self.policy(unasked), ..facts(&world) };
+        let wrong = self.wrong(&world);
+        let counts = (windows as usize, world.tally(), world.totals());
+        let patterns = world.patterns().to_vec();
+        Ok(Done { runs, last, facts, unasked, cost, smps, patterns, counts, wrong })
     }
 
     fn pattern(&self, number: usize) -> Result<Vec<Demand>, Failure> {
@@ -221,40 +262,44 @@ impl<'a> Lab<'a> {
         input::traffic(&self.args.pattern, seed, self.topology, &self.routing)
     }
 
-    /// How many seconds it will take: by how long a little takes in which every host sends half around.
-    fn estimate(&self, routed: &Routed) -> Result<u64, Failure> {
-        let Routed { topology, addresses, tables } = routed;
-        let hosts = &self.routing.hosts;
-        let few = u64::from(self.args.mtu) * TRIAL;
-        let flow = |(id, host): (HostId, &Host)| {
-            let to = (id.index() + hosts.len() / 2) % hosts.len();
-            let to = hosts.get(HostId(to as u32)).filter(|to| to.port != host.port)?.port;
-            let offset = id.0 as u16 % addresses.lmc(to).addresses() as u16;
-            Some(Flow {
-                source: host.port,
-                address: Lid(addresses.base(to)?.0 + offset),
-                bytes: Some(few),
-            })
+    /// What should not be, a line each.
+    fn wrong(&self, world: &World<'_>) -> Vec<String> {
+        let (topology, wire) = (self.topology, world.wire());
+        let clashes = wire.watch().named().iter().map(|clash| clash.named(topology).to_string());
+        let mut wrong: Vec<String> = clashes.collect();
+        let name =
+            |host: HostId| topology.node(topology.port(self.port(host)).node).name.to_string();
+        for broken in wire.judge().broken(wire.statistics()) {
+            let flow = world.demand(broken.flow).map_or_else(String::new, |demand| {
+                format!("{} -> {}", name(demand.source), name(demand.destination))
+            });
+            wrong.push(broken.named(topology, &flow).to_string());
+        }
+        wrong.extend(world.notes().iter().cloned());
+        wrong
+    }
+
+    /// What the policy means for this fabric and traffic, where there is something to say.
+    fn policy(&self, unasked: Option<Unasked>) -> Option<String> {
+        let trees = self.routing.forest.len();
+        let left = trees.saturating_sub(1);
+        let granted = match self.args.policy {
+            cli::Policy::Strict => format!(
+                "strict: tree 0 is never granted, so {left} of {trees} trees are left between leaves"
+            ),
+            cli::Policy::Shared => {
+                unasked?;
+                "shared: all trees are granted".to_owned()
+            }
+            cli::Policy::Off => "off: nothing is granted".to_owned(),
         };
-        let flows: Vec<Flow> = hosts.iter().filter_map(flow).collect();
-        let begin = Instant::now();
-        let forwarding = Forwarding { topology, addresses, tables };
-        let carried = forwarding.carry(
-            &self.data,
-            &flows,
-            self.args.transport.into(),
-            Time::ZERO,
-            Time::ZERO,
-        );
-        carried.map_err(|error| Failure::content("the data plane", format_args!(" {error}")))?;
-        let trial = begin.elapsed().as_secs_f64();
-        let packet = f64::from(self.args.mtu) * 8.0 / self.args.bandwidth.unwrap_or(TYPICAL) as f64;
-        let trials = (self.args.slice.as_secs() / packet / TRIAL as f64).max(1.0);
-        // The other ways run beside, where there are processors for it, and take longer: packets wait.
-        let (windows, samples) = (f64::from(self.args.windows), f64::from(self.args.samples));
-        let others =
-            3.0 * samples.min(windows) / available_parallelism().map_or(1.0, |n| n.get() as f64);
-        Ok((trial * trials * (windows + others)).ceil() as u64)
+        let Some(unasked) = unasked else { return Some(granted) };
+        let share = unasked.goodput() * 100.0;
+        Some(format!(
+            "{granted}; hosts that do not ask: {}, all on tree 0, on a lane below the others': {share:.1} % of \
+             theirs arrives in time",
+            self.args.unmanaged
+        ))
     }
 
     fn flows(&self, window: &Window, way: usize, ways: &Ways) -> Vec<Flow> {
@@ -266,7 +311,8 @@ impl<'a> Lab<'a> {
             };
             Flow { source: sent.port, address, bytes: Some(sent.bytes) }
         };
-        window.sent.iter().enumerate().map(flow).collect()
+        let sent = window.granted.sent.iter().chain(&window.unasked.sent);
+        sent.enumerate().map(flow).collect()
     }
 
     fn port(&self, host: HostId) -> PortIndex {
@@ -327,45 +373,51 @@ impl Ways {
 }
 
 impl Done {
-    fn new(lab: &Lab<'_>, world: &World<'_>, runs: [Run; 3], last: Last) -> Self {
-        let watch = world.wire().watch();
-        let totals = world.totals();
-        let facts = Facts {
-            guard: world.guard(),
-            transmissions: watch.transmissions(),
-            clashes: watch.clashes(),
-            control: totals.control,
-        };
-        let topology = lab.topology;
-        let mut wrong: Vec<String> =
-            watch.named().iter().map(|clash| clash.named(topology).to_string()).collect();
-        let name =
-            |host: HostId| topology.node(topology.port(lab.port(host)).node).name.to_string();
-        for broken in world.wire().judge().broken(world.wire().statistics()) {
-            let flow = world.demand(broken.flow).map_or_else(String::new, |demand| {
-                format!("{} -> {}", name(demand.source), name(demand.destination))
-            });
-            wrong.push(broken.named(topology, &flow).to_string());
-        }
-        wrong.extend(world.notes().iter().cloned());
-        let counts = (lab.args.windows as usize, world.tally(), totals);
-        Self { runs, last, facts, patterns: world.patterns().to_vec(), counts, wrong }
-    }
-
     fn document(&self, lab: &Lab<'_>) -> Document {
         let clos = lab.routing.shape.as_ref().ok();
-        Document::new(lab.topology, clos, &lab.routing, lab.cost, self.counts, &self.runs)
+        let runs = (&self.runs, self.unasked);
+        Document::new(lab.topology, clos, &lab.routing, self.cost, self.counts, runs)
     }
+}
+
+fn facts(world: &World<'_>) -> Facts {
+    let watch = world.wire().watch();
+    Facts {
+        policy: None,
+        lost: world.wire().statistics().dropped,
+        guard: world.guard(),
+        transmissions: watch.transmissions(),
+        clashes: watch.clashes(),
+        control: world.totals().control,
+    }
+}
+
+/// What other ways have carried meanwhile.
+fn take(
+    runs: &mut [Run; 3],
+    last: &mut Last,
+    done: impl Iterator<Item = compare::Done>,
+) -> Result<(), Failure> {
+    for (window, way, carried) in done {
+        let carried = carried
+            .map_err(|error| Failure::content("the data plane", format_args!(" {error}")))?;
+        runs[way].add(window, &carried);
+        if last.carried[way].is_none_or(|known| known <= window) {
+            (last.carried[way], last.loads[way]) = (Some(window), carried.load);
+        }
+    }
+    Ok(())
 }
 
 /// What a window sent, as pictures of plans want it.
 fn drawn(topology: &Topology, tables: &[ForwardingTable], window: &Window) -> (Vec<Demand>, Plan) {
-    let demands = window.sent.iter().map(|sent| Demand::new(sent.source.0, sent.destination.0));
+    let sent = &window.granted.sent;
+    let demands = sent.iter().map(|sent| Demand::new(sent.source.0, sent.destination.0));
     let grant = |(demand, sent): (usize, &Sent)| {
         let (tree, dlid, path) = (sent.tree, Dlid(sent.lid), path(topology, tables, sent));
         Grant { demand, tree, dlid, path }
     };
-    let grants = window.sent.iter().enumerate().map(grant).collect();
+    let grants = sent.iter().enumerate().map(grant).collect();
     (demands.collect(), Plan { grants, ..Plan::default() })
 }
 
@@ -397,18 +449,8 @@ fn write_json(file: &Path, document: &impl Serialize) -> Result<(), Failure> {
     json.finish()
 }
 
-/// The command line in short, as a report shows it.
-fn command(args: &cli::Lab) -> String {
-    let cli::Lab { topology, pattern, windows, slice, samples, seed, .. } = args;
-    let topology = topology.as_deref().unwrap_or_default();
-    format!(
-        "snin lab {topology} --pattern {pattern} --windows {windows} --slice {slice} --samples {samples} \
-         --seed {seed}"
-    )
-}
-
 fn print<W: Write>(
-    args: &cli::Lab,
+    lab: &Lab<'_>,
     document: &Document,
     done: &Done,
     out: &mut Output<W>,
@@ -416,18 +458,13 @@ fn print<W: Write>(
     for (key, value) in report::facts(document, &done.facts, &done.patterns) {
         out.line(format_args!("{key:<12}{value}"))?;
     }
-    if args.policy == cli::Policy::Strict {
-        let trees = document.trees;
-        out.line(format_args!(
-            "policy      strict: tree 0 is never granted, so {} of {trees} trees are left between leaves",
-            trees.saturating_sub(1)
-        ))?;
-    }
-    let (samples, slice) = (args.samples.min(args.windows), args.slice);
-    out.line(format_args!(
-        "traffic     every granted source back to back for {slice} of each window; static and ecmp carry \
-         {samples} of them\n"
-    ))?;
+    let Lab { args, samples, windows, .. } = lab;
+    let slice = args.slice;
+    let other = match samples < windows {
+        true => format!("static and ecmp in {samples} of {windows} windows"),
+        false => "all three ways in every window".to_owned(),
+    };
+    out.line(format_args!("traffic     back to back for {slice} of each window; {other}\n"))?;
     for [name, cells @ ..] in report::table(document) {
         let [by_static, ecmp, snin] = cells;
         out.line(format_args!("{name:<16}{by_static:>12}{ecmp:>12}{snin:>12}"))?;

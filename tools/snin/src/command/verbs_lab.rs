@@ -33,7 +33,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
         return Err(Failure::content(&args.pattern, what));
     }
     let bandwidth = args.bandwidth.unwrap_or(BANDWIDTH);
-    let windows = args.windows as usize;
+    let windows = args.windows.unwrap_or(cli::WINDOWS) as usize;
     let settings = Settings { name: name.to_owned(), bandwidth, windows, patterns };
 
     let progress = Progress::new();

@@ -36,7 +36,8 @@ pub struct Job {
     pub grace: Time,
 }
 
-type Done = (u32, usize, Result<Carried, CarryError>);
+/// Of which window, in which way, and what came of it.
+pub type Done = (u32, usize, Result<Carried, CarryError>);
 
 /// Carries what waits, and says what became of it.
 #[derive(Clone, Debug)]
@@ -95,11 +96,13 @@ impl Comparison {
         let _ = self.jobs.send(job);
     }
 
-    /// Helps with what is left, and waits for all of it: by window, then by way.
-    ///
-    /// # Errors
-    /// Traffic that cannot be carried.
-    pub fn finish(self) -> Result<Vec<(u32, usize, Carried)>, CarryError> {
+    /// What was carried since somebody asked, in whatever order.
+    pub fn take_done(&self) -> impl Iterator<Item = Done> + '_ {
+        self.done.try_iter()
+    }
+
+    /// Helps with what is left, waits for all of it, and gives what nobody took.
+    pub fn finish(self) -> impl Iterator<Item = Done> {
         let Self { jobs, done, carrier, threads } = self;
         drop(jobs);
         carrier.work();
@@ -108,9 +111,9 @@ impl Comparison {
                 std::panic::resume_unwind(panic);
             }
         }
-        let mut all: Vec<Done> = done.try_iter().collect();
-        all.sort_by_key(|&(window, way, _)| (window, way));
-        all.into_iter().map(|(window, way, carried)| Ok((window, way, carried?))).collect()
+        // Nobody is left to finish more.
+        drop(carrier);
+        done.into_iter()
     }
 }
 

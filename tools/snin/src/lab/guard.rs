@@ -5,7 +5,18 @@ use snin_fabric::hosts::Hosts;
 use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::Time;
 
-/// The longest path by all addresses of hosts, and how long a packet of full size takes along it alone.
+/// The longest path.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Longest {
+    /// How long a packet of full size takes along it, alone.
+    pub time: Time,
+    /// The switches that it passes.
+    pub hops: u64,
+    /// How long a packet of full size takes to be sent.
+    pub packet: Time,
+}
+
+/// The longest path by all addresses of hosts.
 ///
 /// # Errors
 /// What is wrong with `config`.
@@ -14,7 +25,7 @@ pub fn longest(
     addresses: &Addresses,
     tables: &[ForwardingTable],
     config: &Config,
-) -> Result<Time, ConfigError> {
+) -> Result<Longest, ConfigError> {
     let hosts = Hosts::of(topology);
     // All hosts of a switch are reached by the same ways but for the last cable: one stands for all.
     let mut ends: Vec<(NodeIndex, PortIndex)> =
@@ -38,11 +49,13 @@ pub fn longest(
     let mut network = Network::new(topology, config.clone())?;
     network.set_addresses(addresses);
     network.set_tables(tables);
-    let packet = longest.and_then(|(_, source, lid)| {
-        network.send(Message::new(source, lid, u64::from(config.mtu))).ok()
-    });
+    let Some((hops, source, lid)) = longest else { return Ok(Longest::default()) };
+    let bytes = u64::from(config.mtu);
+    let message = network.send(Message::new(source, lid, bytes)).ok();
     network.run_until(Time::MAX);
-    Ok(packet.and_then(|packet| network.progress(packet).completed).unwrap_or(Time::ZERO))
+    let time = message.and_then(|message| network.progress(message).completed);
+    let packet = network.sending_time(source, bytes);
+    Ok(Longest { time: time.unwrap_or(Time::ZERO), hops: hops as u64, packet })
 }
 
 /// How many switches a packet passes, if it comes to an end.
@@ -71,14 +84,17 @@ mod tests {
 
     #[test]
     fn the_longest_path_is_through_all_stages() {
-        let time = |recipe: &str| {
+        let longest_of = |recipe: &str| {
             let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
             let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
             let addresses = routing.plan.addresses();
             longest(&topology, addresses, &routing.tables, &Config::default()).unwrap()
         };
+        let packet = Time(83);
         // Cables of 50 ns, switches of 200 ns, a header of 160 ps each, a packet of 4,122 bytes at 20 ps.
-        assert_eq!(time("clos:4,2,2"), Time(4 * 50 + 3 * 200 + 83));
-        assert_eq!(time("fattree:4"), Time(6 * 50 + 5 * 200 + 84));
+        let two_stages = Longest { time: Time(4 * 50 + 3 * 200 + 83), hops: 3, packet };
+        let three_stages = Longest { time: Time(6 * 50 + 5 * 200 + 84), hops: 5, packet };
+        assert_eq!(longest_of("clos:4,2,2"), two_stages);
+        assert_eq!(longest_of("fattree:4"), three_stages);
     }
 }

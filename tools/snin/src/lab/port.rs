@@ -120,7 +120,9 @@ impl Port for EmulatedPort<'_> {
             transport,
             ..Message::new(port, lid, u64::from(piece.bytes))
         };
-        let from = UnderWay { host, pair, ticket, piece: *piece, peer, tree, lid, transport };
+        let asked = true;
+        let from =
+            UnderWay { host, asked, pair, ticket, piece: *piece, peer, tree, lid, transport };
         match self.wire.send(message, from) {
             Ok(message) => self.adapter.posted.push_back((pair, message)),
             Err(_) => self.adapter.inbox.push_back(broken),

@@ -11,11 +11,16 @@ use snin_protocol::Time;
 use super::bound::Judge;
 use super::watch::Watch;
 
+/// Set in the numbers of flows that nobody granted anything.
+pub const UNASKED: u32 = 1 << 31;
+
 /// A piece that was given to the network, by whom and for whom.
 #[derive(Clone, Copy, Debug)]
 pub struct UnderWay {
     /// The place of the host that sends.
     pub host: u32,
+    /// Whether it asked, and was granted a tree.
+    pub asked: bool,
     /// Its queue pair.
     pub pair: PairId,
     /// What its completion shall say.
@@ -45,7 +50,8 @@ pub enum News {
     Lost(MessageId),
 }
 
-/// Sees everything: watches links, judges bounds, keeps the news.
+/// Sees everything: watches links, judges bounds, keeps the news. Who was granted nothing owns nothing and was
+/// promised nothing: of that only what others wait for it is seen.
 #[derive(Debug)]
 struct Eyes {
     watch: Watch,
@@ -55,12 +61,16 @@ struct Eyes {
 
 impl Observer for Eyes {
     fn transmitted(&mut self, transmission: &Transmission) {
-        self.watch.transmitted(transmission);
+        if transmission.flow & UNASKED == 0 {
+            self.watch.transmitted(transmission);
+        }
     }
 
     fn waited(&mut self, wait: &Wait) {
-        self.watch.waited(wait);
-        self.judge.waited(wait);
+        if wait.flow & UNASKED == 0 {
+            self.watch.waited(wait);
+            self.judge.waited(wait);
+        }
     }
 
     fn sent(&mut self, message: MessageId, at: Time) {

@@ -9,6 +9,7 @@ mod asking;
 mod measure;
 mod news;
 mod strike;
+mod unasked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,8 +58,12 @@ pub struct Setup {
     pub control_latency: Time,
     /// Of a million control messages, those that are lost.
     pub control_loss: u32,
+    /// The most queue pairs of an agent.
+    pub queue_pairs: u32,
     /// Is non-interference in effect?
     pub policy: Policy,
+    /// How many hosts have no agent, and so ask nobody.
+    pub unmanaged: u32,
     /// Bounds to judge.
     pub bounds: Vec<Limit>,
     /// Acknowledged, or not.
@@ -90,12 +95,15 @@ pub enum WorldError {
     /// A window ends before all is sent that it simulates.
     #[error("{0} of sending do not fit into a window of {1}")]
     TooLong(Time, Time),
+    /// There are not so many.
+    #[error("{0} hosts without an agent, of {1} hosts in all")]
+    Unmanaged(u32, usize),
     /// An event names what is not there.
     #[error("--event {0}")]
     Event(String),
 }
 
-/// What was sent in a window along a tree.
+/// What was sent in a window along a tree; by who did not ask, along that of base addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
     /// By whom.
@@ -112,6 +120,17 @@ pub struct Sent {
     pub bytes: u64,
 }
 
+/// What was sent in a window, and what came of it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Carried {
+    /// A message each.
+    pub sent: Vec<Sent>,
+    /// Payload that arrived in time.
+    pub in_time: u64,
+    /// Payload that was to be sent.
+    pub possible: u64,
+}
+
 /// A window that is over.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -119,12 +138,10 @@ pub struct Window {
     pub number: u32,
     /// How long the longest message took that could be sent.
     pub longest: Time,
-    /// What was sent in it.
-    pub sent: Vec<Sent>,
-    /// Payload that arrived in time.
-    pub in_time: u64,
-    /// Payload that was to be sent.
-    pub possible: u64,
+    /// What was sent in it by who was granted a tree.
+    pub granted: Carried,
+    /// What was sent by who asks nobody.
+    pub unasked: Carried,
     /// What the controller says of it; nothing where the window could not be decided.
     pub report: WindowReport,
     /// Data packets that each port sent in it.
@@ -177,6 +194,8 @@ pub struct World<'a> {
     channel: Channel,
     wire: Wire,
     traffic: Traffic,
+    /// Hosts that ask nobody, and whom they have to send to.
+    unasked: BTreeMap<HostId, Vec<Demand>>,
     addresses: Addresses,
     tables: Arc<Vec<ForwardingTable>>,
     queue: BTreeMap<(Time, u64), Happening>,
@@ -208,9 +227,14 @@ impl<'a> World<'a> {
     pub fn new(setup: Setup, topology: &'a Topology, subnet: Subnet) -> Result<Self, WorldError> {
         let view = subnet.last_view().ok_or(WorldError::NoView)?;
         let (addresses, tables) = subnet.read_back().ok_or(WorldError::Addresses)?;
-        let drain = guard::longest(topology, &addresses, &tables, &setup.data)?;
+        let data = unasked::lanes(&setup);
+        let longest = guard::longest(topology, &addresses, &tables, &data)?;
+        // Where others are on the links too, one packet of theirs may be in the way at each switch.
+        let in_the_way =
+            if setup.unmanaged > 0 { longest.packet * longest.hops } else { Time::ZERO };
+        let drain = longest.time + in_the_way;
         let judge = Judge::new(&setup.bounds);
-        let wire = Wire::new(topology, setup.data.clone(), &addresses, &tables, judge)?;
+        let wire = Wire::new(topology, data, &addresses, &tables, judge)?;
         let now = subnet.now();
         let config = Config {
             window: setup.window,
@@ -227,6 +251,7 @@ impl<'a> World<'a> {
         let hosts_of = Hosts::of(topology);
         let guid = |(id, host): (HostId, &HostPort)| (topology.port(host.port).guid, id.0);
         let place = hosts_of.iter().map(guid).collect();
+        let unasked = unasked::chosen(&setup, hosts_of.len())?;
         let mut seeds = ChaCha8Rng::seed_from_u64(setup.seed);
         let channel = Channel::new(setup.control_latency, setup.control_loss, seeds.random());
         let mut world = Self {
@@ -234,6 +259,7 @@ impl<'a> World<'a> {
             first: Epoch::of(now, setup.window).after(3),
             clocks: ChaCha8Rng::seed_from_u64(seeds.random()),
             traffic: Traffic::new(hosts_of.len(), setup.hold),
+            unasked,
             packets: vec![0; topology.port_count()],
             tables: Arc::new(tables),
             setup,
@@ -295,13 +321,13 @@ impl<'a> World<'a> {
         }
         if self.begun == 0 {
             // Conversations begin before there is anything to ask for.
-            let demands = pattern(0)?;
+            let demands = self.who_ask(pattern(0)?);
             self.degree = degree(&demands, self.hosts_of.len()).max(1);
             self.meet(&demands)?;
             self.run_until(self.start_of(0) - self.setup.window);
             self.ask(&demands)?;
         } else if self.is_over() {
-            let demands = pattern(self.traffic.patterns().len())?;
+            let demands = self.who_ask(pattern(self.traffic.patterns().len())?);
             self.meet(&demands)?;
             self.ask(&demands)?;
         }

@@ -150,8 +150,7 @@ pub(super) fn goodput(runs: &[Run; 3]) -> String {
         let share = f64::from(quarter) / 4.0;
         row_line(&mut svg, y(share), &format!("{share:.2}"));
     }
-    let mut windows: Vec<u32> =
-        runs.iter().flat_map(|run| run.goodput.iter().map(|&(window, _)| window)).collect();
+    let mut windows: Vec<u32> = runs.iter().flat_map(|run| run.goodput.keys().copied()).collect();
     windows.sort_unstable();
     windows.dedup();
     let pitch = WIDTH / windows.len().max(1) as f64;
@@ -183,7 +182,7 @@ fn draw_bars(
     middle: impl Fn(u32) -> f64,
 ) {
     let bar = (pitch / 4.0).min(40.0);
-    for &(window, share) in &run.goodput {
+    for (&window, &share) in &run.goodput {
         let left = middle(window) + bar * (f64::from(place) - 1.5);
         let _ = writeln!(
             svg,
@@ -207,7 +206,7 @@ fn draw_bars(
 
 /// A line, and a dot a window: a run may have carried few of them.
 fn draw_line(svg: &mut String, run: &Run, colour: &str, middle: impl Fn(u32) -> f64) {
-    let points = || run.goodput.iter().map(|&(window, share)| (middle(window), y(share)));
+    let points = || run.goodput.iter().map(|(&window, &share)| (middle(window), y(share)));
     let line: Vec<String> = points().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let dots = points().fold(String::new(), |mut dots, (x, y)| {
         let _ = write!(dots, "M{x:.1} {y:.1}h0");

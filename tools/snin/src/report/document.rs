@@ -9,7 +9,7 @@ use snin_fabric::Topology;
 use snin_fabric::clos::Clos;
 use snin_fabric::routing::Routing;
 
-use super::Run;
+use super::{Run, Unasked};
 use crate::document::SCHEMA_VERSION;
 
 /// The document.
@@ -61,6 +61,15 @@ pub(crate) struct Traffic {
     r#static: Measured,
     ecmp: Measured,
     snin: Measured,
+    /// Beside snin, where hosts have no agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unmanaged: Option<Unmanaged>,
+}
+
+/// What came of those who asked nobody.
+#[derive(Serialize)]
+pub(crate) struct Unmanaged {
+    pub(crate) goodput: f64,
 }
 
 impl Traffic {
@@ -73,6 +82,8 @@ impl Traffic {
 /// One way to carry it.
 #[derive(Serialize)]
 pub(crate) struct Measured {
+    /// How many windows it carried.
+    pub(crate) windows: usize,
     pub(crate) goodput: f64,
     pub(crate) queueing_ns: Tail,
     pub(crate) latency_ns: Tail,
@@ -111,11 +122,12 @@ impl Measured {
         let Some(Statistics { queueing_ns, latency_ns, slowdown_thousandths, .. }) =
             &run.statistics
         else {
-            return Self::nothing();
+            return Self::nothing(run);
         };
         let slowdown = tail!(slowdown_thousandths);
         let times = |thousandths| thousandths as f64 / 1e3;
         Self {
+            windows: run.windows(),
             goodput: run.goodput(),
             queueing_ns: tail!(queueing_ns),
             latency_ns: tail!(latency_ns),
@@ -128,8 +140,9 @@ impl Measured {
     }
 
     /// Where nothing was granted, nothing was sent.
-    const fn nothing() -> Self {
+    fn nothing(run: &Run) -> Self {
         Self {
+            windows: run.windows(),
             goodput: 0.0,
             queueing_ns: Tail { p50: 0, p99: 0, p999: 0, max: 0 },
             latency_ns: Tail { p50: 0, p99: 0, p999: 0, max: 0 },
@@ -146,7 +159,7 @@ impl Document {
         routing: &Routing,
         bring_up: Cost,
         (count, tally, totals): (usize, Tally, Totals),
-        [by_static, ecmp, snin]: &[Run; 3],
+        ([by_static, ecmp, snin], unasked): (&[Run; 3], Option<Unasked>),
     ) -> Self {
         let Tally { requested, granted, refused } = tally;
         let Totals { deferred, moved, paused, max_link_load, .. } = totals;
@@ -180,6 +193,7 @@ impl Document {
                 r#static: Measured::of(by_static),
                 ecmp: Measured::of(ecmp),
                 snin: Measured::of(snin),
+                unmanaged: unasked.map(|unasked| Unmanaged { goodput: unasked.goodput() }),
             },
         }
     }

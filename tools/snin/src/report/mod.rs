@@ -6,6 +6,8 @@ mod page;
 #[cfg(feature = "verbs")]
 pub(crate) mod verbs;
 
+use std::collections::BTreeMap;
+
 use snin::lab::carry::Carried;
 use snin::lab::traffic::Served;
 use snin_controller::plan::Plan;
@@ -23,21 +25,21 @@ pub(crate) struct Run {
     pub(crate) name: &'static str,
     in_time: u64,
     possible: u64,
-    /// Of each sampled window, with its number.
-    goodput: Vec<(u32, f64)>,
+    /// Of each window that it carried.
+    goodput: BTreeMap<u32, f64>,
     pub(crate) statistics: Option<Statistics>,
 }
 
 impl Run {
     pub(crate) const fn new(name: &'static str) -> Self {
-        Self { name, in_time: 0, possible: 0, goodput: Vec::new(), statistics: None }
+        Self { name, in_time: 0, possible: 0, goodput: BTreeMap::new(), statistics: None }
     }
 
     /// Adds how much came in time in a window.
     pub(crate) fn count(&mut self, window: u32, in_time: u64, possible: u64) {
         self.in_time += in_time;
         self.possible += possible;
-        self.goodput.push((window, in_time as f64 / possible.max(1) as f64));
+        self.goodput.insert(window, in_time as f64 / possible.max(1) as f64);
     }
 
     /// Adds what was carried in a window.
@@ -62,6 +64,30 @@ impl Run {
     fn goodput(&self) -> f64 {
         self.in_time as f64 / self.possible.max(1) as f64
     }
+
+    fn windows(&self) -> usize {
+        self.goodput.len()
+    }
+}
+
+/// What came of those who ask nobody.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Unasked {
+    in_time: u64,
+    possible: u64,
+}
+
+impl Unasked {
+    /// Another window is over.
+    pub(crate) const fn add(&mut self, window: &snin::lab::world::Carried) {
+        self.in_time += window.in_time;
+        self.possible += window.possible;
+    }
+
+    /// What arrived in time, of what could have been sent.
+    pub(crate) fn goodput(self) -> f64 {
+        self.in_time as f64 / self.possible.max(1) as f64
+    }
 }
 
 /// What the pictures show of single windows.
@@ -75,10 +101,16 @@ pub(crate) struct Last {
     pub(crate) sampled: u32,
     /// By run and port; empty where nothing was sent.
     pub(crate) loads: [Vec<f64>; 3],
+    /// Of which window that is, where it came from elsewhere.
+    pub(crate) carried: [Option<u32>; 3],
 }
 
 /// What is said besides the document.
 pub(crate) struct Facts {
+    /// What the policy means, where there is something to say.
+    pub(crate) policy: Option<String>,
+    /// Packets that were dropped.
+    pub(crate) lost: u64,
     /// The guard of every grant, and what of it is the longest path.
     pub(crate) guard: (Time, Time),
     pub(crate) transmissions: u64,
@@ -105,7 +137,7 @@ pub(crate) fn facts(
     document: &Document,
     facts: &Facts,
     patterns: &[Served],
-) -> [(&'static str, String); 7] {
+) -> Vec<(&'static str, String)> {
     let Document { topology, trees, lmc, bring_up, windows, .. } = document;
     let fabric = format!(
         "{} hosts, {} leaves x {} spines, {trees} trees, LMC {lmc}",
@@ -137,15 +169,35 @@ pub(crate) fn facts(
             format!("{} transmissions, {clashes} times a link had TWO OWNERS", facts.transmissions)
         }
     };
-    [
+    let dropped = match facts.lost {
+        0 => None,
+        packets => Some(("lost", format!("{packets} packets, on cables that were cut"))),
+    };
+    let policy = facts.policy.clone().map(|policy| ("policy", policy));
+    let always = [
         ("fabric", fabric),
         ("bring-up", bring_up),
         ("windows", counts),
-        ("patterns", served(patterns)),
+        (
+            "patterns",
+            if windows.granted == 0 { "none was served".to_owned() } else { served(patterns) },
+        ),
         ("guard", guard),
         ("control", format!("{control} messages, {lost} of them lost")),
         ("watched", watched),
-    ]
+    ];
+    always.into_iter().chain(dropped).chain(policy).collect()
+}
+
+/// A command line as it was given, quoted where a shell wants that.
+pub(crate) fn command(arguments: impl Iterator<Item = String>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    let quoted = |argument: String| match argument.chars().all(is_plain) && !argument.is_empty() {
+        true => argument,
+        false => format!("'{}'", argument.replace('\'', "'\\''")),
+    };
+    let arguments: Vec<String> = arguments.skip(1).map(quoted).collect();
+    format!("snin {}", arguments.join(" "))
 }
 
 /// Whether patterns took as many windows as their degree.
@@ -176,6 +228,7 @@ pub(crate) fn table(document: &Document) -> Vec<[String; 4]> {
     let [first, second, third] = runs.map(|(name, _)| name.to_owned());
     vec![
         [String::new(), first, second, third],
+        row("windows", &|run| run.windows.to_string()),
         row("goodput", &|run| format!("{:.3}", run.goodput)),
         row("queueing p50", &|run| time(run.queueing_ns.p50)),
         row("queueing p99", &|run| time(run.queueing_ns.p99)),

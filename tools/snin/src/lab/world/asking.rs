@@ -41,9 +41,7 @@ impl World<'_> {
             port: self.topology.port(port).guid,
             session: 1,
             flows,
-            // Random patterns bring new peers for long: as many queue pairs as an agent has by default, since
-            // making room for another may take until after the decision.
-            pairs: AgentConfig::default().pairs.max(2 * flows + 8),
+            pairs: self.setup.queue_pairs,
             inbound: 4 * flows + 256,
             queue: 2,
             depth: 4,

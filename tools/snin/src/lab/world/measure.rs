@@ -6,11 +6,12 @@ use snin_fabric::hosts::HostId;
 use snin_protocol::Time;
 
 use super::super::wire::UnderWay;
-use super::{Happening, Sent, Window, World};
+use super::{Carried, Happening, Sent, Window, World};
 
 impl World<'_> {
     pub(super) fn begin_window(&mut self) {
         self.longest = self.longest_message();
+        self.send_unasked();
         // The last clock's slice is over, and its last packet there.
         let end = self.now + self.longest + self.setup.skew * 2 + self.drain;
         self.plan(end, Happening::SliceEnds);
@@ -26,19 +27,7 @@ impl World<'_> {
     }
 
     pub(super) fn end_slice(&mut self) {
-        let sent: Vec<(MessageId, UnderWay)> = (self.from..self.wire.messages())
-            .map(|number| (MessageId(number), self.wire.under_way(MessageId(number))))
-            .collect();
-        let in_time = sent.iter().map(|&(message, _)| self.wire.delivered(message)).sum();
-        let possible = sent.iter().map(|(_, from)| u64::from(from.piece.bytes)).sum();
-        let named = |(_, from): &(MessageId, UnderWay)| {
-            let port = self.hosts_of.get(HostId(from.host))?.port;
-            let destination = HostId(*self.place.get(&from.peer)?);
-            let bytes = u64::from(from.piece.bytes);
-            let UnderWay { tree, lid, .. } = *from;
-            Some(Sent { source: HostId(from.host), destination, port, tree, lid, bytes })
-        };
-        let sent = sent.iter().filter_map(named).collect();
+        let (granted, unasked) = (self.carried(true), self.carried(false));
         let report =
             self.reports.remove(&self.first.after(u64::from(self.begun))).unwrap_or_default();
         let before = &self.packets;
@@ -47,7 +36,7 @@ impl World<'_> {
         self.count(&report);
         self.traffic.count_window();
         let (number, longest) = (self.begun, self.longest);
-        self.finished = Some(Window { number, longest, sent, in_time, possible, report, packets });
+        self.finished = Some(Window { number, longest, granted, unasked, report, packets });
         self.begun += 1;
         // Hosts whose clocks are ahead begin before the window does: what comes from now on is of the next.
         self.wire.begin_window();
@@ -62,6 +51,28 @@ impl World<'_> {
                 self.hosts.iter().map(|(&place, host)| (host.common(next), place)).collect();
             offers.into_iter().for_each(|(at, place)| self.plan(at, Happening::Offer(place)));
         }
+    }
+
+    /// What was sent in the window by those who asked, or by those who did not.
+    fn carried(&self, asked: bool) -> Carried {
+        let mut carried = Carried::default();
+        for message in (self.from..self.wire.messages()).map(MessageId) {
+            let from = self.wire.under_way(message);
+            if from.asked == asked {
+                carried.in_time += self.wire.delivered(message);
+                carried.possible += u64::from(from.piece.bytes);
+                carried.sent.extend(self.sent(&from));
+            }
+        }
+        carried
+    }
+
+    fn sent(&self, from: &UnderWay) -> Option<Sent> {
+        let port = self.hosts_of.get(HostId(from.host))?.port;
+        let destination = HostId(*self.place.get(&from.peer)?);
+        let bytes = u64::from(from.piece.bytes);
+        let UnderWay { tree, lid, .. } = *from;
+        Some(Sent { source: HostId(from.host), destination, port, tree, lid, bytes })
     }
 
     fn count(&mut self, report: &WindowReport) {

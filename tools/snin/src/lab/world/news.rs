@@ -17,6 +17,14 @@ use super::{Happening, World};
 impl World<'_> {
     /// The network tells of messages.
     pub(super) fn hear(&mut self, news: News) {
+        let (News::Sent(message, _)
+        | News::Acknowledged(message, _)
+        | News::Completed(message, _)
+        | News::Lost(message)) = news;
+        // Who has no agent hears nothing, and neither does who gets it.
+        if !self.wire.under_way(message).asked {
+            return;
+        }
         match news {
             News::Sent(message, at) => {
                 let UnderWay { transport, .. } = self.wire.under_way(message);

@@ -1,0 +1,106 @@
+//! Hosts without an agent. They send to base addresses whenever they have something to send, on a lane that
+//! comes after everybody else's: what they can do to others is one packet a link.
+
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use snin_agent::core::{FlowId, PairId, Piece};
+use snin_emulator::data::{Config, Message, Transport, VlArbitration, VlWeight};
+use snin_fabric::hosts::HostId;
+use snin_fabric::traffic::Demand;
+use snin_fabric::{PortIndex, TreeId};
+
+use super::super::wire::{UNASKED, UnderWay};
+use super::{Setup, World, WorldError};
+
+/// The lane of those who do not ask.
+const LANE: u8 = 2;
+
+/// The data plane's configuration, with a lane more where somebody needs it.
+pub(super) fn lanes(setup: &Setup) -> Config {
+    let data = setup.data.clone();
+    if setup.unmanaged == 0 {
+        return data;
+    }
+    let entry = |vl, weight| VlWeight { vl, weight };
+    // An acknowledgement waits for one packet of data at most, 65 units of 64 bytes.
+    let high = vec![entry(data.ack_vl, 255), entry(0, 65)];
+    let arbitration = VlArbitration { high, low: vec![entry(LANE, 255)], limit: 255 };
+    Config { vls: LANE + 1, arbitration, ..data }
+}
+
+/// Which hosts ask nobody: any, each equally likely.
+pub(super) fn chosen(
+    setup: &Setup,
+    hosts: usize,
+) -> Result<BTreeMap<HostId, Vec<Demand>>, WorldError> {
+    let count = setup.unmanaged;
+    if count as usize > hosts {
+        return Err(WorldError::Unmanaged(count, hosts));
+    }
+    let mut places: Vec<u32> = (0..hosts as u32).collect();
+    places.shuffle(&mut ChaCha8Rng::seed_from_u64(setup.seed));
+    places.truncate(count as usize);
+    Ok(places.into_iter().map(|place| (HostId(place), Vec::new())).collect())
+}
+
+impl World<'_> {
+    /// Takes note of what those have to send who do not ask; gives the rest.
+    pub(super) fn who_ask(&mut self, demands: Vec<Demand>) -> Vec<Demand> {
+        self.unasked.values_mut().for_each(Vec::clear);
+        let mut rest = demands;
+        rest.retain(|demand| match self.unasked.get_mut(&demand.source) {
+            Some(own) => {
+                own.push(*demand);
+                false
+            }
+            None => true,
+        });
+        rest
+    }
+
+    /// Everyone who does not ask sends back to back for the slice: in each window to the next of those that it
+    /// has something for.
+    pub(super) fn send_unasked(&mut self) {
+        let turn = self.traffic.patterns().last().map_or(0, |pattern| pattern.windows);
+        let next = |(_, own): (&HostId, &Vec<Demand>)| own.get(turn % own.len().max(1)).copied();
+        let demands: Vec<Demand> = self.unasked.iter().filter_map(next).collect();
+        for demand in demands {
+            self.send_to_base(&demand);
+        }
+    }
+
+    fn send_to_base(&mut self, demand: &Demand) {
+        let port = |host| self.hosts_of.get(host).map_or(PortIndex(0), |host| host.port);
+        let (source, destination) = (port(demand.source), port(demand.destination));
+        let Some(lid) = self.addresses.base(destination) else { return };
+        let host = demand.source.0;
+        let bytes =
+            demand.bytes.unwrap_or_else(|| self.wire.payload_possible(source, self.longest));
+        let message = Message {
+            start: self.now,
+            vl: LANE,
+            flow: UNASKED | host,
+            background: true,
+            ..Message::new(source, lid, bytes)
+        };
+        let (flow, sequence, message_id, offset) = (FlowId(0), 0, 0, 0);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let piece = Piece { flow, sequence, message: message_id, offset, bytes, last: true };
+        let from = UnderWay {
+            host,
+            asked: false,
+            pair: PairId { slot: 0, life: 0 },
+            ticket: 0,
+            piece,
+            peer: self.topology.port(destination).guid,
+            tree: TreeId(0),
+            lid,
+            transport: Transport::Uc,
+        };
+        // Only what no adapter would send is refused; a host without a cable sends nothing.
+        let _ = self.wire.send(message, from);
+    }
+}
