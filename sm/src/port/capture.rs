@@ -9,14 +9,54 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use snin_fabric::Lid;
 use snin_mad::capture::{FILE_HEADER, Packet, record};
 use snin_mad::{Mad, PERMISSIVE};
+use snin_protocol::Time;
 
 use super::{Address, Counters, LocalInfo, Port, PortError, Received, Sent};
 
-/// Writes every MAD that passes through a port to a file (pcap, link type ERF), in the order in which they
-/// pass.
-pub struct Capture<P: ?Sized> {
+/// A file of MADs: pcap, link type ERF.
+pub struct Recording {
     file: BufWriter<File>,
     name: String,
+}
+
+impl Recording {
+    /// Begins a new file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(path: &Path) -> Result<Self, PortError> {
+        let name = path.display().to_string();
+        let failed = |error| PortError::Capture { file: name.clone(), error };
+        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        file.write_all(&FILE_HEADER).map_err(failed)?;
+        let mut recording = Self { file, name };
+        recording.flush()?;
+        Ok(recording)
+    }
+
+    /// Adds a MAD that passed at `time`, counted from the epoch.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, time: Time, from: Lid, to: Lid, mad: &Mad) -> Result<(), PortError> {
+        let record = record(time.nanos(), &Packet::around(mad, from, to), mad);
+        let failed = |error| PortError::Capture { file: self.name.clone(), error };
+        self.file.write_all(&record).map_err(failed)
+    }
+
+    /// Whoever looks at the file now sees all of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn flush(&mut self) -> Result<(), PortError> {
+        let failed = |error| PortError::Capture { file: self.name.clone(), error };
+        self.file.flush().map_err(failed)
+    }
+}
+
+/// Records every MAD that passes through a port, in the order in which they pass.
+pub struct Capture<P: ?Sized> {
+    recording: Recording,
     lid: Lid,
     port: Box<P>,
 }
@@ -27,21 +67,13 @@ impl<P: Port + ?Sized> Capture<P> {
     /// # Errors
     /// When it cannot be written.
     pub fn new(port: Box<P>, path: &Path) -> Result<Self, PortError> {
-        let name = path.display().to_string();
-        let failed = |error| PortError::Capture { file: name.clone(), error };
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        file.write_all(&FILE_HEADER).map_err(failed)?;
-        file.flush().map_err(failed)?;
         let lid = port.info().lid;
-        Ok(Self { file, name, lid, port })
+        Ok(Self { recording: Recording::create(path)?, lid, port })
     }
 
-    fn write(&mut self, source: Lid, destination: Lid, mad: &Mad) -> Result<(), PortError> {
+    fn write(&mut self, from: Lid, to: Lid, mad: &Mad) -> Result<(), PortError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let packet = Packet::around(mad, source, destination);
-        let record = record(now.as_nanos() as u64, &packet, mad);
-        let failed = |error| PortError::Capture { file: self.name.clone(), error };
-        self.file.write_all(&record).map_err(failed)
+        self.recording.add(Time(now.as_nanos() as u64), from, to, mad)
     }
 
     /// This end's address beside the other's: on directed routes both are permissive.
@@ -75,12 +107,8 @@ impl<P: Port + ?Sized> Port for Capture<P> {
         let received = self.port.receive()?;
         match &received {
             Some(Received { mad, from }) => self.write(from.lid, self.own(from.lid), mad)?,
-            // A moment of quiet: whoever looks at the file now sees all of it.
-            None => {
-                let name = &self.name;
-                let failed = |error| PortError::Capture { file: name.clone(), error };
-                self.file.flush().map_err(failed)?;
-            }
+            // A moment of quiet.
+            None => self.recording.flush()?,
         }
         Ok(received)
     }

@@ -37,7 +37,7 @@ use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{Mad, PERMISSIVE, QKey};
 use snin_protocol::Time;
 
-pub use capture::Capture;
+pub use capture::{Capture, Recording};
 pub use error::PortError;
 
 /// One local port, open for subnet management.

@@ -56,3 +56,33 @@ fn tshark_reads_what_passed() -> Result<(), JudgeError> {
     }
     Ok(())
 }
+
+/// ibsim guards nothing and keeps no key; what can be seen there is that each port is sent it.
+#[test]
+fn every_port_is_sent_the_key() -> Result<(), JudgeError> {
+    let topology = fabric("clos:4,2,2");
+    let simulator = Simulator::start(&ibnet::write(&topology))?;
+    let (file, config) = (simulator.folder().join("mads.pcap"), simulator.folder().join("sm.toml"));
+    let keys =
+        "m_key = \"0x0123456789abcdef\"\nm_key_protection_level = 2\nm_key_lease_period = 60\n";
+    std::fs::write(&config, keys).unwrap();
+    let mut command = Command::new(SNIN_SM);
+    command.args(["--ibsim", simulator.name(), "--once", "--config"]).arg(&config);
+    let said = command.arg("--capture").arg(&file).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let fields = ["m_key", "m_keyleaseperiod", "m_keyprotectbits", "lid"];
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(&file).args(["-T", "fields"]);
+    // What is written to ports that get an address.
+    tshark.args(["-Y", "infiniband.mad.method == 2 && infiniband.portinfo.lid > 0"]);
+    for field in fields {
+        tshark.arg("-e").arg(format!("infiniband.portinfo.{field}"));
+    }
+    let said = tshark.output().expect("install the Debian package tshark");
+    let said = String::from_utf8(said.stdout).unwrap();
+    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
+    assert!(rows.iter().all(|row| row[..3] == ["0x0123456789abcdef", "0x003c", "0x02"]), "{said}");
+    let addressed: std::collections::BTreeSet<&str> = rows.iter().map(|row| row[3]).collect();
+    assert_eq!(addressed.len(), topology.node_count(), "{said}");
+    Ok(())
+}

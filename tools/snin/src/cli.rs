@@ -356,6 +356,9 @@ pub(crate) struct Simulate {
     /// opensm-lfts.dump and guid2lid
     #[arg(long, value_name = "DIR")]
     pub(crate) lfts: Option<PathBuf>,
+    /// Write every MAD that the manager sends or gets to this file, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
 }

@@ -46,6 +46,9 @@ pub(crate) enum Failure {
     #[cfg(feature = "verbs")]
     #[error(transparent)]
     Lat(#[from] snin::lat::LatError),
+    /// A capture that cannot be written.
+    #[error(transparent)]
+    Capture(#[from] snin_sm::port::PortError),
     /// A daemon that does not answer, or refuses.
     #[error(transparent)]
     Daemon(#[from] snin_daemon::control::ControlError),

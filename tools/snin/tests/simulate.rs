@@ -153,3 +153,26 @@ fn with_qos_the_tables_of_lanes_are_managed_too() {
         }
     }
 }
+
+/// What tshark finds in the capture is what the report says was sent.
+#[test]
+fn what_passed_is_captured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mads.pcap").display().to_string();
+    let (code, report, said) =
+        simulate(&["clos:4,2,2", "--event", "cut leaf1/3 @1s", "--capture", &file]);
+    assert_eq!((code, said.as_str()), (0, ""), "{report}");
+    let fields =
+        ["-T", "fields", "-e", "infiniband.mad.method", "-e", "infiniband.mad.attributeid"];
+    let read = Command::new("tshark").args(["-r", &file]).args(fields).output();
+    let read = String::from_utf8(read.expect("install the Debian package tshark").stdout).unwrap();
+    let count = |mad: &str| read.lines().filter(|line| *line == mad).count() as u64;
+    let costs = [&report["bring_up"], &report["events"][0]["cost"]];
+    let blocks: u64 = costs.iter().map(|cost| cost["lft_blocks"].as_u64().unwrap()).sum();
+    assert_eq!(count("0x02\t0x0019"), blocks, "{read}");
+    assert_eq!(count("0x81\t0x0019"), blocks + count("0x01\t0x0019"), "{read}");
+    assert!(count("0x05\t0x0002") > 0 && count("0x05\t0x0002") == count("0x07\t0x0002"), "traps");
+    let (code, _, said) = simulate(&["clos:2,1,1", "--capture", "/no/such/folder/mads"]);
+    assert_eq!(code, 3);
+    assert_eq!(said, "snin: /no/such/folder/mads: No such file or directory (os error 2)\n");
+}

@@ -8,6 +8,7 @@ use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
 use snin_sm::Config;
+use snin_sm::port::Recording;
 
 use crate::command::tables;
 use crate::document::SCHEMA_VERSION;
@@ -104,6 +105,9 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     let mut subnet = Subnet::new(&topology, hardware, config)
         .map_err(|error| Failure::content(&args.topology, format_args!(" {error}")))?;
 
+    if let Some(file) = &args.capture {
+        subnet.record(Recording::create(file)?);
+    }
     progress.step(format!("bringing up {} nodes", topology.node_count()));
     let bring_up = subnet.bring_up(PATIENCE);
     let smps = subnet.metrics().by_name();
@@ -114,6 +118,7 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         let cost = subnet.strike(fault, PATIENCE).into();
         events.push(EventEntry { event: happening.text.clone(), cost });
     }
+    subnet.end_recording()?;
     progress.step("judging the tables");
     let judged = subnet.judge(NAMED);
     if let (Some(directory), Some((addresses, held))) = (&args.lfts, subnet.read_back()) {

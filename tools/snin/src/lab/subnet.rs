@@ -8,9 +8,10 @@ use std::sync::Arc;
 use snin_emulator::{AttachError, ClientId, Emulator, Fault};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
-use snin_fabric::{Addresses, ForwardingTable, NodeIndex, NodeKind, PortIndex, Topology};
-use snin_mad::{PERMISSIVE, PortState};
+use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, Topology};
+use snin_mad::{Mad, PERMISSIVE, PortState};
 use snin_protocol::Time;
+use snin_sm::port::{PortError, Recording};
 use snin_sm::{
     ConfigError, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
 };
@@ -68,6 +69,8 @@ pub struct Subnet {
     sent: u64,
     last_sent: Time,
     reports: Vec<Report>,
+    /// Where every MAD of the manager's is written down, until one cannot be.
+    recording: Result<Option<Recording>, PortError>,
 }
 
 impl Subnet {
@@ -104,7 +107,37 @@ impl Subnet {
             sent,
             last_sent,
             reports,
+            recording: Ok(None),
         })
+    }
+
+    /// Has every MAD that the manager sends or gets written down from now on, at its virtual time.
+    pub fn record(&mut self, recording: Recording) {
+        self.recording = Ok(Some(recording));
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    /// When a MAD could not be written down.
+    pub fn end_recording(&mut self) -> Result<(), PortError> {
+        match std::mem::replace(&mut self.recording, Ok(None))? {
+            Some(mut recording) => recording.flush(),
+            None => Ok(()),
+        }
+    }
+
+    /// The manager's own address is permissive where the other one is: on directed routes.
+    fn note(&mut self, at: Time, other: Lid, mad: &Mad, sent: bool) {
+        let Ok(Some(recording)) = &mut self.recording else { return };
+        let own = match &self.view {
+            Some(view) if other != PERMISSIVE => view.manager(),
+            _ => PERMISSIVE,
+        };
+        let (from, to) = if sent { (own, other) } else { (other, own) };
+        if let Err(error) = recording.add(at, from, to, mad) {
+            self.recording = Err(error);
+        }
     }
 
     /// Brings the fabric up; gives what that cost, or what it had cost when the time was over.
@@ -201,6 +234,7 @@ impl Subnet {
                 self.obey(output);
             }
             let Some(received) = self.emulator.poll(self.client) else { return };
+            self.note(received.at, received.slid, &received.mad, false);
             let (source, bytes) = (received.slid, &received.mad.0[..]);
             self.sweep.handle(Event::Mad { port: HOME, source, bytes }, received.at);
         }
@@ -215,6 +249,7 @@ impl Subnet {
                     Destination::Lid(lid) => lid,
                 };
                 (self.sent, self.last_sent) = (self.sent + 1, now);
+                self.note(now, to, &mad, true);
                 self.emulator.send(self.client, &mad, to, now);
             }
             Output::Compute(job) => {
