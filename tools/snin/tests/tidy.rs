@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates and the layer each is in; a crate depends on lower layers only.
-const LAYERS: [(&str, u32); 12] = [
+const LAYERS: [(&str, u32); 13] = [
     ("snin-fabric", 0),
     ("snin-protocol", 1),
     ("snin-mad", 1),
@@ -14,6 +14,8 @@ const LAYERS: [(&str, u32); 12] = [
     ("snin-daemon", 1),
     ("snin-sm", 2),
     ("snin-controller", 2),
+    // Bugs planted in a copy of the controller, for its tests.
+    ("snin-mutants", 2),
     ("snin-agent", 2),
     ("snin-emulator", 2),
     ("snin", 3),
