@@ -119,6 +119,14 @@ pub fn median<T>(runs: usize, mut run: impl FnMut() -> T) -> (Duration, T) {
     (times[runs / 2], last.expect("at least one run"))
 }
 
+/// Small, and twice with the same answers.
+#[cfg(test)]
+fn assert_repeats(run: fn(Size) -> Vec<Outcome>) {
+    for (one, other) in run(Size::Small).iter().zip(&run(Size::Small)) {
+        assert_eq!((&one.case, one.hash), (&other.case, other.hash));
+    }
+}
+
 /// FNV-1a, over whatever an answer is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hash(pub u64);

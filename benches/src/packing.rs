@@ -46,6 +46,18 @@ fn middle(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// A result of this benchmark.
+fn line(
+    case: impl Into<String>,
+    unit: &'static str,
+    ours: f64,
+    (peer, peer_name): (f64, &str),
+    hash: u64,
+) -> Outcome {
+    let (case, peer_name) = (case.into(), peer_name.to_owned());
+    Outcome { bench: "packing", case, unit, ours, peer, peer_name, paired: None, hash }
+}
+
 /// Millions a second.
 fn rate(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64() / 1e6
@@ -53,14 +65,8 @@ fn rate(count: usize, time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn small() {
-        let outcomes = run(Size::Small);
-        let again = run(Size::Small);
-        for (one, other) in outcomes.iter().zip(&again) {
-            assert_eq!((&one.case, one.hash), (&other.case, other.hash));
-        }
+        crate::assert_repeats(super::run);
     }
 }

@@ -11,7 +11,7 @@ use snin_fabric::traffic::Demand;
 use snin_fabric::{Dlid, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
 use crate::bound::degree_bound;
-use crate::packing::{ConnectionId, Deferral, LeafId, Packer, Refusal, Request, Shape, pack_fixed};
+use crate::packing::{Deferral, LeafId, Packer, Refusal, Request, Shape, pack_fixed};
 use admit::admit;
 use shape::PackingShape;
 
@@ -158,14 +158,9 @@ impl Planner<'_> {
                 self.grant_base(index);
                 continue;
             }
-            requests.push(Request {
-                id: ConnectionId(index as u32),
-                source: shape.leaf(source),
-                destination: shape.leaf(destination),
-                allowed: shape.addressed(destination),
-                pinned: false,
-                tree: None,
-            });
+            let leaves = (shape.leaf(source), shape.leaf(destination));
+            let request = Request::new(index as u32, leaves.0, leaves.1);
+            requests.push(Request { allowed: shape.addressed(destination), ..request });
         }
         self.plan.bound = within_leaf + bound(&shape, &requests);
         let mut packer = Packer::new(shape.into_shape());

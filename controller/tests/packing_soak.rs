@@ -6,7 +6,7 @@ use std::io::Write;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, LeafId, Outcome, Packer, Request, SetId, Shape};
+use snin_controller::packing::{ConnectionId, LeafId, Outcome, Packer, Request, Shape};
 use snin_fabric::TreeId;
 
 /// A fabric of equal leaves, in two stages or in three.
@@ -114,17 +114,6 @@ impl Ledger {
     }
 }
 
-fn request(id: u32, (source, destination): (u32, u32)) -> Request {
-    Request {
-        id: ConnectionId(id),
-        source: LeafId(source),
-        destination: LeafId(destination),
-        allowed: SetId::ALL,
-        pinned: false,
-        tree: None,
-    }
-}
-
 /// One fabric, some whole patterns, and connections that come and go in batches of any size. Returns how many
 /// were packed.
 fn history(seed: u64) -> usize {
@@ -181,7 +170,11 @@ fn insert(
     let fabric = ledger.fabric;
     let ends = |&place: &u32| (place / fabric.hosts, to[place as usize] / fabric.hosts);
     places.iter().for_each(|place| ledger.ends[*place as usize] = ends(place));
-    let requests: Vec<Request> = places.iter().map(|place| request(*place, ends(place))).collect();
+    let request = |place: &u32| {
+        let (source, destination) = ends(place);
+        Request::new(*place, LeafId(source), LeafId(destination))
+    };
+    let requests: Vec<Request> = places.iter().map(request).collect();
     let outcome = packer.apply(removals, &requests);
     ledger.follow(outcome);
     assert_eq!(outcome.granted.len(), places.len(), "everything fits");

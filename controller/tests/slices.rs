@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use slices_checker::{Fabric, exists, exists_on, jobs, owners, subsets};
-use snin_controller::packing::{ConnectionId, LeafId, Link, Packer, Request, SetId};
+use snin_controller::packing::{ConnectionId, LeafId, Link, Packer, Request};
 use snin_controller::slices::{JobId, Limits, Refusal, Slices, generate, replay};
 use snin_fabric::hosts::HostId;
 
@@ -32,14 +32,7 @@ fn pack_permutations(fabric: &Fabric, slices: &Slices, rng: &mut ChaCha8Rng) {
         let between = hosts.iter().zip(&to).filter(|&(&from, &to)| leaf(from) != leaf(to));
         let requests: Vec<Request> = between
             .enumerate()
-            .map(|(id, (&from, &to))| Request {
-                id: ConnectionId(id as u32),
-                source: leaf(from),
-                destination: leaf(to),
-                allowed: SetId::ALL,
-                pinned: false,
-                tree: None,
-            })
+            .map(|(id, (&from, &to))| Request::new(id as u32, leaf(from), leaf(to)))
             .collect();
         let mut packer = Packer::new(fabric.shape(|leaf, tree| pairs.contains(&(leaf, tree))));
         let outcome = packer.apply(&[], &requests);
@@ -229,14 +222,7 @@ fn connections_go_beside_slices() {
             let between = from.iter().zip(&to).filter(|&(&from, &to)| leaf(from) != leaf(to));
             let requests: Vec<Request> = between
                 .enumerate()
-                .map(|(id, (&from, &to))| Request {
-                    id: ConnectionId(id as u32),
-                    source: leaf(from),
-                    destination: leaf(to),
-                    allowed: SetId::ALL,
-                    pinned: false,
-                    tree: None,
-                })
+                .map(|(id, (&from, &to))| Request::new(id as u32, leaf(from), leaf(to)))
                 .collect();
             packer.apply(&[], &requests);
             for (link, _) in packer.certificate().owners() {

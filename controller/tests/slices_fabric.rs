@@ -4,7 +4,7 @@
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, LeafId, Packer, Request, SetId, Shape};
+use snin_controller::packing::{ConnectionId, LeafId, Packer, Request, Shape};
 use snin_controller::plan::packing_shape;
 use snin_controller::slices::{JobId, Limits, Slice, Slices};
 use snin_fabric::check::owner::{PlannedPath, owner};
@@ -66,13 +66,8 @@ impl Fabric {
         let mut to = slice.hosts().to_vec();
         to.shuffle(rng);
         let leaf = |host: HostId| self.leaf_of_host[host.index()];
-        let request = |(id, (&from, &to)): (usize, (&HostId, &HostId))| Request {
-            id: ConnectionId(id as u32),
-            source: leaf(from),
-            destination: leaf(to),
-            allowed: SetId::ALL,
-            pinned: false,
-            tree: None,
+        let request = |(id, (&from, &to)): (usize, (&HostId, &HostId))| {
+            Request::new(id as u32, leaf(from), leaf(to))
         };
         let ends: Vec<(&HostId, &HostId)> = slice.hosts().iter().zip(&to).collect();
         let requests = ends.iter().copied().enumerate().map(request);

@@ -4,7 +4,7 @@ use snin_controller::owners::{Granted, check};
 use snin_controller::packing::{Certificate, Packer, Request, Shape};
 
 use super::patterns::{permutation, requests};
-use super::{middle, timed};
+use super::{line, middle, timed};
 use crate::{Hash, Outcome, Size};
 
 /// Of the time that packing takes, the certificate takes at most so much.
@@ -48,18 +48,9 @@ fn case(shape: Shape, leaves: u32, hosts: u32, runs: u64) -> Vec<Outcome> {
         hash.number(links.expect("the certificate is true") as u64);
     }
     let [packing, making, checking] = [packing, making, checking].map(middle);
-    let line = |what: &str, ours, peer, peer_name: &str| Outcome {
-        bench: "packing",
-        case: format!("certificate of {} hosts, {what}", leaves * hosts),
-        unit: "of pack",
-        ours,
-        peer,
-        peer_name: peer_name.to_owned(),
-        paired: None,
-        hash: hash.0,
+    let share = |what: &str, ours, peer| {
+        let case = format!("certificate of {} hosts, {what}", leaves * hosts);
+        line(case, "of pack", ours / packing, peer, hash.0)
     };
-    vec![
-        line("made", making / packing, SHARE, "goal"),
-        line("checked", checking / packing, 1.0, "packing"),
-    ]
+    vec![share("made", making, (SHARE, "goal")), share("checked", checking, (1.0, "packing"))]
 }

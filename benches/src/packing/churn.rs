@@ -10,7 +10,7 @@ use snin_controller::packing::{ConnectionId, LeafId, Outcome as Packed, Packer, 
 use snin_fabric::TreeId;
 
 use super::patterns::plain;
-use super::timed;
+use super::{line, timed};
 use crate::{Hash, Outcome, Size};
 
 /// What connections are replaced on: hosts of so many leaves, and the links that are cut.
@@ -40,12 +40,14 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
         let name = fabric.name(load);
         let moved = mean(&churns);
         let hash = hash(&churns);
-        outcomes.push(moves(format!("moves an insertion, {name}"), moved, goal, "goal", hash));
+        let case = format!("moves an insertion, {name}");
+        outcomes.push(line(case, "moves", moved, (goal, "goal"), hash));
         let batch = fabric.connections(load) / 10;
         let batched: Vec<Churn> =
             (0..SEEDS).map(|seed| churn(fabric, load, steps / batch + 1, batch, seed)).collect();
         let case = format!("moves an insertion, a tenth of all replaced at once, {name}");
-        outcomes.push(moves(case, mean(&batched), moved, "one at a time", self::hash(&batched)));
+        let peer = (moved, "one at a time");
+        outcomes.push(line(case, "moves", mean(&batched), peer, self::hash(&batched)));
         if load == 95 {
             outcomes.extend(latencies(&name, &churns, hash, &LATENCY));
         }
@@ -201,19 +203,6 @@ fn hash(churns: &[Churn]) -> u64 {
     hash.0
 }
 
-fn moves(case: String, ours: f64, peer: f64, peer_name: &str, hash: u64) -> Outcome {
-    Outcome {
-        bench: "packing",
-        case,
-        unit: "moves",
-        ours,
-        peer,
-        peer_name: peer_name.to_owned(),
-        paired: None,
-        hash,
-    }
-}
-
 /// What the slowest of a thousand take, timer included.
 fn latencies(
     name: &str,
@@ -226,15 +215,8 @@ fn latencies(
     times.sort_unstable();
     let slower =
         |of_1000: usize| times[times.len() - 1 - times.len() * of_1000 / 1000].as_nanos() as f64;
-    let line = |&(quantile, of_1000, goal): &(&str, usize, f64)| Outcome {
-        bench: "packing",
-        case: format!("insertion {quantile}, {name}"),
-        unit: "ns",
-        ours: slower(of_1000),
-        peer: goal,
-        peer_name: "goal".to_owned(),
-        paired: None,
-        hash,
+    let held = |&(quantile, of_1000, goal): &(&str, usize, f64)| {
+        line(format!("insertion {quantile}, {name}"), "ns", slower(of_1000), (goal, "goal"), hash)
     };
-    goals.iter().map(line).collect()
+    goals.iter().map(held).collect()
 }

@@ -7,7 +7,7 @@ use snin_controller::packing::{ConnectionId, Packer, Shape};
 
 use super::euler::EulerSplit;
 use super::patterns::{Ends, assert_spread, permutation, requests};
-use super::{middle, rate, timed};
+use super::{line, middle, rate, timed};
 use crate::{Hash, Outcome, Size};
 
 /// Leaves, hosts a leaf, the goal in millions of connections a second.
@@ -79,17 +79,7 @@ fn case(leaves: u32, hosts: u32, goal: Option<f64>, runs: u32) -> Vec<Outcome> {
         (goal, "goal"),
     ];
     let peers = peers.into_iter().filter_map(|(peer, name)| Some((peer?, name)));
-    let line = |(peer, name): (f64, &str)| Outcome {
-        bench: "packing",
-        case: case.clone(),
-        unit: "M/s",
-        ours,
-        peer,
-        peer_name: name.to_owned(),
-        paired: None,
-        hash: hash.0,
-    };
-    peers.map(line).collect()
+    peers.map(|peer| line(&case, "M/s", ours, peer, hash.0)).collect()
 }
 
 /// The rate of rustworkx-core's colouring; it gets its graph ready made.

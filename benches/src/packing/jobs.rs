@@ -4,7 +4,7 @@
 use snin_controller::packing::{LeafId, Shape};
 use snin_controller::slices::{Limits, Slices, generate, replay};
 
-use super::timed_on_core;
+use super::{line, timed_on_core};
 use crate::{Hash, Outcome, Size};
 
 /// What shall be used, in per cent, and how long a search may take at the 99th percentile, in us.
@@ -41,20 +41,14 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
         hash.number(start.at);
     }
     let used = replay.utilisation().expect("they did not start at once") * 100.0;
-    let line = |what: &str, unit, ours, peer| Outcome {
-        bench: "packing",
-        case: format!("{count} jobs on {hosts} hosts, {what}"),
-        unit,
-        ours,
-        peer,
-        peer_name: "goal".to_owned(),
-        paired: None,
-        hash: hash.0,
+    let held = |what: &str, unit, ours, goal| {
+        let case = format!("{count} jobs on {hosts} hosts, {what}");
+        line(case, unit, ours, (goal, "goal"), hash.0)
     };
     vec![
-        line("used", "%", used, USED),
-        line("search p99, time on a core", "us", p99(times), SEARCH),
-        line("failing search p99, time on a core", "us", p99(failed), SEARCH),
+        held("used", "%", used, USED),
+        held("search p99, time on a core", "us", p99(times), SEARCH),
+        held("failing search p99, time on a core", "us", p99(failed), SEARCH),
     ]
 }
 

@@ -4,7 +4,7 @@ use snin_controller::packing::{Alone, ConnectionId, Packer, Shape, Workers};
 use snin_controller::threads::Threads;
 
 use super::patterns::{assert_spread, permutation, requests};
-use super::{middle, timed};
+use super::{line, middle, timed};
 use crate::{Hash, Outcome, Size};
 
 /// Half the ports of a switch: pods are twice as many, of as many leaves, with as many hosts a leaf. And the
@@ -58,19 +58,11 @@ fn case(half: u32, goal: f64, runs: u64) -> Vec<Outcome> {
     let name = format!("permutation, {} hosts in three stages", leaves * half);
     let label = if leaves * half > 49_151 { " (more than LIDs can address)" } else { "" };
     let [alone, together] = times.map(middle);
-    let line = |case, unit, ours, peer, peer_name: &str| Outcome {
-        bench: "packing",
-        case,
-        unit,
-        ours,
-        peer,
-        peer_name: peer_name.to_owned(),
-        paired: None,
-        hash: hash.0,
-    };
+    let case = |what: &str| format!("{name}{label}{what}");
+    let speedup = alone / together;
     vec![
-        line(format!("{name}{label}"), "ms", alone, goal, "goal"),
-        line(format!("{name}{label}, two cores"), "ms", together, alone, "one core"),
-        line(format!("{name}, speedup on two cores"), "x", alone / together, SPEEDUP, "goal"),
+        line(case(""), "ms", alone, (goal, "goal"), hash.0),
+        line(case(", two cores"), "ms", together, (alone, "one core"), hash.0),
+        line(case(", speedup on two cores"), "x", speedup, (SPEEDUP, "goal"), hash.0),
     ]
 }

@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, LeafId, Request, SetId};
+use snin_controller::packing::{LeafId, Request};
 
 /// Connections between leaves: from, to.
 pub(super) type Ends = Vec<(u32, u32)>;
@@ -18,14 +18,7 @@ pub(super) fn permutation(leaves: u32, hosts: u32, seed: u64) -> Ends {
 
 /// A connection that asks for any tree.
 pub(super) fn plain(id: u32, (source, destination): (u32, u32)) -> Request {
-    Request {
-        id: ConnectionId(id),
-        source: LeafId(source),
-        destination: LeafId(destination),
-        allowed: SetId::ALL,
-        pinned: false,
-        tree: None,
-    }
+    Request::new(id, LeafId(source), LeafId(destination))
 }
 
 /// All connections of a pattern, numbered in order.

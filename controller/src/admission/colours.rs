@@ -51,7 +51,7 @@ impl Colours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packing::{ConnectionId, LeafId, Packer, Request, SetId, Shape};
+    use crate::packing::{LeafId, Packer, Request, Shape};
 
     #[test]
     fn colours_and_trees_translate_both_ways() {
@@ -68,15 +68,7 @@ mod tests {
     fn a_fast_link_carries_k_connections_and_no_more() {
         let two = Colours::new(200, 100).unwrap();
         let shape = Shape::three_stage(vec![0, 1], two.groups(&[0, 0, 1, 1]));
-        let ask = |id| Request {
-            id: ConnectionId(id),
-            source: LeafId(0),
-            destination: LeafId(1),
-            allowed: SetId::ALL,
-            pinned: false,
-            tree: None,
-        };
-        let asks: Vec<Request> = (0..5).map(ask).collect();
+        let asks = [0, 1, 2, 3, 4].map(|id| Request::new(id, LeafId(0), LeafId(1)));
         let mut packer = Packer::new(shape);
         let outcome = packer.apply(&[], &asks);
         let mut on_group = [0; 2];

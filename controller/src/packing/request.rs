@@ -32,6 +32,14 @@ pub struct Request {
     pub tree: Option<TreeId>,
 }
 
+impl Request {
+    /// A connection that asks for any tree.
+    pub const fn new(id: u32, source: LeafId, destination: LeafId) -> Self {
+        let id = ConnectionId(id);
+        Self { id, source, destination, allowed: SetId::ALL, pinned: false, tree: None }
+    }
+}
+
 /// Why a connection got no tree this time. It may get one when others have gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 pub enum Deferral {
