@@ -21,7 +21,7 @@ pub struct Metrics {
     pub paused: u64,
     /// Connections that gave way to one that had waited long.
     pub rested: u64,
-    /// Windows in which the certificate found a link with two owners: nothing new was granted in them.
+    /// Windows whose certificate did not hold, or with a link of two owners: nothing new was granted in them.
     pub certificate_failures: u64,
     /// Leases sent for the first time.
     pub leases: u64,

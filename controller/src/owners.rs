@@ -64,7 +64,7 @@ pub fn check(
             }
         }
     }
-    let owned = certificate.owners().count();
+    let owned = certificate.owned();
     if owned == used { Ok(used) } else { Err(Untrue::Unused { owned, used }) }
 }
 

@@ -28,6 +28,7 @@ fn nobody_clashes(life: &Life, seeds: u64) -> [u64; 5] {
         let world = lived(recipe, life.clone(), seed, 40);
         assert_eq!(world.checker.clashes.first(), None, "{recipe}, seed {seed}");
         let metrics = world.core.metrics();
+        assert_eq!(metrics.certificate_failures, 0, "{recipe}, seed {seed}");
         let counts =
             [world.checker.starts, metrics.moved, metrics.paused, world.cuts, world.takeovers];
         seen.iter_mut().zip(counts).for_each(|(seen, count)| *seen += count);

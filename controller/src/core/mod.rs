@@ -33,7 +33,7 @@ use crate::config::{Bound, Config};
 use crate::error::ConfigError;
 use crate::events::{Event, GrantStatus, Note, Output};
 use crate::metrics::Metrics;
-use crate::packing::Packer;
+use crate::packing::{Certificate, Packer};
 use agents::Agent;
 use connections::Connections;
 use fabric::{Fabric, LinkNames};
@@ -57,6 +57,8 @@ pub struct Core {
     links: Option<HostLinks>,
     /// `None` where the fabric has no trees.
     packer: Option<Packer>,
+    /// Whose the links are by the packer's account, as of the window decided last.
+    certificate: Certificate,
     /// Connections that are gone, but known to the packer.
     departed: Vec<u32>,
     /// Connections that have had their last window.
@@ -103,6 +105,7 @@ impl Core {
             admission: Admission::new(HostLinks::uniform(0, 1), NO_REQUESTS),
             links: None,
             packer: None,
+            certificate: Certificate::default(),
             fabric,
             names,
             agents: BTreeMap::new(),
@@ -231,6 +234,11 @@ impl Core {
             holding: self.ledger.iter().filter(|(_, claim)| claim.gone.is_none()).count() as u64,
             ..self.metrics
         }
+    }
+
+    /// The owner of every directed link between switches, as of the window decided last.
+    pub const fn certificate(&self) -> &Certificate {
+        &self.certificate
     }
 
     /// The view in use.

@@ -15,7 +15,8 @@ use super::connections::Connection;
 use super::ledger::Claim;
 use super::transition::pausing;
 use crate::events::{Note, Output, WindowReport};
-use crate::packing::{ConnectionId, Deferral, Request, SetId};
+use crate::owners::{self, Granted, Untrue};
+use crate::packing::{Certificate, ConnectionId, Deferral, Request, SetId};
 
 /// The most connections that room is made for in one window.
 const MAX_RESTED: usize = 64;
@@ -225,9 +226,28 @@ impl Core {
         }
     }
 
+    /// Has the packer's certificate judged by the trees that connections were given.
+    fn check_certificate(&mut self) -> Result<(), Untrue> {
+        let Some(packer) = &self.packer else {
+            self.certificate = Certificate::default();
+            return Ok(());
+        };
+        packer.certify(&mut self.certificate);
+        let fabric = &self.fabric;
+        let granted = self.connections.iter().filter_map(|(slot, connection)| {
+            let ends = connection.ends.ok().filter(|&ends| !fabric.on_one_leaf(ends))?;
+            let (source, destination) = (fabric.leaf(ends.0)?, fabric.leaf(ends.1)?);
+            let tree = connection.route.as_ref()?.tree;
+            Some(Granted { id: ConnectionId(slot), source, destination, tree })
+        });
+        owners::check(packer.shape(), granted, &self.certificate).map(drop)
+    }
+
     /// Has an independent checker follow every way through the tables and look for links with two owners.
-    /// If there is one, nothing new is granted in this window and the packer begins anew.
+    /// If there is one, or the packer's own account is another, nothing new is granted in this window and
+    /// the packer begins anew.
     fn certify(&mut self) -> (u32, u32) {
+        let account = self.check_certificate();
         let view = &self.fabric.view;
         let port = |host| self.fabric.host(host).map(|host| host.port);
         let path = |connection: &Connection| {
@@ -241,10 +261,12 @@ impl Core {
             self.connections.iter().filter_map(|(_, connection)| path(connection)).collect();
         let tables = &view.routing().tables;
         let found = owner(view.topology(), view.addresses(), tables, &paths, 3);
-        if !found.is_ok() {
+        let wrong = account.err().map(|untrue| untrue.to_string());
+        let wrong = wrong.or_else(|| (!found.is_ok()).then(|| found.to_string()));
+        if let Some(wrong) = wrong {
             self.metrics.certificate_failures += 1;
             self.stale = true;
-            self.note(Note::Certificate(found.to_string()));
+            self.note(Note::Certificate(wrong));
             for (_, connection) in self.connections.iter_mut() {
                 if connection.route.take().is_some() {
                     connection.verdict = Some(Verdict::Deferred(Wait::NoTreeFreed));

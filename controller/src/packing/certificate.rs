@@ -65,6 +65,12 @@ impl Certificate {
         table.owner(row, column, direction).map(ConnectionId)
     }
 
+    /// How many links have an owner, by the tables of both directions: where these contradict each other it is
+    /// not the number of [`owners`](Self::owners), and nobody should believe them.
+    pub fn owned(&self) -> usize {
+        self.leaves.owned() + self.pods.iter().map(Owners::owned).sum::<usize>()
+    }
+
     /// Every link that has an owner, and its owner.
     pub fn owners(&self) -> impl Iterator<Item = (Link, ConnectionId)> + '_ {
         let leaves = self.leaves.iter().map(|(row, column, direction, id)| {
@@ -89,6 +95,20 @@ impl Owners {
         };
         let there = start < self.stride && self.ends[column * self.stride + start] != NO_ROW;
         there.then(|| self.numbers[column * self.stride + start])
+    }
+
+    fn owned(&self) -> usize {
+        let tables = [&self.ends, &self.starts];
+        // Rows are numbered by 16 bits, so their number fits, and many are counted at once.
+        let column = |column: &[u16]| {
+            let rows = &column[..self.stride - 1];
+            usize::from(rows.iter().fold(0, |count: u16, &row| count + u16::from(row != NO_ROW)))
+        };
+        tables
+            .into_iter()
+            .flat_map(|table| table.chunks_exact(self.stride.max(1)))
+            .map(column)
+            .sum()
     }
 
     fn column(&self, column: usize) -> impl Iterator<Item = (usize, Direction, u32)> + '_ {
