@@ -2,8 +2,6 @@
 //! its source leaf and one down link of its destination leaf, whatever tree it gets. A maximum flow
 //! (Dinic) through the bipartite graph of leaves.
 
-use std::collections::VecDeque;
-
 /// A largest choice of connections that the leaves have links for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DegreeBound {
@@ -20,86 +18,152 @@ pub struct DegreeBound {
 /// # Panics
 /// Where a connection names a leaf beyond `up` or `down`.
 pub fn degree_bound(up: &[usize], down: &[usize], connections: &[(usize, usize)]) -> DegreeBound {
-    let mut flow = Flow::new(up, down, connections);
-    flow.choose_greedily();
-    while flow.measure() {
-        flow.next.fill(0);
-        while flow.augment() {}
-    }
-    DegreeBound { count: flow.chosen.iter().filter(|&&chosen| chosen).count(), chosen: flow.chosen }
+    let mut flow = Flow::with_capacity(up.len(), connections.len());
+    flow.load(up.len(), up.iter().chain(down).copied(), connections.iter().copied());
+    let count = flow.choose();
+    DegreeBound { count, chosen: flow.chosen }
 }
 
 const FAR: u32 = u32::MAX;
 
-/// Vertices: source leaves, then destination leaves. A path runs down along connections not chosen
-/// and back up along chosen ones.
-struct Flow<'a> {
-    connections: &'a [(usize, usize)],
+/// The flow; its buffers are kept. Vertices: source leaves, then destination leaves. A path runs down
+/// along connections not chosen and back up along chosen ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
     sources: usize,
-    /// Links left at each vertex.
-    room: Vec<usize>,
-    at: Vec<Vec<u32>>,
+    /// The two vertices of each connection.
+    connections: Vec<[u32; 2]>,
     chosen: Vec<bool>,
+    /// Links left at each vertex.
+    room: Vec<u32>,
+    /// Connections by vertex, and where those of each begin.
+    at: Vec<u32>,
+    first: Vec<u32>,
     distance: Vec<u32>,
     /// For each vertex the first of its connections that is not known to lead nowhere.
-    next: Vec<usize>,
+    next: Vec<u32>,
+    queue: Vec<u32>,
+    path: Vec<u32>,
 }
 
-impl<'a> Flow<'a> {
-    fn new(up: &[usize], down: &[usize], connections: &'a [(usize, usize)]) -> Self {
-        let vertices = up.len() + down.len();
-        let mut at = vec![Vec::new(); vertices];
-        for (edge, &(source, destination)) in connections.iter().enumerate() {
-            at[source].push(edge as u32);
-            at[up.len() + destination].push(edge as u32);
-        }
+impl Flow {
+    /// With room for so many leaves and connections.
+    pub(crate) fn with_capacity(leaves: usize, connections: usize) -> Self {
+        let by_vertex = || Vec::with_capacity(2 * leaves + 1);
         Self {
-            connections,
-            sources: up.len(),
-            room: [up, down].concat(),
-            at,
-            chosen: vec![false; connections.len()],
-            distance: vec![FAR; vertices],
-            next: vec![0; vertices],
+            sources: 0,
+            connections: Vec::with_capacity(connections),
+            chosen: Vec::with_capacity(connections),
+            room: by_vertex(),
+            at: Vec::with_capacity(2 * connections),
+            first: by_vertex(),
+            distance: by_vertex(),
+            next: by_vertex(),
+            queue: by_vertex(),
+            path: by_vertex(),
         }
     }
 
-    fn choose_greedily(&mut self) {
-        for (edge, &(source, destination)) in self.connections.iter().enumerate() {
-            let destination = self.sources + destination;
-            if self.room[source] > 0 && self.room[destination] > 0 {
-                self.room[source] -= 1;
-                self.room[destination] -= 1;
-                self.chosen[edge] = true;
+    /// Takes connections between `leaves` leaves; `room` has the links up of every leaf, then those down.
+    pub(crate) fn load(
+        &mut self,
+        leaves: usize,
+        room: impl Iterator<Item = usize>,
+        connections: impl Iterator<Item = (usize, usize)>,
+    ) {
+        self.sources = leaves;
+        self.room.clear();
+        self.room.extend(room.map(|links| links as u32));
+        self.connections.clear();
+        self.connections.extend(connections.map(|(up, down)| [up as u32, (leaves + down) as u32]));
+        self.chosen.clear();
+        self.chosen.resize(self.connections.len(), false);
+        for table in [&mut self.distance, &mut self.next] {
+            table.clear();
+            table.resize(self.room.len(), 0);
+        }
+        self.sort();
+    }
+
+    /// Another link at both leaves of a connection.
+    pub(crate) fn add_room(&mut self, (up, down): (usize, usize)) {
+        self.room[up] += 1;
+        self.room[self.sources + down] += 1;
+    }
+
+    /// Brings the connections of each vertex together, in their order.
+    fn sort(&mut self) {
+        let Self { connections, room, first, next, at, .. } = self;
+        first.clear();
+        first.resize(room.len() + 1, 0);
+        connections.iter().flatten().for_each(|&vertex| first[vertex as usize + 1] += 1);
+        for vertex in 1..first.len() {
+            first[vertex] += first[vertex - 1];
+        }
+        next.copy_from_slice(&first[..room.len()]);
+        at.clear();
+        at.resize(2 * connections.len(), 0);
+        for (edge, vertices) in (0..).zip(&*connections) {
+            for &vertex in vertices {
+                at[next[vertex as usize] as usize] = edge;
+                next[vertex as usize] += 1;
             }
         }
     }
 
+    /// Makes a largest choice; how many there are in it.
+    pub(crate) fn choose(&mut self) -> usize {
+        self.choose_greedily();
+        while self.measure() {
+            self.next.copy_from_slice(&self.first[..self.room.len()]);
+            while self.augment() {}
+        }
+        self.chosen.iter().filter(|&&chosen| chosen).count()
+    }
+
+    /// For each connection whether it was chosen.
+    pub(crate) fn chosen(&self) -> &[bool] {
+        &self.chosen
+    }
+
+    fn choose_greedily(&mut self) {
+        for (ends, chosen) in self.connections.iter().zip(&mut self.chosen) {
+            if ends.iter().all(|&vertex| self.room[vertex as usize] > 0) {
+                ends.iter().for_each(|&vertex| self.room[vertex as usize] -= 1);
+                *chosen = true;
+            }
+        }
+    }
+
+    fn is_source(&self, vertex: u32) -> bool {
+        (vertex as usize) < self.sources
+    }
+
     /// The other end of a connection, if a path may go there from `vertex`.
-    fn step(&self, vertex: usize, edge: usize) -> Option<usize> {
-        let (source, destination) = self.connections[edge];
-        let down = vertex < self.sources;
-        (self.chosen[edge] != down).then_some(if down {
-            self.sources + destination
-        } else {
-            source
-        })
+    fn step(&self, vertex: u32, edge: u32) -> Option<u32> {
+        let [source, destination] = self.connections[edge as usize];
+        let down = self.is_source(vertex);
+        let other = if down { destination } else { source };
+        (self.chosen[edge as usize] != down).then_some(other)
     }
 
     /// Distances from source leaves with room; false where no destination leaf with room is reached.
     fn measure(&mut self) -> bool {
         self.distance.fill(FAR);
-        let mut queue: VecDeque<usize> =
-            (0..self.sources).filter(|&leaf| self.room[leaf] > 0).collect();
-        queue.iter().for_each(|&leaf| self.distance[leaf] = 0);
-        let mut found = false;
-        while let Some(vertex) = queue.pop_front() {
-            found |= vertex >= self.sources && self.room[vertex] > 0;
-            for at in 0..self.at[vertex].len() {
-                let edge = self.at[vertex][at] as usize;
-                if let Some(other) = self.step(vertex, edge).filter(|&v| self.distance[v] == FAR) {
-                    self.distance[other] = self.distance[vertex] + 1;
-                    queue.push_back(other);
+        self.queue.clear();
+        for leaf in (0..self.sources).filter(|&leaf| self.room[leaf] > 0) {
+            self.distance[leaf] = 0;
+            self.queue.push(leaf as u32);
+        }
+        let (mut found, mut next) = (false, 0);
+        while let Some(&vertex) = self.queue.get(next) {
+            next += 1;
+            found |= !self.is_source(vertex) && self.room[vertex as usize] > 0;
+            for at in self.first[vertex as usize]..self.first[vertex as usize + 1] {
+                let other = self.step(vertex, self.at[at as usize]);
+                if let Some(other) = other.filter(|&other| self.distance[other as usize] == FAR) {
+                    self.distance[other as usize] = self.distance[vertex as usize] + 1;
+                    self.queue.push(other);
                 }
             }
         }
@@ -108,41 +172,40 @@ impl<'a> Flow<'a> {
 
     /// One path along growing distances from a source leaf with room to a destination leaf with room.
     fn augment(&mut self) -> bool {
-        for start in 0..self.sources {
-            if self.room[start] > 0 && self.augment_from(start) {
-                return true;
-            }
-        }
-        false
+        (0..self.sources as u32)
+            .any(|start| self.room[start as usize] > 0 && self.augment_from(start))
     }
 
-    fn augment_from(&mut self, start: usize) -> bool {
-        let mut path: Vec<usize> = Vec::new();
+    fn augment_from(&mut self, start: u32) -> bool {
+        self.path.clear();
         let mut vertex = start;
         loop {
-            if vertex >= self.sources && self.room[vertex] > 0 {
-                self.room[start] -= 1;
-                self.room[vertex] -= 1;
-                path.into_iter().for_each(|edge| self.chosen[edge] = !self.chosen[edge]);
+            if !self.is_source(vertex) && self.room[vertex as usize] > 0 {
+                self.room[start as usize] -= 1;
+                self.room[vertex as usize] -= 1;
+                let Self { path, chosen, .. } = self;
+                path.iter().for_each(|&edge| chosen[edge as usize] ^= true);
                 return true;
             }
-            if let Some(&edge) = self.at[vertex].get(self.next[vertex]) {
-                let edge = edge as usize;
-                let further = |&other: &usize| self.distance[other] == self.distance[vertex] + 1;
+            let next = self.next[vertex as usize];
+            if next < self.first[vertex as usize + 1] {
+                let edge = self.at[next as usize];
+                let beyond = self.distance[vertex as usize] + 1;
+                let further = |&other: &u32| self.distance[other as usize] == beyond;
                 match self.step(vertex, edge).filter(further) {
                     Some(other) => {
-                        path.push(edge);
+                        self.path.push(edge);
                         vertex = other;
                     }
-                    None => self.next[vertex] += 1,
+                    None => self.next[vertex as usize] += 1,
                 }
             } else {
-                let Some(edge) = path.pop() else {
+                let Some(edge) = self.path.pop() else {
                     return false;
                 };
-                let (source, destination) = self.connections[edge];
-                vertex = if vertex < self.sources { self.sources + destination } else { source };
-                self.next[vertex] += 1;
+                let [source, destination] = self.connections[edge as usize];
+                vertex = if self.is_source(vertex) { destination } else { source };
+                self.next[vertex as usize] += 1;
             }
         }
     }

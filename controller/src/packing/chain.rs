@@ -10,7 +10,8 @@
 use super::matrix::{Chain, Matrix, NO_ROW, Side};
 use super::sets;
 
-/// Pairs that there is room for from the start: all of up to 256 columns.
+/// Pairs that there is room for from the start: all of up to 128 columns, and of up to 256 where no column is
+/// free at both ends.
 const MANY: usize = 1 << 14;
 /// Pairs that a whole pattern's chains are chosen from.
 const FEW: usize = 3;
@@ -40,9 +41,9 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// With room for all pairs of so many columns: those free in one row are not free in the other.
+    /// With room for all pairs of so many columns.
     pub(super) fn for_columns(columns: usize) -> Self {
-        Self { pairs: Vec::with_capacity((columns * columns / 4).min(MANY)) }
+        Self { pairs: Vec::with_capacity((columns * columns).min(MANY)) }
     }
 
     /// The shortest chain after which a connection from row `up` to row `down`, which have no free

@@ -14,7 +14,7 @@ struct Ejected {
 }
 
 /// Breadth-first search over ejections; its buffers are kept.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ejector {
     queue: Vec<Ejected>,
     /// The search in which a connection was last reached.
@@ -24,6 +24,16 @@ pub(super) struct Ejector {
 }
 
 impl Ejector {
+    /// With room for so many connections.
+    pub(super) fn new(places: usize) -> Self {
+        Self {
+            queue: Vec::with_capacity(places + 1),
+            seen: Vec::with_capacity(places),
+            search: 0,
+            path: Vec::with_capacity(places + 1),
+        }
+    }
+
     /// Finds a tree for an unpacked connection by pushing others along, looking at no more than
     /// `limit` of them.
     pub(super) fn insert(&mut self, state: &mut State, id: u32, limit: usize) -> bool {

@@ -14,173 +14,234 @@
 //! N(k) is not larger, and a matching into it that leaves some x over has a part that covers all its
 //! neighbours there (Hall).
 
-/// A bipartite multigraph: the ends of each edge.
-pub(super) struct Multigraph<'a> {
+const NONE: u32 = u32::MAX;
+
+/// A bipartite multigraph and the colouring of it; all buffers are kept.
+#[derive(Clone, Debug)]
+pub(super) struct ListColouring {
     /// Vertices on each side.
-    pub(super) vertices: usize,
+    vertices: usize,
     /// (upper end, lower end).
-    pub(super) edges: &'a [(usize, usize)],
+    edges: Vec<(u16, u16)>,
+    /// Edges at each vertex, of those that are left while rounds are peeled off.
+    upper: Vec<u32>,
+    lower: Vec<u32>,
+    /// The round in which each edge is peeled off.
+    round: Vec<u32>,
+    /// Edges by their upper end, and where those of each end begin.
+    by_upper: Vec<u32>,
+    first: Vec<u32>,
+    colour: Vec<Option<u16>>,
+    matching: Matching,
 }
 
-const NONE: usize = usize::MAX;
+/// What one matching takes.
+#[derive(Clone, Debug)]
+struct Matching {
+    /// The edge of each lower vertex.
+    held: Vec<u32>,
+    /// How far each upper vertex has come along its edges.
+    next: Vec<u32>,
+    /// Upper vertices that look for an edge.
+    free: Vec<u32>,
+    /// Lower vertices that a path reached.
+    seen: Vec<bool>,
+    /// The largest degree of the upper vertices that a lower one matters to.
+    reach: Vec<u32>,
+}
 
-impl Multigraph<'_> {
-    /// The degrees of both sides, counting the edges that `counts`.
-    fn degrees(&self, counts: impl Fn(usize) -> bool) -> (Vec<usize>, Vec<usize>) {
-        let (mut upper, mut lower) = (vec![0; self.vertices], vec![0; self.vertices]);
-        for (edge, &(x, y)) in self.edges.iter().enumerate() {
-            if counts(edge) {
-                upper[x] += 1;
-                lower[y] += 1;
-            }
+impl ListColouring {
+    /// For up to so many edges.
+    pub(super) fn new(vertices: usize, edges: usize) -> Self {
+        let table = |value| vec![value; vertices];
+        Self {
+            vertices,
+            edges: Vec::with_capacity(edges),
+            upper: table(0),
+            lower: table(0),
+            round: Vec::with_capacity(edges),
+            by_upper: Vec::with_capacity(edges),
+            first: vec![0; vertices + 1],
+            colour: Vec::with_capacity(edges),
+            matching: Matching {
+                held: table(NONE),
+                next: table(0),
+                free: Vec::with_capacity(vertices),
+                seen: vec![false; vertices],
+                reach: table(0),
+            },
         }
-        (upper, lower)
     }
 
-    /// Whether every list is long enough for the theorem.
+    /// Takes a graph.
+    pub(super) fn load(&mut self, edges: impl Iterator<Item = (usize, usize)>) {
+        self.edges.clear();
+        self.edges.extend(edges.map(|(x, y)| (x as u16, y as u16)));
+        self.count_degrees(|_| true);
+    }
+
+    fn ends(&self, edge: usize) -> (usize, usize) {
+        let (x, y) = self.edges[edge];
+        (x.into(), y.into())
+    }
+
+    /// Counts the edges that `counts` at both ends.
+    fn count_degrees(&mut self, counts: impl Fn(usize) -> bool) {
+        self.upper.fill(0);
+        self.lower.fill(0);
+        for edge in (0..self.edges.len()).filter(|&edge| counts(edge)) {
+            let (x, y) = self.ends(edge);
+            self.upper[x] += 1;
+            self.lower[y] += 1;
+        }
+    }
+
+    /// Whether every list of the graph just loaded is long enough for the theorem.
     pub(super) fn is_choosable(&self, list_length: impl Fn(usize) -> usize) -> bool {
-        let (upper, lower) = self.degrees(|_| true);
-        let long =
-            |(edge, &(x, y)): (usize, &_)| list_length(edge) >= usize::max(upper[x], lower[y]);
-        self.edges.iter().enumerate().all(long)
+        (0..self.edges.len()).all(|edge| {
+            let (x, y) = self.ends(edge);
+            list_length(edge) >= u32::max(self.upper[x], self.lower[y]) as usize
+        })
     }
 
     /// A colour for every edge, where the lists are long enough; `None` for edges that got none.
     pub(super) fn colour(
-        &self,
+        &mut self,
         colours: usize,
         has: impl Fn(usize, usize) -> bool,
-    ) -> Vec<Option<usize>> {
-        let round = self.peel();
-        // For each upper vertex its edges, those it prefers first.
-        let mut preferred = vec![Vec::new(); self.vertices];
-        let mut order: Vec<usize> = (0..self.edges.len()).collect();
-        order.sort_by_key(|&edge| round[edge]);
-        order.iter().for_each(|&edge| preferred[self.edges[edge].0].push(edge));
-        let mut colour_of = vec![None; self.edges.len()];
+    ) -> &[Option<u16>] {
+        self.sort();
+        self.peel();
+        // Each upper vertex prefers the edges of early rounds.
+        let Self { by_upper, edges, round, .. } = self;
+        by_upper.sort_unstable_by_key(|&edge| (edges[edge as usize].0, round[edge as usize], edge));
+        self.colour.clear();
+        self.colour.resize(self.edges.len(), None);
         for colour in 0..colours {
-            let candidates: Vec<Vec<usize>> = preferred
-                .iter()
-                .map(|edges| {
-                    let open = |&&edge: &&usize| colour_of[edge].is_none() && has(edge, colour);
-                    edges.iter().filter(open).copied().collect()
-                })
-                .collect();
-            for edge in self.stable_matching(&candidates, &round) {
-                colour_of[edge] = Some(colour);
+            self.match_stably(|edge| has(edge, colour));
+            for &edge in self.matching.held.iter().filter(|&&edge| edge != NONE) {
+                self.colour[edge as usize] = Some(colour as u16);
             }
         }
-        colour_of
+        &self.colour
     }
 
-    /// Gale and Shapley: upper vertices propose along their candidates in order; a lower vertex holds
-    /// on to the edge of the latest round.
-    fn stable_matching(&self, candidates: &[Vec<usize>], round: &[usize]) -> Vec<usize> {
-        let mut held = vec![NONE; self.vertices];
-        let mut next = vec![0; self.vertices];
-        let mut free: Vec<usize> = (0..self.vertices).rev().collect();
+    /// Brings the edges of each upper vertex together.
+    fn sort(&mut self) {
+        let Self { by_upper, edges, first, .. } = self;
+        by_upper.clear();
+        by_upper.extend(0..edges.len() as u32);
+        by_upper.sort_unstable_by_key(|&edge| (edges[edge as usize].0, edge));
+        first.fill(0);
+        edges.iter().for_each(|&(x, _)| first[usize::from(x) + 1] += 1);
+        for x in 1..first.len() {
+            first[x] += first[x - 1];
+        }
+    }
+
+    /// Gale and Shapley, over the edges that have no colour yet and may have this one: upper vertices
+    /// propose along their edges in order; a lower vertex holds on to the edge of the latest round.
+    fn match_stably(&mut self, may_have: impl Fn(usize) -> bool) {
+        let Self { vertices, edges, round, by_upper, first, colour, matching, .. } = self;
+        let Matching { held, next, free, .. } = matching;
+        held.fill(NONE);
+        next.copy_from_slice(&first[..*vertices]);
+        free.clear();
+        free.extend((0..*vertices as u32).rev());
         while let Some(x) = free.pop() {
-            let Some(&edge) = candidates[x].get(next[x]) else {
+            let own = &by_upper[next[x as usize] as usize..first[x as usize + 1] as usize];
+            let open = |&&edge: &&u32| colour[edge as usize].is_none() && may_have(edge as usize);
+            let Some(passed) = own.iter().position(|edge| open(&edge)) else {
                 continue;
             };
-            next[x] += 1;
-            let holds = &mut held[self.edges[edge].1];
-            if *holds == NONE || round[edge] > round[*holds] {
+            let edge = own[passed];
+            next[x as usize] += passed as u32 + 1;
+            let holds = &mut held[usize::from(edges[edge as usize].1)];
+            if *holds == NONE || round[edge as usize] > round[*holds as usize] {
                 let before = std::mem::replace(holds, edge);
                 if before != NONE {
-                    free.push(self.edges[before].0);
+                    free.push(edges[before as usize].0.into());
                 }
             } else {
                 free.push(x);
             }
         }
-        held.retain(|&edge| edge != NONE);
-        held
     }
 
-    /// The round in which each edge is peeled off.
-    fn peel(&self) -> Vec<usize> {
-        let mut round = vec![NONE; self.edges.len()];
+    /// Finds the round in which each edge is peeled off.
+    fn peel(&mut self) {
+        self.round.clear();
+        self.round.resize(self.edges.len(), NONE);
         let mut left = self.edges.len();
         for now in 0.. {
             if left == 0 {
                 break;
             }
-            let matching = self.round(|edge| round[edge] == NONE);
-            left -= matching.len();
-            matching.into_iter().for_each(|edge| round[edge] = now);
+            self.match_as_the_proof_needs();
+            for &edge in self.matching.held.iter().filter(|&&edge| edge != NONE) {
+                self.round[edge as usize] = now;
+                left -= 1;
+            }
         }
-        round
     }
 
-    /// A non-empty matching as the proof needs it, among the edges that are `left`.
-    fn round(&self, left: impl Fn(usize) -> bool) -> Vec<usize> {
-        let (upper, lower) = self.degrees(&left);
-        let least = self.least_degree(&upper, &lower, &left);
-        // The edges that matter to an upper vertex: to lower vertices of no smaller degree.
-        let mut weighty = vec![Vec::new(); self.vertices];
-        for (edge, &(x, y)) in self.edges.iter().enumerate() {
-            if left(edge) && upper[x] >= least && lower[y] >= upper[x] {
-                weighty[x].push(edge);
+    /// A non-empty matching as the proof needs it, among the edges that are left.
+    fn match_as_the_proof_needs(&mut self) {
+        let round = std::mem::take(&mut self.round);
+        self.count_degrees(|edge| round[edge] == NONE);
+        self.round = round;
+        let least = self.least_degree();
+        self.matching.held.fill(NONE);
+        for x in 0..self.vertices {
+            self.matching.seen.fill(false);
+            if self.upper[x] < least || self.augment(x) {
+                continue;
             }
-        }
-        let mut matched = vec![NONE; self.vertices];
-        for x in (0..self.vertices).filter(|&x| upper[x] >= least) {
-            let mut seen = vec![false; self.vertices];
-            if !self.augment(x, &weighty, &mut matched, &mut seen) {
-                // Everything reached is matched into x's component: that part alone is enough.
-                let part = (0..self.vertices).filter(|&y| seen[y]).map(|y| matched[y]);
-                let part: Vec<usize> = part.collect();
-                if !part.is_empty() {
-                    return part;
-                }
+            // Everything reached is matched into x's component: that part alone is enough.
+            let Matching { held, seen, .. } = &mut self.matching;
+            held.iter_mut().zip(seen).filter(|(_, seen)| !**seen).for_each(|(y, _)| *y = NONE);
+            if held.iter().all(|&edge| edge == NONE) {
                 // No neighbour matters to x, so any one edge of it will do.
-                let own = |&edge: &usize| left(edge) && self.edges[edge].0 == x;
-                return (0..self.edges.len()).find(own).into_iter().collect();
+                let own = &self.by_upper[self.first[x] as usize..self.first[x + 1] as usize];
+                let one = own.iter().copied().find(|&edge| self.round[edge as usize] == NONE);
+                if let Some(edge) = one {
+                    let (_, y) = self.ends(edge as usize);
+                    self.matching.held[y] = edge;
+                }
             }
+            return;
         }
-        matched.retain(|&edge| edge != NONE);
-        matched
     }
 
     /// The least k for which at least as many upper vertices have degree k or more as there are lower
     /// vertices that matter to one of them.
-    fn least_degree(
-        &self,
-        upper: &[usize],
-        lower: &[usize],
-        left: impl Fn(usize) -> bool,
-    ) -> usize {
-        let most = upper.iter().copied().max().unwrap_or(0);
-        let mut reach = vec![0; self.vertices];
-        for (edge, &(x, y)) in self.edges.iter().enumerate() {
-            if left(edge) && upper[x] <= lower[y] {
-                reach[y] = usize::max(reach[y], upper[x]);
+    fn least_degree(&mut self) -> u32 {
+        let Self { edges, upper, lower, round, matching, .. } = self;
+        let (most, reach) = (upper.iter().copied().max().unwrap_or(0), &mut matching.reach);
+        reach.fill(0);
+        for (&(x, y), _) in edges.iter().zip(round).filter(|(_, round)| **round == NONE) {
+            let (x, y) = (usize::from(x), usize::from(y));
+            if upper[x] <= lower[y] {
+                reach[y] = u32::max(reach[y], upper[x]);
             }
         }
-        let count = |degrees: &[usize], k| degrees.iter().filter(|&&degree| degree >= k).count();
-        (1..=most).find(|&k| count(upper, k) >= count(&reach, k)).unwrap_or(most)
+        let count = |degrees: &[u32], k| degrees.iter().filter(|&&degree| degree >= k).count();
+        (1..=most).find(|&k| count(upper, k) >= count(reach, k)).unwrap_or(most)
     }
 
-    /// One augmenting path of a matching (Kuhn); `seen` are the lower vertices reached.
-    fn augment(
-        &self,
-        x: usize,
-        weighty: &[Vec<usize>],
-        matched: &mut [usize],
-        seen: &mut [bool],
-    ) -> bool {
-        for &edge in &weighty[x] {
-            let y = self.edges[edge].1;
-            if std::mem::replace(&mut seen[y], true) {
+    /// One augmenting path of a matching (Kuhn), along the edges that matter to an upper vertex: those
+    /// to lower vertices of no smaller degree.
+    fn augment(&mut self, x: usize) -> bool {
+        for at in self.first[x] as usize..self.first[x + 1] as usize {
+            let edge = self.by_upper[at];
+            let (_, y) = self.ends(edge as usize);
+            let matters = self.round[edge as usize] == NONE && self.lower[y] >= self.upper[x];
+            if !matters || std::mem::replace(&mut self.matching.seen[y], true) {
                 continue;
             }
-            let free = match matched[y] {
-                NONE => true,
-                other => self.augment(self.edges[other].0, weighty, matched, seen),
-            };
-            if free {
-                matched[y] = edge;
+            let other = self.matching.held[y];
+            if other == NONE || self.augment(self.ends(other as usize).0) {
+                self.matching.held[y] = edge;
                 return true;
             }
         }
@@ -195,6 +256,22 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
+    type Edges = Vec<(usize, usize)>;
+
+    fn load(vertices: usize, edges: &Edges) -> ListColouring {
+        let mut graph = ListColouring::new(vertices, edges.len());
+        graph.load(edges.iter().copied());
+        graph
+    }
+
+    /// The larger degree of each edge's ends.
+    fn larger_degrees(edges: &Edges) -> Vec<usize> {
+        let at = |end: fn(&(usize, usize)) -> usize, vertex| {
+            edges.iter().filter(|edge| end(edge) == vertex).count()
+        };
+        edges.iter().map(|&(x, y)| usize::max(at(|e| e.0, x), at(|e| e.1, y))).collect()
+    }
+
     /// What the proof rests on: an edge yields to fewer edges than the larger degree of its ends.
     #[test]
     fn every_edge_yields_to_fewer_edges_than_its_larger_degree() {
@@ -203,18 +280,18 @@ mod tests {
             let vertices = rng.random_range(1..7);
             let count = rng.random_range(0..20);
             let mut end = || rng.random_range(0..vertices);
-            let edges: Vec<_> = (0..count).map(|_| (end(), end())).collect();
-            let graph = Multigraph { vertices, edges: &edges };
-            let (upper, lower) = graph.degrees(|_| true);
-            let round = graph.peel();
-            for (e, &(x, y)) in edges.iter().enumerate() {
+            let edges: Edges = (0..count).map(|_| (end(), end())).collect();
+            let mut graph = load(vertices, &edges);
+            graph.sort();
+            graph.peel();
+            let round = &graph.round;
+            for (e, larger) in larger_degrees(&edges).into_iter().enumerate() {
                 let yields = |f: usize| {
-                    let (fx, fy) = edges[f];
-                    usize::from(fx == x && round[f] < round[e])
-                        + usize::from(fy == y && round[f] > round[e])
+                    usize::from(edges[f].0 == edges[e].0 && round[f] < round[e])
+                        + usize::from(edges[f].1 == edges[e].1 && round[f] > round[e])
                 };
                 let out: usize = (0..count).map(yields).sum();
-                assert!(out < usize::max(upper[x], lower[y]), "edge {e} of {edges:?}");
+                assert!(out < larger, "edge {e} of {edges:?}");
             }
         }
     }
@@ -227,19 +304,18 @@ mod tests {
             let vertices = rng.random_range(1..7);
             let count = rng.random_range(1..25);
             let mut end = || rng.random_range(0..vertices);
-            let edges: Vec<_> = (0..count).map(|_| (end(), end())).collect();
-            let graph = Multigraph { vertices, edges: &edges };
-            let (upper, lower) = graph.degrees(|_| true);
-            let lengths = edges.iter().map(|&(x, y)| usize::max(upper[x], lower[y]));
-            let colours = lengths.clone().max().unwrap() + rng.random_range(0..4);
+            let edges: Edges = (0..count).map(|_| (end(), end())).collect();
+            let mut graph = load(vertices, &edges);
+            let lengths = larger_degrees(&edges);
+            let colours = lengths.iter().max().unwrap() + rng.random_range(0..4);
             let list = |length| sample(&mut rng, colours, length).into_vec();
-            let lists: Vec<Vec<usize>> = lengths.map(list).collect();
+            let lists: Vec<Vec<usize>> = lengths.into_iter().map(list).collect();
             assert!(graph.is_choosable(|edge| lists[edge].len()));
             let coloured = graph.colour(colours, |edge, colour| lists[edge].contains(&colour));
             for (e, &(x, y)) in edges.iter().enumerate() {
                 let colour =
                     coloured[e].unwrap_or_else(|| panic!("no colour for {e} of {edges:?}"));
-                assert!(lists[e].contains(&colour));
+                assert!(lists[e].contains(&usize::from(colour)));
                 let same = |f: usize| coloured[f] == Some(colour) && f != e;
                 assert!(!(0..count).any(|f| same(f) && (edges[f].0 == x || edges[f].1 == y)));
             }

@@ -17,7 +17,7 @@ pub(super) struct Inserter {
 
 impl Inserter {
     pub(super) fn new(shape: &Shape) -> Self {
-        Self { rearranger: Rearranger::new(shape), ejector: Ejector::default() }
+        Self { rearranger: Rearranger::new(shape), ejector: Ejector::new(shape.places()) }
     }
 
     /// Finds a tree for an unpacked connection; others may move, none is dropped. The search for an

@@ -37,8 +37,8 @@ pub use workers::{Alone, Workers};
 
 use cold::Cold;
 use insert::{Inserter, REACH};
+use last_resort::LastResort;
 use refuse::refusal;
-use retry::Retry;
 use state::{NO_TREE, State};
 
 /// The packed connections of a fabric.
@@ -47,11 +47,13 @@ pub struct Packer {
     state: State,
     cold: Cold,
     inserter: Inserter,
-    retry: Retry,
+    last_resort: LastResort,
     outcome: Outcome,
     /// Connections that look for a tree in this call, and those that did not find one.
     waiting: Vec<u32>,
     failed: Vec<u32>,
+    /// The requests of a call without those whose number came before.
+    first: Vec<Request>,
     /// The call in which a connection was last asked for or looked at for the report.
     seen: Vec<u32>,
     call: u32,
@@ -67,19 +69,21 @@ struct Kind {
 }
 
 impl Packer {
-    /// An empty packer for a fabric, with room for as many connections as it can hold, numbered from 0:
-    /// where no cable is missing it allocates nothing from then on.
+    /// An empty packer for a fabric, with room for as many connections as there would be links from leaves
+    /// if no cable were missing, numbered from 0: it allocates nothing from then on. Where there are more,
+    /// or larger numbers, tables grow when these are first seen.
     pub fn new(shape: Shape) -> Self {
-        let links = shape.links();
+        let places = shape.places();
         Self {
             cold: Cold::new(&shape),
             inserter: Inserter::new(&shape),
+            last_resort: LastResort::new(&shape),
             state: State::new(shape),
-            retry: Retry::default(),
-            outcome: Outcome::with_capacity(links),
-            waiting: Vec::with_capacity(links),
-            failed: Vec::with_capacity(links),
-            seen: Vec::with_capacity(links),
+            outcome: Outcome::with_capacity(places),
+            waiting: Vec::with_capacity(places),
+            failed: Vec::with_capacity(places),
+            first: Vec::with_capacity(places),
+            seen: Vec::with_capacity(places),
             call: 0,
         }
     }
@@ -135,12 +139,20 @@ impl Packer {
         self.waiting.clear();
         self.failed.clear();
         removals.iter().for_each(|&id| self.remove(id));
+        self.insert(workers, insertions);
+        &self.outcome
+    }
+
+    fn insert(&mut self, workers: &dyn Workers, insertions: &[Request]) {
         self.state.journal.clear();
         let mut whole = self.pack_whole(workers, insertions);
         if !whole {
             let kind = self.announce(insertions);
             if kind.repeats {
-                return self.apply_with(workers, &[], &first_of_each(insertions));
+                let first = self.first_of_each(insertions);
+                self.insert(workers, &first);
+                self.first = first;
+                return;
             }
             // Numbers that nobody had before are known now.
             whole = kind.plain && self.pack_whole(workers, insertions);
@@ -156,7 +168,6 @@ impl Packer {
         } else {
             self.report(insertions);
         }
-        &self.outcome
     }
 
     /// Packs a whole pattern into an empty fabric, if that is what there is to do.
@@ -180,18 +191,32 @@ impl Packer {
     }
 
     fn remove(&mut self, id: ConnectionId) {
-        if self.state.is_packed(id.0) {
-            self.state.lift(id.0);
-        }
+        self.state.lift_if_packed(id.0);
     }
 
-    /// Makes the connections of the insertions known; those that are packed are removed first.
-    fn announce(&mut self, insertions: &[Request]) -> Kind {
+    fn begin_call(&mut self) {
         self.call = self.call.wrapping_add(1);
         if self.call == 0 {
             self.seen.fill(0);
             self.call = 1;
         }
+    }
+
+    /// The first request for each number, all of which are known.
+    fn first_of_each(&mut self, requests: &[Request]) -> Vec<Request> {
+        self.begin_call();
+        let Self { seen, call, .. } = self;
+        let mut first = std::mem::take(&mut self.first);
+        first.clear();
+        let mut is_new =
+            |id: ConnectionId| std::mem::replace(&mut seen[id.index()], *call) != *call;
+        first.extend(requests.iter().filter(|request| is_new(request.id)));
+        first
+    }
+
+    /// Makes the connections of the insertions known; those that are packed are removed first.
+    fn announce(&mut self, insertions: &[Request]) -> Kind {
+        self.begin_call();
         let mut kind = Kind { plain: true, repeats: false };
         for request in insertions {
             let id = request.id;
@@ -237,7 +262,7 @@ impl Packer {
     /// others, so that fewer of those have to move anybody. That is no help where trees are few: then
     /// everybody's search is better early.
     fn insert_waiting(&mut self, free_first: bool) {
-        let Self { state, inserter, retry, waiting, failed, .. } = self;
+        let Self { state, inserter, last_resort, waiting, failed, .. } = self;
         if free_first {
             waiting.retain(|&id| match state.first_free(id) {
                 Some(tree) => {
@@ -248,12 +273,13 @@ impl Packer {
             });
         }
         for id in waiting.drain(..) {
+            state.abridge();
             if !inserter.insert(state, id, REACH) {
                 failed.push(id);
             }
         }
         if !failed.is_empty() {
-            last_resort::try_harder(state, inserter, retry, failed);
+            last_resort.run(state, inserter, failed);
         }
     }
 
@@ -290,10 +316,4 @@ impl Packer {
             }
         }
     }
-}
-
-/// The first request for each number.
-fn first_of_each(requests: &[Request]) -> Vec<Request> {
-    let mut known = std::collections::BTreeSet::new();
-    requests.iter().filter(|request| known.insert(request.id)).copied().collect()
 }

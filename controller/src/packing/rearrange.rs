@@ -18,7 +18,7 @@ impl Rearranger {
     pub(super) fn new(shape: &Shape) -> Self {
         let columns = shape.groups().max(shape.largest_group());
         let search = Search::for_columns(columns);
-        Self { search, regrouped: Vec::with_capacity(2 * shape.leaves()) }
+        Self { search, regrouped: Vec::with_capacity(2 * shape.leaves() + 1) }
     }
 
     /// Finds a tree for an unpacked connection, moving others aside if need be.

@@ -16,16 +16,28 @@ const BUDGET: usize = 100;
 const REACH: usize = 16;
 
 /// Searches by eviction; its buffers are kept.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Retry {
     waiting: VecDeque<u32>,
     /// How often each connection found no room.
     failures: Vec<u32>,
     /// The step at which each was placed last.
     placed: Vec<u32>,
+    /// The trees of all connections when most were packed.
+    best: Vec<u16>,
 }
 
 impl Retry {
+    /// With room for so many connections.
+    pub(super) fn new(places: usize) -> Self {
+        Self {
+            waiting: VecDeque::with_capacity(places),
+            failures: Vec::with_capacity(places),
+            placed: Vec::with_capacity(places),
+            best: Vec::with_capacity(places),
+        }
+    }
+
     /// Packs more of the connections in `failed`; those left over, among them perhaps some that were
     /// packed before, remain there.
     pub(super) fn run(
@@ -35,7 +47,6 @@ impl Retry {
         failed: &mut Vec<u32>,
     ) {
         self.begin(state.numbers(), failed);
-        let mut best = state.journal.len();
         let (mut step, mut improved) = (0, 0);
         let size = state.packed_count() + failed.len();
         while step < BUDGET * size && step - improved < PATIENCE * size {
@@ -43,17 +54,23 @@ impl Retry {
                 break;
             };
             step += 1;
+            state.abridge();
             if !inserter.insert(state, id, REACH) {
+                if step == improved + 1 {
+                    self.best.clone_from(&state.trees);
+                }
                 self.failures[id as usize] += 1;
                 self.displace(state, id, step as u32);
             }
             if self.waiting.len() < failed.len() {
                 failed.clear();
                 failed.extend(self.waiting.iter().copied());
-                (best, improved) = (state.journal.len(), step);
+                improved = step;
             }
         }
-        state.roll_back(best);
+        if step > improved {
+            state.restore(&self.best);
+        }
     }
 
     fn begin(&mut self, connections: usize, failed: &[u32]) {

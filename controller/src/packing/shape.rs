@@ -198,9 +198,10 @@ impl Shape {
         (0..self.groups).filter(|&group| self.reaches_group(leaf.index(), group)).count()
     }
 
-    /// The links of all leaves in one direction: as many connections can be packed at most.
-    pub(super) fn links(&self) -> usize {
-        (0..self.leaves as u32).map(|leaf| self.capacity(LeafId(leaf))).sum()
+    /// The links that all leaves have in one direction where no cable is missing: as many connections can be
+    /// packed at most, and are asked for at most where leaves have no more hosts than links.
+    pub(super) const fn places(&self) -> usize {
+        self.leaves * self.groups
     }
 
     /// Whether no cable is missing.

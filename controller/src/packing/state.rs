@@ -10,7 +10,8 @@ use super::shape::{LeafId, SetId, Shape};
 /// No tree.
 pub(super) const NO_TREE: u16 = u16::MAX;
 
-/// Changes that a call notes for each connection there is room for before the journal has to grow.
+/// Room of the journal for each connection there is room for. It is abridged when half of that is used, so
+/// the other half is for what happens between two looks at it.
 const JOURNAL: usize = 8;
 
 /// A connection as the packer knows it.
@@ -96,6 +97,9 @@ pub(super) struct State {
     pub(super) pods: Vec<Matrix>,
     /// Connections that changed and the tree that each had before, oldest first.
     pub(super) journal: Vec<(u32, u16)>,
+    /// By connection, the last time that the journal was abridged with it in it; and that time.
+    abridged: Vec<u32>,
+    abridgement: u32,
     packed: usize,
     /// How many packed connections are kept from some tree by anything but cables.
     bound: usize,
@@ -108,14 +112,16 @@ impl State {
             Matrix::new(shape.pods(), shape.largest_group(), |_, column| is_tree(column))
         };
         let groups = if shape.is_three_stage() { shape.groups() } else { 0 };
-        let links = shape.links();
+        let places = shape.places();
         Self {
             leaves: Matrix::new(shape.leaves(), shape.groups(), |l, g| shape.reaches_group(l, g)),
             pods: (0..groups).map(pods).collect(),
             shape,
-            connections: Vec::with_capacity(links),
-            trees: Vec::with_capacity(links),
-            journal: Vec::with_capacity(JOURNAL * links),
+            connections: Vec::with_capacity(places),
+            trees: Vec::with_capacity(places),
+            journal: Vec::with_capacity(JOURNAL * places),
+            abridged: Vec::with_capacity(places),
+            abridgement: 0,
             packed: 0,
             bound: 0,
         }
@@ -164,6 +170,7 @@ impl State {
         if numbers > self.trees.len() {
             self.connections.resize(numbers, Connection::default());
             self.trees.resize(numbers, NO_TREE);
+            self.abridged.resize(numbers, 0);
         }
     }
 
@@ -205,6 +212,12 @@ impl State {
         let c = self.get(id);
         let (source, destination) = c.leaves();
         self.shape.allows(source, destination, c.allowed(), TreeId(tree as u16))
+    }
+
+    /// The leaves where a connection starts and ends.
+    pub(super) fn ends(&self, id: u32) -> (usize, usize) {
+        let c = self.get(id);
+        (c.source(), c.destination())
     }
 
     /// The pods at both ends, where the connection leaves its pod at all.
@@ -304,6 +317,13 @@ impl State {
         self.set_tree(id, NO_TREE);
     }
 
+    /// Takes a connection off its tree if it has one.
+    pub(super) fn lift_if_packed(&mut self, id: u32) {
+        if self.is_packed(id) {
+            self.lift(id);
+        }
+    }
+
     /// Puts an unpacked connection on a tree if its links are free.
     pub(super) fn place_if_free(&mut self, id: u32, tree: usize) -> bool {
         let free = self.blockers(id, tree).ids().is_empty();
@@ -359,6 +379,38 @@ impl State {
         while self.journal.len() > mark {
             if let Some((id, before)) = self.journal.pop() {
                 self.set_tree(id, before);
+            }
+        }
+    }
+
+    /// Makes room in the journal where it is short of it: only what it says first of each connection stays.
+    /// What came before can then not be rolled back, only [restored](Self::restore).
+    pub(super) fn abridge(&mut self) {
+        let Self { journal, abridged, abridgement, .. } = self;
+        if journal.len() <= journal.capacity() / 2 {
+            return;
+        }
+        *abridgement = abridgement.wrapping_add(1);
+        if *abridgement == 0 {
+            abridged.fill(0);
+            *abridgement = 1;
+        }
+        journal.retain(|&(id, _)| {
+            std::mem::replace(&mut abridged[id as usize], *abridgement) != *abridgement
+        });
+    }
+
+    /// Puts every connection where a copy of the table of trees has it.
+    pub(super) fn restore(&mut self, trees: &[u16]) {
+        self.abridge();
+        for (id, &tree) in (0..).zip(trees) {
+            if self.is_packed(id) && self.trees[id as usize] != tree {
+                self.lift(id);
+            }
+        }
+        for (id, &tree) in (0..).zip(trees) {
+            if tree != NO_TREE && !self.is_packed(id) {
+                self.place(id, tree.into());
             }
         }
     }
