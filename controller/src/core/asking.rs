@@ -128,7 +128,7 @@ impl Core {
         }
         agent.asked = ask.number;
         self.dirty.insert(port);
-        for change in ask.changes {
+        for &change in ask.changes.iter() {
             match change {
                 Change::Request(request) => self.request(port, request),
                 Change::Withdraw(number) => self.withdraw(port, number),

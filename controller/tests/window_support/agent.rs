@@ -145,7 +145,7 @@ impl Agent {
 
     fn change(&mut self, change: Change) {
         self.asked += 1;
-        let ask = Ask { number: self.asked, changes: vec![change] };
+        let ask = Ask { number: self.asked, changes: vec![change].into() };
         if self.terms.is_some() {
             self.say(AgentSays::Ask(ask.clone()));
         }

@@ -9,6 +9,8 @@
 //!
 //! A Hello says that nothing of an earlier conversation holds, so it waits until that is true.
 
+use std::sync::Arc;
+
 use snin_fabric::TreeId;
 use snin_protocol::clock::ClockSample;
 use snin_protocol::message::{
@@ -17,7 +19,7 @@ use snin_protocol::message::{
 };
 use snin_protocol::{Session, Term, Time};
 
-use super::config::LossPolicy;
+use super::config::{Config, LossPolicy};
 use super::events::{Notice, Output};
 use super::flow::{Flow, Wish};
 use super::mesh::Mesh;
@@ -46,8 +48,10 @@ pub(super) struct Conversation {
     say_at: Time,
     /// When the time is asked next.
     clock_at: Time,
-    /// Said, and not known to be heard.
-    pub(super) ask: Option<Ask>,
+    /// The number of the ask that was said and is not known to be heard.
+    pub(super) ask: Option<u64>,
+    /// The last ask, lent to whoever carries it: the next is written into the same memory.
+    changes: Arc<Vec<Change>>,
     /// How many were made.
     asks: u64,
     /// Some flow's wish is not told yet.
@@ -58,27 +62,25 @@ pub(super) struct Conversation {
     /// When a controller was last heard, and whether that is too long ago.
     heard: Time,
     lost: bool,
-    /// The time for which the timer is set, or never.
-    pub(super) timer: Time,
 }
 
 impl Conversation {
-    pub(super) const fn new(session: Session, now: Time) -> Self {
+    pub(super) fn new(config: &Config, now: Time) -> Self {
         Self {
             phase: Phase::Greeting,
-            session,
+            session: Session(config.session),
             term: Term(0),
             terms: Terms { window: Time::ZERO, guard: Time::ZERO, clock_error: Time::ZERO },
             say_at: now,
             clock_at: now,
             ask: None,
+            changes: Arc::new(Vec::with_capacity(MAX_CHANGES.min(config.flows as usize))),
             asks: 0,
             wishes: false,
             lease: 0,
             unconfirmed: false,
             heard: now,
             lost: false,
-            timer: Time::MAX,
         }
     }
 }
@@ -167,37 +169,36 @@ impl Mesh {
     /// One ask at a time, until it is heard.
     fn ask(&mut self, now: Time) {
         if self.talk.ask.is_none() && self.talk.wishes {
-            self.talk.ask = self.next_ask(now);
-            self.talk.say_at = now;
+            self.next_ask(now);
         }
-        if let Some(ask) = self.talk.ask.clone()
+        if let Some(number) = self.talk.ask
             && now >= self.talk.say_at
         {
             self.talk.say_at = now + self.config.ask_again;
-            self.say(AgentSays::Ask(ask));
+            let changes = Arc::clone(&self.talk.changes);
+            self.say(AgentSays::Ask(Ask { number, changes }));
         }
     }
 
-    fn next_ask(&mut self, now: Time) -> Option<Ask> {
-        let number = self.talk.asks + 1;
-        self.talk.wishes = false;
-        let mut changes = Vec::new();
-        for index in 0..self.flows.len() as u32 {
-            if changes.len() == MAX_CHANGES {
-                self.talk.wishes = true;
-                break;
-            }
-            if let Some(change) = self.flows[index as usize].as_mut().and_then(|f| wish(f, number))
-            {
-                changes.push(change);
-                self.tend(index, now);
-            }
+    fn next_ask(&mut self, now: Time) {
+        let Self { talk, flows, .. } = self;
+        let Some(changes) = Arc::get_mut(&mut talk.changes) else {
+            // The last one was said twice, heard once, and the other copy is still being carried.
+            talk.say_at = now + self.config.ask_again;
+            self.counters.asks_held_up += 1;
+            return;
+        };
+        let number = talk.asks + 1;
+        changes.clear();
+        let wishes = flows.iter_mut().flatten().filter_map(|flow| wish(flow, number));
+        changes.extend(wishes.take(MAX_CHANGES));
+        talk.wishes = changes.len() == MAX_CHANGES;
+        if !changes.is_empty() {
+            (talk.ask, talk.asks, talk.say_at) = (Some(number), number, now);
         }
-        if changes.is_empty() {
-            return None;
+        for at in 0..self.talk.changes.len() {
+            self.tend(self.talk.changes[at].connection().0, now);
         }
-        self.talk.asks = number;
-        Some(Ask { number, changes })
     }
 
     fn ask_the_time(&mut self, now: Time) {
@@ -254,14 +255,15 @@ impl Mesh {
 
     fn arm_conversation(&mut self, now: Time) {
         let talk = &mut self.talk;
-        let speaks = talk.phase == Phase::Greeting || talk.ask.is_some();
+        let asks = talk.ask.is_some() || talk.wishes;
+        let speaks = talk.phase == Phase::Greeting || asks;
         let moments = [
             (!talk.lost).then_some(talk.heard + self.config.silence),
             speaks.then_some(talk.say_at),
             (talk.phase == Phase::Talking).then_some(talk.clock_at),
         ];
         if let Some(at) = moments.into_iter().flatten().min() {
-            self.timers.set(Timer::Conversation, at.max(now + Time(1)), &mut talk.timer);
+            self.timers.set(Timer::Conversation, at.max(now + Time(1)));
         }
     }
 

@@ -61,8 +61,6 @@ pub(super) struct Flow {
     /// Since when there is nothing to send.
     pub(super) idle_since: Time,
     pub(super) latency: Option<Histogram<u64>>,
-    /// The time for which a timer is set, or never.
-    pub(super) timer: Time,
     /// Whether it is in the mesh's list of flows with something to send.
     pub(super) listed: bool,
 }
@@ -98,7 +96,6 @@ impl Flow {
             wait: None,
             idle_since: now,
             latency: config.histogram.and_then(histogram),
-            timer: Time::MAX,
             listed: false,
         }
     }

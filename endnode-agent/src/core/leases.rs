@@ -20,7 +20,7 @@ impl Mesh {
         }
         self.talk.lease = lease.sequence;
         self.counters.leases += 1;
-        self.talk.ask.take_if(|ask| ask.number <= lease.heard);
+        self.talk.ask.take_if(|ask| *ask <= lease.heard);
         self.count_unasked(lease);
         for index in 0..self.flows.len() as u32 {
             let Some(flow) = &self.flows[index as usize] else {

@@ -185,7 +185,7 @@ impl Mesh {
         let pair = self.pairs.at(slot);
         let at = pair.deadline(stall);
         if at < Time::MAX {
-            self.timers.set(Timer::Pair(slot), at.max(now + Time(1)), &mut pair.timer);
+            self.timers.set(Timer::Pair(slot), at.max(now + Time(1)));
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use snin_fabric::{Guid, TreeId};
-use snin_protocol::message::{Grant, ToAgent, Wait};
-use snin_protocol::{Session, Time};
+use snin_protocol::Time;
+use snin_protocol::message::{Grant, MAX_ANSWERS, ToAgent, Wait};
 
 use super::clock::Clock;
 use super::config::{Config, ConfigError};
@@ -76,6 +76,13 @@ pub struct PairStatus {
     pub outstanding: usize,
 }
 
+/// The most that may be to be done after one event: everything posted that may be, every queue pair given up and
+/// made again, a word on each flow, and the answers of a lease.
+fn most_outputs(config: &Config) -> usize {
+    let (pairs, flows) = (config.pairs as usize, config.flows as usize);
+    pairs.min(flows) * config.depth as usize + 4 * (pairs + flows) + 2 * MAX_ANSWERS
+}
+
 /// How a queue pair is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PairState {
@@ -97,7 +104,6 @@ impl Mesh {
     pub fn new(config: Config, now: Time) -> Result<Self, ConfigError> {
         config.check()?;
         let flows = config.flows as usize;
-        let things = flows + config.pairs as usize;
         let mut mesh = Self {
             config,
             clock: match config.clock_error {
@@ -110,15 +116,15 @@ impl Mesh {
             turn: 0,
             pairs: Pairs::new(config.pairs, config.depth),
             inbound: Inbounds::new(config.inbound),
-            timers: Timers::with_capacity(4 * things),
-            outputs: VecDeque::with_capacity(things),
+            timers: Timers::new(config.flows, config.pairs),
+            outputs: VecDeque::with_capacity(most_outputs(&config)),
             counters: Counters::default(),
             backlog: 0,
-            talk: Conversation::new(Session(config.session), now),
+            talk: Conversation::new(&config, now),
             port_up: true,
             wanted: vec![false; config.pairs as usize],
         };
-        mesh.timers.set(Timer::Conversation, now, &mut mesh.talk.timer);
+        mesh.timers.set(Timer::Conversation, now);
         Ok(mesh)
     }
 
@@ -143,7 +149,12 @@ impl Mesh {
 
     /// What is to be done next.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() {
+            // Begins at the front again, so that memory is touched only as far as it was ever full.
+            self.outputs.clear();
+        }
+        output
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) is to be called; earlier does no harm.
@@ -153,31 +164,15 @@ impl Mesh {
 
     /// The time has come.
     pub fn handle_deadline(&mut self, now: Time) {
-        while let Some((at, timer)) = self.timers.due(now) {
+        while let Some(timer) = self.timers.take_due(now) {
             match timer {
-                Timer::Conversation if self.talk.timer == at => {
-                    self.talk.timer = Time::MAX;
-                    self.listen(now);
-                }
-                Timer::Flow(index) if self.flow_fires(index, at) => self.tend(index, now),
-                Timer::Pair(slot) if self.pairs.at(slot).timer == at => {
-                    self.pairs.at(slot).timer = Time::MAX;
-                    self.tend_pair(slot, now);
-                }
-                _ => {}
+                Timer::Conversation => self.listen(now),
+                Timer::Flow(index) => self.tend(index, now),
+                Timer::Pair(slot) => self.tend_pair(slot, now),
             }
         }
         self.post_all(now);
         self.talk_if_due(now);
-    }
-
-    /// Whether a flow's timer is set for `at`; if so it is taken down.
-    fn flow_fires(&mut self, index: u32, at: Time) -> bool {
-        let flow = self.flows[index as usize].as_mut().filter(|flow| flow.timer == at);
-        flow.is_some_and(|flow| {
-            flow.timer = Time::MAX;
-            true
-        })
     }
 
     fn call(&mut self, call: Call, now: Time) {

@@ -55,8 +55,6 @@ pub(super) struct Pair {
     pub(super) used: u64,
     /// How often in a row it broke before it did anything.
     pub(super) failures: u32,
-    /// The time for which a timer is set, or never.
-    pub(super) timer: Time,
 }
 
 impl Pair {
@@ -121,7 +119,6 @@ impl Pairs {
             doubtful: 0,
             used: 0,
             failures: 0,
-            timer: Time::MAX,
         };
         Self {
             places: (0..limit).map(place).collect(),

@@ -198,7 +198,7 @@ impl Mesh {
                 .then_some(flow.idle_since + config.linger),
         ];
         if let Some(at) = moments.into_iter().flatten().filter(|&at| at < Time::MAX).min() {
-            self.timers.set(Timer::Flow(index), at.max(now + Time(1)), &mut flow.timer);
+            self.timers.set(Timer::Flow(index), at.max(now + Time(1)));
         }
     }
 

@@ -1,16 +1,15 @@
-//! Deadlines of many things in one heap.
+//! Deadlines of many things, one each, in tables made at the start.
 //!
-//! A thing has one timer at most that counts; setting an earlier one leaves the later in the heap, which
-//! then finds itself out of date. So a deadline that only ever moves away, as that of a queue pair which
-//! keeps completing, costs nothing until it fires too early and is set anew.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! A timer only ever moves nearer: who wants it later sets it anew when it fires. So a deadline that keeps
+//! moving away, as that of a queue pair which keeps completing, costs nothing until it fires too early.
+//!
+//! The earliest is the winner of a knockout: the tree's node `n` holds the earlier of what its children `2n`
+//! and `2n + 1` hold, the leaves behind the nodes are the timers themselves.
 
 use snin_protocol::Time;
 
 /// What a timer is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Timer {
     /// The conversation with the controller.
     Conversation,
@@ -23,50 +22,129 @@ pub(super) enum Timer {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Timers {
-    heap: BinaryHeap<Reverse<(Time, Timer)>>,
+    flows: u32,
+    /// When each is due, or never: the conversation, flows, queue pairs.
+    due: Box<[Time]>,
+    /// Places in `due`; the first node is 1.
+    nodes: Box<[u32]>,
 }
 
 impl Timers {
-    pub(super) fn with_capacity(capacity: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(capacity) }
+    /// For so many flows and queue pairs, one at least. None is set.
+    pub(super) fn new(flows: u32, pairs: u32) -> Self {
+        let count = 1 + flows as usize + pairs as usize;
+        let mut timers =
+            Self { flows, due: vec![Time::MAX; count].into(), nodes: vec![0; count].into() };
+        for node in (1..count).rev() {
+            timers.play(node);
+        }
+        timers
     }
 
-    /// Sets a timer, where `set` is the time that the thing's timer is set for (or never) and is kept by
-    /// the thing.
-    pub(super) fn set(&mut self, timer: Timer, at: Time, set: &mut Time) {
-        if at < *set {
-            *set = at;
-            self.heap.push(Reverse((at, timer)));
+    /// Sets a timer, unless it is due earlier already.
+    pub(super) fn set(&mut self, timer: Timer, at: Time) {
+        let place = self.place(timer);
+        if at >= self.due[place as usize] {
+            return;
+        }
+        self.due[place as usize] = at;
+        let mut node = (self.due.len() + place as usize) / 2;
+        while node > 0 && self.earlier(place, self.nodes[node]) == place {
+            self.nodes[node] = place;
+            node /= 2;
         }
     }
 
-    /// When the first is due. It may turn out to be out of date.
+    /// When the first is due.
     pub(super) fn first(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse((at, _))| *at)
+        Some(self.due[self.nodes[1] as usize]).filter(|&at| at < Time::MAX)
     }
 
-    /// Takes one that is due, with its time: it counts if the thing's timer is set for just that.
-    pub(super) fn due(&mut self, now: Time) -> Option<(Time, Timer)> {
+    /// Takes one that is due; it is not set any more.
+    pub(super) fn take_due(&mut self, now: Time) -> Option<Timer> {
         self.first().filter(|&at| at <= now)?;
-        self.heap.pop().map(|Reverse(entry)| entry)
+        let place = self.nodes[1];
+        self.due[place as usize] = Time::MAX;
+        let mut node = (self.due.len() + place as usize) / 2;
+        while node > 0 {
+            self.play(node);
+            node /= 2;
+        }
+        Some(self.timer(place))
+    }
+
+    fn play(&mut self, node: usize) {
+        self.nodes[node] = self.earlier(self.winner(2 * node), self.winner(2 * node + 1));
+    }
+
+    fn winner(&self, node: usize) -> u32 {
+        let leaf = node.checked_sub(self.due.len());
+        leaf.map_or_else(|| self.nodes[node], |place| place as u32)
+    }
+
+    fn earlier(&self, one: u32, other: u32) -> u32 {
+        let key = |place: u32| (self.due[place as usize], place);
+        if key(one) <= key(other) { one } else { other }
+    }
+
+    fn place(&self, timer: Timer) -> u32 {
+        match timer {
+            Timer::Conversation => 0,
+            Timer::Flow(index) => 1 + index,
+            Timer::Pair(slot) => 1 + self.flows + slot,
+        }
+    }
+
+    fn timer(&self, place: u32) -> Timer {
+        match place {
+            0 => Timer::Conversation,
+            _ if place <= self.flows => Timer::Flow(place - 1),
+            _ => Timer::Pair(place - 1 - self.flows),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
 
     #[test]
-    fn a_timer_set_earlier_fires_earlier_and_the_later_is_out_of_date() {
-        let mut timers = Timers::with_capacity(4);
-        let mut set = Time::MAX;
-        timers.set(Timer::Flow(1), Time(20), &mut set);
-        timers.set(Timer::Flow(1), Time(30), &mut set);
-        timers.set(Timer::Flow(1), Time(10), &mut set);
-        assert_eq!((timers.first(), set), (Some(Time(10)), Time(10)));
-        assert_eq!(timers.due(Time(9)), None);
-        assert_eq!(timers.due(Time(25)), Some((Time(10), Timer::Flow(1))));
-        assert_eq!(timers.due(Time(25)), Some((Time(20), Timer::Flow(1))));
-        assert_eq!(timers.due(Time(25)), None);
+    fn a_timer_moves_nearer_and_fires_once() {
+        let mut timers = Timers::new(2, 1);
+        assert_eq!(timers.first(), None);
+        for at in [20, 30, 10] {
+            timers.set(Timer::Flow(1), Time(at));
+        }
+        timers.set(Timer::Pair(0), Time(20));
+        timers.set(Timer::Conversation, Time(20));
+        assert_eq!((timers.first(), timers.take_due(Time(9))), (Some(Time(10)), None));
+        let fired = [(); 4].map(|()| timers.take_due(Time(25)));
+        let expected = [Timer::Flow(1), Timer::Conversation, Timer::Pair(0)];
+        assert_eq!((&fired[..3], fired[3]), (&expected.map(Some)[..], None));
+    }
+
+    #[test]
+    fn whatever_is_set_the_earliest_comes_first() {
+        for seed in 0..50 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let (flows, pairs) = (rng.random_range(1..9), rng.random_range(1..9));
+            let mut timers = Timers::new(flows, pairs);
+            let mut plain = vec![Time::MAX; 1 + (flows + pairs) as usize];
+            for step in 0..500 {
+                let place = rng.random_range(0..plain.len() as u32);
+                let at = Time(rng.random_range(0..50));
+                timers.set(timers.timer(place), at);
+                plain[place as usize] = plain[place as usize].min(at);
+                let (first, &at) = plain.iter().enumerate().min_by_key(|&(_, at)| at).unwrap();
+                assert_eq!(timers.first(), Some(at), "seed {seed}, step {step}");
+                if rng.random() {
+                    assert_eq!(timers.take_due(at), Some(timers.timer(first as u32)));
+                    plain[first] = Time::MAX;
+                }
+            }
+        }
     }
 }

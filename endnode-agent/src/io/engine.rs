@@ -81,7 +81,7 @@ impl Engine {
             match frame {
                 Some(frame) => {
                     self.mesh.handle_frame(&frame, now);
-                    // With no room it is freed here.
+                    // There is room for all that there are at a time.
                     let _ = self.rings.heard.push(frame);
                 }
                 None => self.mesh.handle(Event::Malformed, now),

@@ -43,8 +43,6 @@ impl Line {
 
     /// Carries what the data thread says, and what it is to hear.
     pub(crate) fn work(&mut self, now: Instant) {
-        // Frames that were heard are freed here.
-        while self.rings.heard.pop().is_some() {}
         if self.stream.is_none() && now >= self.again {
             self.again = now + PAUSE;
             self.stream = Stream::call(self.address).ok();
@@ -86,6 +84,8 @@ fn carry(stream: &mut Stream, rings: &Rings) -> Result<bool, StreamEnd> {
     let mut came = false;
     while let Some(frame) = stream.hear::<ToAgent>()? {
         came = true;
+        // Frames that were heard are freed here, and before there can be more of them than have room.
+        while rings.heard.pop().is_some() {}
         // A data thread that is so far behind hears the next lease instead.
         let _ = rings.frames.push(Some(Box::new(frame)));
     }

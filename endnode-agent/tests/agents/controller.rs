@@ -181,7 +181,7 @@ impl Line {
             }
             AgentSays::Ask(ask) if ask.number == self.heard + 1 => {
                 self.heard = ask.number;
-                for change in ask.changes {
+                for &change in ask.changes.iter() {
                     match change {
                         Change::Request(request) => self.wanting.insert(request.connection),
                         Change::Withdraw(connection) => self.wanting.remove(&connection),

@@ -31,7 +31,7 @@ fn agents_in_the_virtual_machine() {
     };
     let filter = std::env::var("SNIN_ONLY").unwrap_or_default();
     let command = format!(
-        "{}{}SNIN_NEEDS_DEVICE=1 {} --ignored --test-threads=1 --nocapture {filter}",
+        "{}{}SNIN_NEEDS_DEVICE=1 MALLOC_ARENA_MAX=1 {} --ignored --test-threads=1 --nocapture {filter}",
         size("SNIN_CHANGES"),
         size("SNIN_MESHES"),
         own.file_name().unwrap().to_str().unwrap()

@@ -82,7 +82,7 @@ impl Controller {
         match message.body {
             AgentSays::Ask(ask) if ask.number == agent.heard + 1 => {
                 agent.heard = ask.number;
-                ask.changes.into_iter().for_each(|change| self.change(host, change));
+                ask.changes.iter().for_each(|&change| self.change(host, change));
             }
             AgentSays::Confirm(confirm) => {
                 let clear = |o: &mut Owner| {

@@ -144,7 +144,7 @@ impl Bench {
     }
 
     pub(crate) fn asks(&self, number: u64, change: Change) -> Output {
-        self.says(AgentSays::Ask(Ask { number, changes: vec![change] }))
+        self.says(AgentSays::Ask(Ask { number, changes: vec![change].into() }))
     }
 
     pub(crate) fn confirms(&self, sequence: u64) -> Output {

@@ -19,6 +19,8 @@
 //! says in [`Lease::heard`] that it has them. A grant in a lease that has not heard a request yet is not
 //! that request's but that of an older connection of the same number.
 
+use std::sync::Arc;
+
 use snin_fabric::{Dlid, Guid, TreeId};
 
 use crate::{ConnectionNumber, Session, Term, Time};
@@ -69,7 +71,8 @@ pub struct Ask {
     /// Its number.
     pub number: u64,
     /// At most [`MAX_CHANGES`].
-    pub changes: Vec<Change>,
+    /// Shared, so that who says it again copies nothing.
+    pub changes: Arc<Vec<Change>>,
 }
 
 /// A change of what an agent wants.
@@ -79,6 +82,16 @@ pub enum Change {
     Request(Request),
     /// A connection is not wanted any more. Nothing of it is under way.
     Withdraw(ConnectionNumber),
+}
+
+impl Change {
+    /// The connection it is about.
+    pub const fn connection(&self) -> ConnectionNumber {
+        match self {
+            Self::Request(request) => request.connection,
+            Self::Withdraw(connection) => *connection,
+        }
+    }
 }
 
 /// A connection wanted.

@@ -55,7 +55,7 @@ fn from_agent() -> impl Strategy<Value = FromAgent> {
         (guid(), any::<u64>())
             .prop_map(|(port, term)| AgentSays::Hello(Hello { port, term: Term(term) })),
         (any::<u64>(), vec(change(), 0..=MAX_CHANGES))
-            .prop_map(|(number, changes)| AgentSays::Ask(Ask { number, changes })),
+            .prop_map(|(number, changes)| AgentSays::Ask(Ask { number, changes: changes.into() })),
         any::<u64>().prop_map(|sequence| AgentSays::Confirm(Confirm { sequence })),
         time().prop_map(|sent| AgentSays::Clock(ClockQuestion { sent })),
     ];
@@ -303,7 +303,10 @@ fn the_fullest_messages_fit_a_frame() {
     };
     let ask = |count| FromAgent {
         session: Session(1),
-        body: AgentSays::Ask(Ask { number: 1, changes: vec![Change::Request(request); count] }),
+        body: AgentSays::Ask(Ask {
+            number: 1,
+            changes: vec![Change::Request(request); count].into(),
+        }),
     };
     assert!(encode(&ask(MAX_CHANGES)).unwrap().len() < MAX_FRAME);
     assert_eq!(encode(&ask(MAX_CHANGES + 1)), Err(CodecError::ListTooLong));

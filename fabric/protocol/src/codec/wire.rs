@@ -1,6 +1,8 @@
 //! How one value is written and read. The ids belong to another crate and the messages shall not know their
 //! bytes, so this is a trait of our own over bincode's encoder.
 
+use std::sync::Arc;
+
 use bincode::de::{Decode, Decoder};
 use bincode::enc::{Encode, Encoder};
 use bincode::error::{DecodeError, EncodeError};
@@ -30,6 +32,17 @@ pub(super) struct Body<M>(pub(super) M);
 impl<M: Wire> Decode<()> for Body<M> {
     fn decode<D: Decoder<Context = ()>>(from: &mut D) -> Result<Self, DecodeError> {
         M::take(from).map(Self)
+    }
+}
+
+/// As what it shares.
+impl<T: Wire> Wire for Arc<T> {
+    fn put<E: Encoder>(&self, to: &mut E) -> Result<(), EncodeError> {
+        T::put(self, to)
+    }
+
+    fn take<D: Decoder<Context = ()>>(from: &mut D) -> Result<Self, DecodeError> {
+        T::take(from).map(Self::new)
     }
 }
 

@@ -107,7 +107,7 @@ impl Forced {
             }
             AgentSays::Confirm(_) => return,
             AgentSays::Ask(ask) => {
-                for change in &ask.changes {
+                for change in ask.changes.iter() {
                     match change {
                         Change::Request(request) => {
                             agent.wanted.insert(request.connection, request.destination);

@@ -1,0 +1,279 @@
+//! The core allocates and frees nothing once its flows are open, whatever happens to it: grants that come,
+//! move, end and are lost, queue pairs that break and are evicted, controllers that forget, asks said again.
+
+#[path = "agents/quiet.rs"]
+#[expect(dead_code, reason = "what is held is another test's")]
+mod quiet;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use snin_agent::core::{
+    Arrival, BreakReason, Call, Config, Event, FlowId, Mesh, Message, Output, PairId, Piece,
+    PortCall, PortEvent, Wanted,
+};
+use snin_fabric::{Dlid, Guid, Lid, TreeId};
+use snin_protocol::message::{
+    AgentSays, Answer, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+    Verdict,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
+
+#[global_allocator]
+static COUNTING: quiet::Counting = quiet::Counting;
+
+const FLOWS: u32 = 6;
+const TREES: u16 = 4;
+/// Fewer than there are (peer, tree) pairs.
+const PAIRS: u32 = 8;
+
+struct World {
+    mesh: Mesh,
+    rng: ChaCha8Rng,
+    now: Time,
+    messages: u64,
+    sequence: u64,
+    heard: u64,
+    session: Session,
+    /// Said, and still being carried.
+    carried: Vec<FromAgent>,
+    connecting: Vec<PairId>,
+    closing: Vec<PairId>,
+    posted: Vec<(PairId, u64)>,
+    arrived: u64,
+    asked_twice: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let config = Config {
+            pairs: PAIRS,
+            flows: FLOWS,
+            inbound: 3,
+            queue: 8,
+            depth: 4,
+            piece: 3000,
+            mtu: 1000,
+            stall: Time::millis(20),
+            silence: Time::millis(60),
+            linger: Time::millis(10),
+            ask_again: Time::millis(3),
+            ..Config::default()
+        };
+        let now = Time::secs(1);
+        let mut world = Self {
+            mesh: Mesh::new(config, now).unwrap(),
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            now,
+            messages: 0,
+            sequence: 0,
+            heard: 0,
+            session: Session(0),
+            carried: Vec::new(),
+            connecting: Vec::new(),
+            closing: Vec::new(),
+            posted: Vec::new(),
+            arrived: 0,
+            asked_twice: 0,
+        };
+        for flow in 0..FLOWS {
+            let (flow, peer, wanted) =
+                (FlowId(flow), Guid(1 + u64::from(flow) / 2), Wanted::default());
+            world.mesh.handle(Event::App(Call::Open { flow, peer, wanted }), now);
+        }
+        world
+    }
+
+    /// Has the mesh do something, and counts.
+    fn quietly<T>(&mut self, what: &str, act: impl FnOnce(&mut Mesh, Time) -> T) -> T {
+        let before = quiet::count();
+        let outcome = act(&mut self.mesh, self.now);
+        assert_eq!(quiet::count() - before, 0, "allocated or freed: {what}, at {}", self.now);
+        outcome
+    }
+
+    fn tell(&mut self, what: &str, event: Event) {
+        self.quietly(what, |mesh, now| mesh.handle(event, now));
+    }
+
+    fn controller(&mut self, what: &str, body: ControllerSays) {
+        let frame = ToAgent { session: self.session, term: Term(1), at: self.now, body };
+        self.quietly(what, |mesh, now| mesh.handle_frame(&frame, now));
+    }
+
+    fn take_outputs(&mut self) {
+        while let Some(output) = self.quietly("poll_output", |mesh, _| mesh.poll_output()) {
+            match output {
+                Output::Port(PortCall::Connect { pair, .. }) => self.connecting.push(pair),
+                Output::Port(PortCall::Post { pair, ticket, .. }) => {
+                    self.posted.push((pair, ticket));
+                }
+                Output::Port(PortCall::Close { pair }) => {
+                    self.connecting.retain(|&other| other != pair);
+                    self.posted.retain(|&(other, _)| other != pair);
+                    self.closing.push(pair);
+                }
+                Output::Controller(says) => self.carried.push(says),
+                Output::App(_) => {}
+            }
+        }
+    }
+
+    /// The controller hears what was carried longest, or it is lost.
+    fn hear(&mut self) {
+        if self.carried.is_empty() {
+            return;
+        }
+        let FromAgent { session, body } = self.carried.remove(0);
+        if self.rng.random_ratio(1, 5) {
+            return;
+        }
+        match body {
+            AgentSays::Hello(_) => {
+                (self.session, self.sequence, self.heard) = (session, 0, 0);
+                let (window, guard) = (Time::millis(1), Time::micros(10));
+                let terms = Terms { window, guard, clock_error: Time::millis(5) };
+                self.controller("a welcome", ControllerSays::Welcome(terms));
+            }
+            AgentSays::Clock(question) if session == self.session => {
+                let answer = ClockAnswer { sent: question.sent };
+                self.controller("the time", ControllerSays::Clock(answer));
+            }
+            AgentSays::Ask(ask) if session == self.session => {
+                self.asked_twice += u64::from(ask.number <= self.heard);
+                self.heard = self.heard.max(ask.number);
+            }
+            _ => {}
+        }
+    }
+
+    fn lease(&mut self) {
+        let (mut grants, mut answers) = (Vec::new(), Vec::new());
+        for flow in 0..FLOWS {
+            let connection = ConnectionNumber(flow);
+            let tree = TreeId(self.rng.random_range(0..TREES));
+            // Some were under way for too long.
+            let from = self.now + Time::micros(self.rng.random_range(0..2000)) - Time::micros(300);
+            let until = from + Time::micros(self.rng.random_range(50..20_000));
+            match self.rng.random_range(0..10) {
+                0 => answers.push(Answer { connection, verdict: Verdict::Served }),
+                1 => {}
+                _ => {
+                    let dlid = Dlid(Lid(64 + tree.0));
+                    grants.push(Grant { connection, tree, dlid, from, until, pinned: false });
+                }
+            }
+        }
+        self.sequence += 1;
+        let lease = Lease { sequence: self.sequence, heard: self.heard, grants, answers };
+        self.controller("a lease", ControllerSays::Lease(lease));
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<usize> {
+        (!from.is_empty()).then(|| self.rng.random_range(0..from.len()))
+    }
+
+    fn port(&mut self) {
+        match self.rng.random_range(0..100) {
+            0 => self.tell("the port is down", Event::Port(PortEvent::Down)),
+            1..10 => self.tell("the port is up", Event::Port(PortEvent::Up)),
+            10..40 => {
+                if let Some(at) = self.pick(&self.connecting.clone()) {
+                    let pair = self.connecting.swap_remove(at);
+                    self.tell("a queue pair is ready", Event::Port(PortEvent::Ready { pair }));
+                }
+            }
+            40..60 => {
+                if let Some(at) = self.pick(&self.closing.clone()) {
+                    let pair = self.closing.swap_remove(at);
+                    self.tell("a queue pair is gone", Event::Port(PortEvent::Closed { pair }));
+                }
+            }
+            60..63 => {
+                if let Some(at) = self.pick(&self.posted.clone()) {
+                    let (pair, reason) = (self.posted[at].0, BreakReason::Failed);
+                    self.tell(
+                        "a queue pair broke",
+                        Event::Port(PortEvent::Broken { pair, reason }),
+                    );
+                }
+            }
+            63..70 => {
+                self.arrived += 1;
+                let piece = Piece {
+                    flow: FlowId(0),
+                    sequence: self.arrived,
+                    message: 0,
+                    offset: 0,
+                    bytes: 1,
+                    last: true,
+                };
+                let peer = Guid(self.rng.random_range(1..5));
+                let arrival = Arrival { peer, session: 1, piece };
+                self.tell("something came", Event::Port(PortEvent::Arrived(arrival)));
+            }
+            _ => {
+                if let Some(at) = self.pick(&self.posted.clone()) {
+                    let (pair, ticket) = self.posted[at];
+                    self.posted.retain(|&(other, older)| other != pair || older > ticket);
+                    self.tell("pieces are done", Event::Port(PortEvent::Done { pair, ticket }));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        self.messages += 1;
+        let bytes = self.rng.random_range(0..10_000);
+        let message = Message { id: self.messages, bytes, due: self.now };
+        let flow = FlowId(self.rng.random_range(0..FLOWS));
+        self.tell("a message", Event::App(Call::Send { flow, message }));
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..1000) {
+            0 => self.controller("a stranger", ControllerSays::Stranger),
+            1..3 => {
+                // Long silence: the controller is lost, what lasts ends.
+                self.now += Time::millis(80);
+                self.quietly("after a silence", |mesh, now| mesh.handle_deadline(now));
+            }
+            3..100 => self.lease(),
+            100..300 => self.hear(),
+            300..500 => self.send(),
+            500..750 => self.port(),
+            _ => {
+                self.now += Time::micros(self.rng.random_range(0..500));
+                if self.mesh.next_deadline().is_some_and(|at| at <= self.now) {
+                    self.quietly("a deadline", |mesh, now| mesh.handle_deadline(now));
+                }
+            }
+        }
+        self.take_outputs();
+    }
+}
+
+#[test]
+fn the_core_allocates_nothing_whatever_happens() {
+    let mut most = 0;
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        for _ in 0..20_000 {
+            world.step();
+        }
+        let seen = *world.mesh.counters();
+        let happened = [
+            seen.changes,
+            seen.broken,
+            seen.evicted,
+            seen.overruns,
+            seen.controller_lost,
+            seen.late_grants,
+            seen.again,
+            seen.messages,
+            world.asked_twice,
+        ];
+        assert!(happened.iter().all(|&count| count > 3), "seed {seed}: {happened:?}, {seen:?}");
+        most = most.max(seen.asks_held_up);
+    }
+    assert!(most > 0, "an ask that had to wait for the last one's copy");
+}
