@@ -87,9 +87,10 @@ soak-sm: deps-build
 	SNIN_FUZZ=10000 $(CARGO) test --release -p snin-emulator --test management -- --nocapture fuzz
 
 # 10,000 things that happen to a fabric on ibsim - cables cut and joined, nodes that restart, 1 % lost - each put
-# right by snin-sm before the next, and its memory watched.
+# right by snin-sm before the next, and its memory watched. SNIN_EVENTS=500 takes fewer.
 soak-ibsim: deps
-	SNIN_EVENTS=10000 $(CARGO) test --release -p snin-sm --test ibsim -- --nocapture whatever_happens
+	SNIN_EVENTS=$(or $(SNIN_EVENTS),10000) \
+		$(CARGO) test --release -p snin-sm --test ibsim -- --nocapture whatever_happens
 
 # 10^8 packed connections, each link's owner judged after every call.
 soak-packing: deps-build

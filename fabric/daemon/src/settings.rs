@@ -87,6 +87,12 @@ pub enum SettingsError {
         /// What the system says.
         error: io::Error,
     },
+    /// It is not there.
+    #[error("{}: there is no such file: --dump-config prints one to begin with", path.display())]
+    Missing {
+        /// Which.
+        path: PathBuf,
+    },
     /// A key that is none.
     #[error("{place}: there is no key {key}: {nearest}")]
     Unknown {
@@ -144,8 +150,11 @@ impl<T> Loaded<T> {
 /// # Errors
 /// When it cannot be read, and as [`parse`].
 pub fn load<T: Settings>(path: &Path) -> Result<Loaded<T>, SettingsError> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| SettingsError::File { path: path.to_owned(), error })?;
+    let path = path.to_owned();
+    let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => SettingsError::Missing { path: path.clone() },
+        _ => SettingsError::File { path: path.clone(), error },
+    })?;
     parse(&text, &path.display().to_string())
 }
 
@@ -251,8 +260,12 @@ mod tests {
         assert!(error("lmc = 1\nlmc = 2").starts_with("sm.toml:2: duplicate key"));
         assert!(error("lmc 1").starts_with("sm.toml:1: "));
         assert!(!error("lmc = [\n1").contains('\n'));
-        let missing = load::<Some_>(Path::new("/no/such/file")).unwrap_err().to_string();
-        assert_eq!(missing, "/no/such/file: No such file or directory (os error 2)");
+        let why = |path| load::<Some_>(Path::new(path)).unwrap_err().to_string();
+        assert_eq!(
+            why("/no/such/file"),
+            "/no/such/file: there is no such file: --dump-config prints one to begin with"
+        );
+        assert_eq!(why("/"), "/: Is a directory (os error 21)");
     }
 
     #[test]

@@ -137,6 +137,11 @@ fn a_port_is_chosen_by_name_number_or_guid_and_must_be_open_to_us() {
     for text in ["ca = \"mlx5_1\"\n", "guid = \"0x0002c90300a10004\"\n"] {
         assert_eq!(machine.refuses(&["--config", &config(text)]), forbidden("mlx5_1/1"));
     }
+    let absent = folder.path().join("absent.toml").display().to_string();
+    assert_eq!(
+        machine.refuses(&["--ca", "mlx5_0", "--port", "1", "--config", &absent]),
+        format!("{absent}: there is no such file: --dump-config prints one to begin with")
+    );
     // The Ethernet port is no choice where there is one of InfiniBand.
     assert_eq!(Machine::of(&MIXED[..2]).refuses(&["--once"]), forbidden("mlx5_0/1"));
 }

@@ -110,6 +110,38 @@ fn a_node_with_a_hidden_key_is_named_and_left_alone() {
     }
 }
 
+/// However many they are, and however few can be tried at once: the others are brought up.
+#[test]
+fn most_nodes_are_somebody_elses() {
+    let narrow = Config { window: 4, window_max: 8, ..guarded(KEY, 1, 0) };
+    let mut lab = Lab::of(fabric("clos:6,4,8"), Hardware::default(), narrow);
+    let names: Vec<String> = (8..48).map(|n| format!("host{n}")).collect();
+    for name in &names {
+        let port = lab.port(name, 1);
+        lab.emulator.protect(port, OTHER, 1, 0);
+    }
+    lab.bring_up();
+    let mut found = locked(&lab);
+    found.sort_by_key(|name| name.len());
+    assert_eq!(found, names);
+    assert_eq!(lab.view().routing().hosts.len(), 8);
+}
+
+/// The manager cannot do without its own port, nor try for ever.
+#[test]
+fn the_own_port_is_somebody_elses() {
+    let mut lab = lab(guarded(KEY, 1, 0));
+    let port = lab.port("host0", 1);
+    lab.emulator.protect(port, OTHER, 1, 0);
+    lab.bring_up();
+    assert_eq!(locked(&lab), ["host0"]);
+    lab.emulator.protect(port, MKey(0), 0, 0);
+    lab.run(LIGHT);
+    lab.settle();
+    assert_eq!(lab.missing(), []);
+    lab.check();
+}
+
 /// With a lease, whoever does not show the key in time loses the port to the next one.
 #[test]
 fn a_lease_that_ran_out_lets_the_port_be_taken_over() {

@@ -10,6 +10,7 @@ use snin_emulator::{Config as Hardware, Fault, Health, Noise};
 use snin_fabric::{NodeIndex, PortIndex, Topology};
 use snin_mad::PortState;
 use snin_protocol::Time;
+use snin_sm::Config;
 
 use crate::lab::{Lab, config, fabric, for_seeds};
 
@@ -44,7 +45,14 @@ fn scenario(seed: u64) {
     let noise =
         Noise { drop: part(20_000), duplicate: part(20_000), reorder: part(50_000), corrupt: 0 };
     let hardware = Hardware { seed, noise, ..Hardware::default() };
-    let mut lab = Lab::of(topology.clone(), hardware, config(random.random_range(0..3)));
+    let config = Config {
+        // Every other one with keys, of every level, leased and not.
+        m_key: seed % 2 * 0x0123_4567_89AB_CDEF,
+        m_key_protect: (seed / 2 % 4) as u8,
+        m_key_lease_s: (seed / 8 % 2 * 5) as u16,
+        ..config(random.random_range(0..3))
+    };
+    let mut lab = Lab::of(topology.clone(), hardware, config);
     lab.start();
     let mut damage = Damage { cables: vec![], switched_off: vec![], agents: vec![], twins: vec![] };
     for _ in 0..random.random_range(1..8) {

@@ -216,13 +216,15 @@ impl Sweep {
         let Some(step) = applying.schedule.step(id).cloned() else { return };
         applying.schedule.finish(id, false);
         applying.schedule.stop();
-        applying.failed = true;
         let Some(node) = step.node() else { return };
-        if silent && self.graph.hides_key(node) {
+        // Whose key is another's is left out from now on, which is no failure. The own node cannot be.
+        let is_new = node != NodeId::OWN || !self.graph.node(node).locked;
+        if silent && is_new && self.graph.hides_key(node) {
             self.graph.lock(node);
             self.pending.learnt = true;
             return;
         }
+        applying.failed = true;
         let what = match &step {
             Step::Port((_, port), _) => {
                 self.pending.doubts.insert(Ask::ReadPort(node, *port));
