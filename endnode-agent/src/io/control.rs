@@ -59,8 +59,10 @@ impl Control {
         }
         self.guests.work(&self.maker);
         self.callers.work(&self.maker, now);
-        if let Some(line) = &mut self.line {
-            line.work(now);
+        match &mut self.line {
+            Some(line) => line.work(now),
+            // Nobody hears it; left there, it would keep this thread awake.
+            None => while self.rings.says.pop().is_some() {},
         }
     }
 

@@ -278,6 +278,33 @@ fn the_data_thread_allocates_nothing_after_the_start() {
     echo.join().unwrap();
 }
 
+/// What this process has had of the processors, all threads together.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    let ticks = rest.split_whitespace().skip(11).take(2).map(|word| word.parse::<u64>().unwrap());
+    Duration::from_millis(10 * ticks.sum::<u64>())
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn agents_with_nothing_to_do_sleep() {
+    for controller in [None, Some(Controller::start(1))] {
+        let address = controller.as_ref().map(|controller| controller.address);
+        let all = settings(2, address, "policy = \"besteffort\"\n");
+        let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+        let mut flow = agents[0].connect(Guid(2)).unwrap();
+        flow.send(b"before").unwrap();
+        assert_eq!(agents[1].recv_timeout(PATIENCE).unwrap()[..], *b"before");
+        flow.flush(PATIENCE).unwrap();
+        let (before, time) = (processor_time(), Duration::from_secs(2));
+        std::thread::sleep(time);
+        let had = processor_time() - before;
+        // Under emulation each of the few wake-ups takes milliseconds; a thread that spins would take all of it.
+        assert!(had < time, "{had:?} of {time:?}, with the controller at {address:?}");
+    }
+}
+
 #[test]
 #[ignore = "runs in the virtual machine"]
 fn the_example_sends_and_answers() {
