@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use snin_emulator::Fault;
+use snin_emulator::{Config as Hardware, Fault};
 use snin_fabric::{ForwardingTable, Lid};
 use snin_mad::{Attribute, LinearForwarding, Method};
 use snin_protocol::Time;
+use snin_sm::{Config, Event};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, config, fabric};
 
 /// SMPs of a cut and of a restored cable may be this many.
 const BUDGETS: [(u8, u64); 2] = [(4, 500), (5, 800)];
@@ -55,6 +56,39 @@ fn a_cut_cable_is_told_at_once_and_repaired_with_few_writes() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn tables_are_left_alone_until_nobody_uses_what_a_view_takes_away() {
+    let wait = 200;
+    for controller_says in [Some(Time::millis(30)), None] {
+        let config = Config { clear_wait_ms: wait, ..config(2) };
+        let mut lab = Lab::of(fabric("clos:6,4,4"), Hardware::default(), config);
+        lab.bring_up();
+        assert!(lab.now() < Time::millis(100), "nothing was taken away: nobody is waited for");
+        let (views, before) = (lab.views.len(), blocks(&lab));
+        lab.strike(Fault::Cut(lab.port("leaf3", 5)));
+        lab.run(Time::millis(20));
+        let (told, now) = (lab.views[views].0.version(), lab.now());
+        let (held, longest) = match controller_says {
+            Some(after) => (after, after + Time::millis(10)),
+            None => (Time::millis(wait.into()) - Time::millis(20), Time::millis(wait.into())),
+        };
+        lab.run(held - Time(1));
+        assert_eq!(blocks(&lab), before, "{controller_says:?}: a view, and no block written");
+        assert!(!lab.sweep.is_idle());
+        if controller_says.is_some() {
+            // An older view's word is not this one's.
+            lab.sweep.handle(Event::Clear { version: told - 1 }, lab.now());
+            lab.run(Time::millis(5));
+            assert_eq!(blocks(&lab), before, "not until this view is clear");
+            lab.sweep.handle(Event::Clear { version: told }, lab.now());
+        }
+        lab.settle();
+        assert!(blocks(&lab) > before);
+        assert!(lab.now() <= now + longest, "{controller_says:?}: {} after {now}", lab.now());
+        lab.check();
     }
 }
 
