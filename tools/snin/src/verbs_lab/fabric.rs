@@ -1,20 +1,18 @@
 //! An emulated fabric that the subnet manager's core has brought up, as hosts and controller see it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use snin_controller::core::{Pair, View};
+use snin_controller::core::View;
 use snin_emulator::Fault;
 use snin_fabric::hosts::Hosts;
-use snin_fabric::routing::Routing;
 use snin_fabric::{
-    Addresses, Dlid, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
+    Addresses, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
 };
 use snin_protocol::Time;
-use snin_sm::FabricView;
 
 use super::error::VerbsLabError;
 use crate::lab::subnet::{Cost, Subnet};
+use crate::lab::view::ManagedView;
 
 /// How much virtual time the manager has for what it does.
 const PATIENCE: Time = Time::secs(60);
@@ -40,42 +38,12 @@ pub(super) struct Place {
 /// The fabric and its manager.
 pub struct Fabric {
     subnet: Subnet,
-    view: Arc<ManagersView>,
+    view: Arc<ManagedView>,
     topology: Topology,
     cost: Cost,
     places: Vec<Place>,
     /// Somebody else's, in place of those that the switches hold.
     replaced: Option<Vec<ForwardingTable>>,
-}
-
-/// What the subnet manager published, for the controller.
-#[derive(Debug)]
-struct ManagersView(FabricView);
-
-impl View for ManagersView {
-    fn version(&self) -> u64 {
-        self.0.version()
-    }
-
-    fn topology(&self) -> &Topology {
-        self.0.topology()
-    }
-
-    fn routing(&self) -> &Routing {
-        self.0.routing()
-    }
-
-    fn addresses(&self) -> &Addresses {
-        self.0.addresses()
-    }
-
-    fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
-        self.0.dlid(port, tree)
-    }
-
-    fn unusable(&self) -> &BTreeSet<Pair> {
-        self.0.unusable()
-    }
 }
 
 impl Fabric {
@@ -118,9 +86,9 @@ impl Fabric {
         self.replaced = Some(tables);
     }
 
-    fn published(subnet: &Subnet) -> Result<Arc<ManagersView>, VerbsLabError> {
-        let view = subnet.view().cloned();
-        view.map(|view| Arc::new(ManagersView(view)))
+    fn published(subnet: &Subnet) -> Result<Arc<ManagedView>, VerbsLabError> {
+        let view = subnet.last_view();
+        view.map(|view| Arc::new(ManagedView(view)))
             .ok_or_else(|| VerbsLabError::Fabric("was never published".to_owned()))
     }
 
