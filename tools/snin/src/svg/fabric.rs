@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use snin_fabric::clos::Level;
 use snin_fabric::{NodeIndex, PortIndex};
 
-use super::{Extent, Scene, Stroke};
+use super::{Extent, Scene, Sheet, Stroke};
 
 const ROW: f64 = 260.0;
 /// Room for the names below the last row.
@@ -14,19 +14,16 @@ const BOX: f64 = 14.0;
 const LEAST_PITCH: f64 = 34.0;
 const LEAST_WIDTH: f64 = 900.0;
 pub(super) const MOST_WIDTH: f64 = 1240.0;
+/// About as wide as a letter of a name.
+const LETTER: f64 = 5.5;
 /// With more switches than this in a row their names are tooltips only.
 const NAMED_ROW: usize = 100;
 
 /// How a directed link is drawn; `None` where it is idle.
 pub(super) type Paint<'a> = dyn Fn(PortIndex) -> Option<Stroke> + 'a;
 
-pub(super) fn draw(
-    scene: &Scene<'_>,
-    paint: &Paint<'_>,
-    body: &mut String,
-    left: f64,
-    top: f64,
-) -> Extent {
+pub(super) fn draw(scene: &Scene<'_>, paint: &Paint<'_>, sheet: Sheet<'_>) -> Extent {
+    let Sheet { body, left, top } = sheet;
     let rows = rows(scene);
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = (longest as f64 * LEAST_PITCH).clamp(LEAST_WIDTH, MOST_WIDTH);
@@ -40,15 +37,20 @@ pub(super) fn draw(
     }
     cables(scene, paint, body, &centre);
     let hosts = scene.routing.hosts.per_switch(scene.topology);
-    for switches in &rows {
-        let side = BOX.min(width / switches.len() as f64 * 0.8);
+    for (row, switches) in rows.iter().enumerate() {
+        let pitch = width / switches.len() as f64;
+        let side = BOX.min(pitch * 0.8);
         let labels = match switches.len() {
             0..=NAMED_ROW => scene.labels(switches),
             _ => vec![String::new(); switches.len()],
         };
+        // Below the top row are its cables.
+        let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let above = row == 0 && LETTER * widest as f64 <= pitch;
         for (&switch, label) in switches.iter().zip(&labels) {
             let (centre, hosts) = (centre[switch.index()], hosts[switch.index()]);
-            switch_box(scene, body, switch, (centre, side), hosts, label);
+            switch_box(scene, body, switch, (centre, side), hosts);
+            write_label(body, centre, label, above);
         }
     }
     Extent { width, height: BOX * 2.0 + ROW * rows.len().saturating_sub(1) as f64 + NAMES }
@@ -137,7 +139,6 @@ fn switch_box(
     switch: NodeIndex,
     ((x, y), side): ((f64, f64), f64),
     hosts: usize,
-    label: &str,
 ) {
     let name = scene.switch_name(switch);
     let _ = writeln!(
@@ -147,13 +148,24 @@ fn switch_box(
         x - side / 2.0,
         y - side / 2.0
     );
-    if !label.is_empty() {
-        let (tx, ty) = (x + 3.5, y + BOX);
-        let _ = writeln!(
-            body,
-            "<text class=\"halo\" x=\"{tx:.1}\" y=\"{ty:.1}\" font-size=\"9\" \
-             transform=\"rotate(90 {tx:.1} {ty:.1})\" \
-             dx=\"4\" dy=\"-1\" stroke=\"#fff\" stroke-width=\"2.5\" paint-order=\"stroke\">{label}</text>"
-        );
+}
+
+/// A switch's name: above it where there is room for that, else below and turned.
+fn write_label(body: &mut String, (x, y): (f64, f64), label: &str, above: bool) {
+    if label.is_empty() {
+        return;
     }
+    let place = if above {
+        format!("x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\"", y - BOX / 2.0 - 4.0)
+    } else {
+        let (x, y) = (x + 3.5, y + BOX);
+        format!(
+            "x=\"{x:.1}\" y=\"{y:.1}\" transform=\"rotate(90 {x:.1} {y:.1})\" dx=\"4\" dy=\"-1\""
+        )
+    };
+    let _ = writeln!(
+        body,
+        "<text class=\"halo\" {place} font-size=\"9\" stroke=\"#fff\" stroke-width=\"2.5\" \
+         paint-order=\"stroke\">{label}</text>"
+    );
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use snin_fabric::{NodeIndex, PortIndex};
 
 use super::fabric::{MOST_WIDTH, Paint, rows};
-use super::{Extent, Scene};
+use super::{Extent, Scene, Sheet};
 
 const CELL: f64 = 6.0;
 const WIDEST_CELL: f64 = 12.0;
@@ -17,13 +17,8 @@ const GAP: f64 = 10.0;
 /// Cells of one colour, as a path; what is above is drawn last.
 type Cells = BTreeMap<(u32, String), String>;
 
-pub(super) fn draw(
-    scene: &Scene<'_>,
-    paint: &Paint<'_>,
-    body: &mut String,
-    left: f64,
-    top: f64,
-) -> Extent {
+pub(super) fn draw(scene: &Scene<'_>, paint: &Paint<'_>, sheet: Sheet<'_>) -> Extent {
+    let Sheet { body, left, top } = sheet;
     let rows = rows(scene);
     let mut depth = vec![0; scene.topology.switch_count()];
     for (row, switches) in rows.iter().enumerate() {

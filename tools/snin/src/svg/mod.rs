@@ -73,7 +73,8 @@ pub(crate) fn draw(
         let owner = owners[port.index()]?;
         Some(Stroke { colour: colour(owner), title: scene.grant_title(owner), above: 0 })
     };
-    let fabric = fabric::draw(&scene, &paint, &mut body, MARGIN, MARGIN + TITLE);
+    let sheet = Sheet { body: &mut body, left: MARGIN, top: MARGIN + TITLE };
+    let fabric = fabric::draw(&scene, &paint, sheet);
     let top = MARGIN + TITLE + fabric.height + MARGIN;
     let matrix = paull::draw(&scene, &mut body, MARGIN, top);
     let width = fabric.width.max(matrix.width).max(600.0) + 2.0 * MARGIN;
@@ -118,7 +119,7 @@ pub(crate) fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> Str
     let mut body = String::new();
     let cables = topology.switches().map(|switch| topology.switch_links(switch).count());
     let draw = if cables.sum::<usize>() / 2 > TANGLE { map::draw } else { fabric::draw };
-    let fabric = draw(&scene, &paint, &mut body, MARGIN, MARGIN);
+    let fabric = draw(&scene, &paint, Sheet { body: &mut body, left: MARGIN, top: MARGIN });
     let (width, height) = (fabric.width + 2.0 * MARGIN, fabric.height + MARGIN);
     head(width, height) + &body + "</svg>\n"
 }
@@ -169,6 +170,13 @@ pub(crate) fn head(width: f64, height: f64) -> String {
          viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\" \
          fill=\"#222\">\n<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
     )
+}
+
+/// Where a part of a picture is drawn.
+struct Sheet<'a> {
+    body: &'a mut String,
+    left: f64,
+    top: f64,
 }
 
 struct Extent {
