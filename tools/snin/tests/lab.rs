@@ -234,7 +234,7 @@ fn the_report_is_one_page_with_everything_in_it() {
         "<h2>Paull's matrix of the last window</h2>",
         "<h2>SMPs of the bring-up</h2>",
         "Get(NodeInfo)",
-        "snin lab clos:6,4,4",
+        "<span>snin</span> <span>lab</span> <span>clos:6,4,4</span> <span>--windows</span>",
         "snin: at most 1.00",
     ] {
         assert!(page.contains(section), "no {section}");

@@ -96,6 +96,8 @@ struct Lab<'a> {
     /// The first pattern's degree, and how many connections it has.
     degree: usize,
     demands: usize,
+    /// Whether messages have sizes of their own.
+    sized: bool,
     /// Packets of the first pattern's messages, on average.
     packets: f64,
 }
@@ -161,8 +163,20 @@ impl<'a> Lab<'a> {
             demand.bytes.map_or(of_slice, |bytes| bytes.div_ceil(args.mtu.into()) as f64)
         };
         let packets = demands.iter().map(of).sum::<f64>() / demands.len().max(1) as f64;
+        let sized = demands.iter().all(|demand| demand.bytes.is_some());
         let demands = demands.len();
-        Ok(Self { args, topology, routing, data, windows, samples, degree, demands, packets })
+        Ok(Self {
+            args,
+            topology,
+            routing,
+            data,
+            windows,
+            samples,
+            degree,
+            demands,
+            sized,
+            packets,
+        })
     }
 
     fn bring_up(&self, name: &str) -> Result<Fabric, Failure> {
@@ -459,12 +473,15 @@ fn print<W: Write>(
         out.line(format_args!("{key:<12}{value}"))?;
     }
     let Lab { args, samples, windows, .. } = lab;
-    let slice = args.slice;
+    let what = match lab.sized {
+        true => "each message whole, in one window".to_owned(),
+        false => format!("back to back for {} of each window", args.slice),
+    };
     let other = match samples < windows {
         true => format!("static and ecmp in {samples} of {windows} windows"),
         false => "all three ways in every window".to_owned(),
     };
-    out.line(format_args!("traffic     back to back for {slice} of each window; {other}\n"))?;
+    out.line(format_args!("traffic     {what}; {other}\n"))?;
     for [name, cells @ ..] in report::table(document) {
         let [by_static, ecmp, snin] = cells;
         out.line(format_args!("{name:<16}{by_static:>12}{ecmp:>12}{snin:>12}"))?;

@@ -121,7 +121,8 @@ pub(crate) struct Facts {
 
 /// Everything that the page shows.
 pub(crate) struct Report<'a> {
-    pub(crate) command: String,
+    /// The words of the command line.
+    pub(crate) command: Vec<String>,
     pub(crate) topology: &'a Topology,
     pub(crate) routing: &'a Routing,
     pub(crate) document: &'a Document,
@@ -189,15 +190,14 @@ pub(crate) fn facts(
     always.into_iter().chain(dropped).chain(policy).collect()
 }
 
-/// A command line as it was given, quoted where a shell wants that.
-pub(crate) fn command(arguments: impl Iterator<Item = String>) -> String {
+/// The words of a command line as it was given, quoted where a shell wants that.
+pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
     let quoted = |argument: String| match argument.chars().all(is_plain) && !argument.is_empty() {
         true => argument,
         false => format!("'{}'", argument.replace('\'', "'\\''")),
     };
-    let arguments: Vec<String> = arguments.skip(1).map(quoted).collect();
-    format!("snin {}", arguments.join(" "))
+    std::iter::once("snin".to_owned()).chain(arguments.skip(1).map(quoted)).collect()
 }
 
 /// Whether patterns took as many windows as their degree.

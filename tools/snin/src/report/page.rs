@@ -15,6 +15,7 @@ body{max-width:1300px;margin:2em auto;padding:0 1.5em}
 h1{font-size:1.7em;margin-bottom:.3em}h2{font-size:1.25em;margin:2.2em 0 .2em}h3{font-size:1em;margin:1em 0 .2em}
 p{margin:.3em 0 .8em;color:var(--soft)}
 code{background:var(--panel);color:var(--ink);padding:.2em .5em;border-radius:4px}
+code span{display:inline-block;max-width:100%;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:7em 1fr;margin:1em 0}dt{color:var(--soft)}dd{margin:0}
 .runs{display:grid;grid-template-columns:repeat(3,1fr);gap:1em;margin:1.5em 0}
 .run{background:var(--panel);border-left:6px solid;border-radius:6px;padding:.8em 1.2em}
@@ -35,7 +36,10 @@ pub(crate) fn html(report: &Report<'_>) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin lab</title>\n<style>{STYLE}</style>");
     let _ = writeln!(page, "<h1>The same traffic, three ways</h1>");
-    let _ = writeln!(page, "<p><code>{}</code></p>\n<dl>", svg::escape(&report.command));
+    // A line ends between words only, not at their hyphens.
+    let words = report.command.iter().map(|word| format!("<span>{}</span>", svg::escape(word)));
+    let words: Vec<String> = words.collect();
+    let _ = writeln!(page, "<p><code>{}</code></p>\n<dl>", words.join(" "));
     for (key, value) in facts(report.document, report.facts, report.patterns) {
         let _ = writeln!(page, "<dt>{key}</dt><dd>{}</dd>", svg::escape(&value));
     }
