@@ -121,8 +121,18 @@ impl Port for EmulatedPort<'_> {
             ..Message::new(port, lid, u64::from(piece.bytes))
         };
         let asked = true;
-        let from =
-            UnderWay { host, asked, pair, ticket, piece: *piece, peer, tree, lid, transport };
+        let from = UnderWay {
+            host,
+            asked,
+            pair,
+            ticket,
+            piece: *piece,
+            peer,
+            tree,
+            lid,
+            transport,
+            gone: None,
+        };
         match self.wire.send(message, from) {
             Ok(message) => self.adapter.posted.push_back((pair, message)),
             Err(_) => self.adapter.inbox.push_back(broken),

@@ -156,9 +156,9 @@ impl Subnet {
         })
     }
 
-    /// Lets something happen now, and goes on.
-    pub fn inject(&mut self, fault: Fault) {
-        let now = self.emulator.now();
+    /// Lets time pass until `now`, and something happen then.
+    pub fn inject(&mut self, fault: Fault, now: Time) {
+        self.run_until(now);
         self.emulator.inject(fault, now);
     }
 

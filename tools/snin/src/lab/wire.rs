@@ -35,6 +35,8 @@ pub struct UnderWay {
     pub lid: Lid,
     /// Acknowledged, or not.
     pub transport: Transport,
+    /// When the last of it left its port, or was taken back.
+    pub gone: Option<Time>,
 }
 
 /// What adapters are to hear of a message, and when.
@@ -136,9 +138,11 @@ impl Wire {
         Ok(id)
     }
 
-    /// Takes back what has not left.
+    /// Takes back what has not left; a packet that has begun goes on.
     pub fn cancel(&mut self, message: MessageId) {
         self.network.cancel(message);
+        let now = self.network.now();
+        self.under_way[message.0 as usize].gone.get_or_insert(now);
     }
 
     /// Lets time pass until then, or until there is news; when it is.
@@ -149,6 +153,11 @@ impl Wire {
 
     /// What adapters are to hear, in order.
     pub fn take_news(&mut self) -> Vec<News> {
+        for news in &self.eyes.news {
+            if let News::Sent(message, at) = *news {
+                self.under_way[message.0 as usize].gone.get_or_insert(at);
+            }
+        }
         std::mem::take(&mut self.eyes.news)
     }
 

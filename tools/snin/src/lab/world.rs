@@ -6,6 +6,7 @@
 //! from its seed.
 
 mod asking;
+mod diverted;
 mod measure;
 mod news;
 mod strike;
@@ -161,6 +162,8 @@ pub struct Totals {
     pub max_link_load: u32,
     /// Control messages sent, and those of them that were lost.
     pub control: (u64, u64),
+    /// Messages whose way was changed while they were on it.
+    pub diverted: u64,
     /// Windows with a certificate that did not hold.
     pub certificates_failed: u64,
 }

@@ -182,10 +182,11 @@ impl World<'_> {
         if written.is_empty() {
             return;
         }
-        let tables = Arc::make_mut(&mut self.tables);
         for switch in written.into_iter().filter(|&node| self.topology.is_switch(node)) {
-            tables[switch.index()] = self.subnet.table(switch);
-            self.wire.set_table(switch, &tables[switch.index()]);
+            let table = self.subnet.table(switch);
+            self.totals.diverted += self.diverted(switch, &table);
+            self.wire.set_table(switch, &table);
+            Arc::make_mut(&mut self.tables)[switch.index()] = table;
         }
         if let Some(addresses) = self.subnet.addresses().filter(|held| *held != self.addresses) {
             self.wire.set_addresses(&addresses);

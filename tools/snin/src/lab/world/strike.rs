@@ -27,7 +27,7 @@ impl World<'_> {
     pub(super) fn strike(&mut self, number: usize) {
         // Looked at when the world was made.
         let Ok(fault) = self.setup.events[number].fault(self.topology) else { return };
-        self.subnet.inject(fault.clone());
+        self.subnet.inject(fault.clone(), self.now);
         match fault {
             Fault::Cut(port) => self.set_cable(port, false),
             Fault::Restore(port) => self.set_cable(port, true),

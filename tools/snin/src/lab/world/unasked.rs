@@ -99,6 +99,7 @@ impl World<'_> {
             tree: TreeId(0),
             lid,
             transport: Transport::Uc,
+            gone: None,
         };
         // Only what no adapter would send is refused; a host without a cable sends nothing.
         let _ = self.wire.send(message, from);
