@@ -324,6 +324,9 @@ fn event(notice: &Notice) -> (&'static str, Map<String, Value>) {
             "PAIR_BROKEN",
             json!({ "peer": peer.to_string(), "tree": tree.0, "reason": reason.to_string() }),
         ),
+        Notice::StaleController { term, latest } => {
+            ("CONTROLLER_STALE", json!({ "term": term.0, "latest": latest.0 }))
+        }
         Notice::ControllerLost => ("CONTROLLER_LOST", json!({})),
         Notice::ControllerFound => ("CONTROLLER_FOUND", json!({})),
         Notice::Deferred { flow, wait } => {

@@ -5,6 +5,8 @@
 #[path = "verbs/layout.rs"]
 mod layout;
 
+use std::process::Command;
+
 use snin_agent::verbs::{VerbsError, choose, device_names};
 
 #[test]
@@ -25,4 +27,17 @@ fn a_machine_without_devices_is_told_what_is_missing_in_one_line() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn the_program_says_it_in_one_line_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("agent.toml");
+    std::fs::write(&config, "device = \"no_such_device\"\n").unwrap();
+    let program = env!("CARGO_BIN_EXE_snin-agent");
+    let output = Command::new(program).arg("--config").arg(&config).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
+    let why = choose(Some("no_such_device"), None).unwrap_err();
+    assert_eq!(said, format!("snin-agent: {why}\n"));
 }

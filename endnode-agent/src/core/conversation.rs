@@ -43,6 +43,8 @@ pub(super) struct Conversation {
     session: Session,
     /// The greatest heard.
     term: Term,
+    /// The last smaller one.
+    stale: Option<Term>,
     pub(super) terms: Terms,
     /// When the Hello, or the ask under way, is said again.
     say_at: Time,
@@ -70,6 +72,7 @@ impl Conversation {
             phase: Phase::Greeting,
             session: Session(config.session),
             term: Term(0),
+            stale: None,
             terms: Terms { window: Time::ZERO, guard: Time::ZERO, clock_error: Time::ZERO },
             say_at: now,
             clock_at: now,
@@ -89,6 +92,10 @@ impl Mesh {
     pub(super) fn frame(&mut self, frame: &ToAgent, now: Time) {
         if frame.term < self.talk.term {
             self.counters.stale_term += 1;
+            let (term, latest) = (frame.term, self.talk.term);
+            if self.talk.stale.replace(term) != Some(term) {
+                self.tell(Notice::StaleController { term, latest });
+            }
             return;
         }
         if frame.session != self.talk.session {

@@ -2,7 +2,7 @@
 
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{FromAgent, Refusal, ToAgent, Wait};
-use snin_protocol::{ConnectionNumber, Time};
+use snin_protocol::{ConnectionNumber, Term, Time};
 
 /// A flow from here, numbered by the caller from 0 and below [`Config::flows`](super::Config::flows).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -193,7 +193,8 @@ pub struct Wanted {
 pub enum Output {
     /// By the port.
     Port(PortCall),
-    /// Told to the controller.
+    /// Told to the controller. The changes of an ask are lent: the next ask is made when this one is delivered
+    /// and dropped.
     Controller(FromAgent),
     /// Told to the application.
     App(Notice),
@@ -300,6 +301,13 @@ pub enum Notice {
         tree: TreeId,
         /// Why.
         reason: BreakReason,
+    },
+    /// A controller of an earlier term spoke and was not listened to: said once, however often it does.
+    StaleController {
+        /// Its term.
+        term: Term,
+        /// The greatest heard.
+        latest: Term,
     },
     /// No controller was heard for too long.
     ControllerLost,

@@ -11,6 +11,7 @@ use snin_agent::Agent;
 use snin_agent::core::Notice;
 use snin_daemon::control::Connection;
 use snin_fabric::Guid;
+use snin_protocol::Term;
 
 use crate::controller::Controller;
 use crate::host::{Receiver, message, settings, texts, until};
@@ -106,6 +107,8 @@ fn a_controller_dies_and_another_takes_over() {
         told(&agents[0], PATIENCE, |notice| *notice == Notice::ControllerFound);
         resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
         second.speak_in(3);
+        let stale = Notice::StaleController { term: Term(3), latest: Term(9) };
+        told(&agents[0], SOON, |notice| *notice == stale);
         until("old terms are refused", PATIENCE, || {
             agents[0].look(None).unwrap().counters.stale_term > 0
         });

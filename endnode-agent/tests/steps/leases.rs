@@ -23,8 +23,10 @@ fn frames_of_the_past_are_refused_and_counted() {
     let of_an_earlier_session =
         ToAgent { session: Session(77), ..bench.frame(lease(1, bench.now)) };
     bench.tell(Event::Controller(ToAgent { term: Term(5), ..of_an_earlier_session }));
-    assert!(bench.take().is_empty());
-    assert_eq!((bench.counters().stale_term, bench.counters().stale_session), (1, 1));
+    bench.controller(lease(2, bench.now));
+    let stale = Notice::StaleController { term: Term(1), latest: Term(5) };
+    assert_eq!(bench.take(), [Output::App(stale)], "said once");
+    assert_eq!((bench.counters().stale_term, bench.counters().stale_session), (2, 1));
 
     let mut bench = Bench::asking(Bench::config(), 10);
     bench.leases = 5;

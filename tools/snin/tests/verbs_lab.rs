@@ -136,3 +136,18 @@ fn without_root_or_devices_it_says_in_one_line_what_is_missing() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.lines().last().unwrap().contains("root is missing"), "{said}");
 }
+
+#[test]
+fn without_devices_lat_says_in_one_line_what_is_missing() {
+    for side in [
+        &["lat", "--device", "no_such_device"][..],
+        &["lat", "--device", "no_such_device", "--peer", "localhost"],
+    ] {
+        let output = Command::new(SNIN).args(side).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{side:?}: {said}");
+        // On a machine that has devices the name is wrong; without any it says how to get one.
+        let why = snin_agent::verbs::choose(Some("no_such_device"), None).unwrap_err();
+        assert_eq!(said, format!("snin: {why}\n"));
+    }
+}
