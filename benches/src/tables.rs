@@ -47,7 +47,7 @@ fn case(recipe: &str, lmc: u8, goal: f64, runs: usize) -> Outcome {
 
 fn hash(tables: &[ForwardingTable]) -> u64 {
     let mut hash = Hash::default();
-    tables.iter().for_each(|table| hash.bytes(table.entries()));
+    tables.iter().for_each(|table| table.entries().for_each(|entry| hash.bytes(&[entry])));
     hash.0
 }
 

@@ -105,8 +105,7 @@ pub(super) fn each_column(
 fn turn(tables: &[ForwardingTable], base: usize, switches: usize, turned: &mut [u8]) {
     turned.fill(PortNum::NONE.0);
     for (switch, table) in tables.iter().take(switches).enumerate() {
-        let entries = table.entries().iter().skip(base).take(BLOCK);
-        for (lid, &port) in entries.enumerate() {
+        for (lid, &port) in table.block((base / BLOCK) as u16).iter().enumerate() {
             turned[lid * switches + switch] = port;
         }
     }

@@ -63,7 +63,7 @@ fn write<'a>(
     tables: &'a [ForwardingTable],
     form: Form,
 ) -> impl Iterator<Item = String> + 'a {
-    let top = tables.iter().map(|table| table.entries().len()).max().unwrap_or(0);
+    let top = tables.iter().map(ForwardingTable::len).max().unwrap_or(0);
     // All that differs from switch to switch is the port.
     let lines: Vec<Line> = (0..top as u16)
         .map(|lid| Line {
@@ -85,8 +85,8 @@ struct Line {
 
 // Writing to a String cannot fail.
 fn block(node: &Node, lid: Lid, table: &ForwardingTable, lines: &[Line], form: Form) -> String {
-    let mut text = String::with_capacity(table.entries().len() * 76 + 256);
-    let top = table.entries().len().saturating_sub(1);
+    let mut text = String::with_capacity(table.len() * 76 + 256);
+    let top = table.len().saturating_sub(1);
     let (guid, name) = (node.guid, &node.name);
     let _ = match form {
         Form::DumpFts => write!(

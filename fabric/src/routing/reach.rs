@@ -18,10 +18,13 @@ pub(super) struct Links {
     down: Direction,
     /// The sets of twins upwards, so that those of the switches above come first.
     twins_from_top: Vec<u32>,
+    /// By set of twins upwards: the switches.
+    members: Vec<Vec<NodeIndex>>,
 }
 
 struct Direction {
     twin_of: Vec<u32>,
+    /// By set of twins: their cables.
     cables: Vec<Cables>,
 }
 
@@ -68,7 +71,11 @@ impl Links {
                 twins_from_top.push(twins);
             }
         }
-        Self { up, down, twins_from_top }
+        let mut members = vec![Vec::new(); up.cables.len()];
+        for switch in topology.switches() {
+            members[up.twin_of[switch.index()] as usize].push(switch);
+        }
+        Self { up, down, twins_from_top, members }
     }
 }
 
@@ -164,6 +171,21 @@ impl Reach {
             Nearest { hops: FAR, .. } => self.up[links.up.twin_of[switch.index()] as usize].port,
             nearest => nearest.port,
         }
+    }
+
+    /// The destination and every switch above it, from the bottom up.
+    pub(super) fn above(&self) -> &[NodeIndex] {
+        &self.above
+    }
+
+    /// The switches that have no legal route to the destination.
+    pub(super) fn without_route<'a>(
+        &'a self,
+        links: &'a Links,
+    ) -> impl Iterator<Item = NodeIndex> + 'a {
+        let sets = self.up.iter().zip(&links.members);
+        let nowhere = sets.filter(|(up, _)| up.hops == FAR).flat_map(|(_, members)| members);
+        nowhere.copied().filter(|switch| self.down[switch.index()].hops == FAR)
     }
 
     /// All nearest legal next hops of `switch`, lowest port first; empty where there is no route.

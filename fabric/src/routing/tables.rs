@@ -23,8 +23,8 @@ const BATCH: usize = 64;
 /// with trees - the lowest port, without them each address in turn. Also says which pairs of switches have no
 /// legal route. All parts belong to one topology.
 ///
-/// Twins - the leaves of a pod, the cores of a group - hold the same but for what leads to themselves. One
-/// table is filled for all of them, and copied.
+/// A regular Clos has few tables that are filled in whole: the others share one's but for what makes them
+/// differ.
 pub fn fill(
     topology: &Topology,
     ranks: &Ranks,
@@ -32,65 +32,68 @@ pub fn fill(
     plan: &AddressPlan,
 ) -> (Vec<ForwardingTable>, Vec<Unreachable>) {
     let links = Links::new(topology, ranks);
-    let mut reach = Reach::new(&links);
-    let twins = Twins::of(topology, &links, forest);
+    let kin = Kin::of(topology, &links, forest);
+    fill_by(&kin, &links, topology, ranks, forest, plan)
+}
+
+fn fill_by(
+    kin: &Kin,
+    links: &Links,
+    topology: &Topology,
+    ranks: &Ranks,
+    forest: &Forest,
+    plan: &AddressPlan,
+) -> (Vec<ForwardingTable>, Vec<Unreachable>) {
+    let mut reach = Reach::new(links);
     let top = plan.addresses().top();
-    let mut tables = vec![ForwardingTable::default(); topology.switch_count()];
-    twins.firsts().for_each(|switch| tables[switch.index()] = ForwardingTable::up_to(top));
+    let mut tables = vec![ForwardingTable::up_to(top); topology.switch_count()];
     let mut unreachable = Vec::new();
-    // What twins of a destination hold of it, where the first twin is that destination.
-    let mut apart = Vec::new();
+    // By switch: columns in which it differs from the one it is like, and its nearest port there.
+    let mut apart: Vec<Vec<(&Column, u8)>> = vec![Vec::new(); topology.switch_count()];
     let columns: Vec<Column> = topology
         .switches()
         .map(|destination| Column::new(topology, forest, plan, destination))
         .collect();
-    // By set of twins and place in the batch: where addresses go that no tree of the switch's leads to.
-    let mut nearest = vec![[NO_PORT; BATCH]; twins.sets.len()];
+    // By head and place in the batch: where addresses go that no tree of the switch's leads to.
+    let mut nearest = vec![[NO_PORT; BATCH]; kin.heads.len()];
+    let mut row = Vec::new();
     for batch in columns.chunks(BATCH) {
         for (place, column) in batch.iter().enumerate() {
             let destination = column.destination;
-            reach.compute(&links, ranks, destination);
-            for (nearest, set) in nearest.iter_mut().zip(&twins.sets) {
-                nearest[place] = reach.port(&links, set[0]);
-                let without_route = |&&switch: &&NodeIndex| {
-                    switch != destination && reach.port(&links, switch) == NO_PORT
-                };
-                if nearest[place] == NO_PORT || set[0] == destination {
-                    let from = set.iter().filter(without_route);
-                    unreachable.extend(from.map(|&from| Unreachable { from, to: destination }));
-                }
-                if set[0] == destination {
-                    apart.extend(set[1..].iter().map(|&s| (s, column, reach.port(&links, s))));
-                }
+            reach.compute(links, ranks, destination);
+            let without = reach.without_route(links);
+            unreachable.extend(without.map(|from| Unreachable { from, to: destination }));
+            for (nearest, &head) in nearest.iter_mut().zip(&kin.heads) {
+                nearest[place] = reach.port(links, head);
             }
+            kin.differing(destination, reach.above(), |switch| {
+                apart[switch.index()].push((column, reach.port(links, switch)));
+            });
             if forest.is_empty() {
-                column.spread(&reach, &links, &mut tables);
+                column.spread(&reach, links, &mut tables);
             }
         }
         let own: Vec<Lid> = batch.iter().map(|column| column.own).collect();
         let runs_of_own = runs(&own);
-        for (nearest, switch) in nearest.iter().zip(twins.firsts()) {
-            let entries = tables[switch.index()].entries_mut();
+        for (nearest, &switch) in nearest.iter().zip(&kin.heads) {
+            let table = &mut tables[switch.index()];
             for &(first, end) in &runs_of_own {
-                let ports = &nearest[first as usize..end as usize];
-                entries[own[first as usize].index()..][..ports.len()].copy_from_slice(ports);
+                table.set_row(own[first as usize], &nearest[first as usize..end as usize]);
             }
             for (column, &nearest) in batch.iter().zip(nearest) {
-                if !column.ends.is_empty() && column.destination != switch {
-                    column.fill(forest, switch, nearest, entries);
-                }
+                column.fill(forest, switch, nearest, &mut row, table);
             }
         }
     }
-    for set in &twins.sets {
-        for &twin in &set[1..] {
-            tables[twin.index()] = tables[set[0].index()].clone();
+    for switch in topology.switches() {
+        if let Some(model) = kin.like[switch.index()].model() {
+            tables[switch.index()] = tables[model.index()].clone();
         }
-    }
-    for (switch, column, nearest) in apart {
-        let entries = tables[switch.index()].entries_mut();
-        entries[column.own.index()] = nearest;
-        column.fill(forest, switch, nearest, entries);
+        let table = &mut tables[switch.index()];
+        for &(column, nearest) in &apart[switch.index()] {
+            table.set(column.own, PortNum(nearest));
+            column.fill(forest, switch, nearest, &mut row, table);
+        }
     }
     for column in &columns {
         deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
@@ -100,39 +103,88 @@ pub fn fill(
     (tables, unreachable)
 }
 
-/// Switches that answer alike whatever is asked, themselves aside: the same cables up and down, and the same
-/// ports towards the roots of the trees.
-struct Twins {
-    sets: Vec<Vec<NodeIndex>>,
+/// How a switch's table follows from an earlier one's.
+#[derive(Clone, Copy)]
+enum Like {
+    /// It does not: the table is filled in whole.
+    Nobody,
+    /// The same cables up and down, and the same ports towards the roots - the leaves of a pod, the cores of a
+    /// group: alike in everything but the columns of the two themselves.
+    Twin(NodeIndex),
+    /// The same cables up, and the same ports towards the roots - the aggregation switches that share their
+    /// cores: alike in the columns of what is below neither.
+    Cousin(NodeIndex),
 }
 
-impl Twins {
+impl Like {
+    const fn model(self) -> Option<NodeIndex> {
+        match self {
+            Self::Nobody => None,
+            Self::Twin(model) | Self::Cousin(model) => Some(model),
+        }
+    }
+}
+
+/// Which tables follow from which. A switch's model comes before it.
+struct Kin {
+    like: Vec<Like>,
+    /// By switch: whose model it is.
+    followers: Vec<Vec<NodeIndex>>,
+    /// The switches that are like nobody.
+    heads: Vec<NodeIndex>,
+}
+
+impl Kin {
     fn of(topology: &Topology, links: &Links, forest: &Forest) -> Self {
-        let mut by_cables: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
-        let mut sets: Vec<Vec<NodeIndex>> = Vec::new();
+        let mut by_cables_up: BTreeMap<u32, Vec<NodeIndex>> = BTreeMap::new();
+        let mut kin = Self {
+            like: Vec::new(),
+            followers: vec![Vec::new(); topology.switch_count()],
+            heads: Vec::new(),
+        };
         for switch in topology.switches() {
-            let alike = by_cables.entry(links.twins(switch)).or_default();
-            let same = |&&set: &&usize| {
-                let first = sets[set][0];
+            let (up, down) = links.twins(switch);
+            let met = by_cables_up.entry(up).or_default();
+            let kindred = |&&other: &&NodeIndex| {
                 // Without trees a switch's ports take turns by address.
                 !forest.is_empty()
-                    && forest.ups(first) == forest.ups(switch)
-                    && forest.groups_of(first) == forest.groups_of(switch)
+                    && forest.ups(other) == forest.ups(switch)
+                    && forest.groups_of(other) == forest.groups_of(switch)
             };
-            match alike.iter().find(same) {
-                Some(&set) => sets[set].push(switch),
-                None => {
-                    alike.push(sets.len());
-                    sets.push(vec![switch]);
-                }
+            let mut kindred = met.iter().filter(kindred).copied();
+            // Everything is below a root.
+            let cousin = kindred.clone().next().filter(|_| forest.rooted_at(switch).is_none());
+            let twin = kindred.find(|&other| links.twins(other).1 == down);
+            let like = twin.map_or_else(|| cousin.map_or(Like::Nobody, Like::Cousin), Like::Twin);
+            if twin.is_none() {
+                met.push(switch);
             }
+            match like.model() {
+                Some(model) => kin.followers[model.index()].push(switch),
+                None => kin.heads.push(switch),
+            }
+            kin.like.push(like);
         }
-        Self { sets }
+        kin
     }
 
-    /// The first of each set.
-    fn firsts(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        self.sets.iter().map(|set| set[0])
+    /// Calls `apart` for every switch that may differ from its model in what leads to `destination`; `above`:
+    /// the destination itself and what is above it.
+    fn differing(
+        &self,
+        destination: NodeIndex,
+        above: &[NodeIndex],
+        mut apart: impl FnMut(NodeIndex),
+    ) {
+        let differs = |switch: NodeIndex, met: NodeIndex| match self.like[switch.index()] {
+            Like::Nobody => false,
+            Like::Twin(_) => met == destination,
+            Like::Cousin(_) => true,
+        };
+        for &met in above {
+            let followers = self.followers[met.index()].iter().copied();
+            followers.chain([met]).filter(|&s| differs(s, met)).for_each(&mut apart);
+        }
     }
 }
 
@@ -179,34 +231,37 @@ impl Column {
     }
 
     /// Fills in what another switch's table holds of the ports' addresses: nothing where it has no route.
-    fn fill(&self, forest: &Forest, switch: NodeIndex, nearest: u8, entries: &mut [u8]) {
-        if nearest == NO_PORT || forest.is_empty() {
+    /// `row` is used on the way.
+    fn fill(
+        &self,
+        forest: &Forest,
+        switch: NodeIndex,
+        nearest: u8,
+        row: &mut Vec<u8>,
+        table: &mut ForwardingTable,
+    ) {
+        let nothing_to_say = nearest == NO_PORT || forest.is_empty();
+        if nothing_to_say || self.ends.is_empty() || self.destination == switch {
             return;
         }
         let ups = forest.ups(switch);
         let groups = forest.groups_of(switch);
         let or_nearest = |own: u8| if own == NO_PORT { nearest } else { own };
+        row.clear();
         if groups.len() + 1 == self.first_of_group.len() {
-            for &(first, end) in &self.runs {
-                let trees = &self.tree[first as usize..end as usize];
-                let row = &mut entries[self.ends[first as usize].index()..][..trees.len()];
-                for (entry, &tree) in row.iter_mut().zip(trees) {
-                    *entry = or_nearest(ups[usize::from(tree)]);
+            row.extend(self.tree.iter().map(|&tree| or_nearest(ups[usize::from(tree)])));
+        } else {
+            row.resize(self.ends.len(), nearest);
+            for &group in groups {
+                let places =
+                    self.first_of_group[group as usize]..self.first_of_group[group as usize + 1];
+                for &place in &self.of_group[places.start as usize..places.end as usize] {
+                    row[place as usize] = or_nearest(ups[usize::from(self.tree[place as usize])]);
                 }
             }
-            return;
         }
         for &(first, end) in &self.runs {
-            let start = self.ends[first as usize].index();
-            entries[start..start + (end - first) as usize].fill(nearest);
-        }
-        for &group in groups {
-            let places =
-                self.first_of_group[group as usize]..self.first_of_group[group as usize + 1];
-            for &place in &self.of_group[places.start as usize..places.end as usize] {
-                let own = ups[usize::from(self.tree[place as usize])];
-                entries[self.ends[place as usize].index()] = or_nearest(own);
-            }
+            table.set_row(self.ends[first as usize], &row[first as usize..end as usize]);
         }
     }
 
@@ -290,6 +345,41 @@ fn deliver(
     for (port, peer) in topology.cables(switch) {
         if !topology.is_switch(topology.port(peer).node) {
             plan.addresses().of(peer).for_each(|lid| table.set(lid, topology.num(port)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::seq::IndexedRandom;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::clos::recognise;
+    use crate::generate::{Recipe, cut_cables};
+    use crate::hosts::Hosts;
+
+    #[test]
+    fn a_table_that_follows_from_another_is_what_filling_it_in_whole_gives() {
+        for seed in 0..120 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let recipes = ["clos:8,4,4", "clos:8,4,2,2", "fattree:4", "fattree:6"];
+            let recipe = recipes.choose(&mut random).unwrap();
+            let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
+            let topology = cut_cables(&topology, random.random_range(0..6), seed);
+            let Ok(clos) = recognise(&topology, &Hosts::of(&topology)) else { continue };
+            let ranks = Ranks::of_clos(&topology, &clos);
+            let forest = Forest::grow(&topology, &clos);
+            let plan = AddressPlan::new(&topology, Some((&clos, &forest)), None).unwrap();
+            let links = Links::new(&topology, &ranks);
+            let strangers = Kin {
+                like: vec![Like::Nobody; topology.switch_count()],
+                followers: vec![Vec::new(); topology.switch_count()],
+                heads: topology.switches().collect(),
+            };
+            let whole = fill_by(&strangers, &links, &topology, &ranks, &forest, &plan);
+            assert!(fill(&topology, &ranks, &forest, &plan) == whole, "{recipe}, seed {seed}");
         }
     }
 }

@@ -67,8 +67,8 @@ pub(crate) struct Tables<'a> {
 
 impl Tables<'_> {
     /// A block as it shall be.
-    pub(crate) fn wanted_block(&self, switch: NodeIndex, block: u16) -> [u8; BLOCK] {
-        wanted_block(&self.wanted[switch.index()], block)
+    fn wanted_block(&self, switch: NodeIndex, block: u16) -> &[u8; BLOCK] {
+        self.wanted[switch.index()].block(block)
     }
 
     /// Blocks that forward now or shall forward.
@@ -76,13 +76,10 @@ impl Tables<'_> {
         self.top.max(self.held[switch].top()).index() / BLOCK + 1
     }
 
-    /// What is to be written; `None` where the switch holds it already.
-    fn differing(&self, switch: usize, block: u16) -> Option<[u8; BLOCK]> {
-        if usize::from(block) >= self.blocks(switch) {
-            return None;
-        }
-        let wanted = self.wanted_block(NodeIndex(switch as u32), block);
-        (self.held[switch].block(block) != Some(&wanted)).then_some(wanted)
+    /// Whether a block is to be written: not where the switch holds it already.
+    fn differs(&self, switch: usize, block: u16) -> bool {
+        let wanted = || self.wanted_block(NodeIndex(switch as u32), block);
+        usize::from(block) < self.blocks(switch) && self.held[switch].block(block) != Some(wanted())
     }
 
     fn raises_top(&self, switch: usize) -> bool {
@@ -97,15 +94,9 @@ impl Tables<'_> {
     fn changes(&self, block: u16) -> bool {
         (0..self.held.len()).any(|s| {
             let inert = usize::from(block + 1) * BLOCK > self.held[s].top().index();
-            inert && self.raises_top(s) || self.differing(s, block).is_some()
+            inert && self.raises_top(s) || self.differs(s, block)
         })
     }
-}
-
-/// A block of a table as it shall be: what lies beyond the table drops.
-pub(crate) fn wanted_block(table: &ForwardingTable, block: u16) -> [u8; BLOCK] {
-    let rest = table.entries().get(usize::from(block) * BLOCK..).unwrap_or_default();
-    std::array::from_fn(|i| rest.get(i).copied().unwrap_or(NONE))
 }
 
 /// Finds the order. `urgent` addresses come first among what may be written at the same time.
@@ -143,7 +134,7 @@ fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Mi
         entries.into_iter().for_each(|(entry, port)| ports[entry] = port);
         after.entry(switch).or_insert_with(|| held.clone()).set_block(block, &ports);
         let switch = NodeIndex(switch);
-        let done = ports == tables.wanted_block(switch, block);
+        let done = &ports == tables.wanted_block(switch, block);
         let what = if done { What::Block(block) } else { What::Dropping(block, Box::new(ports)) };
         writes.push(Write { switch, what });
     }
@@ -177,7 +168,7 @@ impl Units {
         let mut units = Vec::new();
         for switch in 0..tables.held.len() {
             let blocks = 0..tables.blocks(switch) as u16;
-            let differing = blocks.filter(|&block| tables.differing(switch, block).is_some());
+            let differing = blocks.filter(|&block| tables.differs(switch, block));
             units.extend(differing.map(|block| Unit::Block(switch as u32, block)));
         }
         let tops = (0..tables.held.len()).filter(|&switch| tables.raises_top(switch));

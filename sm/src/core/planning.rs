@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use snin_fabric::routing::{Engine, Routing, RoutingError};
-use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, Lmc, PortIndex, TreeId};
+use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, Lmc, PortIndex, PortNum, TreeId};
 
 use super::address::{self, Wishes};
 use super::discovered::Discovered;
@@ -166,21 +166,20 @@ impl Places {
 /// Moves every column to the address that its port and tree really have.
 fn rename(routing: &Routing, addresses: &Addresses, places: &Places) -> Vec<ForwardingTable> {
     let canonical = routing.plan.addresses();
-    let columns: Vec<(usize, usize)> = addresses
+    let columns: Vec<(Lid, Lid)> = addresses
         .iter()
         .filter_map(|(port, base, lmc)| Some((base, canonical.base(port)?, lmc)))
         .flat_map(|(base, planned, lmc)| {
             (0..lmc.addresses() as u16).map(move |offset| {
                 let from = if lmc == Lmc::ZERO { Some(offset) } else { places.planned(offset) };
-                ((base.0 + offset).into(), (planned.0 + from.unwrap_or(offset)).into())
+                (Lid(base.0 + offset), Lid(planned.0 + from.unwrap_or(offset)))
             })
         })
         .collect();
     let renamed = |table: &ForwardingTable| {
-        let mut to = ForwardingTable::up_to(addresses.top());
-        let (entries, from) = (to.entries_mut(), table.entries());
-        columns.iter().for_each(|&(lid, planned)| entries[lid] = from[planned]);
-        to
+        let mut entries = vec![PortNum::NONE.0; addresses.top().index() + 1];
+        columns.iter().for_each(|&(lid, planned)| entries[lid.index()] = table.get(planned).0);
+        ForwardingTable::of_entries(&entries)
     };
     routing.tables.iter().map(renamed).collect()
 }

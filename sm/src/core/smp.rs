@@ -10,7 +10,6 @@ use super::activate::port_info;
 use super::ask::{Ask, End};
 use super::graph::Graph;
 use super::lanes::{Lanes, wanted};
-use super::order::wanted_block;
 use super::planning::Target;
 use super::schedule::Step;
 use crate::config::Config;
@@ -76,7 +75,7 @@ pub(crate) fn write(
         }
         Step::Block(node, number) => {
             let switch = target.discovered.index(*node)?;
-            block(*number, &wanted_block(target.routing.tables.get(switch.index())?, *number))
+            block(*number, target.routing.tables.get(switch.index())?.block(*number))
         }
         Step::Dropping(_, number, ports) => block(*number, ports),
         Step::Top(node, top) => {

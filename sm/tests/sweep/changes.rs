@@ -102,7 +102,7 @@ fn blocks(lab: &Lab) -> u64 {
 fn differing(one: &[ForwardingTable], other: &[ForwardingTable]) -> u64 {
     let blocks = |(a, b): (&ForwardingTable, &ForwardingTable)| {
         let entry = |table: &ForwardingTable, lid: usize| table.get(Lid(lid as u16));
-        let entries = a.entries().len().max(b.entries().len());
+        let entries = a.len().max(b.len());
         let differ = |lid: &usize| entry(a, *lid) != entry(b, *lid);
         let blocks: BTreeSet<usize> = (0..entries).filter(differ).map(|lid| lid / 64).collect();
         blocks.len() as u64

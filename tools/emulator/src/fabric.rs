@@ -152,8 +152,8 @@ impl Fabric {
             return ForwardingTable::default();
         };
         let mut table = ForwardingTable::up_to(switch.info.linear_fdb_top);
-        let length = table.entries().len().min(switch.linear.len());
-        table.entries_mut()[..length].copy_from_slice(&switch.linear[..length]);
+        let length = table.len().min(switch.linear.len());
+        table.set_row(Lid(0), &switch.linear[..length]);
         table
     }
 
@@ -225,12 +225,12 @@ impl Fabric {
         for (node, table) in self.nodes.iter_mut().zip(tables) {
             if let Some(switch) = &mut node.switch {
                 let cap = usize::from(switch.info.linear_fdb_cap);
-                let blocks = table.entries().len().div_ceil(LinearForwarding::EMPTY.ports.len());
+                let blocks = table.len().div_ceil(LinearForwarding::EMPTY.ports.len());
                 let length = (blocks * LinearForwarding::EMPTY.ports.len()).min(cap);
                 switch.linear.clear();
-                switch.linear.extend(table.entries().iter().take(length));
+                switch.linear.extend(table.entries().take(length));
                 switch.linear.resize(length, PortNum::NONE.0);
-                let top = table.entries().len().min(cap).saturating_sub(1);
+                let top = table.len().min(cap).saturating_sub(1);
                 switch.info.linear_fdb_top = Lid(top as u16);
             }
         }

@@ -57,10 +57,10 @@ fn assert_same_fabric(found: &Topology, expected: &Topology) {
 fn assert_same_tables(found: &[ForwardingTable], expected: &[ForwardingTable], by: &str) {
     assert_eq!(found.len(), expected.len());
     for (switch, (found, expected)) in found.iter().zip(expected).enumerate() {
-        for (lid, (found, expected)) in found.entries().iter().zip(expected.entries()).enumerate() {
+        for (lid, (found, expected)) in found.entries().zip(expected.entries()).enumerate() {
             assert_eq!(found, expected, "{by}: switch {switch}, LID {lid}");
         }
-        assert_eq!(found.entries().len(), expected.entries().len(), "{by}: switch {switch}");
+        assert_eq!(found.len(), expected.len(), "{by}: switch {switch}");
     }
 }
 

@@ -7,6 +7,7 @@ use snin::lab::subnet::Subnet;
 use snin::lab::world::{Setup, Window, World, WorldError};
 use snin_controller::config::Policy;
 use snin_emulator::data::{Config, Transport};
+use snin_fabric::ForwardingTable;
 use snin_fabric::generate::Recipe;
 use snin_fabric::traffic::{Demand, Pattern, Shape};
 use snin_fabric::{Topology, ibnet};
@@ -140,11 +141,10 @@ fn a_table_that_leads_elsewhere_is_found_out() {
     let mut world = world(setup(1), &topology);
     let leaf = topology.switches().find(|&s| &*topology.node(s).name == "leaf1").unwrap();
     let up = topology.switch_links(leaf).next().unwrap().0;
-    let mut table = world.tables()[leaf.index()].clone();
+    let right = world.tables()[leaf.index()].clone();
     let ups: Vec<_> = topology.switch_links(leaf).map(|(port, _)| port.0).collect();
-    for entry in table.entries_mut() {
-        *entry = if ups.contains(entry) { up.0 } else { *entry };
-    }
+    let bent = right.entries().map(|port| if ups.contains(&port) { up.0 } else { port });
+    let table = ForwardingTable::of_entries(&bent.collect::<Vec<u8>>());
     world.wire_mut().set_table(leaf, &table);
     run(&mut world, &topology, Pattern::Shift(5));
     assert!(world.wire().watch().clashes() > 0);

@@ -39,7 +39,7 @@ impl Change {
             let empty = random.random_bool(0.1);
             let top = old.plan.addresses().top();
             let mut mirror = Mirror::unread(if empty { Lid::NONE } else { top });
-            (0..=top.0 / BLOCK as u16).for_each(|b| mirror.set_block(b, &wanted_block(table, b)));
+            (0..=top.0 / BLOCK as u16).for_each(|b| mirror.set_block(b, table.block(b)));
             mirror
         };
         let mirrors = old.tables.iter().map(mirror).collect();
@@ -63,7 +63,7 @@ impl Change {
         let mirror = &mut self.mirrors[write.switch.index()];
         let table = &self.new.tables[write.switch.index()];
         match &write.what {
-            What::Block(block) => mirror.set_block(*block, &wanted_block(table, *block)),
+            What::Block(block) => mirror.set_block(*block, table.block(*block)),
             What::Dropping(block, ports) => mirror.set_block(*block, ports),
             What::Top => mirror.set_top(self.new.plan.addresses().top()),
         }
@@ -73,10 +73,8 @@ impl Change {
     fn check(&self) {
         let addresses = self.new.plan.addresses();
         let held = |mirror: &Mirror| {
-            let mut table = ForwardingTable::up_to(addresses.top());
-            let entries = table.entries_mut().iter_mut().zip(0u16..);
-            entries.for_each(|(port, lid)| *port = mirror.forwards(Lid(lid)));
-            table
+            let entries = (0..=addresses.top().0).map(|lid| mirror.forwards(Lid(lid)));
+            ForwardingTable::of_entries(&entries.collect::<Vec<u8>>())
         };
         let tables: Vec<ForwardingTable> = self.mirrors.iter().map(held).collect();
         assert_eq!(walk(&self.topology, addresses, &tables, 3).looped, 0);

@@ -12,7 +12,6 @@ use crate::core::activate::{activate, is_guarded, took};
 use crate::core::ask::{Ask, NodeId};
 use crate::core::distribute::{count_blocks, distribute};
 use crate::core::lanes::{self, LaneTable};
-use crate::core::order::wanted_block;
 use crate::core::planning::{Saved, Target};
 use crate::core::schedule::{Schedule, Step, StepId};
 use crate::core::smp;
@@ -185,7 +184,7 @@ impl Sweep {
                 }),
                 Step::Block(node, block) => {
                     let wanted = applying.target.discovered.index(*node).map(|switch| {
-                        wanted_block(&applying.target.routing.tables[switch.index()], *block)
+                        *applying.target.routing.tables[switch.index()].block(*block)
                     });
                     block_taken(graph, *node, *block, mad, wanted)
                 }

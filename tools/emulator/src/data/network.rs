@@ -147,7 +147,7 @@ impl<Q: Agenda> Network<Q> {
     pub fn set_table(&mut self, switch: NodeIndex, table: &ForwardingTable) {
         let entries = &mut self.tables[switch.index()];
         entries.clear();
-        entries.extend_from_slice(table.entries());
+        entries.extend(table.entries());
         // What its ports remember of the table before. Ports are in order of nodes, switches first.
         let first = self.ports.partition_point(|port| port.of_switch && port.place < switch.0);
         let own = self.ports[first..].iter_mut();

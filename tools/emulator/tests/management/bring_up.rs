@@ -29,12 +29,9 @@ fn bring_up(lab: &mut Lab, routing: &Routing) {
     for switch in lab.topology.switches() {
         let name = name(lab, switch);
         let table = &routing.tables[switch.index()];
-        for (block, entries) in table.entries().chunks(64).enumerate() {
-            let mut ports = [PortNum::NONE; 64];
-            for (port, &entry) in ports.iter_mut().zip(entries) {
-                *port = PortNum(entry);
-            }
-            lab.set(&name, block as u32, &LinearForwarding { ports }).value();
+        for block in 0..table.len().div_ceil(64) as u16 {
+            let ports = table.block(block).map(PortNum);
+            lab.set(&name, block.into(), &LinearForwarding { ports }).value();
         }
         let mut info: SwitchInfo = lab.get(&name, 0).value();
         info.linear_fdb_top = addresses.top();

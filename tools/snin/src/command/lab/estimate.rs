@@ -93,6 +93,6 @@ fn bring_up(topology: &Topology, tables: &[ForwardingTable]) -> f64 {
 fn work(topology: &Topology, tables: &[ForwardingTable]) -> f64 {
     let cabled = |&port: &PortIndex| topology.peer(port).is_some();
     let ports = topology.ports().filter(cabled).count();
-    let blocks: usize = tables.iter().map(|table| table.entries().len().div_ceil(64)).sum();
+    let blocks: usize = tables.iter().map(|table| table.len().div_ceil(64)).sum();
     (ports + blocks) as f64
 }
