@@ -55,29 +55,23 @@ pub fn check(
     certificate: &Certificate,
 ) -> Result<usize, Untrue> {
     let mut used = 0;
-    for connection in granted {
-        for link in links(shape, &connection).into_iter().flatten() {
+    for Granted { id, source, destination, tree } in granted {
+        let mut owns = |link| {
             used += 1;
             let owner = certificate.owner(link);
-            if owner != Some(connection.id) {
-                return Err(Untrue::NotOwner { link, connection: connection.id, owner });
-            }
+            let is_owner = owner == Some(id);
+            is_owner.then_some(()).ok_or(Untrue::NotOwner { link, connection: id, owner })
+        };
+        let group = shape.group_of(tree) as u32;
+        owns(Link::Leaf(source, group, Direction::Up))?;
+        owns(Link::Leaf(destination, group, Direction::Down))?;
+        let pods = shape.pod_of(source).zip(shape.pod_of(destination));
+        // Towards the cores it goes only where it leaves its pod.
+        if let Some((up, down)) = pods.filter(|(up, down)| up != down) {
+            owns(Link::Pod(up as u32, tree, Direction::Up))?;
+            owns(Link::Pod(down as u32, tree, Direction::Down))?;
         }
     }
     let owned = certificate.owned();
     if owned == used { Ok(used) } else { Err(Untrue::Unused { owned, used }) }
-}
-
-/// The links of a connection's way; those to the cores only where it leaves its pod.
-fn links(shape: &Shape, connection: &Granted) -> [Option<Link>; 4] {
-    let &Granted { source, destination, tree, .. } = connection;
-    let group = shape.group_of(tree) as u32;
-    let ends = shape.pod_of(source).zip(shape.pod_of(destination)).filter(|(up, down)| up != down);
-    let pod = |pod: usize, direction| Link::Pod(pod as u32, tree, direction);
-    [
-        Some(Link::Leaf(source, group, Direction::Up)),
-        Some(Link::Leaf(destination, group, Direction::Down)),
-        ends.map(|(up, _)| pod(up, Direction::Up)),
-        ends.map(|(_, down)| pod(down, Direction::Down)),
-    ]
 }

@@ -1,92 +1,125 @@
 //! Insertions into a packed fabric, one at a time and in batches: how long each takes and how many others
 //! move for it.
 
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_controller::packing::{ConnectionId, LeafId, Outcome as Packed, Packer, Request, Shape};
-use snin_fabric::TreeId;
+use snin_controller::plan::packing_shape;
+use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::{TreeId, ibnet};
 
 use super::patterns::plain;
 use super::{line, timed};
 use crate::{Hash, Outcome, Size};
 
-/// What connections are replaced on: hosts of so many leaves, and the links that are cut.
-#[derive(Clone, Copy)]
+/// What connections are replaced on: as many can leave each leaf, and come to it, as it has places.
+#[derive(Clone)]
 struct Fabric {
-    leaves: u32,
-    hosts: u32,
-    cuts: usize,
+    name: String,
+    shape: Shape,
+    places: Vec<u32>,
 }
 
-/// The fabric of the goals, and what shall move at most for an insertion, by the load in per cent.
-const FABRIC: Fabric = Fabric { leaves: 64, hosts: 32, cuts: 0 };
+/// What shall move at most for an insertion, by the load in per cent.
 const MOVES: [(u32, f64); 4] = [(80, 0.17), (90, 0.75), (95, 2.5), (99, 13.5)];
 /// At 95 % load: of a thousand insertions so many are slower, and the goal in nanoseconds.
 const LATENCY: [(&str, usize, f64); 3] =
     [("p50", 500, 250.0), ("p99", 10, 1000.0), ("p99.9", 1, 1500.0)];
+/// The same where cables are missing.
+const LATENCY_CUT: [(&str, usize, f64); 1] = [("p99", 10, 20_000.0)];
 const SEEDS: u64 = 3;
+/// Beside the repository, not in it.
+const REAL: &str = "topologies/dgx-gb200-2025.ibnetdiscover";
 
 pub(super) fn run(size: Size) -> Vec<Outcome> {
     let full = size == Size::Full;
     let steps = if full { 100_000 } else { 100 };
-    let fabric = if full { FABRIC } else { Fabric { leaves: 6, hosts: 4, cuts: 0 } };
+    let fabric = if full { Fabric::regular(64, 32) } else { Fabric::regular(6, 4) };
     let mut outcomes = Vec::new();
     for (load, goal) in MOVES {
-        let churns: Vec<Churn> =
-            (0..SEEDS).map(|seed| churn(fabric, load, steps, 1, seed)).collect();
-        let name = fabric.name(load);
+        let churns = churns(&[fabric.clone()], load, steps, 1);
+        let name = format!("{} at {load} %", fabric.name);
         let moved = mean(&churns);
         let hash = hash(&churns);
         let case = format!("moves an insertion, {name}");
         outcomes.push(line(case, "moves", moved, (goal, "goal"), hash));
         let batch = fabric.connections(load) / 10;
-        let batched: Vec<Churn> =
-            (0..SEEDS).map(|seed| churn(fabric, load, steps / batch + 1, batch, seed)).collect();
+        let batched = self::churns(&[fabric.clone()], load, steps / batch + 1, batch);
         let case = format!("moves an insertion, a tenth of all replaced at once, {name}");
         let peer = (moved, "one at a time");
         outcomes.push(line(case, "moves", mean(&batched), peer, self::hash(&batched)));
         if load == 95 {
-            outcomes.extend(latencies(&name, &churns, hash, &LATENCY));
+            outcomes.extend(latencies(&name, &churns, &LATENCY));
         }
     }
-    for cuts in [10, 60] {
-        let fabric = Fabric { leaves: 36, hosts: 18, cuts };
-        let load = 95;
-        let steps = if full { 20_000 } else { 50 };
-        let churns: Vec<Churn> =
-            (0..SEEDS).map(|seed| churn(fabric, load, steps, 1, seed)).collect();
-        let goal = [("p99", 10, 20_000.0)];
-        outcomes.extend(latencies(&fabric.name(load), &churns, hash(&churns), &goal));
+    let mut irregular: Vec<Vec<Fabric>> = [10, 60]
+        .map(|cuts| (0..SEEDS).map(|seed| Fabric::cut(36, 18, cuts, seed)).collect())
+        .into();
+    if full {
+        irregular.extend(real().map(|fabric| vec![fabric]));
+    }
+    for fabrics in irregular {
+        let churns = churns(&fabrics, 95, if full { 20_000 } else { 50 }, 1);
+        let name = format!("{} at 95 %", fabrics[0].name);
+        outcomes.extend(latencies(&name, &churns, &LATENCY_CUT));
     }
     outcomes
 }
 
+/// The real fabric; what is missing is said, and measured by nobody.
+fn real() -> Option<Fabric> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(REAL);
+    let Ok(text) = std::fs::read(&path) else {
+        let told = format!("NOT MEASURED: the real DGX fabric, {} is absent", path.display());
+        let _ = writeln!(std::io::stderr().lock(), "{told}");
+        return None;
+    };
+    let topology = ibnet::parse(&text).expect("ibnetdiscover's text");
+    let routing = Routing::compute(&topology, Engine::Trees, None).expect("tables");
+    let (shape, leaf_of_host) = packing_shape(&topology, &routing).expect("a Clos");
+    let mut hosts = vec![0; shape.leaves()];
+    leaf_of_host.iter().for_each(|leaf| hosts[leaf.index()] += 1);
+    let links = (0..).map(|leaf| shape.capacity(LeafId(leaf)) as u32);
+    let places = hosts.into_iter().zip(links).map(|(hosts, links)| u32::min(hosts, links));
+    Some(Fabric { name: "DGX".to_owned(), places: places.collect(), shape })
+}
+
 impl Fabric {
-    fn shape(self, rng: &mut ChaCha8Rng) -> Shape {
-        let mut shape = Shape::two_stage(self.leaves as usize, self.hosts as usize);
-        let links =
-            (0..self.leaves).flat_map(|leaf| (0..self.hosts as u16).map(move |tree| (leaf, tree)));
-        let mut links: Vec<(u32, u16)> = links.collect();
-        links.shuffle(rng);
-        for &(leaf, tree) in &links[..self.cuts] {
-            shape.set_unusable(LeafId(leaf), TreeId(tree));
+    fn regular(leaves: u32, hosts: u32) -> Self {
+        Self {
+            name: format!("{leaves} x {hosts}"),
+            shape: Shape::two_stage(leaves as usize, hosts as usize),
+            places: vec![hosts; leaves as usize],
         }
-        shape
     }
 
-    /// A load is a part of what the links that are there carry.
-    fn connections(self, load: u32) -> usize {
-        ((self.leaves * self.hosts) as usize - self.cuts) * load as usize / 100
+    fn cut(leaves: u32, hosts: u32, cuts: usize, seed: u64) -> Self {
+        let mut fabric = Self::regular(leaves, hosts);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for link in rand::seq::index::sample(&mut rng, (leaves * hosts) as usize, cuts) {
+            let (leaf, tree) = (link as u32 / hosts, link as u32 % hosts);
+            fabric.shape.set_unusable(LeafId(leaf), TreeId(tree as u16));
+            fabric.places[leaf as usize] -= 1;
+        }
+        fabric.name += &format!(", {cuts} cables cut,");
+        fabric
     }
 
-    fn name(self, load: u32) -> String {
-        let Self { leaves, hosts, cuts } = self;
-        let cut = if cuts > 0 { format!(", {cuts} cables cut") } else { String::new() };
-        format!("{leaves} x {hosts} at {load} %{cut}")
+    /// A load is a part of what the places hold.
+    fn connections(&self, load: u32) -> usize {
+        self.places.iter().sum::<u32>() as usize * load as usize / 100
     }
+}
+
+/// Connections come and go on each of some fabrics, or on the one with each seed.
+fn churns(fabrics: &[Fabric], load: u32, steps: usize, batch: usize) -> Vec<Churn> {
+    let fabrics = fabrics.iter().cycle();
+    (0..SEEDS).zip(fabrics).map(|(seed, fabric)| churn(fabric, load, steps, batch, seed)).collect()
 }
 
 /// What many replacements took.
@@ -107,14 +140,15 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn new(fabric: Fabric, load: u32, rng: &mut ChaCha8Rng) -> Self {
-        let shape = fabric.shape(rng);
-        let links = |leaf| vec![leaf; shape.capacity(LeafId(leaf))];
-        let mut sending: Vec<u32> = (0..fabric.leaves).flat_map(links).collect();
+    fn new(fabric: &Fabric, load: u32, rng: &mut ChaCha8Rng) -> Self {
+        let places =
+            (0..).zip(&fabric.places).flat_map(|(leaf, &places)| vec![leaf; places as usize]);
+        let mut sending: Vec<u32> = places.collect();
         let mut receiving = sending.clone();
         sending.shuffle(rng);
         receiving.shuffle(rng);
-        let mut traffic = Self { packer: Packer::new(shape), ends: Vec::new(), sending, receiving };
+        let packer = Packer::new(fabric.shape.clone());
+        let mut traffic = Self { packer, ends: Vec::new(), sending, receiving };
         let all: Vec<Request> =
             (0..fabric.connections(load) as u32).map(|id| traffic.connect(id, rng)).collect();
         traffic.packer.apply(&[], &all);
@@ -165,7 +199,7 @@ impl Traffic {
 }
 
 /// `batch` connections end and as many begin, again and again.
-fn churn(fabric: Fabric, load: u32, steps: usize, batch: usize, seed: u64) -> Churn {
+fn churn(fabric: &Fabric, load: u32, steps: usize, batch: usize, seed: u64) -> Churn {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut traffic = Traffic::new(fabric, load, &mut rng);
     let mut churn = Churn { times: Vec::new(), inserted: 0, moved: 0, hash: Hash::default() };
@@ -204,19 +238,20 @@ fn hash(churns: &[Churn]) -> u64 {
 }
 
 /// What the slowest of a thousand take, timer included.
-fn latencies(
-    name: &str,
-    churns: &[Churn],
-    hash: u64,
-    goals: &[(&str, usize, f64)],
-) -> Vec<Outcome> {
+fn latencies(name: &str, churns: &[Churn], goals: &[(&str, usize, f64)]) -> Vec<Outcome> {
     let mut times: Vec<Duration> =
         churns.iter().flat_map(|churn| churn.times.iter().copied()).collect();
     times.sort_unstable();
     let slower =
         |of_1000: usize| times[times.len() - 1 - times.len() * of_1000 / 1000].as_nanos() as f64;
     let held = |&(quantile, of_1000, goal): &(&str, usize, f64)| {
-        line(format!("insertion {quantile}, {name}"), "ns", slower(of_1000), (goal, "goal"), hash)
+        line(
+            format!("insertion {quantile}, {name}"),
+            "ns",
+            slower(of_1000),
+            (goal, "goal"),
+            hash(churns),
+        )
     };
     goals.iter().map(held).collect()
 }

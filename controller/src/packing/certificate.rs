@@ -52,6 +52,7 @@ impl Certificate {
     }
 
     /// The owner of a link, if it has one.
+    #[inline]
     pub fn owner(&self, link: Link) -> Option<ConnectionId> {
         let (table, row, column, direction) = match link {
             Link::Leaf(leaf, group, direction) => {
@@ -87,6 +88,7 @@ impl Certificate {
 }
 
 impl Owners {
+    #[inline]
     fn owner(&self, row: usize, column: usize, direction: Direction) -> Option<u32> {
         let place = column * self.stride + row;
         let start = match direction {

@@ -178,11 +178,13 @@ impl Shape {
     }
 
     /// The group of a tree; in two stages the tree itself.
+    #[inline]
     pub fn group_of(&self, tree: TreeId) -> usize {
         self.group_of_tree[tree.index()] as usize
     }
 
     /// The pod of a leaf, in three stages.
+    #[inline]
     pub fn pod_of(&self, leaf: LeafId) -> Option<usize> {
         self.pod_of_leaf.get(leaf.index()).map(|&pod| pod as usize)
     }
