@@ -18,7 +18,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// More than the 65,536 hosts of the largest fabric need, with everything that packing takes.
-const MOST_BYTES: usize = 20 << 20;
+const MOST_BYTES: usize = 24 << 20;
 
 /// Leaves, hosts a leaf, and leaves of a pod in three stages.
 const FABRICS: [(u32, u32, Option<u32>); 4] =

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use rand::seq::SliceRandom;
@@ -18,7 +19,6 @@ use super::{line, timed};
 use crate::{Hash, Outcome, Size};
 
 /// What connections are replaced on: as many can leave each leaf, and come to it, as it has places.
-#[derive(Clone)]
 struct Fabric {
     name: String,
     shape: Shape,
@@ -42,14 +42,14 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
     let fabric = if full { Fabric::regular(64, 32) } else { Fabric::regular(6, 4) };
     let mut outcomes = Vec::new();
     for (load, goal) in MOVES {
-        let churns = churns(&[fabric.clone()], load, steps, 1);
+        let churns = churns(from_ref(&fabric), load, steps, 1);
         let name = format!("{} at {load} %", fabric.name);
         let moved = mean(&churns);
         let hash = hash(&churns);
         let case = format!("moves an insertion, {name}");
         outcomes.push(line(case, "moves", moved, (goal, "goal"), hash));
         let batch = fabric.connections(load) / 10;
-        let batched = self::churns(&[fabric.clone()], load, steps / batch + 1, batch);
+        let batched = self::churns(from_ref(&fabric), load, steps / batch + 1, batch);
         let case = format!("moves an insertion, a tenth of all replaced at once, {name}");
         let peer = (moved, "one at a time");
         outcomes.push(line(case, "moves", mean(&batched), peer, self::hash(&batched)));

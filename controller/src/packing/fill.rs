@@ -12,15 +12,34 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    /// For a matrix of so many rows and columns.
-    pub(super) fn new(rows: usize, columns: usize) -> Self {
-        Self { search: Search::for_columns(columns), waiting: Vec::with_capacity(rows * columns) }
+    /// For matrices of so many columns, with room for so many connections.
+    pub(super) fn new(columns: usize, connections: usize) -> Self {
+        Self { search: Search::for_columns(columns), waiting: Vec::with_capacity(connections) }
     }
 
     /// Takes connections to pack.
     pub(super) fn load(&mut self, edges: impl Iterator<Item = Edge>) {
         self.waiting.clear();
         self.waiting.extend(edges);
+    }
+
+    /// Takes those connections to pack that are in a half.
+    pub(super) fn load_half(&mut self, edges: &[Edge], halves: &[u8], half: u8) {
+        let waiting = &mut self.waiting;
+        waiting.clear();
+        waiting.extend_from_slice(edges);
+        // Every other one is in it, by no rule that a processor could guess: so without a condition.
+        let mut count = 0;
+        for (at, &of) in halves.iter().enumerate() {
+            waiting[count] = waiting[at];
+            count += usize::from(of == half);
+        }
+        waiting.truncate(count);
+    }
+
+    /// The connections to pack.
+    pub(super) fn edges(&self) -> &[Edge] {
+        &self.waiting
     }
 
     /// Forgets those that end where they start.

@@ -114,6 +114,25 @@ impl Matrix {
         }
     }
 
+    /// Takes over who owns what in the columns from `first` on from a matrix that has these alone, and where
+    /// nobody was before. It begins with a word of its own, or all columns are in one.
+    pub(super) fn adopt(&mut self, first: usize, part: &Self) {
+        let begin = first * self.stride;
+        self.owners[begin..][..part.owners.len()].copy_from_slice(&part.owners);
+        for (side, part) in [(&mut self.up, &part.up), (&mut self.down, &part.down)] {
+            side.other[begin..][..part.other.len()].copy_from_slice(&part.other);
+        }
+        let sides = [(&mut self.up.free, &part.up.free), (&mut self.down.free, &part.down.free)];
+        for (free, part_free) in sides {
+            let words = free.chunks_exact_mut(self.words).zip(part_free.chunks_exact(part.words));
+            for ((free, part_free), there) in words.zip(part.links.chunks_exact(part.words)) {
+                for (at, (&is_free, &there)) in part_free.iter().zip(there).enumerate() {
+                    free[first / 64 + at] ^= (there & !is_free) << (first % 64);
+                }
+            }
+        }
+    }
+
     /// Copies who owns what.
     pub(super) fn copy_owners(&self, copy: &mut Owners) {
         copy.stride = self.stride;

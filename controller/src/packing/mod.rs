@@ -24,6 +24,7 @@ mod request;
 mod retry;
 mod sets;
 mod shape;
+mod split;
 mod state;
 mod workers;
 
@@ -94,6 +95,7 @@ impl Packer {
     }
 
     /// The tree of a connection, if it is packed.
+    #[inline]
     pub fn tree_of(&self, id: ConnectionId) -> Option<TreeId> {
         let tree = *self.state.trees.get(id.index())?;
         (tree != NO_TREE).then_some(TreeId(tree))

@@ -366,6 +366,7 @@ impl State {
     pub(super) fn leave_group(&mut self, id: u32, group: usize) {
         let c = *self.get(id);
         self.trees[id as usize] = NO_TREE;
+        self.packed -= 1;
         self.leaves.release(c.source(), c.destination(), group);
     }
 
