@@ -1,6 +1,6 @@
 //! A subnet that ibsim simulates, the program that manages it, and what ibsim then holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
-use snin_fabric::check::walk::walk;
+use snin_fabric::check::walk::{LostRoute, walk};
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{
@@ -123,6 +123,13 @@ impl Keeper {
         let text = fs::read_to_string(&self.events).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// What it last said of the whole subnet.
+    pub(crate) fn last_up(&self) -> Value {
+        let text = fs::read_to_string(&self.events).unwrap_or_default();
+        let last = text.lines().rfind(|line| line.contains("\"SUBNET_UP\"")).unwrap_or("{}");
+        serde_json::from_str(last).unwrap_or_default()
     }
 
     /// Waits until the events so far are as they should be.
@@ -242,22 +249,67 @@ impl Held {
     /// The first thing that is wrong: a link that is not up, an address that is not there, a route that does
     /// not arrive or is not on its tree though cables would let it, a credit loop.
     pub(crate) fn fault(&self, trees: Option<&Trees>) -> Option<String> {
+        self.fault_but_as_told(trees, || Value::Null)
+    }
+
+    /// The same, where so many cables may be missing that the manager tells of it in what it says of the subnet:
+    /// pairs of switches that no legal route joins, which are then exactly those without one, while no hosts
+    /// are; or no trees, since the fabric is no Clos any more.
+    pub(crate) fn fault_but_as_told(
+        &self,
+        trees: Option<&Trees>,
+        told: impl Fn() -> Value,
+    ) -> Option<String> {
         if let Some(wrong) = self.wrong.first() {
             return Some(wrong.clone());
         }
         let Self { live, addresses, tables, .. } = self;
-        let walked = walk(live, addresses, tables, 3);
-        if !walked.is_ok() || walked.host_routes_lost != 0 {
-            return Some(walked.to_string());
+        let walked = walk(live, addresses, tables, MOST_LOST);
+        if walked.looped + walked.host_routes_lost != 0 || walked.lost > MOST_LOST as u64 {
+            return Some(walk(live, addresses, tables, 3).to_string());
+        }
+        if !walked.is_ok() {
+            let pair = |lost: &LostRoute| (lost.from.clone(), self.switch_of(Lid(lost.dlid)));
+            let lost: BTreeSet<_> = walked.failures.first.iter().map(pair).collect();
+            let named = unreachable(&told());
+            if let Some((from, to)) = lost.symmetric_difference(&named).next() {
+                return Some(format!(
+                    "{from} to {to}: of {} pairs, {} named",
+                    lost.len(),
+                    named.len()
+                ));
+            }
         }
         let credits = credit(live, addresses, tables, Traffic::All, |_, _| 0);
         if !credits.is_ok() {
             return Some(credits.to_string());
         }
         let strayed = trees.map(|trees| trees.check(live, addresses, tables))?;
-        (!strayed.is_ok()).then(|| strayed.to_string())
+        (!strayed.is_ok() && told()["trees"] != 0).then(|| strayed.to_string())
+    }
+
+    /// The switch that an address is at, or at whose port its host is.
+    fn switch_of(&self, lid: Lid) -> String {
+        let live = &self.live;
+        let (port, _) = self.addresses.owner(lid).expect("an address that was walked to");
+        let own = live.port(port).node;
+        let at = if live.is_switch(own) { Some(own) } else { live.peer_node(port) };
+        at.map_or_else(String::new, |node| live.node(node).name.to_string())
     }
 }
+
+/// Pairs of switches that an event names as without a route.
+fn unreachable(event: &Value) -> BTreeSet<(String, String)> {
+    let missing = event["missing"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let pair = |text: &str| {
+        let (from, to) = text.strip_prefix("no route from ")?.split_once(" to ")?;
+        Some((from.to_owned(), to.to_owned()))
+    };
+    missing.filter_map(pair).collect()
+}
+
+/// As many routes of switches are lost at most where no hosts' are.
+const MOST_LOST: usize = 10_000;
 
 /// Which nodes cables lead to.
 fn reach(topology: &Topology, from: NodeIndex) -> Vec<bool> {
