@@ -394,9 +394,10 @@ pub(crate) struct Lab {
     /// Virtual time for which hosts send in each window
     #[arg(long, default_value = "100us", value_name = "TIME", value_parser = some_time)]
     pub(crate) slice: Time,
-    /// In how many of the windows static and ecmp carry the same traffic too; by default in all
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) samples: Option<u32>,
+    /// In how many of the windows, spread evenly, static and ecmp carry the same traffic too; where there are
+    /// fewer, in all
+    #[arg(long, default_value_t = 12, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) samples: u32,
     /// How long a window is; by default 1/60 s
     #[arg(long, default_value = "16666667ns", value_name = "TIME", value_parser = some_time)]
     pub(crate) window: Time,

@@ -156,7 +156,7 @@ impl<'a> Lab<'a> {
         let windows = args.windows.unwrap_or(if is_file { to_the_end } else { cli::WINDOWS });
         let data =
             data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
-        let samples = args.samples.unwrap_or(windows).min(windows);
+        let samples = args.samples.min(windows);
         let packet = f64::from(args.mtu) * 8.0 / args.bandwidth.map_or(TYPICAL, |rate| rate as f64);
         let of_slice = args.slice.as_secs() / packet;
         let of = |demand: &Demand| {
