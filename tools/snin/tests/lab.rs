@@ -115,6 +115,7 @@ fn whatever_happens_the_same_seed_gives_the_same_bytes() {
 fn acknowledged_traffic_waits_for_nothing_but_acknowledgements() {
     let report = lab(&[&SMALL[..], &["--transport", "rc"]].concat());
     assert_eq!(number(&report, "/windows/requested"), 6.0 * 24.0, "a pattern a window");
+    assert_eq!(report["windows"]["granted"], report["windows"]["requested"]);
     assert!(number(&report, "/traffic/snin/goodput") >= 0.99);
     assert!(number(&report, "/traffic/snin/slowdown/max") <= 1.01);
     // 30 bytes at 20 ps, every now and then.

@@ -293,12 +293,11 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Whether a pattern is done, which who is acknowledged knows a little after the last packet is there.
-    fn is_over(&mut self) -> bool {
+    /// Who is acknowledged knows a little after the last packet is there.
+    fn hear_out(&mut self) {
         if self.setup.transport == Transport::Rc {
             self.run_until(self.now + self.drain * 2);
         }
-        self.traffic.is_over()
     }
 
     fn start_of(&self, window: u32) -> Time {
@@ -319,6 +318,7 @@ impl<'a> World<'a> {
         &mut self,
         mut pattern: impl FnMut(usize) -> Result<Vec<Demand>, E>,
     ) -> Result<Option<Window>, E> {
+        self.hear_out();
         if self.begun == self.setup.windows {
             return Ok(None);
         }
@@ -329,7 +329,7 @@ impl<'a> World<'a> {
             self.meet(&demands)?;
             self.run_until(self.start_of(0) - self.setup.window);
             self.ask(&demands)?;
-        } else if self.is_over() {
+        } else if self.traffic.is_over() {
             let demands = self.who_ask(pattern(self.traffic.patterns().len())?);
             self.meet(&demands)?;
             self.ask(&demands)?;
