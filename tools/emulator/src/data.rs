@@ -58,6 +58,7 @@
 
 mod adapter;
 mod agenda;
+mod ahead;
 mod arbiter;
 mod audit;
 mod bits;

@@ -27,6 +27,11 @@ impl Adapter {
     pub(super) fn new(vls: usize) -> Self {
         Self { messages: vec![VecDeque::new(); vls], acknowledgements: VecDeque::new() }
     }
+
+    /// The message whose turn it is on a VL.
+    pub(super) fn first(&self, vl: u8) -> Option<u32> {
+        self.messages[usize::from(vl)].front().copied()
+    }
 }
 
 impl<Q: Agenda> Network<Q> {
@@ -104,7 +109,7 @@ impl<Q: Agenda> Network<Q> {
             bytes: data_bytes(payload),
             payload,
             last: transfer.is_sent(),
-            ..Packet::new(message, transfer.dlid, vl, born)
+            ..Packet::new(message, transfer.flow, transfer.dlid, vl, born)
         }))
     }
 
@@ -165,7 +170,13 @@ impl<Q: Agenda> Network<Q> {
         let ack = Packet {
             ack: true,
             last: packet.last,
-            ..Packet::new(packet.message, base.0 + offset, self.config.ack_vl, self.now)
+            ..Packet::new(
+                packet.message,
+                packet.flow,
+                base.0 + offset,
+                self.config.ack_vl,
+                self.now,
+            )
         };
         let id = self.packets.insert(ack);
         let port = packet.at;

@@ -28,6 +28,9 @@ pub trait Agenda {
     /// The time of the first event.
     fn next(&mut self) -> Option<u64>;
 
+    /// The first events, in order: those that it has found already.
+    fn coming(&self) -> impl Iterator<Item = Event>;
+
     /// Takes the first event, if it is due at `at` or was before.
     fn pop(&mut self, at: u64) -> Option<Event>;
 }
@@ -52,6 +55,10 @@ impl Agenda for Heap {
 
     fn next(&mut self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn coming(&self) -> impl Iterator<Item = Event> {
+        self.heap.peek().map(|&Reverse((.., event))| event).into_iter()
     }
 
     fn pop(&mut self, at: u64) -> Option<Event> {

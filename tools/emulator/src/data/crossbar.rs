@@ -49,28 +49,48 @@ pub(super) struct Crossbars {
     reading: Rows,
     /// By switch: outputs that are sending.
     busy: Rows,
-    /// By lane in: the output that is sending from it.
-    reader: Vec<u8>,
-    queues: Vec<List>,
-    /// By switch: its first queue.
-    first_queue: Vec<u32>,
+    /// By lane in.
+    inputs: Vec<Input>,
+    /// Queues of packets that come in while others wait for another output.
+    others: Vec<List>,
+    /// By switch: the first of these.
+    first_other: Vec<u32>,
+}
+
+/// Where a queue is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// At the input itself, by lane in.
+    Input(usize),
+    Other(usize),
+}
+
+/// Where packets come in on a VL.
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    /// Those that wait, as long as all are for one output: what comes in mostly goes the same way.
+    queue: List,
+    /// Which one.
+    output: u8,
+    /// The output that is sending from it.
+    reader: u8,
 }
 
 impl Crossbars {
     pub(super) fn new(topology: &Topology, config: &Config) -> Self {
         let vls = usize::from(config.vls);
         let top = topology.switches().map(|switch| topology.node(switch).ports).max().unwrap_or(0);
-        let mut queues = 0;
-        let first_queue = topology.switches().map(|switch| {
+        let mut others = 0;
+        let first_other = topology.switches().map(|switch| {
             let ports = usize::from(topology.node(switch).ports) + 1;
             let own = match config.queues {
-                Queues::PerInput => ports * vls,
+                Queues::PerInput => 0,
                 Queues::PerOutput => ports * vls * ports,
             };
-            queues += own;
-            (queues - own) as u32
+            others += own;
+            (others - own) as u32
         });
-        let first_queue = first_queue.collect();
+        let first_other = first_other.collect();
         let lanes = topology.port_count() * vls;
         Self {
             kind: config.queues,
@@ -79,9 +99,9 @@ impl Crossbars {
             wanted: Rows::new(lanes, top),
             reading: Rows::new(topology.switch_count() * vls, top),
             busy: Rows::new(topology.switch_count(), top),
-            reader: vec![0; lanes],
-            queues: vec![List::EMPTY; queues],
-            first_queue,
+            inputs: vec![Input { queue: List::EMPTY, output: 0, reader: 0 }; lanes],
+            others: vec![List::EMPTY; others],
+            first_other,
         }
     }
 
@@ -92,14 +112,38 @@ impl Crossbars {
 
     /// Where packets of this input and VL wait, for this output or for any.
     pub(super) fn queue(&mut self, crossing: Crossing) -> &mut List {
+        match self.place(crossing) {
+            Place::Input(lane) => &mut self.inputs[lane].queue,
+            Place::Other(place) => &mut self.others[place],
+        }
+    }
+
+    /// The first packet that waits there.
+    pub(super) fn first(&self, crossing: Crossing) -> Option<u32> {
+        match self.place(crossing) {
+            Place::Input(lane) => self.inputs[lane].queue.first(),
+            Place::Other(place) => self.others[place].first(),
+        }
+    }
+
+    /// Where a packet has to wait that comes in now.
+    pub(super) fn queue_in(&mut self, crossing: Crossing) -> &mut List {
+        let lane = self.lane_in(crossing);
+        let input = &mut self.inputs[lane];
+        if input.queue.first().is_none() && !self.wanted.contains(lane, crossing.output) {
+            input.output = crossing.output;
+        }
+        self.queue(crossing)
+    }
+
+    fn place(&self, crossing: Crossing) -> Place {
+        let lane = self.lane_in(crossing);
+        if self.kind == Queues::PerInput || self.inputs[lane].output == crossing.output {
+            return Place::Input(lane);
+        }
         let lane = usize::from(crossing.input) * self.vls + usize::from(crossing.vl);
-        let place = match self.kind {
-            Queues::PerInput => lane,
-            Queues::PerOutput => {
-                lane * (usize::from(crossing.last) + 1) + usize::from(crossing.output)
-            }
-        };
-        &mut self.queues[self.first_queue[crossing.switch as usize] as usize + place]
+        let queue = lane * (usize::from(crossing.last) + 1) + usize::from(crossing.output);
+        Place::Other(self.first_other[crossing.switch as usize] as usize + queue)
     }
 
     /// The output can take a packet from the input.
@@ -117,7 +161,7 @@ impl Crossbars {
     /// The output sends from the input.
     pub(super) fn begin(&mut self, crossing: Crossing) {
         let lane = self.lane_in(crossing);
-        self.reader[lane] = crossing.output;
+        self.inputs[lane].reader = crossing.output;
         self.reading.set(self.inputs(crossing), crossing.input);
         self.busy.set(crossing.switch as usize, crossing.output);
     }
@@ -130,7 +174,7 @@ impl Crossbars {
 
     /// The port that sends from the input.
     pub(super) fn reader(&self, crossing: Crossing) -> Option<u32> {
-        let reader = self.reader[self.lane_in(crossing)];
+        let reader = self.inputs[self.lane_in(crossing)].reader;
         let reads = self.reading.contains(self.inputs(crossing), crossing.input);
         reads.then(|| crossing.port(reader))
     }
@@ -160,6 +204,16 @@ impl Crossbars {
     pub(super) fn idle_outputs(&self, crossing: Crossing, word: usize) -> u64 {
         let wanted = self.wanted.row(self.lane_in(crossing))[word];
         wanted & !self.busy.row(crossing.switch as usize)[word]
+    }
+
+    /// Reads a lane in.
+    pub(super) fn see_input(&self, lane: usize) -> u32 {
+        self.wanted.row(lane)[0] as u32 ^ u32::from(self.inputs[lane].output)
+    }
+
+    /// Reads a lane out.
+    pub(super) fn see_output(&self, lane: usize) -> u32 {
+        self.waiting.row(lane)[0] as u32
     }
 
     const fn lane_in(&self, crossing: Crossing) -> usize {

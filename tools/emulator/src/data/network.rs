@@ -55,6 +55,8 @@ pub struct Network<Q = Wheel> {
     /// Messages that have begun and are not sent.
     pub(super) active: usize,
     pub(super) agenda: Q,
+    /// Events to come before it looks ahead again.
+    looked_at: usize,
     pub(super) now: u64,
     /// Ports that have to decide before time goes on.
     pub(super) undecided: Vec<u32>,
@@ -120,6 +122,7 @@ impl<Q: Agenda> Network<Q> {
             transfers: Vec::new(),
             active: 0,
             agenda: Q::with_span(span),
+            looked_at: 0,
             now: 0,
             undecided: Vec::new(),
             statistics: Statistics::new(),
@@ -212,6 +215,10 @@ impl<Q: Agenda> Network<Q> {
             self.now = at;
             while let Some(event) = self.agenda.pop(at) {
                 self.happen(event, observer);
+                self.looked_at = match self.looked_at {
+                    0 => self.look_ahead(),
+                    left => left - 1,
+                };
             }
             self.decide(observer);
             if observer.has_enough() {

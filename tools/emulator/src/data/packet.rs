@@ -49,13 +49,15 @@ pub(super) struct Packet {
     pub(super) last: bool,
     /// On a cable that was cut meanwhile.
     pub(super) lost: bool,
+    /// Its message's.
+    pub(super) flow: u32,
 }
 
 const _: () = assert!(size_of::<Packet>() == 64);
 
 impl Packet {
     /// At its source.
-    pub(super) const fn new(message: u32, dlid: u16, vl: u8, born: u64) -> Self {
+    pub(super) const fn new(message: u32, flow: u32, dlid: u16, vl: u8, born: u64) -> Self {
         Self {
             ready: born,
             tail: born,
@@ -73,6 +75,7 @@ impl Packet {
             ack: false,
             last: false,
             lost: false,
+            flow,
         }
     }
 

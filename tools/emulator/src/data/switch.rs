@@ -11,7 +11,7 @@ use super::crossbar::Crossing;
 use super::message::MessageId;
 use super::network::Network;
 use super::observer::{DropReason, Observer, Wait};
-use super::port::NO_PORT;
+use super::port::{NO_PORT, Port};
 use super::transmit::Offer;
 
 impl<Q: Agenda> Network<Q> {
@@ -43,13 +43,9 @@ impl<Q: Agenda> Network<Q> {
 
     /// The port that the packet leaves by.
     fn route(&mut self, input: u32, dlid: u16) -> Result<u32, DropReason> {
+        let number = self.number_out(&self.ports[input as usize], dlid);
         let port = &mut self.ports[input as usize];
-        if port.asked != dlid {
-            let table = &self.tables[port.place as usize];
-            let number = table.get(usize::from(dlid)).copied().unwrap_or(u8::MAX);
-            (port.asked, port.answer) = (dlid, number);
-        }
-        let number = port.answer;
+        (port.asked, port.answer) = (dlid, number);
         if number == 0 || number > port.last {
             return Err(DropReason::NoRoute);
         }
@@ -61,8 +57,17 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
+    /// What the switch's table says, which `input` may remember.
+    pub(super) fn number_out(&self, input: &Port, dlid: u16) -> u8 {
+        if input.asked == dlid {
+            return input.answer;
+        }
+        let table = &self.tables[input.place as usize];
+        table.get(usize::from(dlid)).copied().unwrap_or(u8::MAX)
+    }
+
     fn enqueue(&mut self, id: u32, crossing: Crossing) {
-        let list = self.crossbars.queue(crossing);
+        let list = self.crossbars.queue_in(crossing);
         let was_empty = list.first().is_none();
         self.packets.append(list, id);
         if was_empty {
@@ -125,7 +130,7 @@ impl<Q: Agenda> Network<Q> {
             let turn = self.lanes[self.lane(output, vl)].turn;
             if let Some(input) = self.crossbars.next_input(crossing, turn) {
                 inputs[usize::from(vl)] = input;
-                if let Some(id) = self.crossbars.queue(Crossing { input, ..crossing }).first() {
+                if let Some(id) = self.crossbars.first(Crossing { input, ..crossing }) {
                     self.offer(&mut offer, output, vl, self.packets[id].bytes);
                 }
             }
@@ -155,7 +160,7 @@ impl<Q: Agenda> Network<Q> {
                 port: PortIndex(output),
                 vl,
                 message: MessageId(packet.message),
-                flow: self.transfers[packet.message as usize].flow,
+                flow: packet.flow,
                 here: ns(here),
                 altogether: ns(packet.waited),
                 at: Time(self.now / 1_000),

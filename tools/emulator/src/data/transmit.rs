@@ -111,7 +111,7 @@ impl<Q: Agenda> Network<Q> {
             port: PortIndex(port),
             vl: packet.vl,
             message: MessageId(packet.message),
-            flow: self.transfers[packet.message as usize].flow,
+            flow: packet.flow,
             acknowledgement: packet.ack,
             bytes: packet.bytes,
             begin: snin_protocol::Time(self.now / 1_000),

@@ -9,12 +9,20 @@ const SLOTS: u64 = 1 << 13;
 const WORDS: usize = (SLOTS / 64) as usize;
 const NONE: u32 = u32::MAX;
 
+/// Events of a chunk: it is two lines of a processor's cache.
+const CHUNK: usize = 7;
+
+/// Some events of one slot, in the order they were planned in.
 #[derive(Clone, Copy, Debug)]
-struct Node {
-    at: u64,
-    event: Event,
+#[repr(align(128))]
+struct Chunk {
+    events: [(u64, Event); CHUNK],
+    count: u32,
+    /// Of the same slot, the one that was planned before; of free ones, the next.
     before: u32,
 }
+
+const _: () = assert!(size_of::<Chunk>() == 128);
 
 #[derive(Clone, Copy, Debug)]
 struct Due {
@@ -33,11 +41,11 @@ pub struct Wheel {
     slot: u64,
     /// The events of that slot, and what was planned for earlier ones since; the last comes first.
     due: Vec<Due>,
-    /// The last planned event of each slot of this turn; each knows the one planned before it.
+    /// The last chunk of each slot of this turn; each knows the one before it.
     last: Vec<u32>,
     /// Which slots hold events.
     full: [u64; WORDS],
-    nodes: Vec<Node>,
+    chunks: Vec<Chunk>,
     free: u32,
     far: Heap,
 }
@@ -45,19 +53,36 @@ pub struct Wheel {
 impl Wheel {
     fn hang(&mut self, at: u64, event: Event) {
         let place = ((at >> self.shift) % SLOTS) as usize;
-        let node = Node { at, event, before: self.last[place] };
-        self.last[place] = match self.free {
-            NONE => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
+        let last = self.last[place];
+        match self.chunks.get_mut(last as usize).filter(|chunk| (chunk.count as usize) < CHUNK) {
+            Some(chunk) => {
+                chunk.events[chunk.count as usize] = (at, event);
+                chunk.count += 1;
             }
-            index => {
-                self.free = self.nodes[index as usize].before;
-                self.nodes[index as usize] = node;
+            None => {
+                self.last[place] = self.begin_chunk(Chunk {
+                    events: [(at, event); CHUNK],
+                    count: 1,
+                    before: last,
+                });
+            }
+        }
+        self.full[place / 64] |= 1 << (place % 64);
+    }
+
+    fn begin_chunk(&mut self, chunk: Chunk) -> u32 {
+        let index = self.free;
+        match self.chunks.get_mut(index as usize) {
+            Some(free) => {
+                self.free = free.before;
+                *free = chunk;
                 index
             }
-        };
-        self.full[place / 64] |= 1 << (place % 64);
+            None => {
+                self.chunks.push(chunk);
+                (self.chunks.len() - 1) as u32
+            }
+        }
     }
 
     /// Turns to the next slot that holds events, and puts them in order.
@@ -85,11 +110,11 @@ impl Wheel {
         let place = (self.slot % SLOTS) as usize;
         self.full[place / 64] &= !(1 << (place % 64));
         let mut index = std::mem::replace(&mut self.last[place], NONE);
-        while index != NONE {
-            let node = &mut self.nodes[index as usize];
-            let place = self.due.len() as u32;
-            self.due.push(Due { at: node.at, event: node.event, place });
-            let before = std::mem::replace(&mut node.before, self.free);
+        while let Some(chunk) = self.chunks.get_mut(index as usize) {
+            for &(at, event) in chunk.events[..chunk.count as usize].iter().rev() {
+                self.due.push(Due { at, event, place: self.due.len() as u32 });
+            }
+            let before = std::mem::replace(&mut chunk.before, self.free);
             self.free = index;
             index = before;
         }
@@ -122,7 +147,7 @@ impl Agenda for Wheel {
             due: Vec::new(),
             last: vec![NONE; SLOTS as usize],
             full: [0; WORDS],
-            nodes: Vec::new(),
+            chunks: Vec::new(),
             free: NONE,
             far: Heap::default(),
         }
@@ -146,6 +171,10 @@ impl Agenda for Wheel {
             self.turn();
         }
         self.due.last().map(|due| due.at)
+    }
+
+    fn coming(&self) -> impl Iterator<Item = Event> {
+        self.due.iter().rev().map(|due| due.event)
     }
 
     fn pop(&mut self, at: u64) -> Option<Event> {
@@ -180,6 +209,7 @@ mod tests {
             }
             while let Some(at) = heap.next() {
                 prop_assert_eq!(wheel.next(), Some(at));
+                prop_assert_eq!(wheel.coming().next(), heap.coming().next());
                 prop_assert_eq!(wheel.pop(at), heap.pop(at));
             }
             prop_assert_eq!(wheel.next(), None);
