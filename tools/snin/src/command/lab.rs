@@ -49,6 +49,9 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
         event.fault(&topology).map_err(|what| Failure::Event { what })?;
     }
     let lab = Lab::new(args, name, &topology)?;
+    if !lab.sized && args.slice.is_none() && lab.slice < cli::slice(0) {
+        note(format_args!("{} of each window, of a fabric of this size (see --slice)", lab.slice));
+    }
     note(format_args!("about {} s", lab.estimate()?.seconds()));
     progress.step(format!("bringing up {} nodes", topology.node_count()));
     let fabric = lab.bring_up(name)?;
@@ -93,6 +96,8 @@ struct Lab<'a> {
     windows: u32,
     /// Windows in which static and ecmp carry the same traffic.
     samples: u32,
+    /// What of each window is simulated.
+    slice: Time,
     /// The first pattern's degree, and how many connections it has.
     degree: usize,
     demands: usize,
@@ -158,7 +163,8 @@ impl<'a> Lab<'a> {
             data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
         let samples = args.samples.min(windows);
         let packet = f64::from(args.mtu) * 8.0 / args.bandwidth.map_or(TYPICAL, |rate| rate as f64);
-        let of_slice = args.slice.as_secs() / packet;
+        let slice = args.slice.unwrap_or_else(|| cli::slice(routing.hosts.len()));
+        let of_slice = slice.as_secs() / packet;
         let of = |demand: &Demand| {
             demand.bytes.map_or(of_slice, |bytes| bytes.div_ceil(args.mtu.into()) as f64)
         };
@@ -172,6 +178,7 @@ impl<'a> Lab<'a> {
             data,
             windows,
             samples,
+            slice,
             degree,
             demands,
             sized,
@@ -212,7 +219,7 @@ impl<'a> Lab<'a> {
             seed: args.seed,
             windows: self.windows,
             window: args.window,
-            slice: args.slice,
+            slice: self.slice,
             hold: args.hold,
             skew: args.skew,
             clocks: args.skew,
@@ -472,10 +479,10 @@ fn print<W: Write>(
     for (key, value) in report::facts(document, &done.facts, &done.patterns) {
         out.line(format_args!("{key:<12}{value}"))?;
     }
-    let Lab { args, samples, windows, .. } = lab;
+    let Lab { slice, samples, windows, .. } = lab;
     let what = match lab.sized {
         true => "each message whole, in one window".to_owned(),
-        false => format!("back to back for {} of each window", args.slice),
+        false => format!("back to back for {slice} of each window"),
     };
     let other = match samples < windows {
         true => format!("static and ecmp in {samples} of {windows} windows"),
