@@ -109,7 +109,7 @@ impl<'a> Case<'a> {
         }
         let begin = core_nanos();
         network.run_until(Time::MAX);
-        let seconds = core_nanos().saturating_sub(begin) as f64 / 1e9;
+        let seconds = core_nanos().saturating_sub(begin).max(1) as f64 / 1e9;
         (network.statistics().transmissions as f64 / seconds, self.hash(&network))
     }
 

@@ -643,3 +643,15 @@ fn size(text: &str) -> Result<usize, String> {
         .filter(|bytes| (1..=LONGEST).contains(bytes))
         .ok_or_else(|| format!("1 byte to 8M, not `{text}`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_fabrics_send_no_more_packets_than_2048_hosts() {
+        assert_eq!([0, 648, 2_048].map(slice), [Time::micros(100); 3]);
+        assert_eq!(slice(11_664), Time::micros(17));
+        assert_eq!(slice(usize::MAX), Time::micros(1));
+    }
+}
