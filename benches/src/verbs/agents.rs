@@ -5,9 +5,12 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use snin_agent::{Agent, Driver, Flow, Settings};
 use snin_daemon::settings::parse;
 use snin_fabric::Guid;
+
+use super::turns::{CALLS_ON, WAITS_ON};
 
 /// The TCP ports of the two agents.
 pub const ANSWERS_AT: u16 = 18_521;
@@ -39,6 +42,10 @@ impl Side {
             length.parse::<u32>()?.max(64)
         );
         let (agent, driver) = Agent::start_driven(&parse::<Settings>(&text, "agent.toml")?)?;
+        // Only this thread polls; the agent's other one is where there is time.
+        let mut core = CpuSet::new();
+        core.set(if own == ANSWERER { WAITS_ON } else { CALLS_ON });
+        sched_setaffinity(None, &core)?;
         let flow = agent.connect(peer)?;
         Ok(Self { agent, driver, flow })
     }

@@ -16,6 +16,11 @@ const PERFTEST_PORT: u16 = 18_515;
 const LAT_PORT: u16 = 18_516;
 /// How long a side may take to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Each side polls on a processor of its own: on the same one they take turns of 4 ms, and where Linux puts
+/// them is chance.
+pub const CALLS_ON: usize = 0;
+/// The side that waits for the other.
+pub const WAITS_ON: usize = 1;
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,24 +147,24 @@ impl Case {
     }
 
     fn perftest_sides(&self) -> (Command, Command, u16) {
-        let side = |device: &str| {
-            let mut command = Command::new(self.perftest());
+        let side = |core: usize, device: &str| {
+            let mut command = on(core, self.perftest());
             command.args(["-F", "-d", device, "-s", &self.length.to_string()]);
             command.args(["-n", &self.iterations.to_string()]);
             command
         };
-        let mut calls = side("rxe0");
+        let mut calls = side(CALLS_ON, "rxe0");
         calls.arg("127.0.0.1");
-        (side("rxe1"), calls, PERFTEST_PORT)
+        (side(WAITS_ON, "rxe1"), calls, PERFTEST_PORT)
     }
 
     fn snin_sides(&self) -> (Command, Command, u16) {
-        let side = |device: &str| {
-            let mut command = Command::new("snin");
+        let side = |core: usize, device: &str| {
+            let mut command = on(core, "snin");
             command.args(["lat", "--device", device]);
             command
         };
-        let mut calls = side("rxe0");
+        let mut calls = side(CALLS_ON, "rxe0");
         calls.args(["--peer", "127.0.0.1", "--size", &self.length.to_string(), "--warm-up", "0"]);
         calls.args(["--iterations", &self.iterations.to_string()]);
         calls.args(["--inline", INLINE]);
@@ -168,7 +173,7 @@ impl Case {
             Kind::WriteLatency => _ = calls.args(["--operation", "write"]),
             Kind::SendBandwidth => _ = calls.arg("--bandwidth"),
         }
-        (side("rxe1"), calls, LAT_PORT)
+        (side(WAITS_ON, "rxe1"), calls, LAT_PORT)
     }
 
     fn agent_sides(&self) -> (Command, Command, u16) {
@@ -192,6 +197,13 @@ impl Case {
         }
         Some(Said { typical: *line.get(typical)?, tail: *line.get(tail)? })
     }
+}
+
+/// A program on one processor only.
+fn on(core: usize, program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string(), program]);
+    command
 }
 
 /// Waits until somebody listens at a TCP port.
