@@ -254,7 +254,7 @@ impl Held {
 
     /// The same, where so many cables may be missing that the manager tells of it in what it says of the subnet:
     /// pairs of switches that no legal route joins, which are then exactly those without one, while no hosts
-    /// are; or no trees, since the fabric is no Clos any more.
+    /// are; or no trees, where what is left is no Clos.
     pub(crate) fn fault_but_as_told(
         &self,
         trees: Option<&Trees>,
@@ -285,7 +285,9 @@ impl Held {
             return Some(credits.to_string());
         }
         let strayed = trees.map(|trees| trees.check(live, addresses, tables))?;
-        (!strayed.is_ok() && told()["trees"] != 0).then(|| strayed.to_string())
+        let routing = Routing::compute(live, Engine::Trees, None);
+        let clos = routing.is_ok_and(|routing| !routing.forest.is_empty());
+        (!strayed.is_ok() && (clos || told()["trees"] != 0)).then(|| strayed.to_string())
     }
 
     /// The switch that an address is at, or at whose port its host is.
