@@ -140,6 +140,21 @@ fn leaves_of_three_stages_whose_hosts_are_all_off_are_still_leaves() {
 }
 
 #[test]
+fn with_one_cable_left_a_leaf_without_hosts_is_a_leaf_and_a_core_a_core() {
+    let whole = "fattree:4".parse::<Recipe>().unwrap().build().unwrap();
+    let shape = recognised(&whole);
+    let cables = |switch| whole.cables(switch).map(|(port, _)| port);
+    // Its hosts are off, and the first of its two cables up is gone.
+    let leaf: Vec<_> = cables(shape.leaves[3]).take(3).collect();
+    // Of its cables to four pods one is there.
+    let core: Vec<_> = cables(shape.roots[1]).skip(1).collect();
+    for cut in [&leaf, &core] {
+        let clos = recognised(&whole.without_cables(cut));
+        assert_eq!((clos.leaves.len(), &clos.roots), (8, &shape.roots));
+    }
+}
+
+#[test]
 fn extra_and_missing_cables() {
     let (mut draft, leaf, spine) = Draft::clos(4, 3, 2);
     draft.cable(leaf[1], spine[2]);

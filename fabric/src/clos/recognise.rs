@@ -81,16 +81,24 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     };
     let two = || Some(two_stages(topology, &lower, &upper));
     let core_carries_few = || three(&|s| count[s.index()] > few);
-    // Switches of the leaf side without hosts are cores, or leaves whose hosts are off; a core may carry
-    // a few hosts. The likeliest reading that holds is taken, else the likeliest says why it does not.
+    // Switches of the leaf side without hosts are cores, or, where they lead to one pod of several, leaves whose
+    // hosts are off; a core may carry a few hosts. The likeliest reading that holds is taken, else the likeliest
+    // says why it does not.
     let mut readings = if lower.iter().all(|&s| carries(s)) {
         vec![two(), core_carries_few()]
     } else {
         let seeds: Vec<NodeIndex> = lower.iter().copied().filter(|&s| carries(s)).collect();
-        let (pod, _) = components(topology, &seeds, |s| side[s.index()] != leaf_side || carries(s));
-        let idle_leaf = |s| within_one_pod(topology, &pod, s);
+        let (pod, pods) =
+            components(topology, &seeds, |s| side[s.index()] != leaf_side || carries(s));
+        let leaves = |of: u32| seeds.iter().filter(|s| pod[s.index()] == of).count();
+        let most = (0..pods).map(leaves).max().unwrap_or(0);
+        // A core that has lost all cables but those to one pod has one switch there, and no leaf is lacking.
+        let idle_leaf = |s| {
+            only_pod(topology, &pod, s)
+                .is_some_and(|pod| distinct_peers(topology, s) > 1 || leaves(pod) < most)
+        };
         let hosts_are_off = three(&|s| carries(s) || idle_leaf(s));
-        vec![three(&carries), hosts_are_off, core_carries_few(), two()]
+        vec![hosts_are_off, three(&carries), core_carries_few(), two()]
     };
     let holds = readings.iter().position(|reading| matches!(reading, Some(Ok(_)))).unwrap_or(0);
     let mut clos =
@@ -100,12 +108,12 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     Ok(clos)
 }
 
-/// Whether all that `switch` is cabled to is of one pod, as with a leaf. Aggregation switches that no leaf
-/// with hosts leads to count as one more pod: a core leads to others besides.
-fn within_one_pod(topology: &Topology, pod: &[u32], switch: NodeIndex) -> bool {
+/// The pod that all of `switch`'s cables lead to, as a leaf's do. Aggregation switches that no leaf with hosts
+/// leads to count as one more pod: a core leads to others besides.
+fn only_pod(topology: &Topology, pod: &[u32], switch: NodeIndex) -> Option<u32> {
     let mut pods = topology.switch_links(switch).map(|(_, peer)| pod[peer.index()]);
-    let first = pods.next();
-    pods.all(|other| Some(other) == first)
+    let first = pods.next()?;
+    pods.all(|other| other == first).then_some(first)
 }
 
 pub(super) fn name(topology: &Topology, switch: NodeIndex) -> String {
