@@ -15,7 +15,10 @@ impl Threads {
     /// Where the system gives no threads.
     pub fn new(count: usize) -> Self {
         let threads = rayon::ThreadPoolBuilder::new().num_threads(count.max(1));
-        Self { pool: threads.build().expect("threads of the system") }
+        let pool = threads.build().expect("threads of the system");
+        // What a thread needs to look for work it allocates when it first does: now, not in a window.
+        pool.broadcast(|_| ());
+        Self { pool }
     }
 
     /// Runs something on one of the threads: jobs that it divides need not be brought there first.
