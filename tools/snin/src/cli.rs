@@ -391,10 +391,9 @@ pub(crate) struct Lab {
     /// How many windows are planned; by default 60, for a file as many as it takes to serve it once
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub(crate) windows: Option<u32>,
-    /// Virtual time for which hosts send in each window; by default 100us, of more than 2048 hosts
-    /// proportionally less
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
-    pub(crate) slice: Option<Time>,
+    /// Virtual time for which hosts send in each window
+    #[arg(long, default_value = "100us", value_name = "TIME", value_parser = some_time)]
+    pub(crate) slice: Time,
     /// In how many of the windows, spread evenly, static and ecmp carry the same traffic too; where there are
     /// fewer, in all
     #[arg(long, default_value_t = 12, value_name = "N", value_parser = value_parser!(u32).range(1..))]
@@ -462,14 +461,6 @@ pub(crate) struct Lab {
 
 /// Windows of a pattern, where the user names no number.
 pub(crate) const WINDOWS: u32 = 60;
-
-/// What of a window is simulated where a user does not say: on large fabrics so much less that a window
-/// takes no longer.
-pub(crate) fn slice(hosts: usize) -> Time {
-    const SLICE: u64 = 100;
-    const HOSTS: u64 = 2_048;
-    Time::micros((SLICE * HOSTS / (hosts as u64).max(HOSTS)).max(1))
-}
 
 /// See the controller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -642,16 +633,4 @@ fn size(text: &str) -> Result<usize, String> {
     bytes
         .filter(|bytes| (1..=LONGEST).contains(bytes))
         .ok_or_else(|| format!("1 byte to 8M, not `{text}`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_fabrics_send_no_more_packets_than_2048_hosts() {
-        assert_eq!([0, 648, 2_048].map(slice), [Time::micros(100); 3]);
-        assert_eq!(slice(11_664), Time::micros(17));
-        assert_eq!(slice(usize::MAX), Time::micros(1));
-    }
 }

@@ -75,8 +75,8 @@ fn world_that_waits(clear_wait_ms: u32, setup: Setup, topology: &Topology) -> Wo
 fn run(world: &mut World<'_>, topology: &Topology, pattern: Pattern) -> Vec<Window> {
     let mut windows = Vec::new();
     let mut ask = |seed: usize| Ok::<_, Never>(demands(topology, pattern, seed as u64));
-    while let Ok(Some(window)) = world.next_window(&mut ask) {
-        windows.push(window);
+    while let Ok(Some(_)) = world.begin_window(&mut ask) {
+        windows.push(world.end_window());
     }
     windows
 }
@@ -132,6 +132,31 @@ fn clocks_that_are_further_off_than_is_said_are_found_out() {
     let mut world = world(planted, &topology);
     run(&mut world, &topology, Pattern::AllToAll);
     assert!(world.wire().watch().clashes() > 0);
+}
+
+#[test]
+fn what_a_window_sends_is_known_when_all_have_begun_and_who_begins_late_is_in_it_when_it_is_over() {
+    let topology = clos("clos:4,4,4");
+    let counts = |setup: Setup| {
+        let mut world = world(setup, &topology);
+        let mut ask =
+            |seed: usize| Ok::<_, Never>(demands(&topology, Pattern::Permutation, seed as u64));
+        let mut counts = Vec::new();
+        while let Ok(Some(begun)) = world.begin_window(&mut ask) {
+            let over = world.end_window().sending();
+            assert_eq!(begun.number, over.number);
+            assert!(over.sent.starts_with(&begun.sent), "{begun:?} {over:?}");
+            counts.push((begun.sent.len(), over.sent.len()));
+        }
+        counts
+    };
+    for transport in [Transport::Uc, Transport::Rc] {
+        assert_eq!(counts(Setup { transport, control_loss: 0, ..setup(8) }), [(16, 16); 8]);
+    }
+    let control_latency = Time::micros(200);
+    let late = Setup { clocks: Time::micros(60), control_latency, control_loss: 0, ..setup(8) };
+    let late = counts(late);
+    assert!(late.iter().any(|(begun, over)| begun < over), "{late:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use snin::lab::carry::{Flow, loads};
 use snin::lab::compare::{self, Comparison, Job, Routed, sampled};
 use snin::lab::subnet::{Cost, Subnet};
 use snin::lab::traffic::{Served, Tally, degree};
-use snin::lab::world::{Sent, Setup, Totals, Window, World, WorldError};
+use snin::lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
 use snin_controller::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
@@ -49,9 +49,6 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
         event.fault(&topology).map_err(|what| Failure::Event { what })?;
     }
     let lab = Lab::new(args, name, &topology)?;
-    if !lab.sized && args.slice.is_none() && lab.slice < cli::slice(0) {
-        note(format_args!("{} of each window, of a fabric of this size (see --slice)", lab.slice));
-    }
     note(format_args!("about {} s", lab.estimate()?.seconds()));
     progress.step(format!("bringing up {} nodes", topology.node_count()));
     let fabric = lab.bring_up(name)?;
@@ -96,8 +93,6 @@ struct Lab<'a> {
     windows: u32,
     /// Windows in which static and ecmp carry the same traffic.
     samples: u32,
-    /// What of each window is simulated.
-    slice: Time,
     /// The first pattern's degree, and how many connections it has.
     degree: usize,
     demands: usize,
@@ -163,8 +158,7 @@ impl<'a> Lab<'a> {
             data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
         let samples = args.samples.min(windows);
         let packet = f64::from(args.mtu) * 8.0 / args.bandwidth.map_or(TYPICAL, |rate| rate as f64);
-        let slice = args.slice.unwrap_or_else(|| cli::slice(routing.hosts.len()));
-        let of_slice = slice.as_secs() / packet;
+        let of_slice = args.slice.as_secs() / packet;
         let of = |demand: &Demand| {
             demand.bytes.map_or(of_slice, |bytes| bytes.div_ceil(args.mtu.into()) as f64)
         };
@@ -178,7 +172,6 @@ impl<'a> Lab<'a> {
             data,
             windows,
             samples,
-            slice,
             degree,
             demands,
             sized,
@@ -219,7 +212,7 @@ impl<'a> Lab<'a> {
             seed: args.seed,
             windows: self.windows,
             window: args.window,
-            slice: self.slice,
+            slice: args.slice,
             hold: args.hold,
             skew: args.skew,
             clocks: args.skew,
@@ -244,20 +237,20 @@ impl<'a> Lab<'a> {
         let (mut last, mut unasked) = (Last::default(), Unasked::default());
         let compared = sampled(windows as usize, self.samples as usize);
         let mut ways = Ways::of(self, &world)?;
-        let comparison = Comparison::new(&self.data, args.transport.into());
+        let mut comparison = Comparison::new(&self.data, args.transport.into());
         progress.step(format!("window 1 of {windows}"));
-        while let Some(window) = world.next_window(|number| self.pattern(number))? {
+        while let Some(sending) = world.begin_window(|number| self.pattern(number))? {
+            let is_compared = compared.contains(&(sending.number as usize));
+            if is_compared {
+                self.compare(&mut comparison, &sending, &mut ways, &world)?;
+            }
+            let window = world.end_window();
             progress.step(format!("window {} of {windows}", window.number + 2));
             runs[SNIN].count(window.number, window.granted.in_time, window.granted.possible);
             unasked.add(&window.unasked);
-            ways.follow(self, &world)?;
-            if compared.contains(&(window.number as usize)) {
-                let grace = world.guard().1;
-                for (way, routed) in [(STATIC, &ways.by_static), (ECMP, &ways.by_trees)] {
-                    let flows = self.flows(&window, way, &ways);
-                    let routed = routed.clone();
-                    comparison.start(Job { window: window.number, way, routed, flows, grace });
-                }
+            if is_compared {
+                // Again where somebody began late, or tables were written meanwhile.
+                self.compare(&mut comparison, &window.sending(), &mut ways, &world)?;
                 last.sampled = window.number;
                 let possible = |port| world.wire().packets_possible(port, window.longest);
                 last.loads[SNIN] =
@@ -276,6 +269,23 @@ impl<'a> Lab<'a> {
         let counts = (windows as usize, world.tally(), world.totals());
         let patterns = world.patterns().to_vec();
         Ok(Done { runs, last, facts, unasked, cost, smps, patterns, counts, wrong })
+    }
+
+    /// Has static and ecmp carry what a window sends.
+    fn compare(
+        &self,
+        comparison: &mut Comparison,
+        sending: &Sending,
+        ways: &mut Ways,
+        world: &World<'_>,
+    ) -> Result<(), Failure> {
+        ways.follow(self, world)?;
+        let (window, grace) = (sending.number, world.guard().1);
+        for (way, routed) in [(STATIC, &ways.by_static), (ECMP, &ways.by_trees)] {
+            let flows = self.flows(sending, way, ways);
+            comparison.start(Job { window, way, routed: routed.clone(), flows, grace });
+        }
+        Ok(())
     }
 
     fn pattern(&self, number: usize) -> Result<Vec<Demand>, Failure> {
@@ -323,17 +333,19 @@ impl<'a> Lab<'a> {
         ))
     }
 
-    fn flows(&self, window: &Window, way: usize, ways: &Ways) -> Vec<Flow> {
+    fn flows(&self, sending: &Sending, way: usize, ways: &Ways) -> Vec<Flow> {
         let flow = |(number, sent): (usize, &Sent)| {
             let port = self.port(sent.destination);
             let address = match way {
                 STATIC => ways.by_static.addresses.base(port).unwrap_or(Lid::NONE),
-                _ => self.random_address(window, number, sent),
+                _ => {
+                    let ends = (sent.source, sent.destination);
+                    self.random_address((sending.number, number), ends).unwrap_or(sent.lid)
+                }
             };
             Flow { source: sent.port, address, bytes: Some(sent.bytes) }
         };
-        let sent = window.granted.sent.iter().chain(&window.unasked.sent);
-        sent.enumerate().map(flow).collect()
+        sending.sent.iter().enumerate().map(flow).collect()
     }
 
     fn port(&self, host: HostId) -> PortIndex {
@@ -342,19 +354,22 @@ impl<'a> Lab<'a> {
     }
 
     /// Any tree that covers both leaves, each equally likely: what hashing a flow comes to.
-    fn random_address(&self, window: &Window, number: usize, sent: &Sent) -> Lid {
+    fn random_address(
+        &self,
+        (window, number): (u32, usize),
+        (source, destination): (HostId, HostId),
+    ) -> Option<Lid> {
         let (hosts, forest) = (&self.routing.hosts, &self.routing.forest);
-        let port = self.port(sent.destination);
+        let port = self.port(destination);
         let covers = |tree: TreeId| {
-            let ends = [sent.source, sent.destination].into_iter();
+            let ends = [source, destination].into_iter();
             ends.filter_map(|host| hosts.get(host)).all(|host| forest.covers(host.switch, tree))
         };
         let trees: Vec<TreeId> =
             self.routing.plan.trees(port).filter(|&tree| covers(tree)).collect();
-        let chance = mix(mix(mix(self.args.seed) ^ u64::from(window.number)) ^ number as u64);
+        let chance = mix(mix(mix(self.args.seed) ^ u64::from(window)) ^ number as u64);
         let tree = trees.get((chance % trees.len().max(1) as u64) as usize);
-        let dlid = tree.and_then(|&tree| self.routing.plan.dlid(port, tree));
-        dlid.map_or(sent.lid, |dlid| dlid.0)
+        tree.and_then(|&tree| self.routing.plan.dlid(port, tree)).map(|dlid| dlid.0)
     }
 }
 
@@ -417,7 +432,7 @@ fn facts(world: &World<'_>) -> Facts {
 fn take(
     runs: &mut [Run; 3],
     last: &mut Last,
-    done: impl Iterator<Item = compare::Done>,
+    done: impl IntoIterator<Item = compare::Done>,
 ) -> Result<(), Failure> {
     for (window, way, carried) in done {
         let carried = carried
@@ -479,10 +494,10 @@ fn print<W: Write>(
     for (key, value) in report::facts(document, &done.facts, &done.patterns) {
         out.line(format_args!("{key:<12}{value}"))?;
     }
-    let Lab { slice, samples, windows, .. } = lab;
+    let Lab { args, samples, windows, .. } = lab;
     let what = match lab.sized {
         true => "each message whole, in one window".to_owned(),
-        false => format!("back to back for {slice} of each window"),
+        false => format!("back to back for {} of each window", args.slice),
     };
     let other = match samples < windows {
         true => format!("static and ecmp in {samples} of {windows} windows"),

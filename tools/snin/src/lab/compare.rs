@@ -1,7 +1,8 @@
-//! The same traffic, routed in other ways: each window on its own, on as many threads as there are.
+//! The same traffic, routed in other ways: each window on its own, on as many threads as there are processors.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{JoinHandle, available_parallelism, spawn};
 
 use snin_emulator::data::{Config, Transport};
@@ -19,6 +20,14 @@ pub struct Routed {
     pub addresses: Arc<Addresses>,
     /// One a switch.
     pub tables: Arc<Vec<ForwardingTable>>,
+}
+
+impl Routed {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.topology, &other.topology)
+            && Arc::ptr_eq(&self.addresses, &other.addresses)
+            && Arc::ptr_eq(&self.tables, &other.tables)
+    }
 }
 
 /// What is to be carried.
@@ -39,25 +48,31 @@ pub struct Job {
 /// Of which window, in which way, and what came of it.
 pub type Done = (u32, usize, Result<Carried, CarryError>);
 
+/// A job that is over, if anybody still wants it.
+type Finished = (Weak<Job>, Result<Carried, CarryError>);
+
 /// Carries what waits, and says what became of it.
 #[derive(Clone, Debug)]
 struct Carrier {
     config: Config,
     transport: Transport,
-    waiting: Arc<Mutex<Receiver<Job>>>,
-    finished: Sender<Done>,
+    waiting: Arc<Mutex<Receiver<Weak<Job>>>>,
+    finished: Sender<Finished>,
 }
 
 impl Carrier {
     /// One job after the other, until there will be no more.
     fn work(&self) {
         // Nobody panics with the lock in hand.
-        while let Ok(Ok(job)) = self.waiting.lock().map(|waiting| waiting.recv()) {
+        while let Ok(Ok(waiting)) = self.waiting.lock().map(|waiting| waiting.recv()) {
+            let Some(job) = waiting.upgrade() else { continue };
             let Routed { topology, addresses, tables } = &job.routed;
             let forwarding = Forwarding { topology, addresses, tables };
             let carried =
                 forwarding.carry(&self.config, &job.flows, self.transport, Time::ZERO, job.grace);
-            if self.finished.send((job.window, job.way, carried)).is_err() {
+            // From here on it is only wanted where whoever started it says so.
+            drop(job);
+            if self.finished.send((waiting, carried)).is_err() {
                 return;
             }
         }
@@ -67,54 +82,65 @@ impl Carrier {
 /// Threads that carry.
 #[derive(Debug)]
 pub struct Comparison {
-    jobs: Sender<Job>,
-    done: Receiver<Done>,
-    carrier: Carrier,
+    /// The jobs that count, by window and way: what is in nobody's hands any more is not carried, and what came
+    /// of it is not told.
+    wanted: BTreeMap<(u32, usize), Arc<Job>>,
+    jobs: Sender<Weak<Job>>,
+    finished: Receiver<Finished>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Comparison {
-    /// One thread fewer than there are processors, and one at least: whoever starts jobs is busy until all
-    /// are started.
+    /// A thread a processor: whoever starts jobs has work of the same kind, and so all share them evenly.
     pub fn new(config: &Config, transport: Transport) -> Self {
-        let (jobs, waiting) = channel::<Job>();
-        let (finished, done) = channel();
+        let (jobs, waiting) = channel();
+        let (done, finished) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
-        let carrier = Carrier { config: config.clone(), transport, waiting, finished };
-        let threads = available_parallelism().map_or(1, |all| all.get().saturating_sub(1).max(1));
+        let carrier = Carrier { config: config.clone(), transport, waiting, finished: done };
         let thread = |_| {
             let carrier = carrier.clone();
             spawn(move || carrier.work())
         };
-        let threads = (0..threads).map(thread).collect();
-        Self { jobs, done, carrier, threads }
+        let threads = (0..available_parallelism().map_or(1, usize::from)).map(thread).collect();
+        Self { wanted: BTreeMap::new(), jobs, finished, threads }
     }
 
-    /// Has it carried as soon as a thread is free.
-    pub fn start(&self, job: Job) {
-        // The carrier at hand keeps the other end.
-        let _ = self.jobs.send(job);
+    /// Has it carried as soon as a thread is free, in place of whatever was to be carried of that window in that
+    /// way; not once more where that is the same. What was taken already cannot be replaced.
+    pub fn start(&mut self, job: Job) {
+        let place = (job.window, job.way);
+        let same = |known: &Arc<Job>| known.flows == job.flows && known.routed.is(&job.routed);
+        if self.wanted.get(&place).is_some_and(same) {
+            return;
+        }
+        let job = Arc::new(job);
+        // Threads wait for jobs until nobody can start one.
+        let _ = self.jobs.send(Arc::downgrade(&job));
+        self.wanted.insert(place, job);
     }
 
     /// What was carried since somebody asked, in whatever order.
     pub fn take_done(&self) -> impl Iterator<Item = Done> + '_ {
-        self.done.try_iter()
+        self.finished.try_iter().filter_map(told)
     }
 
-    /// Helps with what is left, waits for all of it, and gives what nobody took.
-    pub fn finish(self) -> impl Iterator<Item = Done> {
-        let Self { jobs, done, carrier, threads } = self;
+    /// Waits for what is left, and gives what nobody took.
+    pub fn finish(self) -> Vec<Done> {
+        let Self { wanted, jobs, finished, threads } = self;
         drop(jobs);
-        carrier.work();
         for thread in threads {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
             }
         }
-        // Nobody is left to finish more.
-        drop(carrier);
-        done.into_iter()
+        let done = finished.into_iter().filter_map(told).collect();
+        drop(wanted);
+        done
     }
+}
+
+fn told((job, carried): Finished) -> Option<Done> {
+    job.upgrade().map(|job| (job.window, job.way, carried))
 }
 
 /// Which `samples` of `windows`, spread evenly: the first of each of so many equal parts.
@@ -126,6 +152,36 @@ pub fn sampled(windows: usize, samples: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use snin_fabric::generate::Recipe;
+    use snin_fabric::hosts::HostId;
+    use snin_fabric::routing::{Engine, Routing};
+
+    #[test]
+    fn of_a_window_and_way_the_last_job_counts_and_nothing_is_carried_twice() {
+        let topology = Arc::new("clos:2,2,2".parse::<Recipe>().unwrap().build().unwrap());
+        let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
+        let port = |host| routing.hosts.get(HostId(host)).unwrap().port;
+        let addresses = routing.plan.addresses();
+        let address = addresses.base(port(3)).unwrap();
+        let (addresses, tables) = (Arc::new(addresses.clone()), Arc::new(routing.tables.clone()));
+        let routed = Routed { topology, addresses, tables };
+        let job = |window, bytes| {
+            let flows = vec![Flow { source: port(0), address, bytes: Some(bytes) }];
+            Job { window, way: 0, routed: routed.clone(), flows, grace: Time::micros(10) }
+        };
+        for _ in 0..20 {
+            let mut comparison = Comparison::new(&Config::default(), Transport::Uc);
+            let all = [(0, 4_096), (1, 4_096), (0, 4_096), (1, 40_960), (2, 4_096), (1, 81_920)];
+            for (window, bytes) in all {
+                comparison.start(job(window, bytes));
+            }
+            let done = comparison.finish().into_iter();
+            let mut done: Vec<_> =
+                done.map(|(n, _, carried)| (n, carried.unwrap().in_time)).collect();
+            done.sort_unstable();
+            assert_eq!(done, [(0, 4_096), (1, 81_920), (2, 4_096)]);
+        }
+    }
 
     #[test]
     fn samples_are_spread_and_never_more_than_there_are() {

@@ -132,6 +132,15 @@ pub struct Carried {
     pub possible: u64,
 }
 
+/// What is known of a window as soon as everybody has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sending {
+    /// From 0.
+    pub number: u32,
+    /// A message each: first of who was granted a tree, then of who asks nobody.
+    pub sent: Vec<Sent>,
+}
+
 /// A window that is over.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -147,6 +156,19 @@ pub struct Window {
     pub report: WindowReport,
     /// Data packets that each port sent in it.
     pub packets: Vec<u64>,
+}
+
+impl Window {
+    /// What was sent, whenever it began.
+    pub fn sending(&self) -> Sending {
+        Sending::of(self.number, &self.granted, &self.unasked)
+    }
+}
+
+impl Sending {
+    fn of(number: u32, granted: &Carried, unasked: &Carried) -> Self {
+        Self { number, sent: [granted.sent.as_slice(), &unasked.sent].concat() }
+    }
 }
 
 /// What was counted over all windows.
@@ -178,6 +200,8 @@ enum Happening {
     /// A host's own clock says that a window begins.
     Offer(u32),
     WindowBegins,
+    /// The last clock says that the window has begun.
+    AllSend,
     SliceEnds,
     Strike(usize),
     /// A node that was switched off has power again.
@@ -217,6 +241,7 @@ pub struct World<'a> {
     longest: Time,
     /// Packets of every port before it.
     packets: Vec<u64>,
+    sending: Option<Sending>,
     finished: Option<Window>,
     totals: Totals,
     notes: Vec<String>,
@@ -284,6 +309,7 @@ impl<'a> World<'a> {
             reports: BTreeMap::new(),
             from: 0,
             longest: Time::ZERO,
+            sending: None,
             finished: None,
             totals: Totals::default(),
             notes: Vec::new(),
@@ -309,15 +335,16 @@ impl<'a> World<'a> {
         self.queue.insert((at.max(self.now), self.planned), happening);
     }
 
-    /// Runs the next window to the end of what is simulated of it; `None` after the last. `pattern` is asked
-    /// for the pattern of that number when all of the one before is done.
+    /// Runs the next window until all have begun whose clocks and control messages are as good as they should
+    /// be; `None` after the last. `pattern` is asked for the pattern of that number when all of the one before
+    /// is done.
     ///
     /// # Errors
     /// What `pattern` says, and what cannot be simulated.
-    pub fn next_window<E: From<WorldError>>(
+    pub fn begin_window<E: From<WorldError>>(
         &mut self,
         mut pattern: impl FnMut(usize) -> Result<Vec<Demand>, E>,
-    ) -> Result<Option<Window>, E> {
+    ) -> Result<Option<Sending>, E> {
         self.hear_out();
         if self.begun == self.setup.windows {
             return Ok(None);
@@ -334,10 +361,22 @@ impl<'a> World<'a> {
             self.meet(&demands)?;
             self.ask(&demands)?;
         }
-        while self.finished.is_none() {
+        Ok(Some(self.run_to(|world| world.sending.take())))
+    }
+
+    /// Runs the window that has begun to the end of what is simulated of it.
+    pub fn end_window(&mut self) -> Window {
+        self.run_to(|world| world.finished.take())
+    }
+
+    /// Lets time pass until there is something.
+    fn run_to<T>(&mut self, mut something: impl FnMut(&mut Self) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = something(self) {
+                return found;
+            }
             self.step(Time::MAX);
         }
-        Ok(self.finished.take())
     }
 
     /// Lets time pass.

@@ -6,15 +6,21 @@ use snin_fabric::hosts::HostId;
 use snin_protocol::Time;
 
 use super::super::wire::UnderWay;
-use super::{Carried, Happening, Sent, Window, World};
+use super::{Carried, Happening, Sending, Sent, Window, World};
 
 impl World<'_> {
-    pub(super) fn begin_window(&mut self) {
+    pub(super) fn begin_slice(&mut self) {
         self.longest = self.longest_message();
         self.send_unasked();
+        let last_clock = self.now + self.setup.skew * 2;
+        self.plan(last_clock, Happening::AllSend);
         // The last clock's slice is over, and its last packet there.
-        let end = self.now + self.longest + self.setup.skew * 2 + self.drain;
-        self.plan(end, Happening::SliceEnds);
+        self.plan(last_clock + self.longest + self.drain, Happening::SliceEnds);
+    }
+
+    pub(super) fn all_send(&mut self) {
+        let (granted, unasked) = (self.carried(true), self.carried(false));
+        self.sending = Some(Sending::of(self.begun, &granted, &unasked));
     }
 
     /// How long the longest message takes that an application may send in this window.

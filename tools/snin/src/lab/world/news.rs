@@ -106,7 +106,8 @@ impl World<'_> {
                     self.run_host(place);
                 }
             }
-            Happening::WindowBegins => self.begin_window(),
+            Happening::WindowBegins => self.begin_slice(),
+            Happening::AllSend => self.all_send(),
             Happening::SliceEnds => self.end_slice(),
             Happening::Strike(number) => self.strike(number),
             Happening::Back(node) => self.set_node(node, true),
