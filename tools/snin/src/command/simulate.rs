@@ -156,7 +156,8 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     } else {
         print(&report, out)?;
         for told in subnet.reports() {
-            if !matches!(told, snin_sm::Report::Ready { .. }) {
+            // What came up, and how many blocks were written, is said above.
+            if !matches!(told, snin_sm::Report::Ready { .. } | snin_sm::Report::Tables { .. }) {
                 out.line(format_args!("the manager says: {told:?}"))?;
             }
         }
