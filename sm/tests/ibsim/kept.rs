@@ -211,8 +211,8 @@ fn put_right(topology: &Topology, trees: Option<&Trees>, count: u64) -> Result<(
             sleep(Duration::from_millis(2));
         }
         longest = longest.max(begin.elapsed());
-        // What it needs for good it has by then; its heap has found its size after some hundreds of events.
-        if n >= (count / 10).max(count.min(50)) && n % 50 == 0 {
+        // What it needs for good it has by then.
+        if n >= count.min(50) && n % 50 == 0 {
             let (memory, files, threads) = *first.get_or_insert_with(|| keeper.size());
             // A file that is written just now is none that was left open.
             let grown = |now: (u64, usize, usize)| {

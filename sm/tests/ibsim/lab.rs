@@ -89,7 +89,8 @@ impl Lab {
             (self.file(&format!("{name}.toml")), self.file(&format!("{name}.events")));
         fs::write(&file, format!("events_file = {events:?}\n{config}")).unwrap();
         let mut command = self.command();
-        command.arg("--config").arg(file);
+        // As its unit has it: a heap, not one a thread.
+        command.arg("--config").arg(file).env("MALLOC_ARENA_MAX", "1");
         let running = Running::start(&mut command, self.simulator.folder(), &name)?;
         Ok(Keeper { running, events })
     }
