@@ -24,6 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_daemon::settings::Loaded;
+use snin_daemon::watch::Place;
 use snin_fabric::Guid;
 
 use crate::core::{Config, FlowId, Mesh, Notice, Wanted};
@@ -387,6 +388,7 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
         guests: Guests::new(Arc::clone(&rings), listener, inbound),
         line: checked.controller.map(|address| Line::new(Arc::clone(&rings), address, now)),
         events: AsyncEvents::new(&device)?,
+        events_place: Place::default(),
         maker: Maker {
             device,
             domain,

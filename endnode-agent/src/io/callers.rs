@@ -1,11 +1,11 @@
 //! The queue pairs that we send on: made here, offered to peers over streams that we open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use snin_daemon::watch::Watch;
+use snin_daemon::watch::{Ready, Watch};
 use snin_fabric::{Dlid, Guid};
 use snin_protocol::peer::{Hello, Offer, PeerSays};
 use tracing::{debug, warn};
@@ -87,8 +87,8 @@ impl Callers {
                 port: self.sender.port,
                 session: self.sender.session,
             }));
-            self.calls
-                .insert(peer, Call { stream, heard: now, beat: now + self.heartbeat, beats: 0 });
+            let beat = now + self.heartbeat;
+            self.calls.insert(peer, Call { stream, heard: now, beat, beats: 0 });
         }
         let (loose, end) = maker.loose().map_err(|error| error.to_string())?;
         let token = self.tokens;
@@ -130,13 +130,13 @@ impl Callers {
     }
 
     /// Reads and writes what can be, and gives up peers that do not answer.
-    pub(crate) fn work(&mut self, maker: &Maker, now: Instant) {
+    pub(crate) fn work(&mut self, maker: &Maker, now: Instant, ready: &Ready) {
         // Nobody is blamed for what could not be heard while this thread did something else.
         let deaf = now - self.listened.replace(now).unwrap_or(now);
         self.calls.values_mut().for_each(|call| call.heard += deaf.saturating_sub(self.heartbeat));
         let peers: Vec<Guid> = self.calls.keys().copied().collect();
         for peer in peers {
-            if let Err(why) = self.work_one(peer, maker, now) {
+            if let Err(why) = self.work_one(peer, maker, (now, ready)) {
                 if matches!(why, StreamEnd::Malformed(_)) {
                     Rings::count(&self.rings.tally.malformed);
                 }
@@ -144,11 +144,19 @@ impl Callers {
                 self.give_up(peer);
             }
         }
+        // A peer that nothing is sent to is left alone.
+        let wanted: BTreeSet<Guid> = self.pairs.values().map(|pair| pair.peer).collect();
+        self.calls.retain(|peer, _| wanted.contains(peer));
     }
 
-    fn work_one(&mut self, peer: Guid, maker: &Maker, now: Instant) -> Result<(), StreamEnd> {
+    fn work_one(
+        &mut self,
+        peer: Guid,
+        maker: &Maker,
+        (now, ready): (Instant, &Ready),
+    ) -> Result<(), StreamEnd> {
         let Some(call) = self.calls.get_mut(&peer) else { return Ok(()) };
-        let worked = call.stream.work();
+        let worked = call.stream.work(ready);
         let mut said = Vec::new();
         while let Some(message) = call.stream.hear::<PeerSays>()? {
             call.heard = now;
@@ -162,14 +170,10 @@ impl Callers {
             call.beats += 1;
             call.beat = now + self.heartbeat;
             call.stream.say(&PeerSays::Ping(call.beats));
-            call.stream.work()?;
+            call.stream.flush()?;
         }
         for message in said {
             self.hear(peer, &message, maker);
-        }
-        // A peer that nothing is sent to is left alone.
-        if !self.pairs.values().any(|pair| pair.peer == peer) {
-            self.calls.remove(&peer);
         }
         Ok(())
     }

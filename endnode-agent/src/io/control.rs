@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use snin_daemon::watch::Watch;
+use snin_daemon::watch::{Place, Ready, Watch};
 use tracing::{info, warn};
 
 use super::callers::Callers;
@@ -29,19 +29,23 @@ pub(crate) struct Control {
     pub(crate) guests: Guests,
     pub(crate) line: Option<Line>,
     pub(crate) events: AsyncEvents,
+    pub(crate) events_place: Place,
 }
 
 impl Control {
     /// Until the agent ends.
     pub(crate) fn run(mut self) {
+        let mut ready = Ready::default();
         while !self.rings.stops() {
-            self.turn(Instant::now());
-            self.wait();
+            self.turn(Instant::now(), &ready);
+            ready = self.wait();
         }
     }
 
-    fn turn(&mut self, now: Instant) {
-        while let Some(event) = self.events.take() {
+    fn turn(&mut self, now: Instant, ready: &Ready) {
+        while self.events_place.is_ready(ready)
+            && let Some(event) = self.events.take()
+        {
             self.device_says(event);
         }
         while let Some(order) = self.rings.orders.pop() {
@@ -57,10 +61,10 @@ impl Control {
                 Order::InboundFailed { number } => self.guests.failed(number),
             }
         }
-        self.guests.work(&self.maker);
-        self.callers.work(&self.maker, now);
+        self.guests.work(&self.maker, ready);
+        self.callers.work(&self.maker, now, ready);
         match &mut self.line {
-            Some(line) => line.work(now),
+            Some(line) => line.work(now, ready),
             // Nobody hears it; left there, it would keep this thread awake.
             None => while self.rings.says.pop().is_some() {},
         }
@@ -93,7 +97,8 @@ impl Control {
         }
     }
 
-    fn wait(&self) {
+    /// Until there is something to do; what there is to read.
+    fn wait(&self) -> Ready {
         let asleep = self.rings.to_control.sleep();
         let idle = self.rings.orders.is_empty() && self.rings.says.is_empty();
         let longest = if self.rings.busy { LOOK } else { NAP };
@@ -103,7 +108,7 @@ impl Control {
         let limit = due.map_or(longest, |due| due.min(longest));
         let mut watch = Watch::new();
         watch.readable(self.rings.to_control.as_fd());
-        watch.readable(self.events.as_fd());
+        self.events_place.readable(&mut watch, self.events.as_fd());
         self.guests.watch(&mut watch);
         self.callers.watch(&mut watch);
         if let Some(line) = &self.line {
@@ -111,7 +116,7 @@ impl Control {
         }
         // An error is a short wait.
         let _ = watch.wait(Some(if idle { limit } else { Duration::ZERO }));
-        drop(watch);
         drop(asleep);
+        watch.into_ready()
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use snin_daemon::watch::Watch;
+use snin_daemon::watch::{Place, Ready, Watch};
 use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, PeerSays};
 use tracing::warn;
 
@@ -24,6 +24,7 @@ const MOST: usize = 4096;
 pub(crate) struct Guests {
     rings: Arc<Rings>,
     listener: TcpListener,
+    place: Place,
     guests: Vec<Guest>,
     /// The most queue pairs for all of them.
     most: usize,
@@ -48,17 +49,19 @@ struct Pair {
 
 impl Guests {
     pub(crate) fn new(rings: Arc<Rings>, listener: TcpListener, most: usize) -> Self {
-        Self { rings, listener, guests: Vec::new(), most }
+        Self { rings, listener, place: Place::default(), guests: Vec::new(), most }
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        watch.readable(self.listener.as_fd());
+        self.place.readable(watch, self.listener.as_fd());
         self.guests.iter().for_each(|guest| guest.stream.watch(watch));
     }
 
     /// Lets callers in, reads and writes what can be.
-    pub(crate) fn work(&mut self, maker: &Maker) {
-        while let Ok((socket, _)) = self.listener.accept() {
+    pub(crate) fn work(&mut self, maker: &Maker, ready: &Ready) {
+        while self.place.is_ready(ready)
+            && let Ok((socket, _)) = self.listener.accept()
+        {
             if self.guests.len() >= MOST {
                 Rings::count(&self.rings.tally.declined);
                 continue;
@@ -73,7 +76,7 @@ impl Guests {
             }
         }
         for at in 0..self.guests.len() {
-            if let Err(why) = self.work_one(at, maker) {
+            if let Err(why) = self.work_one(at, maker, ready) {
                 let guest = &mut self.guests[at];
                 guest.gone = true;
                 let over = matches!(&why, StreamEnd::Gone(error) if error.kind() == ErrorKind::UnexpectedEof);
@@ -99,14 +102,14 @@ impl Guests {
         self.rings.tally.inbound.store(pairs as u64, Ordering::Relaxed);
     }
 
-    fn work_one(&mut self, at: usize, maker: &Maker) -> Result<(), StreamEnd> {
-        let worked = self.guests[at].stream.work();
+    fn work_one(&mut self, at: usize, maker: &Maker, ready: &Ready) -> Result<(), StreamEnd> {
+        let worked = self.guests[at].stream.work(ready);
         while let Some(message) = self.guests[at].stream.hear::<PeerSays>()? {
             self.hear(at, &message, maker);
         }
         worked?;
         // What was answered goes out at once.
-        self.guests[at].stream.work()
+        self.guests[at].stream.flush()
     }
 
     fn hear(&mut self, at: usize, message: &PeerSays, maker: &Maker) {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use snin_daemon::watch::Watch;
+use snin_daemon::watch::{Ready, Watch};
 use snin_protocol::message::ToAgent;
 use tracing::{info, warn};
 
@@ -42,7 +42,7 @@ impl Line {
     }
 
     /// Carries what the data thread says, and what it is to hear.
-    pub(crate) fn work(&mut self, now: Instant) {
+    pub(crate) fn work(&mut self, now: Instant, ready: &Ready) {
         if self.stream.is_none() && now >= self.again {
             self.again = now + PAUSE;
             self.stream = Stream::call(self.address).ok();
@@ -55,9 +55,10 @@ impl Line {
         while let Some(said) = self.rings.says.pop() {
             stream.say(&said);
         }
-        let carried = carry(stream, &self.rings);
+        let carried = carry(stream, &self.rings, ready);
         match carried {
             Ok(true) => {
+                self.rings.to_data.ring();
                 if std::mem::take(&mut self.complained) {
                     info!("the controller at {} answers", self.address);
                 }
@@ -67,6 +68,7 @@ impl Line {
                 if let StreamEnd::Malformed(_) = why {
                     Rings::count(&self.rings.tally.malformed);
                     let _ = self.rings.frames.push(None);
+                    self.rings.to_data.ring();
                 }
                 if !std::mem::replace(&mut self.complained, true) {
                     warn!("the controller at {}: {why}; calling again", self.address);
@@ -74,13 +76,12 @@ impl Line {
                 (self.stream, self.again) = (None, now + PAUSE);
             }
         }
-        self.rings.to_data.ring();
     }
 }
 
 /// Whether anything came.
-fn carry(stream: &mut Stream, rings: &Rings) -> Result<bool, StreamEnd> {
-    let worked = stream.work();
+fn carry(stream: &mut Stream, rings: &Rings, ready: &Ready) -> Result<bool, StreamEnd> {
+    let worked = stream.work(ready);
     let mut came = false;
     while let Some(frame) = stream.hear::<ToAgent>()? {
         came = true;

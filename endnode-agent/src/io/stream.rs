@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
-use snin_daemon::watch::Watch;
+use snin_daemon::watch::{Place, Ready, Watch};
 use snin_protocol::codec::{self, CodecError, MAX_FRAME, Message};
 
 /// The most bytes that wait for one who does not read.
@@ -33,6 +33,7 @@ pub(crate) struct Stream {
     came: Vec<u8>,
     owed: VecDeque<u8>,
     ended: bool,
+    place: Place,
 }
 
 impl Stream {
@@ -51,11 +52,17 @@ impl Stream {
     pub(crate) fn over(socket: TcpStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        Ok(Self { socket, came: Vec::new(), owed: VecDeque::new(), ended: false })
+        Ok(Self {
+            socket,
+            came: Vec::new(),
+            owed: VecDeque::new(),
+            ended: false,
+            place: Place::default(),
+        })
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        watch.readable(self.socket.as_fd());
+        self.place.readable(watch, self.socket.as_fd());
         if !self.owed.is_empty() {
             watch.writable(self.socket.as_fd());
         }
@@ -69,24 +76,37 @@ impl Stream {
         }
     }
 
-    /// Writes and reads what can be.
+    /// Writes what can be, and reads if there is something.
     ///
     /// # Errors
     /// When the other end is gone; what it said before can still be heard.
-    pub(crate) fn work(&mut self) -> Result<(), StreamEnd> {
-        while !self.owed.is_empty() {
-            let (front, _) = self.owed.as_slices();
-            match self.socket.write(front) {
-                Ok(count) => drop(self.owed.drain(..count)),
+    pub(crate) fn work(&mut self, ready: &Ready) -> Result<(), StreamEnd> {
+        self.flush()?;
+        let mut buffer = [0; 4096];
+        let mut more = self.place.is_ready(ready);
+        while more && self.came.len() < AT_ONCE {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(count) => {
+                    self.came.extend_from_slice(&buffer[..count]);
+                    more = count == buffer.len();
+                }
                 Err(error) if passes(&error) => break,
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut buffer = [0; 4096];
-        while self.came.len() < AT_ONCE {
-            match self.socket.read(&mut buffer) {
-                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
-                Ok(count) => self.came.extend_from_slice(&buffer[..count]),
+        Ok(())
+    }
+
+    /// Writes what can be.
+    ///
+    /// # Errors
+    /// When the other end is gone, or does not read.
+    pub(crate) fn flush(&mut self) -> Result<(), StreamEnd> {
+        while !self.owed.is_empty() {
+            let (front, _) = self.owed.as_slices();
+            match self.socket.write(front) {
+                Ok(count) => drop(self.owed.drain(..count)),
                 Err(error) if passes(&error) => break,
                 Err(error) => return Err(error.into()),
             }

@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rdma_sys::{
-    ___ibv_query_port, ibv_close_device, ibv_context, ibv_device, ibv_free_device_list,
-    ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_open_device, ibv_port_attr,
-    ibv_port_state, ibv_query_device, ibv_query_gid,
+    ___ibv_query_port, IBV_GID_TYPE_ROCE_V2, ibv_close_device, ibv_context, ibv_device,
+    ibv_free_device_list, ibv_get_device_list, ibv_get_device_name, ibv_gid, ibv_gid_entry,
+    ibv_open_device, ibv_port_attr, ibv_port_state, ibv_query_device, ibv_query_gid,
 };
 use snin_fabric::{Guid, Lid, Lmc};
 
@@ -250,18 +250,28 @@ impl Device {
 
     /// The addresses of a RoCE port: those made of IPv4 addresses, the lowest of which is tree 0's.
     fn gids(&self, port: u8, attributes: &ibv_port_attr) -> Result<LocalAddresses, VerbsError> {
-        let length = u8::try_from(attributes.gid_tbl_len).unwrap_or(u8::MAX);
-        let mut table = Vec::new();
-        for index in 0..length {
-            let mut gid = ibv_gid { raw: [0; 16] };
-            let context = self.inner.context.as_ptr();
-            // SAFETY: the context is open, and the call writes one GID.
-            let code = unsafe { ibv_query_gid(context, port, index.into(), &raw mut gid) };
-            let gid = Gid(raw::gid_bytes(gid));
-            if code == 0 && gid.is_ipv4() {
-                table.push((index, gid));
-            }
-        }
+        let ports = usize::from(self.inner.ports);
+        let most = ports * usize::try_from(attributes.gid_tbl_len).unwrap_or_default();
+        let mut entries: Vec<ibv_gid_entry> = (0..most).map(|_| raw::no_gid()).collect();
+        // SAFETY: the context is open, and the call writes at most `most` entries of the size said.
+        let count = unsafe {
+            raw::_ibv_query_gid_table(
+                self.inner.context.as_ptr(),
+                entries.as_mut_ptr(),
+                most,
+                0,
+                size_of::<ibv_gid_entry>(),
+            )
+        };
+        let count = usize::try_from(count)
+            .map_err(|_| VerbsError::code("ibv_query_gid_table", -(count as i32)))?;
+        let usable = entries.iter().take(count).filter(|entry| {
+            entry.port_num == u32::from(port) && entry.gid_type == IBV_GID_TYPE_ROCE_V2
+        });
+        let gids = usable.filter_map(|entry| {
+            Some((u8::try_from(entry.gid_index).ok()?, Gid(raw::gid_bytes(entry.gid))))
+        });
+        let table: Vec<(u8, Gid)> = gids.filter(|(_, gid)| gid.is_ipv4()).collect();
         let base = table.iter().map(|&(_, gid)| gid).min();
         let base = base.ok_or_else(|| VerbsError::PortNotActive {
             device: self.inner.name.clone(),

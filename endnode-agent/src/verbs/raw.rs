@@ -3,12 +3,35 @@
 use std::mem::zeroed;
 
 use rdma_sys::{
-    ibv_device_attr, ibv_gid, ibv_port_attr, ibv_qp_attr, ibv_qp_init_attr, ibv_send_wr, ibv_sge,
-    ibv_wc, rdma_t, ud_t,
+    ibv_context, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_port_attr, ibv_qp_attr,
+    ibv_qp_init_attr, ibv_send_wr, ibv_sge, ibv_wc, rdma_t, ud_t,
 };
 
 use super::address::AddressHandle;
 use super::path::Gid;
+
+unsafe extern "C" {
+    /// What `ibv_query_gid_table` of the headers calls; the bindings have neither. All valid entries of all ports;
+    /// how many, or an error's number below 0.
+    pub(super) fn _ibv_query_gid_table(
+        context: *mut ibv_context,
+        entries: *mut ibv_gid_entry,
+        max_entries: usize,
+        flags: u32,
+        entry_size: usize,
+    ) -> isize;
+}
+
+/// All zero.
+pub(super) const fn no_gid() -> ibv_gid_entry {
+    ibv_gid_entry {
+        gid: gid(Gid([0; 16])),
+        gid_index: 0,
+        port_num: 0,
+        gid_type: 0,
+        ndev_ifindex: 0,
+    }
+}
 
 /// All zero.
 pub(super) fn no_attributes() -> ibv_qp_attr {

@@ -1,13 +1,16 @@
 //! A controller as agents see one: it grants whatever is asked, along the tree that the test says.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use snin_daemon::watch::Watch;
 use snin_fabric::{Dlid, Lid, TreeId};
 use snin_protocol::codec::{decode, encode};
 use snin_protocol::message::{
@@ -37,6 +40,8 @@ struct Shared {
 pub(crate) struct Controller {
     shared: Arc<Shared>,
     pub(crate) address: SocketAddr,
+    /// Wakes the thread.
+    waker: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -47,35 +52,24 @@ impl Controller {
 
     pub(crate) fn start_at(term: u64, address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).unwrap();
-        listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared::default());
         shared.term.store(term, Ordering::Relaxed);
+        let (waker, wakes) = UnixStream::pair().unwrap();
         let inside = Arc::clone(&shared);
-        let began = Instant::now();
-        let thread = thread::spawn(move || {
-            let lines = Mutex::new(Vec::new());
-            while !inside.stop.load(Ordering::Relaxed) {
-                if let Ok((socket, _)) = listener.accept() {
-                    let shared = Arc::clone(&inside);
-                    lines
-                        .lock()
-                        .unwrap()
-                        .push(thread::spawn(move || Line::new(socket, shared, began).run()));
-                }
-                thread::sleep(Duration::from_millis(2));
-            }
-            for line in lines.into_inner().unwrap() {
-                line.join().unwrap();
-            }
-        });
-        Self { shared, address, thread: Some(thread) }
+        let thread = thread::spawn(move || serve(&inside, &listener, &wakes));
+        Self { shared, address, waker, thread: Some(thread) }
+    }
+
+    fn wake(&self) {
+        (&self.waker).write_all(&[0]).unwrap();
     }
 
     /// Moves every connection to another tree.
     pub(crate) fn use_tree(&self, tree: u16) {
         self.shared.tree.store(tree, Ordering::Relaxed);
         self.shared.version.fetch_add(1, Ordering::Release);
+        self.wake();
     }
 
     /// Says the next leases in this term.
@@ -85,6 +79,7 @@ impl Controller {
 
     pub(crate) fn talk_nonsense(&self) {
         self.shared.nonsense.store(true, Ordering::Relaxed);
+        self.wake();
     }
 
     /// How many leases were confirmed.
@@ -96,7 +91,34 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
+        self.wake();
         self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// One thread for all agents, which sleeps while nothing happens.
+fn serve(shared: &Arc<Shared>, listener: &TcpListener, mut wakes: &UnixStream) {
+    let began = Instant::now();
+    let mut lines: Vec<Line> = Vec::new();
+    while !shared.stop.load(Ordering::Relaxed) {
+        let mut watch = Watch::new();
+        let (woken, called) = (watch.readable(wakes.as_fd()), watch.readable(listener.as_fd()));
+        let places: Vec<usize> =
+            lines.iter().map(|line| watch.readable(line.socket.as_fd())).collect();
+        let due = lines.iter().map(|line| RENEW.saturating_sub(line.renewed.elapsed())).min();
+        watch.wait(due).unwrap();
+        let (woken, called) = (watch.is_ready(woken), watch.is_ready(called));
+        let mut ready = places.into_iter().map(|place| watch.is_ready(place)).collect::<Vec<_>>();
+        if woken {
+            assert_ne!(wakes.read(&mut [0; 64]).unwrap(), 0);
+        }
+        if called {
+            let (socket, _) = listener.accept().unwrap();
+            lines.push(Line::new(socket, Arc::clone(shared), began));
+            ready.push(false);
+        }
+        let mut ready = ready.into_iter();
+        lines.retain_mut(|line| line.work(ready.next().unwrap()));
     }
 }
 
@@ -110,23 +132,24 @@ struct Line {
     heard: u64,
     sequence: u64,
     version: u64,
+    renewed: Instant,
+    came: Vec<u8>,
 }
 
 impl Line {
     fn new(socket: TcpStream, shared: Arc<Shared>, began: Instant) -> Self {
-        socket.set_nonblocking(false).unwrap();
         socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
-        let wanting = BTreeSet::new();
         Self {
             socket,
             shared,
             began,
             session: Session(0),
-            wanting,
+            wanting: BTreeSet::new(),
             heard: 0,
             sequence: 0,
             version: 0,
+            renewed: Instant::now(),
+            came: Vec::new(),
         }
     }
 
@@ -134,31 +157,29 @@ impl Line {
         Time(self.began.elapsed().as_nanos() as u64)
     }
 
-    fn run(mut self) {
-        let (mut came, mut buffer) = (Vec::new(), [0; 4096]);
-        let mut renewed = Instant::now();
-        while !self.shared.stop.load(Ordering::Relaxed) {
+    /// Hears what came, if anything did, and says what is due; whether the agent is still there.
+    fn work(&mut self, ready: bool) -> bool {
+        let heard = self.heard;
+        if ready {
+            let mut buffer = [0; 4096];
             match self.socket.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(count) => came.extend_from_slice(&buffer[..count]),
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(_) => return,
+                Ok(0) | Err(_) => return false,
+                Ok(count) => self.came.extend_from_slice(&buffer[..count]),
             }
-            let heard = self.heard;
-            while let Some((message, length)) = decode::<FromAgent>(&came).expect("frames") {
-                came.drain(..length);
+            while let Some((message, length)) = decode::<FromAgent>(&self.came).expect("frames") {
+                self.came.drain(..length);
                 self.hear(message);
             }
-            if self.shared.nonsense.swap(false, Ordering::Relaxed) {
-                let _ = self.socket.write_all(&[0xff; 64]);
-            }
-            let version = self.shared.version.load(Ordering::Acquire);
-            if heard != self.heard || version != self.version || renewed.elapsed() >= RENEW {
-                (self.version, renewed) = (version, Instant::now());
-                self.lease();
-            }
         }
+        if self.shared.nonsense.swap(false, Ordering::Relaxed) {
+            let _ = self.socket.write_all(&[0xff; 64]);
+        }
+        let version = self.shared.version.load(Ordering::Acquire);
+        if heard != self.heard || version != self.version || self.renewed.elapsed() >= RENEW {
+            (self.version, self.renewed) = (version, Instant::now());
+            self.lease();
+        }
+        true
     }
 
     fn hear(&mut self, message: FromAgent) {

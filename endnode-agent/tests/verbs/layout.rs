@@ -24,6 +24,9 @@ macro_rules! layouts {
 fn layouts() -> Vec<Layout> {
     layouts! {
         ibv_gid { "global.subnet_prefix" = global, "raw" = raw }
+        ibv_gid_entry {
+            "gid" = gid, "gid_index" = gid_index, "port_num" = port_num, "gid_type" = gid_type,
+        }
         ibv_global_route {
             "dgid" = dgid, "flow_label" = flow_label, "sgid_index" = sgid_index, "hop_limit" = hop_limit,
             "traffic_class" = traffic_class,

@@ -1,5 +1,6 @@
 //! One thread, one poll: everything a daemon waits for at once.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -54,5 +55,37 @@ impl<'a> Watch<'a> {
     /// Whether what is at this place is ready.
     pub fn is_ready(&self, place: usize) -> bool {
         self.fds.get(place).is_some_and(|fd| !fd.revents().is_empty())
+    }
+
+    /// What is ready, for when what was watched is to be changed.
+    pub fn into_ready(self) -> Ready {
+        Ready(self.fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+    }
+}
+
+/// What was ready after a wait.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Ready(Vec<bool>);
+
+impl Ready {
+    /// Whether what is at this place was ready; what was not watched was not.
+    pub fn is(&self, place: usize) -> bool {
+        self.0.get(place).copied().unwrap_or(false)
+    }
+}
+
+/// Where something is watched, kept with it.
+#[derive(Clone, Default, Debug)]
+pub struct Place(Cell<Option<usize>>);
+
+impl Place {
+    /// Watches it, as [`Watch::readable`].
+    pub fn readable<'a>(&self, watch: &mut Watch<'a>, fd: BorrowedFd<'a>) {
+        self.0.set(Some(watch.readable(fd)));
+    }
+
+    /// Whether it was ready in the wait that it was last watched in; whatever was never watched may be.
+    pub fn is_ready(&self, ready: &Ready) -> bool {
+        self.0.get().is_none_or(|place| ready.is(place))
     }
 }
