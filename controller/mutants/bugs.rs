@@ -5,7 +5,7 @@
 pub(crate) type Bug = (&'static str, &'static str, &'static str);
 
 /// In the packer.
-pub(crate) const PACKING: [Bug; 20] = [
+pub(crate) const PACKING: [Bug; 21] = [
     // Free links.
     ("packing/matrix.rs", "free_down[down] ^= first;", ""),
     (
@@ -39,9 +39,10 @@ pub(crate) const PACKING: [Bug; 20] = [
     ("packing/state.rs", "self.bound += usize::from(c.is_bound());", ""),
     // Whole patterns.
     ("packing/cold.rs", "used |= *tree ^ NO_TREE;", ""),
-    ("packing/cold.rs", "limits |= Self::limits(request);", ""),
+    ("packing/cold.rs", "limits |= Cold::limits(request);", ""),
     ("packing/cold.rs", "all_plain && some_within", "false"),
     // Three stages.
+    ("packing/parts.rs", "in_part.min(*tree)", "in_part"),
     ("packing/state.rs", "add(self.pods[group].owner_down(down, column));", ""),
     ("packing/rearrange.rs", "state.exchange_pods(group, chain);", ""),
     // What is taken back, and what is told.

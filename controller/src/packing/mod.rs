@@ -18,6 +18,7 @@ mod galvin;
 mod insert;
 mod last_resort;
 mod matrix;
+mod parts;
 mod rearrange;
 mod refuse;
 mod request;

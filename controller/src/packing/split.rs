@@ -14,87 +14,91 @@ const UNSEEN: u8 = 2;
 /// Splits; its buffers are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Splitter {
-    up: Pairs,
-    down: Pairs,
-    /// The half of each connection, and one more entry that is always seen.
+    /// The connection at each row that waits for another, where they start and where they end.
+    waiting: [Vec<u32>; 2],
+    /// With whom each connection is paired where it starts and where it ends, side by side, since a way needs
+    /// one after the other. `count`, who is nobody, stands for no pair, and has an entry that leads nowhere.
+    pairs: Vec<[u32; 2]>,
+    /// The half of each connection; nobody counts as seen.
     half: Vec<u8>,
 }
 
-/// Who is paired with whom at one end.
-#[derive(Clone, Debug)]
-struct Pairs {
-    /// The connection at each row that waits for another.
-    waiting: Vec<u32>,
-    /// The other one of each pair; for somebody without a pair, and in one more entry, their number.
-    other: Vec<u32>,
-}
+/// The ends in `pairs`.
+const UP: usize = 0;
+const DOWN: usize = 1;
 
 impl Splitter {
     /// For up to so many rows and connections.
     pub(super) fn new(rows: usize, connections: usize) -> Self {
-        let pairs = || Pairs {
-            waiting: Vec::with_capacity(rows),
-            other: Vec::with_capacity(connections + 1),
-        };
-        Self { up: pairs(), down: pairs(), half: Vec::with_capacity(connections + 1) }
+        Self {
+            waiting: [UP, DOWN].map(|_| Vec::with_capacity(rows)),
+            pairs: Vec::with_capacity(connections + 1),
+            half: Vec::with_capacity(connections + 1),
+        }
     }
 
     /// The half, 0 or 1, of each connection.
     pub(super) fn split(&mut self, rows: usize, edges: &[Edge]) -> &[u8] {
-        let Self { up, down, half } = self;
         let count = edges.len();
-        up.begin(rows, count);
-        down.begin(rows, count);
-        for (number, &edge) in (0..).zip(edges) {
-            let rows = edge.rows();
-            up.add(rows.0, number, count as u32);
-            down.add(rows.1, number, count as u32);
-        }
+        self.pair(rows, edges);
+        let Self { pairs, half, .. } = self;
         half.clear();
         half.resize(count, UNSEEN);
         half.push(0);
         for begin in 0..count {
             if half[begin] == UNSEEN {
                 half[begin] = 0;
-                follow(half, down, up, begin);
-                follow(half, up, down, begin);
+                follow(half, pairs, begin);
             }
         }
         &half[..count]
     }
+
+    /// Pairs the connections at each row, without a condition that a processor would have to guess: nobody is
+    /// written to like anybody.
+    fn pair(&mut self, rows: usize, edges: &[Edge]) {
+        let Self { waiting: [up, down], pairs, .. } = self;
+        let nobody = edges.len() as u32;
+        for waiting in [&mut *up, down] {
+            waiting.clear();
+            waiting.resize(rows, nobody);
+        }
+        pairs.clear();
+        pairs.resize(edges.len() + 1, [nobody; 2]);
+        let (up, down, pairs) = (&mut up[..], &mut down[..], &mut pairs[..]);
+        let meet = |waiting: &mut u32, number| {
+            let other = *waiting;
+            *waiting = if other == nobody { number } else { nobody };
+            other
+        };
+        for (number, &edge) in (0..).zip(edges) {
+            let (from, to) = edge.rows();
+            let others = [meet(&mut up[from], number), meet(&mut down[to], number)];
+            pairs[number as usize] = others;
+            for (end, other) in others.into_iter().enumerate() {
+                pairs[other as usize][end] = number;
+            }
+        }
+        pairs[edges.len()] = [nobody; 2];
+    }
 }
 
-impl Pairs {
-    fn begin(&mut self, rows: usize, count: usize) {
-        self.waiting.clear();
-        self.waiting.resize(rows, count as u32);
-        self.other.clear();
-        self.other.resize(count + 1, 0);
-    }
-
-    /// Without a condition that a processor would have to guess: `nobody` is written to like anybody.
-    fn add(&mut self, row: usize, number: u32, nobody: u32) {
-        let waiting = self.waiting[row];
-        self.waiting[row] = if waiting == nobody { number } else { nobody };
-        self.other[number as usize] = waiting;
-        self.other[waiting as usize] = number;
-    }
-}
-
-/// Goes from pair to pair, first by `one` end and then by the other, until there is none or it was seen.
-fn follow(half: &mut [u8], one: &Pairs, other: &Pairs, begin: usize) {
-    let mut at = begin;
-    loop {
-        let next = one.other[at] as usize;
+/// Goes from pair to pair, both ways at once, until either comes to nobody or to somebody seen: a processor
+/// waits for one way's next while it waits for the other's. After as many steps both are in the same half.
+fn follow(half: &mut [u8], pairs: &[[u32; 2]], begin: usize) {
+    let nobody = pairs.len() - 1;
+    let (mut ahead, mut back) = (begin, begin);
+    let mut step = |at: usize, end: usize, into: u8| {
+        let next = pairs[at][end] as usize;
         if half[next] != UNSEEN {
-            return;
+            return nobody;
         }
-        half[next] = 1;
-        at = other.other[next] as usize;
-        if half[at] != UNSEEN {
-            return;
-        }
-        half[at] = 0;
+        half[next] = into;
+        next
+    };
+    while ahead != nobody || back != nobody {
+        (ahead, back) = (step(ahead, DOWN, 1), step(back, UP, 1));
+        (ahead, back) = (step(ahead, UP, 0), step(back, DOWN, 0));
     }
 }
 

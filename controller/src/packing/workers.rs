@@ -7,6 +7,18 @@ pub trait Workers: Sync {
 
     /// Runs both jobs, at the same time if there are cores for it, and returns when both are done.
     fn join(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send));
+
+    /// [Joins](Self::join) `one` and `other` as soon as `first` has run. Who is to run `other` can get ready
+    /// meanwhile.
+    fn join_after(
+        &self,
+        first: &mut (dyn FnMut() + Send),
+        one: &mut (dyn FnMut() + Send),
+        other: &mut (dyn FnMut() + Send),
+    ) {
+        first();
+        self.join(one, other);
+    }
 }
 
 /// One core: one job after the other.
