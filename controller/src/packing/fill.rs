@@ -54,7 +54,8 @@ impl Filler {
     }
 
     /// Packs the connections, each of which may have every column. `found` hears of every column that
-    /// one gets, and the last word on it counts. Returns how many were packed.
+    /// one gets, and the last word on it counts: before it one may hear of the column after the last, which is
+    /// none. Returns how many were packed.
     pub(super) fn fill(&mut self, matrix: &mut Matrix, mut found: impl FnMut(u32, usize)) -> usize {
         let Self { search, waiting } = self;
         let all = waiting.len();

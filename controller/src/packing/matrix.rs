@@ -56,7 +56,8 @@ struct Links {
     /// Free columns, some words a row. A link that does not exist is never free.
     free: Vec<u64>,
     /// The row at the other end of the connection that owns the link, by column and row. Each column has
-    /// one more row, nowhere, that leads to itself: a search that is led there stays there.
+    /// one more row, nowhere, that leads to itself: a search that is led there stays there. And there is one
+    /// more column, which nobody reads: there a loop writes what has no place.
     other: Vec<u16>,
 }
 
@@ -76,6 +77,7 @@ pub(super) struct Owners {
 #[derive(Clone, Debug)]
 pub(super) struct Matrix {
     rows: usize,
+    columns: usize,
     /// From a column to the next in tables by column and row.
     stride: usize,
     words: usize,
@@ -97,9 +99,11 @@ impl Matrix {
             there.for_each(|column| sets::insert(free, column));
         }
         let stride = rows + 1;
-        let up = Links { free: free.clone(), other: vec![NO_ROW; stride * columns] };
-        let owners = vec![NOBODY; stride * columns];
-        let mut matrix = Self { rows, stride, words, down: up.clone(), up, owners, links: free };
+        let places = stride * (columns + 1);
+        let up = Links { free: free.clone(), other: vec![NO_ROW; places] };
+        let owners = vec![NOBODY; places];
+        let down = up.clone();
+        let mut matrix = Self { rows, columns, stride, words, up, down, owners, links: free };
         matrix.clear();
         matrix
     }
@@ -117,10 +121,11 @@ impl Matrix {
     /// Takes over who owns what in the columns from `first` on from a matrix that has these alone, and where
     /// nobody was before. It begins with a word of its own, or all columns are in one.
     pub(super) fn adopt(&mut self, first: usize, part: &Self) {
+        let places = part.places();
         let begin = first * self.stride;
-        self.owners[begin..][..part.owners.len()].copy_from_slice(&part.owners);
+        self.owners[begin..][..places].copy_from_slice(&part.owners[..places]);
         for (side, part) in [(&mut self.up, &part.up), (&mut self.down, &part.down)] {
-            side.other[begin..][..part.other.len()].copy_from_slice(&part.other);
+            side.other[begin..][..places].copy_from_slice(&part.other[..places]);
         }
         let sides = [(&mut self.up.free, &part.up.free), (&mut self.down.free, &part.down.free)];
         for (free, part_free) in sides {
@@ -135,10 +140,16 @@ impl Matrix {
 
     /// Copies who owns what.
     pub(super) fn copy_owners(&self, copy: &mut Owners) {
+        let places = self.places();
         copy.stride = self.stride;
-        copy.ends.clone_from(&self.up.other);
-        copy.starts.clone_from(&self.down.other);
-        copy.numbers.clone_from(&self.owners);
+        self.up.other[..places].clone_into(&mut copy.ends);
+        self.down.other[..places].clone_into(&mut copy.starts);
+        self.owners[..places].clone_into(&mut copy.numbers);
+    }
+
+    /// How long tables by column and row are without the column that nobody reads.
+    const fn places(&self) -> usize {
+        self.columns * self.stride
     }
 
     pub(super) fn free_up(&self, row: usize) -> &[u64] {
@@ -224,12 +235,15 @@ impl Matrix {
     }
 
     /// The same for up to 64 columns, the case that matters: every instruction here is one for every
-    /// connection of a pattern.
+    /// connection of a pattern. Whether there is a common column is chance, which no processor can guess:
+    /// where there is none, the column that nobody reads is taken, and `found` hears of it.
     fn settle_in_a_word(&mut self, edges: &mut Vec<Edge>, mut found: impl FnMut(u32, usize)) {
-        let Self { rows, stride, up: ups, down: downs, owners, .. } = self;
+        let Self { rows, columns, stride, up: ups, down: downs, owners, .. } = self;
         // Of one length, so that one comparison with it does for a place in two of them.
         let (ends, starts) = (&mut ups.other[..owners.len()], &mut downs.other[..owners.len()]);
         let (free_up, free_down) = (&mut ups.free[..*rows], &mut downs.free[..*rows]);
+        // The bit of the column after the last; after the 64th comes none, but then all zeros count 64.
+        let beyond = 1_u64.checked_shl(*columns as u32).unwrap_or(0);
         // What is free where the last one started: the next one often starts there too, and would have to
         // wait for it to be written and read.
         let (mut last, mut free) = (0, free_up[0]);
@@ -242,15 +256,12 @@ impl Matrix {
                 (last, free) = (up, free_up[up]);
             }
             let common = free & free_down[down];
-            if common == 0 {
-                edges[left] = edge;
-                left += 1;
-                continue;
-            }
+            edges[left] = edge;
+            left += usize::from(common == 0);
             let first = common & common.wrapping_neg();
             free ^= first;
             free_down[down] ^= first;
-            let column = common.trailing_zeros() as usize;
+            let column = (common | beyond).trailing_zeros() as usize;
             let place = column * *stride;
             ends[place + up] = edge.down;
             owners[place + up] = edge.id;

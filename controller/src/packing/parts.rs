@@ -23,6 +23,8 @@ pub(super) struct Parts {
 #[derive(Clone, Debug)]
 struct Part {
     first: usize,
+    /// The first tree of each group, and none beyond the last.
+    first_trees: Vec<u16>,
     leaves: Matrix,
     filler: Filler,
     /// One for each group.
@@ -119,8 +121,10 @@ impl Part {
     fn new(shape: &Shape, first: usize, groups: usize) -> Self {
         let places = shape.pods() * shape.largest_group();
         let pods = || Filler::new(shape.largest_group(), places);
+        let first_trees = (first..first + groups).map(|group| shape.tree_of(group, 0).0);
         Self {
             first,
+            first_trees: first_trees.chain([NO_TREE]).collect(),
             // Nothing is missing where a whole pattern is packed in three stages.
             leaves: Matrix::new(shape.leaves(), groups, |_, _| true),
             filler: Filler::new(groups, shape.places()),
@@ -137,14 +141,13 @@ impl Part {
         workers: &dyn Workers,
         load: impl FnOnce(&mut Filler),
     ) {
-        let Self { first, leaves, filler, pods: fillers, trees, packed } = self;
+        let Self { first, first_trees, leaves, filler, pods: fillers, trees, packed } = self;
         leaves.clear();
         trees.clear();
         trees.resize(known, NO_TREE);
         load(filler);
         // Connections within a pod need no more than a group, and take its first tree; the others are told below.
-        let first_tree = |column| shape.tree_of(*first + column, 0).0;
-        *packed = filler.fill(leaves, |id, column| trees[id as usize] = first_tree(column));
+        *packed = filler.fill(leaves, |id, column| trees[id as usize] = first_trees[column]);
         let share = shape.groups().div_ceil(workers.count().max(1));
         Groups { shape, leaves, column: 0, pods: &mut *pods, fillers }.pack(workers, share);
         read_off((shape, *first), pods, trees);
