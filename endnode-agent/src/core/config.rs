@@ -178,7 +178,9 @@ impl Config {
 
     /// The bytes on the wire of a piece with `bytes` of payload.
     pub fn wire(&self, bytes: u64) -> u64 {
-        let packets = bytes.div_ceil(self.mtu.into()).max(1);
+        let mtu = u64::from(self.mtu);
+        // Most pieces are one packet, and dividing is slow.
+        let packets = if bytes <= mtu { 1 } else { bytes.div_ceil(mtu) };
         bytes.saturating_add(packets.saturating_mul(self.overhead.into()))
     }
 

@@ -235,8 +235,12 @@ impl Mesh {
     /// Something that was to be confirmed or asked may be possible now.
     pub(super) fn talk_if_due(&mut self, now: Time) {
         let talk = &self.talk;
-        let asks = talk.wishes && talk.ask.is_none();
-        if talk.phase == Phase::Parting || talk.unconfirmed || asks {
+        let may_speak = match talk.phase {
+            Phase::Parting => true,
+            Phase::Greeting => false,
+            Phase::Talking => talk.unconfirmed || talk.wishes && talk.ask.is_none(),
+        };
+        if may_speak {
             self.converse(now);
         }
     }

@@ -116,7 +116,8 @@ impl Mesh {
         self.ask_port(PortCall::Close { pair });
         for index in 0..self.flows.len() as u32 {
             if self.flows[index as usize].as_ref().is_some_and(|flow| flow.on == Some(pair)) {
-                self.feed(index, now);
+                self.list(index, now);
+                self.tend(index, now);
             }
         }
     }

@@ -199,10 +199,16 @@ impl Mesh {
 
     fn send(&mut self, flow: FlowId, message: Message, now: Time) -> Result<(), Decline> {
         let most = self.config.queue;
-        if !self.open_flow(flow)?.push(message, most) {
+        let open = self.open_flow(flow)?;
+        if !open.push(message, most) {
             return Err(Decline::QueueFull(message.id));
         }
-        self.feed(flow.0, now);
+        let unserved = open.is_unserved();
+        self.list(flow.0, now);
+        // Of everything else that it has to do by itself, timers know when.
+        if unserved {
+            self.tend(flow.0, now);
+        }
         Ok(())
     }
 

@@ -11,27 +11,30 @@ use super::pairs::{Posted, State};
 use super::timers::Timer;
 
 impl Mesh {
-    /// A flow may have something to post.
-    pub(super) fn feed(&mut self, index: u32, now: Time) {
+    /// A flow that has something to post waits for its turn.
+    pub(super) fn list(&mut self, index: u32, now: Time) {
         if let Some(flow) = &mut self.flows[index as usize]
             && !flow.listed
             && flow.is_hungry()
         {
             flow.listed = true;
             self.hungry.push(index);
-            let peer = flow.peer;
-            if self.is_best_effort() {
+            let (peer, granted) = (flow.peer, flow.current.is_some());
+            // By the time the grant has ended; without one it is found missing at once.
+            if granted && self.is_best_effort() {
                 self.want(&Route { peer, tree: UNASKED, dlid: None }, now);
             }
         }
-        self.tend(index, now);
     }
 
     /// Posts as much as may be, one piece of each flow in turn.
     pub(super) fn post_all(&mut self, now: Time) {
         let mut idle = 0;
         while idle < self.hungry.len() {
-            self.turn = (self.turn + 1) % self.hungry.len();
+            self.turn += 1;
+            if self.turn >= self.hungry.len() {
+                self.turn = 0;
+            }
             let index = self.hungry[self.turn];
             if self.post_one(index, now) {
                 idle = 0;
@@ -62,11 +65,16 @@ impl Mesh {
         }
         // What the port still has to send goes first, and at worst it has begun with none of it.
         // What nobody granted nobody ends, whatever is known of the time.
-        let left = if end == Time::MAX { end } else { end - self.clock.latest(now) };
-        let room = self.config.sendable(left);
+        let room = if end == Time::MAX {
+            u64::MAX
+        } else {
+            self.config.sendable(end - self.clock.latest(now))
+        };
         let Some(piece) = flow.upcoming(&self.config, room.saturating_sub(self.backlog)) else {
             return false;
         };
+        // When it must have left is news only for the first piece under way, or under another grant.
+        let is_news = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
         flow.posted(&piece);
         flow.clear_by = end;
         let ticket = pair.next_ticket();
@@ -77,7 +85,9 @@ impl Mesh {
         self.counters.posted_bytes += u64::from(piece.bytes);
         self.ask_port(PortCall::Post { pair: id, ticket, piece });
         self.arm_pair(slot, now);
-        self.arm_flow(index, now);
+        if is_news {
+            self.arm_flow(index, now);
+        }
         true
     }
 
@@ -127,9 +137,11 @@ impl Mesh {
 
     /// Grants come into force and end.
     pub(super) fn advance(&mut self, index: u32, now: Time) {
-        let (earliest, latest) = (self.clock.earliest(now), self.clock.latest(now));
         let guard = self.talk.terms.guard;
-        if let Some(flow) = &mut self.flows[index as usize] {
+        if let Some(flow) = &mut self.flows[index as usize]
+            && flow.granted().next().is_some()
+        {
+            let (earliest, latest) = (self.clock.earliest(now), self.clock.latest(now));
             if let Some(next) = flow.next.take_if(|next| earliest >= next.from) {
                 flow.current = Some(next);
             }
