@@ -1,8 +1,9 @@
-//! Wakes a thread that sleeps, and costs nothing but a load while it does not.
+//! Says that something was put into a ring, so that one word tells of all of them, and wakes a thread that
+//! sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -10,23 +11,30 @@ use rustix::event::{EventfdFlags, eventfd};
 #[derive(Debug)]
 pub(crate) struct Bell {
     descriptor: OwnedFd,
+    rang: AtomicBool,
     asleep: AtomicU32,
 }
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { descriptor, asleep: AtomicU32::new(0) })
+        Ok(Self { descriptor, rang: AtomicBool::new(false), asleep: AtomicU32::new(0) })
     }
 
     /// Something was put into a ring: wakes whoever sleeps by this bell.
     pub(crate) fn ring(&self) {
+        self.rang.store(true, Ordering::Release);
         // What was put there is seen by one who goes to sleep after this, or its sleep is seen here.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) > 0 {
             // It can only be full of rings already.
             let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Whether it rang since this was last asked: what was put into rings before is there to be taken.
+    pub(crate) fn rang(&self) -> bool {
+        self.rang.load(Ordering::Relaxed) && self.rang.swap(false, Ordering::AcqRel)
     }
 
     /// Says that the thread goes to sleep until this is dropped. It has to look at its rings once more

@@ -14,6 +14,8 @@ use crate::core::{Event, FlowId, Mesh, Message, Notice, Output, carry_out};
 
 /// Calls of applications that are taken at a time.
 const CALLS: usize = 32;
+/// So many turns with nothing to do, and the clock is asked whether something is due.
+const LOOKS: u32 = 16;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
@@ -44,11 +46,15 @@ pub(crate) struct Engine {
     declined: bool,
     /// Something for applications was put into their rings.
     called: bool,
+    /// Calls may be left over.
+    more: bool,
+    /// Turns with nothing to do since the clock was asked.
+    looks: u32,
 }
 
 impl Engine {
     pub(crate) const fn new(mesh: Mesh, port: VerbsPort, rings: Arc<Rings>, clock: Clock) -> Self {
-        Self { mesh, port, rings, clock, declined: false, called: false }
+        Self { mesh, port, rings, clock, declined: false, called: false, more: false, looks: 0 }
     }
 
     /// Until the agent ends.
@@ -66,16 +72,58 @@ impl Engine {
         }
     }
 
-    /// Does what there is to do: whether there was anything.
+    /// Does what there is to do: whether there was anything. Most turns find nothing, and something is
+    /// noticed the sooner the less they cost.
     pub(crate) fn turn(&mut self) -> bool {
-        let mut worked = self.port.work();
+        let mut rang = self.rings.to_data.rang() || std::mem::take(&mut self.more);
+        if rang {
+            // What applications send goes out before anything else is looked at.
+            self.take_calls();
+            self.port.flush();
+        }
+        let came = self.port.look();
+        // Whoever sent what came has been told of before it could send.
+        self.more |= self.rings.to_data.rang();
+        rang |= self.more;
+        if !came && !rang {
+            self.looks += 1;
+            if self.looks < LOOKS {
+                return false;
+            }
+        }
+        self.looks = 0;
         let now = self.clock.now();
+        if rang {
+            self.port.hear();
+        }
         while let Some(event) = crate::core::Port::poll(&mut self.port) {
             self.mesh.handle(Event::Port(event), now);
             self.put_out();
         }
+        if rang {
+            self.take_frames();
+        }
+        let is_due = self.mesh.next_deadline().is_some_and(|deadline| deadline <= now);
+        if is_due {
+            self.mesh.handle_deadline(now);
+            self.put_out();
+        }
+        self.port.flush();
+        // What nobody waits for comes last.
+        if rang {
+            self.port.refill();
+            if let Some(look) = self.rings.asked.pop() {
+                self.show(look);
+            }
+        }
+        if std::mem::take(&mut self.called) {
+            self.rings.to_application.ring();
+        }
+        came || rang || is_due
+    }
+
+    fn take_frames(&mut self) {
         while let Some(frame) = self.rings.frames.pop() {
-            worked = true;
             // It may have been sent after the turn began, and one from the future would show a wrong clock.
             let now = self.clock.now();
             match frame {
@@ -88,24 +136,15 @@ impl Engine {
             }
             self.put_out();
         }
+    }
+
+    fn take_calls(&mut self) {
+        let now = self.clock.now();
         for _ in 0..CALLS {
-            let Some(call) = self.rings.calls.pop() else { break };
-            worked = true;
+            let Some(call) = self.rings.calls.pop() else { return };
             self.call(call, now);
         }
-        if self.mesh.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.mesh.handle_deadline(now);
-            worked = true;
-        }
-        self.put_out();
-        self.port.flush();
-        if let Some(look) = self.rings.asked.pop() {
-            self.show(look);
-        }
-        if std::mem::take(&mut self.called) {
-            self.rings.to_application.ring();
-        }
-        worked
+        self.more = true;
     }
 
     fn call(&mut self, call: Call, now: Time) {
@@ -219,6 +258,7 @@ impl Engine {
         let asleep = rings.to_data.sleep();
         // What came before this is found by the turn; without the device's word naps are short.
         let armed = self.port.queue().arm().is_ok();
+        self.looks = LOOKS;
         if self.turn() {
             return;
         }

@@ -60,16 +60,16 @@ impl Sender {
     }
 }
 
-/// Stages a piece whose bytes are in `body`; nobody waits for it if it is empty.
+/// Stages a piece whose bytes are in `body`; nobody waits for it if it is empty. Whoever rings has the last
+/// one's completion told.
 pub(crate) fn send(
     (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
     (sender, piece): (Sender, Piece),
     body: &Arc<Slot>,
     ticket: u64,
-    signal: Signal,
 ) -> Result<(), VerbsError> {
     let header = headers.write(&sender.header(piece))?;
-    pair.send(gather(header, body, piece), None, ticket, signal)
+    pair.send(gather(header, body, piece), None, ticket, Signal::No)
 }
 
 /// As [`send`], as a datagram.
@@ -78,10 +78,9 @@ pub(crate) fn send_datagram(
     (sender, piece): (Sender, Piece),
     body: &Arc<Slot>,
     (to, number): (&AddressHandle, u32),
-    signal: Signal,
 ) -> Result<(), VerbsError> {
     let header = headers.write(&sender.header(piece))?;
-    pair.send_to(gather(header, body, piece), to, (number, Q_KEY), 0, signal)
+    pair.send_to(gather(header, body, piece), to, (number, Q_KEY), 0, Signal::No)
 }
 
 fn gather<'a>(header: &'a Arc<Slot>, body: &'a Arc<Slot>, piece: Piece) -> Gather<'a> {

@@ -11,8 +11,7 @@ use super::links::{Headers, Link, Sender, send, send_datagram};
 use super::rings::{Order, Rings, Word};
 use crate::core::{Arrival, BreakReason, FlowId, PairId, Piece, Port, PortEvent, Route};
 use crate::verbs::{
-    Batch, Completion, CompletionQueue, QueuePair, Sending, SharedReceives, Signal, Slot, Ud,
-    VerbsError,
+    Batch, Completion, CompletionQueue, QueuePair, Sending, SharedReceives, Slot, Ud, VerbsError,
 };
 
 /// Completions that are taken at a time.
@@ -25,6 +24,8 @@ pub(crate) struct VerbsPort {
     sender: Sender,
     queue: CompletionQueue,
     batch: Option<Batch>,
+    /// How many of its completions were dealt with.
+    taken: usize,
     receives: SharedReceives,
     /// Bytes before the header: a datagram's global route.
     start: usize,
@@ -38,8 +39,9 @@ pub(crate) struct VerbsPort {
     datagrams: Option<Datagrams>,
     /// Of each flow, the messages that are not complete.
     outboxes: Box<[Outbox]>,
-    news: VecDeque<News>,
-    /// Slots with a piece that waits for its signal.
+    /// What the mesh is to be told beside completions.
+    news: VecDeque<PortEvent>,
+    /// Slots with something staged.
     dirty: Vec<u32>,
     /// The bytes of the last arrival that was told.
     arrived: Option<Slot>,
@@ -67,8 +69,8 @@ struct Place {
     /// It was asked for and not given up.
     is_open: bool,
     link: Option<Box<Link>>,
-    /// Posted last: whether it is to be signalled is known when the next one comes, or none does.
-    held: Option<(u64, Piece)>,
+    /// Something is staged on it.
+    is_dirty: bool,
 }
 
 /// Messages of a flow by number, which rises by one.
@@ -76,12 +78,6 @@ struct Place {
 struct Outbox {
     first: u64,
     messages: VecDeque<Arc<Slot>>,
-}
-
-#[derive(Debug)]
-enum News {
-    Port(PortEvent),
-    Arrived(Arrival, Slot),
 }
 
 /// What a port is made with.
@@ -119,6 +115,7 @@ impl VerbsPort {
             sender,
             queue,
             batch: Some(Batch::new(BATCH)),
+            taken: 0,
             receives,
             start,
             places: (0..pairs).map(|_| Place::default()).collect(),
@@ -133,47 +130,45 @@ impl VerbsPort {
         }
     }
 
-    /// Takes completions, and what the control thread says: whether there was anything.
-    pub(crate) fn work(&mut self) -> bool {
-        let Some(mut batch) = self.batch.take() else { return false };
-        let polled = self.queue.poll(&mut batch);
-        // Whoever sent what came has been told of before it could send.
-        let mut worked = false;
-        while let Some(word) = self.rings.words.pop() {
-            self.word(word);
-            worked = true;
-        }
-        match polled {
-            Ok(count) => worked |= count > 0,
+    /// Takes completions from the device: whether there is anything to [`poll`](Port::poll) for.
+    pub(crate) fn look(&mut self) -> bool {
+        let Some(batch) = &mut self.batch else { return false };
+        self.taken = 0;
+        match self.queue.poll(batch) {
+            Ok(0) => {}
+            Ok(_) => return true,
             Err(_) => self.told_down(true),
         }
-        for completion in batch.completions() {
-            if let Some(slot) = self.receives.finish(&completion) {
-                self.received(&completion, slot);
-            } else {
-                self.sent(&completion);
-            }
+        !self.news.is_empty()
+    }
+
+    /// Takes what the control thread says.
+    pub(crate) fn hear(&mut self) {
+        while let Some(word) = self.rings.words.pop() {
+            self.word(word);
         }
-        self.batch = Some(batch);
+    }
+
+    /// Posts again what applications have read.
+    pub(crate) fn refill(&mut self) {
         while let Some(slot) = self.rings.empties.pop() {
             self.give_back(slot);
         }
-        worked
     }
 
     /// Hands over what was posted, the last piece on each queue pair signalled.
     pub(crate) fn flush(&mut self) {
         while let Some(slot) = self.dirty.pop() {
-            let Some((ticket, piece)) = self.places[slot as usize].held.take() else { continue };
-            let staged =
-                self.stage(slot, ticket, piece, Signal::Yes).and_then(|()| self.ring(slot));
-            if staged.is_err() {
+            let place = &mut self.places[slot as usize];
+            place.is_dirty = false;
+            let rung = match place.link.as_deref_mut() {
+                Some(Link::Connected(pair, _)) => pair.ring_told(),
+                // What cannot be handed over is lost, as datagrams may be; the mesh's heartbeat notices.
+                _ => self.datagrams.as_mut().map_or(Ok(()), |all| all.pair.ring_told().or(Ok(()))),
+            };
+            if rung.is_err() {
                 self.failed(slot);
             }
-        }
-        if let Some(datagrams) = &mut self.datagrams {
-            // What cannot be handed over is lost, as datagrams may be; the mesh's heartbeat notices.
-            let _ = datagrams.pair.ring();
         }
     }
 
@@ -242,14 +237,14 @@ impl VerbsPort {
             Word::Up => return self.told_down(false),
             Word::Down => return self.told_down(true),
         };
-        self.news.push_back(News::Port(event));
+        self.news.push_back(event);
     }
 
     fn told_down(&mut self, down: bool) {
         if self.is_up == down {
             self.is_up = !down;
             let event = if down { PortEvent::Down } else { PortEvent::Up };
-            self.news.push_back(News::Port(event));
+            self.news.push_back(event);
         }
     }
 
@@ -257,11 +252,20 @@ impl VerbsPort {
         self.inbound.binary_search_by_key(&(number, peer), |&(number, peer, _)| (number, peer))
     }
 
-    fn received(&mut self, completion: &Completion<'_>, slot: Slot) {
+    /// What a completion means to the mesh, if anything.
+    fn completed(&mut self, completion: &Completion<'_>) -> Option<PortEvent> {
+        match self.receives.finish(completion) {
+            Some(slot) => self.received(completion, slot),
+            None => self.sent(completion),
+        }
+    }
+
+    fn received(&mut self, completion: &Completion<'_>, slot: Slot) -> Option<PortEvent> {
         let number = completion.queue_pair();
         if completion.outcome().is_err() {
             self.order(Order::InboundFailed { number });
-            return self.give_back(slot);
+            self.give_back(slot);
+            return None;
         }
         let number = if self.datagrams.is_some() { completion.source() } else { number };
         let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
@@ -270,16 +274,13 @@ impl VerbsPort {
             let known = self.find_inbound(number, header.peer).map(|at| self.inbound[at].2);
             known == Ok(header.session)
         });
-        match known {
-            Some(Header { peer, session, piece }) => {
-                let arrival = Arrival { peer, session, piece };
-                self.news.push_back(News::Arrived(arrival, slot));
-            }
-            None => {
-                Rings::count(&self.rings.tally.strange);
-                self.give_back(slot);
-            }
-        }
+        let Some(Header { peer, session, piece }) = known else {
+            Rings::count(&self.rings.tally.strange);
+            self.give_back(slot);
+            return None;
+        };
+        self.arrived = Some(slot);
+        Some(PortEvent::Arrived(Arrival { peer, session, piece }))
     }
 
     fn give_back(&mut self, slot: Slot) {
@@ -287,74 +288,56 @@ impl VerbsPort {
         let _ = self.receives.receive(slot);
     }
 
-    fn sent(&mut self, completion: &Completion<'_>) {
+    fn sent(&mut self, completion: &Completion<'_>) -> Option<PortEvent> {
         let number = completion.queue_pair();
         if let Some(datagrams) = &mut self.datagrams {
             let Datagrams { pair, under_way, .. } = datagrams;
             pair.finish(completion, |_| {
                 if let Some((pair, ticket)) = under_way.pop_front() {
-                    self.news.push_back(News::Port(PortEvent::Done { pair, ticket }));
+                    self.news.push_back(PortEvent::Done { pair, ticket });
                 }
             });
-            return;
+            return self.news.pop_front();
         }
         // One that was destroyed meanwhile is nobody's.
-        let Ok(at) = self.numbers.binary_search_by_key(&number, |&(number, _)| number) else {
-            return;
-        };
+        let at = self.numbers.binary_search_by_key(&number, |&(number, _)| number).ok()?;
         let slot = self.numbers[at].1;
         let place = &mut self.places[slot as usize];
         let pair = PairId { slot, life: place.life };
-        let Some(Link::Connected(queue_pair, _)) = place.link.as_deref_mut() else { return };
+        let Some(Link::Connected(queue_pair, _)) = place.link.as_deref_mut() else { return None };
         let mut done = None;
         queue_pair.finish(completion, |finished| done = Some(finished.token));
-        match (completion.outcome(), done) {
-            (Ok(()), Some(ticket)) => {
-                self.news.push_back(News::Port(PortEvent::Done { pair, ticket }));
-            }
-            (Err(_), Some(_)) => self.failed(slot),
-            (_, None) => {}
+        let ticket = done?;
+        if completion.outcome().is_ok() {
+            return Some(PortEvent::Done { pair, ticket });
         }
+        self.failed(slot);
+        self.news.pop_front()
     }
 
     fn failed(&mut self, slot: u32) {
         let place = &self.places[slot as usize];
         let (pair, reason) = (PairId { slot, life: place.life }, BreakReason::Failed);
         // What else of it comes back says the same.
-        let told = |news: &News| matches!(news, News::Port(PortEvent::Broken { pair: told, .. }) if *told == pair);
+        let told = |news: &PortEvent| matches!(news, PortEvent::Broken { pair: told, .. } if *told == pair);
         if place.is_open && !self.news.iter().any(told) {
-            self.news.push_back(News::Port(PortEvent::Broken { pair, reason }));
+            self.news.push_back(PortEvent::Broken { pair, reason });
         }
     }
 
-    fn stage(
-        &mut self,
-        slot: u32,
-        ticket: u64,
-        piece: Piece,
-        signal: Signal,
-    ) -> Result<(), VerbsError> {
+    fn stage(&mut self, slot: u32, ticket: u64, piece: Piece) -> Result<(), VerbsError> {
         let Outbox { first, messages } = &self.outboxes[piece.flow.index()];
         let body = messages.get((piece.message - first) as usize).ok_or(VerbsError::QueueFull)?;
         let place = &mut self.places[slot as usize];
         let what = (self.sender, piece);
         match (place.link.as_deref_mut(), &mut self.datagrams) {
-            (Some(Link::Connected(pair, headers)), _) => {
-                send((pair, headers), what, body, ticket, signal)
-            }
+            (Some(Link::Connected(pair, headers)), _) => send((pair, headers), what, body, ticket),
             (Some(Link::Datagrams(to, number)), Some(datagrams)) => {
                 let Datagrams { pair, headers, under_way } = datagrams;
-                send_datagram((pair, headers), what, body, (to, *number), signal)?;
+                send_datagram((pair, headers), what, body, (to, *number))?;
                 under_way.push_back((PairId { slot, life: place.life }, ticket));
                 Ok(())
             }
-            _ => Ok(()),
-        }
-    }
-
-    fn ring(&mut self, slot: u32) -> Result<(), VerbsError> {
-        match self.places[slot as usize].link.as_deref_mut() {
-            Some(Link::Connected(pair, _)) => pair.ring(),
             _ => Ok(()),
         }
     }
@@ -374,20 +357,18 @@ impl Port for VerbsPort {
     }
 
     fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece) {
+        if self.stage(pair.slot, ticket, *piece).is_err() {
+            return self.failed(pair.slot);
+        }
         let place = &mut self.places[pair.slot as usize];
-        match place.held.replace((ticket, *piece)) {
-            Some((ticket, piece)) => {
-                if self.stage(pair.slot, ticket, piece, Signal::No).is_err() {
-                    self.failed(pair.slot);
-                }
-            }
-            None => self.dirty.push(pair.slot),
+        if !std::mem::replace(&mut place.is_dirty, true) {
+            self.dirty.push(pair.slot);
         }
     }
 
     fn close(&mut self, pair: PairId) {
         let place = &mut self.places[pair.slot as usize];
-        (place.is_open, place.held) = (false, None);
+        (place.is_open, place.is_dirty) = (false, false);
         self.dirty.retain(|&slot| slot != pair.slot);
         match place.link.take() {
             Some(link) => {
@@ -403,12 +384,15 @@ impl Port for VerbsPort {
         if let Some(slot) = self.arrived.take() {
             self.give_back(slot);
         }
-        match self.news.pop_front()? {
-            News::Port(event) => Some(event),
-            News::Arrived(arrival, slot) => {
-                self.arrived = Some(slot);
-                Some(PortEvent::Arrived(arrival))
-            }
+        let batch = self.batch.take()?;
+        let mut event = self.news.pop_front();
+        while event.is_none()
+            && let Some(completion) = batch.completion(self.taken)
+        {
+            self.taken += 1;
+            event = self.completed(&completion);
         }
+        self.batch = Some(batch);
+        event
     }
 }

@@ -153,6 +153,11 @@ impl Batch {
         Self { entries, length: 0 }
     }
 
+    /// The completion at that place of what the last poll took.
+    pub fn completion(&self, at: usize) -> Option<Completion<'_>> {
+        self.entries[..self.length].get(at).map(|entry| Completion { entry })
+    }
+
     /// What the last poll took.
     pub fn completions(&self) -> impl Iterator<Item = Completion<'_>> {
         self.entries[..self.length].iter().map(|entry| Completion { entry })

@@ -124,6 +124,17 @@ impl<K: Kind> QueuePair<K, Sending> {
     pub fn ring(&mut self) -> Result<(), VerbsError> {
         self.inner.ring()
     }
+
+    /// The same, with the last one's completion told: who stages does not know yet which is the last.
+    ///
+    /// # Errors
+    /// As [`ring`](Self::ring).
+    pub fn ring_told(&mut self) -> Result<(), VerbsError> {
+        if let Some(last) = self.inner.stage.works.last_mut() {
+            last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
+        }
+        self.inner.ring()
+    }
 }
 
 /// As many are handed over at a time.
