@@ -18,6 +18,8 @@ use super::plan::{Carrier, Operation, Plan};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Sends of which only the last is signalled, at most.
 const UNSIGNALLED: u64 = 16;
+/// Completions taken at a time.
+const BATCH: u16 = 16;
 /// Writes of the congestor that are under way at a time.
 const CONGESTION: u32 = 4;
 
@@ -184,6 +186,7 @@ impl Prepared<'_> {
                 source: flow.source,
                 theirs: end.memory.into(),
                 sinks: flow.sinks,
+                spent: Vec::with_capacity(BATCH.into()),
                 staged: 0,
             })
         };
@@ -199,10 +202,11 @@ impl Prepared<'_> {
         let mut numbers: Vec<(u32, usize)> = Vec::new();
         numbers.extend(joined.iter().zip(0..).map(|(flow, at)| (flow.link.number(), at)));
         numbers.sort_unstable();
-        let batch = || Batch::new(16);
+        let batch = || Batch::new(BATCH);
         let congestor = congestor.map(|flow| Congestor { flow, queue: congestion, batch: batch() });
         let (sends, receives) = ((sends, batch()), (receives, batch()));
-        Ok(Connected { flows: joined, congestor, sends, receives, numbers, watch: Watch::new() })
+        let (answered, watch) = (Vec::with_capacity(BATCH.into()), Watch::new());
+        Ok(Connected { flows: joined, congestor, sends, receives, answered, numbers, watch })
     }
 }
 
@@ -230,6 +234,8 @@ pub struct Flow {
     pub theirs: RemoteMemory,
     /// Where reads go.
     pub sinks: Vec<Slot>,
+    /// Where messages came that were taken: posted again when the next are looked for.
+    spent: Vec<Slot>,
     staged: u64,
 }
 
@@ -308,6 +314,8 @@ pub struct Connected {
     congestor: Option<Congestor>,
     sends: (CompletionQueue, Batch),
     receives: (CompletionQueue, Batch),
+    /// Flows with memory that is to be posted again.
+    answered: Vec<usize>,
     /// Number of a queue pair and whose it is, sorted.
     numbers: Vec<(u32, usize)>,
     /// Says when nothing came for too long.
@@ -315,22 +323,26 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Takes what came in, and posts its memory again: the flow of each message is given to `came`.
+    /// Takes what came in: the flow of each message is given to `came`. Its memory is posted again at the next
+    /// call, for its answer is not to wait for that.
     ///
     /// # Errors
     /// When something failed.
     pub fn take_received(&mut self, mut came: impl FnMut(usize)) -> Result<usize, LatError> {
+        for at in self.answered.drain(..) {
+            let Flow { link, spent, .. } = &mut self.flows[at];
+            for slot in spent.drain(..) {
+                link.receive(slot).map_err(|refused| refused.error)?;
+            }
+        }
         let (queue, batch) = &mut self.receives;
         let count = queue.poll(batch)?;
         for completion in batch.completions() {
             done(&completion)?;
             let at = find(&self.numbers, completion.queue_pair())?;
-            let link = &mut self.flows[at].link;
-            let mut slot = None;
-            link.finish(&completion, |finished| slot = finished.held.own());
-            if let Some(slot) = slot {
-                link.receive(slot).map_err(|refused| refused.error)?;
-            }
+            let Flow { link, spent, .. } = &mut self.flows[at];
+            link.finish(&completion, |finished| spent.extend(finished.held.own()));
+            self.answered.push(at);
             came(at);
         }
         if let Some(congestor) = &mut self.congestor {

@@ -140,21 +140,22 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Counts a round trip that ends now, and begins the next. As perftest does it, the time between two
-    /// messages counts, everything in it included.
-    fn turn(&mut self, at: usize, share: u32) -> Result<bool, LatError> {
+    /// Ends a round trip and begins the next, if there is one. As perftest does it, the time between two
+    /// messages counts, everything in it included; it is written down once the next is under way.
+    fn turn(&mut self, at: usize, share: u32, told: bool) -> Result<bool, LatError> {
         let now = Instant::now();
+        let goes_on = self.sent[at].0 < self.plan.messages();
+        if goes_on {
+            self.post(at, told)?;
+        }
         let (sent, since) = &mut self.sent[at];
         if *sent > self.plan.warm_up {
             let nanos = u64::try_from((now - *since).as_nanos()).unwrap_or(u64::MAX);
             self.latency.saturating_record(nanos / u64::from(share));
         }
         *since = now;
-        if *sent == self.plan.messages() {
-            return Ok(false);
-        }
-        *sent += 1;
-        Ok(true)
+        *sent += u64::from(goes_on);
+        Ok(goes_on)
     }
 
     /// Sends that are answered, and reads.
@@ -163,8 +164,7 @@ impl<'a> Run<'a> {
         let (share, depth) = (if reads { 1 } else { 2 }, self.plan.depth);
         let mut left = self.sent.len();
         for at in 0..left {
-            self.turn(at, share)?;
-            self.post(at, reads)?;
+            self.turn(at, share, reads)?;
         }
         while left > 0 {
             let mut came = std::mem::take(&mut self.came);
@@ -180,8 +180,7 @@ impl<'a> Run<'a> {
             }
             self.connected.watch.fed();
             for at in came.drain(..) {
-                if self.turn(at, share)? {
-                    self.post(at, reads)?;
+                if self.turn(at, share, reads)? {
                     self.connected.make_room(at, depth)?;
                 } else {
                     left -= 1;
@@ -225,8 +224,7 @@ impl<'a> Run<'a> {
         let mut left = self.sent.len();
         for at in 0..left {
             self.connected.mark(at, size, 1)?;
-            self.turn(at, 2)?;
-            self.post(at, true)?;
+            self.turn(at, 2, true)?;
         }
         while left > 0 {
             let mut idle = true;
@@ -237,8 +235,7 @@ impl<'a> Run<'a> {
                 }
                 idle = false;
                 self.connected.mark(at, size, ((sent + 1) & 0xff) as u8)?;
-                if self.turn(at, 2)? {
-                    self.post(at, true)?;
+                if self.turn(at, 2, true)? {
                     self.connected.make_room(at, self.plan.depth)?;
                 } else {
                     self.sent[at].0 += 1;
