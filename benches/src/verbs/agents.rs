@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use snin_agent::{Agent, Driver, Flow, Settings};
+use snin_agent::{Agent, Driver, Flow, Incoming, Settings};
 use snin_daemon::settings::parse;
 use snin_fabric::Guid;
 
@@ -51,7 +51,7 @@ impl Side {
     }
 
     /// Turns until a message came.
-    fn receive(&mut self) -> io::Result<snin_agent::Incoming> {
+    fn receive(&mut self) -> io::Result<Incoming> {
         let mut deadline = None;
         loop {
             for _ in 0..1000 {
@@ -80,6 +80,8 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
         side.flow.try_send(&message)?;
+        // The answer goes out before the message's memory is given back.
+        side.driver.turn();
     }
 }
 
@@ -91,24 +93,27 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
 pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     let (mut bytes, count) = (vec![0; length.parse()?], count.parse::<usize>()?);
     let mut side = Side::start(ASKER, ANSWERER, "rxe0", length)?;
-    let mut took = Vec::with_capacity(count);
-    let mut last = Instant::now();
-    for number in 0..WARM_UP + count {
+    let mut sent = Vec::with_capacity(WARM_UP + count + 1);
+    let mut answer: Option<Incoming> = None;
+    for number in 0..=WARM_UP + count {
+        sent.push(Instant::now());
         bytes[0] = number as u8;
         side.flow.try_send(&bytes)?;
-        if side.receive()?[..] != bytes[..] {
-            return Err(format!("the answer to message {number} is another").into());
+        side.driver.turn();
+        // The last answer is looked at while the next is under way.
+        if let Some(answer) = answer.take()
+            && !is_answer(&answer, number - 1, &bytes)
+        {
+            return Err(format!("the answer to message {} is another", number - 1).into());
         }
-        let now = Instant::now();
-        if number >= WARM_UP {
-            took.push((now - last).as_secs_f64() * 1e6 / 2.0);
-        }
-        last = now;
+        answer = Some(side.receive()?);
     }
     side.flow.try_send(b"")?;
     while side.flow.waiting() > 0 {
         side.driver.turn();
     }
+    let took = sent[WARM_UP..].windows(2).map(|sent| (sent[1] - sent[0]).as_secs_f64() * 1e6 / 2.0);
+    let mut took: Vec<f64> = took.collect();
     took.sort_unstable_by(f64::total_cmp);
     let at = |quantile: usize| took[(count * quantile / 1000).min(count - 1)];
     let mean = took.iter().sum::<f64>() / count as f64;
@@ -117,4 +122,9 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     let line = line.map(|figure| format!("{figure:.2}")).join(" ");
     writeln!(io::stdout(), "{length} {count} {line}")?;
     Ok(())
+}
+
+/// Whether an answer is the message of that number; all messages end alike.
+fn is_answer(answer: &[u8], number: usize, bytes: &[u8]) -> bool {
+    answer.len() == bytes.len() && answer[0] == number as u8 && answer[1..] == bytes[1..]
 }
