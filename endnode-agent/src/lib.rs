@@ -1,5 +1,6 @@
 //! The end-node agent: a mesh of queue pairs that sends, in each window, on the tree it was granted.
 
+pub mod cli;
 pub mod core;
 
 #[cfg(feature = "verbs")]
@@ -12,7 +13,10 @@ mod error;
 mod io;
 #[cfg(feature = "verbs")]
 mod look;
-#[cfg(feature = "verbs")]
+#[cfg_attr(
+    not(feature = "verbs"),
+    allow(dead_code, reason = "without an agent they are only documented")
+)]
 mod settings;
 #[cfg(feature = "verbs")]
 #[allow(unsafe_code, reason = "this module speaks C; every block says why it is sound")]
@@ -24,5 +28,4 @@ pub use agent::{Agent, Driver, Flow, Incoming};
 pub use error::AgentError;
 #[cfg(feature = "verbs")]
 pub use look::{Seen, Tallies};
-#[cfg(feature = "verbs")]
 pub use settings::Settings;

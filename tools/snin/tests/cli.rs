@@ -295,23 +295,27 @@ fn man_pages_and_completions_are_made_from_the_command() {
     let page = std::fs::read_to_string(folder.path("man/snin-plan.1")).unwrap();
     assert!(page.contains("topology") && page.contains("lfts"), "{page}");
     // As man lays it out: every section, and each key with its default.
-    let laid_out = Command::new("man")
-        .args(["-l", &folder.path("man/snin-sm.8").display().to_string()])
-        .output();
-    let laid_out = laid_out.expect("install the Debian package man-db");
-    assert!(laid_out.stderr.is_empty(), "{}", String::from_utf8_lossy(&laid_out.stderr));
-    let laid_out = String::from_utf8_lossy(&laid_out.stdout).into_owned();
-    let titles =
-        ["NAME", "SYNOPSIS", "OPTIONS", "SIGNALS", "EXIT CODES", "CONFIGURATION FILE", "FILES"];
-    for title in titles {
-        assert!(laid_out.lines().any(|line| line == title), "{title} is not in {laid_out}");
-    }
-    for told in ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock"] {
-        assert!(laid_out.contains(told), "{told} is not in {laid_out}");
+    let manager = ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock", "--ibsim-host"];
+    let agent = ["SIGTERM", "heartbeat_ms", "Default: 250.", "agent.sock", "--dump-config"];
+    for (name, all) in [("snin-sm.8", manager), ("snin-agent.8", agent)] {
+        let file = folder.path("man").join(name);
+        let laid_out = Command::new("man").args(["-l".as_ref(), file.as_os_str()]).output();
+        let laid_out = laid_out.expect("install the Debian package man-db");
+        assert!(laid_out.stderr.is_empty(), "{}", String::from_utf8_lossy(&laid_out.stderr));
+        let laid_out = String::from_utf8_lossy(&laid_out.stdout).into_owned();
+        let titles =
+            ["NAME", "SYNOPSIS", "OPTIONS", "SIGNALS", "EXIT CODES", "CONFIGURATION FILE", "FILES"];
+        for title in titles {
+            assert!(laid_out.lines().any(|line| line == title), "{title} is not in {laid_out}");
+        }
+        for told in all {
+            assert!(laid_out.contains(told), "{told} is not in {laid_out}");
+        }
     }
     let completions = done(&["completions", "bash"]);
     assert!(completions.contains("_snin") && completions.contains("verify"));
     assert!(completions.contains(" snin-sm\n") && completions.contains("--ibsim-host"));
+    assert!(completions.contains(" snin-agent\n"));
     // bash completes by them.
     let script = format!(
         "{completions}\nCOMP_WORDS=(snin-sm --ibsim-h); COMP_CWORD=1; read -ra words < <(complete -p snin-sm); \

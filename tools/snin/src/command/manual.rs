@@ -5,37 +5,58 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::CommandFactory;
-use snin_daemon::settings::{Settings as _, template};
-use snin_sm::daemon::settings::Settings;
+use clap::{Command, CommandFactory};
+use snin_daemon::settings::{Settings, template};
 
 use crate::Verdict;
 use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Writes `snin.1`, `snin-plan.1` and so on, and the daemons': `snin-sm.8`.
+/// Writes `snin.1`, `snin-plan.1` and so on, and the daemons': `snin-sm.8`, `snin-agent.8`.
 pub(crate) fn pages(directory: &Path) -> Result<Verdict, Failure> {
     fs::create_dir_all(directory).map_err(Failure::file(directory))?;
     clap_mangen::generate_to(Cli::command(), directory).map_err(Failure::file(directory))?;
-    let file = directory.join("snin-sm.8");
-    let page = daemon_page().map_err(Failure::file(&file))?;
-    fs::write(&file, page).map_err(Failure::file(&file))?;
+    let manager = page::<snin_sm::daemon::settings::Settings>(&MANAGER);
+    let agent = page::<snin_agent::Settings>(&AGENT);
+    for (name, page) in [("snin-sm.8", manager), ("snin-agent.8", agent)] {
+        let file = directory.join(name);
+        page.and_then(|page| fs::write(&file, page)).map_err(Failure::file(&file))?;
+    }
     Ok(Verdict::Well)
 }
 
-const FILES: [(&str, &str); 4] = [
-    ("/etc/snin/sm.toml", "The configuration, as the systemd unit names it."),
-    ("/var/lib/snin-sm/GUID/guid2lid", "Addresses by port, as OpenSM writes them."),
-    ("/var/lib/snin-sm/GUID/trees", "Which switch is the root of which routing tree."),
-    ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),
-];
-const SEE_ALSO: &str =
-    "snin(1), snin-sm-status(1), snin-sm-events(1), opensm(8), ibsim(1), systemd(1)";
+/// What a daemon's page says beyond its command line and its settings.
+struct Daemon {
+    command: fn() -> Command,
+    files: &'static [(&'static str, &'static str)],
+    see_also: &'static str,
+}
 
-/// The page of `snin-sm`: what its command line says, every key of its file, and where its files are.
-fn daemon_page() -> io::Result<Vec<u8>> {
-    let command = snin_sm::daemon::cli::Cli::command();
+const MANAGER: Daemon = Daemon {
+    command: snin_sm::daemon::cli::Cli::command,
+    files: &[
+        ("/etc/snin/sm.toml", "The configuration, as the systemd unit names it."),
+        ("/var/lib/snin-sm/GUID/guid2lid", "Addresses by port, as OpenSM writes them."),
+        ("/var/lib/snin-sm/GUID/trees", "Which switch is the root of which routing tree."),
+        ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),
+    ],
+    see_also: "snin(1), snin-sm-status(1), snin-sm-events(1), opensm(8), ibsim(1), systemd(1)",
+};
+
+const AGENT: Daemon = Daemon {
+    command: snin_agent::cli::Cli::command,
+    files: &[
+        ("/etc/snin/agent.toml", "The configuration, where --config names it."),
+        ("/run/snin/agent.sock", "The socket that snin-agent-status(1) and its like find."),
+    ],
+    see_also: "snin(1), snin-agent-status(1), snin-agent-flows(1), snin-agent-mesh(1), snin-agent-histogram(1), \
+               snin-agent-events(1), snin-lat(1), snin-sm(8), rdma(8)",
+};
+
+/// The page of a daemon: what its command line says, every key of its file, and where its files are.
+fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
+    let command = (daemon.command)();
     let about = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let man = clap_mangen::Man::new(command).section("8");
     let mut page = Vec::new();
@@ -50,16 +71,23 @@ fn daemon_page() -> io::Result<Vec<u8>> {
         let told = lines.lines().filter_map(|line| line.trim().split_once("  "));
         page.extend(section(title, told.map(|(name, text)| (name, text.to_owned()))).bytes());
     }
-    let defaults = toml_defaults();
-    let keys = Settings::KEYS.iter().map(|key| {
+    let defaults = toml_defaults::<S>();
+    let keys = S::KEYS.iter().map(|key| {
         let text: String = key.doc.iter().map(|line| format!("{}\n", line.trim())).collect();
-        let default = defaults.get(key.name).map_or("unset", String::as_str);
-        (key.name, format!("{text}Default: {default}."))
+        // Some say themselves what holds without them.
+        let told =
+            if text.contains("Default: ") { String::new() } else { default(&defaults, key.name) };
+        (key.name, text + &told)
     });
     page.extend(section("Configuration file", keys).bytes());
-    page.extend(section("Files", FILES.map(|(name, text)| (name, text.to_owned()))).bytes());
-    page.extend(format!(".SH \"SEE ALSO\"\n{SEE_ALSO}\n").bytes());
+    let files = daemon.files.iter().map(|&(name, text)| (name, text.to_owned()));
+    page.extend(section("Files", files).bytes());
+    page.extend(format!(".SH \"SEE ALSO\"\n{}\n", daemon.see_also).bytes());
     Ok(page)
+}
+
+fn default(defaults: &BTreeMap<String, String>, key: &str) -> String {
+    format!("Default: {}.", defaults.get(key).map_or("unset", String::as_str))
 }
 
 /// A section of names and what they mean, as man pages are written.
@@ -76,8 +104,8 @@ fn section<'a>(title: &str, entries: impl IntoIterator<Item = (&'a str, String)>
 }
 
 /// Each key's default, as the file has it.
-fn toml_defaults() -> BTreeMap<String, String> {
-    let text = template::<Settings>();
+fn toml_defaults<S: Settings>() -> BTreeMap<String, String> {
+    let text = template::<S>();
     let set = text.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
     set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
@@ -89,8 +117,11 @@ pub(crate) fn completions<W: Write>(
 ) -> Result<Verdict, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "snin", &mut script);
-    let daemon = &mut snin_sm::daemon::cli::Cli::command();
-    clap_complete::generate(shell, daemon, "snin-sm", &mut script);
+    for daemon in [MANAGER, AGENT] {
+        let command = &mut (daemon.command)();
+        let name = command.get_name().to_owned();
+        clap_complete::generate(shell, command, name, &mut script);
+    }
     out.text(&String::from_utf8_lossy(&script))?;
     Ok(Verdict::Well)
 }
