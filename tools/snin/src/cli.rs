@@ -558,7 +558,7 @@ pub(crate) struct Lat {
     /// Bytes of a message, several separated by commas; suffixes k and M count in 1024
     #[arg(long, default_value = "2", value_name = "BYTES", value_delimiter = ',', value_parser = size)]
     pub(crate) size: Vec<usize>,
-    /// 2 B to 8 MiB in powers of two; with --bandwidth 1 KiB to 8 MiB
+    /// 2 B to 8 MiB in powers of two, with --bandwidth 1 KiB to 8 MiB; datagrams to the size of a packet
     #[arg(long, conflicts_with = "size")]
     pub(crate) all: bool,
     /// Messages that are measured, of each flow and size
@@ -591,10 +591,10 @@ pub(crate) struct Lat {
     /// Service level
     #[arg(long, default_value_t = 0, value_name = "SL", value_parser = value_parser!(u8).range(0..=15))]
     pub(crate) sl: u8,
-    /// Write the latencies here as HdrHistogram's percentile text (microseconds)
-    #[arg(long, value_name = "FILE")]
+    /// Write the latencies here as HdrHistogram's percentile text (microseconds); of several sizes FILE-SIZE each
+    #[arg(long, value_name = "FILE", conflicts_with = "bandwidth")]
     pub(crate) hgrm: Option<PathBuf>,
-    /// Draw the latencies by percentile
+    /// Draw the latencies by percentile, or the bandwidth by size
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// Write the results here as JSON; `-` is stdout instead of text

@@ -1,6 +1,8 @@
 //! The lab's page as a browser shows it: headless Chromium lays it out, and what must be there is looked for
 //! in its document and in its picture. Not pixels: places and colours.
 
+mod browser;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
@@ -10,8 +12,9 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::browser::{Browser, WIDTH};
+
 const LAB: [&str; 8] = ["lab", "clos:6,4,4", "--windows", "3", "--samples", "2", "--slice", "20us"];
-const WIDTH: u32 = 1_400;
 /// Of static, ecmp and snin, as the charts have them.
 const RUNS: [(&str, [u8; 3]); 3] =
     [("static", [0xd1, 0x58, 0x3c]), ("ecmp", [0xdf, 0xa3, 0x2a]), ("snin", [0x1f, 0x8f, 0xa6])];
@@ -21,69 +24,7 @@ const CROWDED: [[u8; 3]; 3] = [[0xe9, 0xa2, 0x3b], [0xdd, 0x5f, 0x2a], [0xc2, 0x
 /// Where anti-aliasing and thin lines leave few pixels as they were meant.
 const NEAR: u8 = 12;
 
-/// Says where everything is that has a name, and how many curves, bars and links were understood as such.
-const MEASURE: &str = "<script>
-const found = {height: document.documentElement.scrollHeight, width: document.documentElement.scrollWidth};
-found.shapes = {};
-found.texts = {};
-found.places = {};
-for (const element of document.querySelectorAll('[id]')) {
-  const place = element.getBoundingClientRect();
-  found.places[element.id] = [place.left, place.top, place.right, place.bottom].map(Math.round);
-  found.shapes[element.id] = element.querySelectorAll('path, rect, line, polyline').length;
-  found.texts[element.id] = element.textContent;
-}
-const outside = [...document.querySelectorAll('text')].filter(text => {
-  const [inner, outer] = [text.getBoundingClientRect(), text.closest('svg').getBoundingClientRect()];
-  return inner.left < outer.left - 1 || inner.right > outer.right + 1;
-});
-found.outside = outside.map(text => text.textContent);
-document.body.innerHTML = '<pre>' + btoa(unescape(encodeURIComponent(JSON.stringify(found)))) + '</pre>';
-</script>";
-
-/// A browser with a profile that is its own.
-struct Browser(TempDir);
-
 impl Browser {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn run(&self, page: &Path, arguments: &[&str]) -> Vec<u8> {
-        let quiet = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--disable-dev-shm-usage",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--no-first-run",
-            "--hide-scrollbars",
-        ];
-        let output = Command::new("chromium")
-            .args(quiet)
-            .arg(format!("--user-data-dir={}", self.0.path().display()))
-            .args(arguments)
-            .arg(format!("file://{}", page.display()))
-            .output()
-            .expect("Chromium, which is missing (make deps installs it)");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "Chromium: {}\n{said}", output.status);
-        output.stdout
-    }
-
-    /// What the page says of itself.
-    fn measure(&self, page: &Path) -> Value {
-        let copy = page.with_extension("measured.html");
-        fs::write(&copy, fs::read_to_string(page).unwrap() + MEASURE).unwrap();
-        let size = format!("--window-size={WIDTH},1000");
-        let dom = String::from_utf8(self.run(&copy, &[&size, "--dump-dom"])).unwrap();
-        let coded = dom.split("<pre>").nth(1).and_then(|rest| rest.split("</pre>").next());
-        serde_json::from_slice(&decode(coded.expect("what the script wrote"))).unwrap()
-    }
-
     /// What it looks like, all of it.
     fn picture(&self, page: &Path, height: u64, theme: &[&str]) -> Picture {
         let file: PathBuf = self.0.path().join("picture.png");
@@ -92,19 +33,6 @@ impl Browser {
         self.run(page, &[&[size.as_str(), to.as_str()], theme].concat());
         Picture::read(&fs::read(file).unwrap())
     }
-}
-
-/// Base 64, in which the script writes what a document's text could not hold.
-fn decode(text: &str) -> Vec<u8> {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |byte| DIGITS.iter().position(|&digit| digit == byte).map(|place| place as u32);
-    let digits: Vec<u32> = text.bytes().filter_map(digit).collect();
-    let bytes = digits.chunks(4).flat_map(|four| {
-        let word = (0..4).fold(0, |word, n| word << 6 | four.get(n).copied().unwrap_or(0));
-        let [_, bytes @ ..] = word.to_be_bytes();
-        bytes.into_iter().take(four.len() - 1)
-    });
-    bytes.collect()
 }
 
 /// Pixels, row by row.

@@ -1,10 +1,12 @@
 //! `snin lat`: latency and bandwidth on real verbs, in perftest's columns.
 
+mod chart;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -15,7 +17,7 @@ use snin::lat::server::Server;
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
-use crate::{Verdict, cli, svg};
+use crate::{Verdict, cli};
 
 /// Waits, or measures.
 pub(crate) fn run<W: Write>(args: &cli::Lat, out: &mut Output<W>) -> Result<Verdict, Failure> {
@@ -56,11 +58,13 @@ fn measure<W: Write>(
     };
     let device = bench.device().to_owned();
     let progress = Progress::new();
+    let plans: Vec<Plan> = sizes(args, &bench).into_iter().map(|size| plan(args, size)).collect();
+    plans.iter().try_for_each(|plan| bench.check(plan))?;
     let mut client = Client::new(&peer, bench)?;
     let text = args.json.as_deref() != Some(Path::new("-"));
     let mut results = Vec::new();
-    for size in sizes(args) {
-        let plan = plan(args, size);
+    for plan in plans {
+        let size = plan.size;
         progress.step(format!("{size} bytes"));
         let measured = client.measure(&plan)?;
         if text {
@@ -84,11 +88,14 @@ fn measure<W: Write>(
         }
     }
     if let Some(path) = &args.hgrm {
-        let text: String = results.iter().map(|(_, measured)| hgrm(&measured.latency)).collect();
-        fs::write(path, text).map_err(Failure::file(path))?;
+        for (plan, measured) in &results {
+            // A file is one histogram.
+            let path = if results.len() == 1 { path.clone() } else { of_size(path, plan.size) };
+            fs::write(&path, hgrm(&measured.latency)).map_err(Failure::file(&path))?;
+        }
     }
     if let Some(path) = &args.svg {
-        fs::write(path, chart(&results)).map_err(Failure::file(path))?;
+        fs::write(path, chart::draw(&results)).map_err(Failure::file(path))?;
     }
     let lost: u64 = results.iter().map(|(_, measured)| measured.lost).sum();
     if lost > 0 {
@@ -98,14 +105,22 @@ fn measure<W: Write>(
     Ok(Verdict::Well)
 }
 
-fn sizes(args: &cli::Lat) -> Vec<usize> {
+fn sizes(args: &cli::Lat, bench: &Bench) -> Vec<usize> {
     if !args.all {
         return args.size.clone();
     }
+    let longest = bench.longest(args.transport).min(LONGEST);
     let first = if args.bandwidth { 1 << 10 } else { 2 };
     std::iter::successors(Some(first), |size| Some(size * 2))
-        .take_while(|&size| size <= LONGEST)
+        .take_while(|&size| size <= longest)
         .collect()
+}
+
+/// `out.hgrm` of 64 bytes is `out-64.hgrm`.
+fn of_size(path: &Path, size: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let end = path.extension().map(|end| format!(".{}", end.to_string_lossy()));
+    path.with_file_name(format!("{stem}-{size}{}", end.unwrap_or_default()))
 }
 
 fn plan(args: &cli::Lat, size: usize) -> Plan {
@@ -147,13 +162,12 @@ const MEGABYTE: f64 = 1_048_576.0;
 fn row(plan: &Plan, measured: &Measured) -> String {
     let Plan { size, .. } = plan;
     if plan.pattern == Pattern::Bandwidth {
-        let Measured { messages, bytes, peak, elapsed, .. } = measured;
-        let seconds = elapsed.as_secs_f64();
+        let Measured { messages, peak, elapsed, .. } = measured;
         return format!(
             " {size:<10} {messages:<14} {:<18.2} {:<20.2} {:.6}",
             peak / MEGABYTE,
-            *bytes as f64 / seconds / MEGABYTE,
-            *messages as f64 / seconds / 1e6
+            average(measured) / MEGABYTE,
+            *messages as f64 / elapsed.as_secs_f64() / 1e6
         );
     }
     let latency = &measured.latency;
@@ -170,6 +184,11 @@ fn row(plan: &Plan, measured: &Measured) -> String {
         at(0.999),
         at(0.9999)
     )
+}
+
+/// Bytes a second.
+fn average(measured: &Measured) -> f64 {
+    measured.bytes as f64 / measured.elapsed.as_secs_f64()
 }
 
 fn micros(nanos: u64) -> f64 {
@@ -237,7 +256,7 @@ impl<'a> Document<'a> {
             }),
             bandwidth: streams.then(|| Bandwidth {
                 bytes: *bytes,
-                bytes_per_second: *bytes as f64 / seconds,
+                bytes_per_second: average(measured),
                 peak_bytes_per_second: *peak,
                 messages_per_second: *messages as f64 / seconds,
             }),
@@ -281,77 +300,7 @@ fn hgrm(latency: &Histogram<u64>) -> String {
         text,
         "#[Buckets = {:12}, SubBuckets     = {:12}]",
         latency.buckets(),
-        latency.distinct_values()
+        (2 * 10_u64.pow(latency.sigfig().into())).next_power_of_two()
     );
     text
-}
-
-const LEFT: f64 = 70.0;
-const TOP: f64 = 30.0;
-const WIDTH: f64 = 700.0;
-const HEIGHT: f64 = 300.0;
-const COLOURS: [&str; 6] = ["#1f7a8c", "#c8553d", "#d99a1c", "#5b8c3a", "#7d5ba6", "#555555"];
-
-/// Latency over percentile, one line a size; both axes logarithmic.
-fn chart(results: &[(Plan, Measured)]) -> String {
-    let latencies = || {
-        results.iter().map(|(_, measured)| &measured.latency).filter(|latency| !latency.is_empty())
-    };
-    let least = latencies().map(Histogram::min).min().unwrap_or(1).max(1) as f64;
-    let most = latencies().map(Histogram::max).max().unwrap_or(10).max(2) as f64;
-    let (bottom, top) = (least.log10().floor(), most.log10().ceil());
-    let x = |left: f64| LEFT + WIDTH * (-left.log10() / 5.0).min(1.0);
-    let y = |nanos: f64| TOP + HEIGHT * (top - nanos.log10()) / (top - bottom).max(1.0);
-    let mut drawn = svg::head(LEFT + WIDTH + 120.0, TOP + HEIGHT + 50.0);
-    for (tick, label) in [
-        (1.0, "0 %"),
-        (0.1, "90 %"),
-        (0.01, "99 %"),
-        (1e-3, "99.9 %"),
-        (1e-4, "99.99 %"),
-        (1e-5, "99.999 %"),
-    ] {
-        let _ = writeln!(
-            drawn,
-            "<path d=\"M{0:.1} {TOP}v{HEIGHT}\" stroke=\"#e6e6e6\"/>\
-             <text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{label}</text>",
-            x(tick),
-            TOP + HEIGHT + 20.0
-        );
-    }
-    for exponent in bottom as i32..=top as i32 {
-        let nanos = 10_f64.powi(exponent);
-        let _ = writeln!(
-            drawn,
-            "<path d=\"M{LEFT} {0:.1}h{WIDTH}\" stroke=\"#e6e6e6\"/>\
-             <text x=\"{1:.1}\" y=\"{2:.1}\" text-anchor=\"end\">{3} us</text>",
-            y(nanos),
-            LEFT - 8.0,
-            y(nanos) + 4.0,
-            nanos / 1e3
-        );
-    }
-    for (at, (plan, measured)) in
-        results.iter().enumerate().filter(|(_, (_, measured))| !measured.latency.is_empty())
-    {
-        let colour = COLOURS[at % COLOURS.len()];
-        let points: Vec<String> = measured
-            .latency
-            .iter_quantiles(10)
-            .map(|step| {
-                let left = (1.0 - step.quantile_iterated_to()).max(1e-5);
-                format!("{:.1},{:.1}", x(left), y((step.value_iterated_to() as f64).max(1.0)))
-            })
-            .collect();
-        let row = TOP + 10.0 + 18.0 * at as f64;
-        let _ = writeln!(
-            drawn,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\
-             <text x=\"{}\" y=\"{row}\" fill=\"{colour}\" font-size=\"13\">{} B</text>",
-            points.join(" "),
-            LEFT + WIDTH + 15.0,
-            plan.size
-        );
-    }
-    drawn + "</svg>\n"
 }

@@ -48,19 +48,42 @@ impl Bench {
         self.device.name()
     }
 
+    /// The longest message by such a queue pair.
+    pub fn longest(&self, carrier: Carrier) -> usize {
+        let most = match carrier {
+            Carrier::Ud => self.port.mtu.bytes(),
+            Carrier::Rc | Carrier::Uc => self.port.longest_message,
+        };
+        most as usize
+    }
+
+    /// Whether this port can do what a plan says.
+    ///
+    /// # Errors
+    /// The first thing that it cannot.
+    pub fn check(&self, plan: &Plan) -> Result<(), LatError> {
+        plan.check()?;
+        let most = self.longest(plan.carrier);
+        match plan.carrier {
+            _ if plan.size <= most => Ok(()),
+            Carrier::Ud => Err(LatError::Plan(format!(
+                "{} bytes: a datagram is one packet, at most {most} here; rc and uc send more",
+                plan.size
+            ))),
+            _ => Err(LatError::Plan(format!(
+                "{} bytes, but {} sends at most {most} at a time",
+                plan.size,
+                self.device()
+            ))),
+        }
+    }
+
     /// Makes everything that a plan takes, with receives posted and nothing connected.
     ///
     /// # Errors
     /// When the device cannot.
     pub fn prepare(&self, plan: &Plan) -> Result<Prepared<'_>, LatError> {
-        plan.check()?;
-        let most = match plan.carrier {
-            Carrier::Ud => self.port.mtu.bytes(),
-            _ => self.port.longest_message,
-        };
-        if plan.size > most as usize {
-            return Err(LatError::Plan(format!("{} bytes, but at most {most} go", plan.size)));
-        }
+        self.check(plan)?;
         let flows = plan.trees.len() as u32;
         let entries = (2 * flows * plan.depth).max(16);
         let queues = || CompletionQueue::new(&self.device, entries);

@@ -22,10 +22,19 @@ pub struct Measured {
     pub messages: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// The most bytes a second of any stretch between two completions.
+    /// The most bytes a second of any stretch, the whole included.
     pub peak: f64,
     /// Messages that never came back.
     pub lost: u64,
+}
+
+impl Measured {
+    /// Of what was streamed, only what came counts.
+    fn arrived(&mut self, came: u64, plan: &Plan) {
+        self.lost = self.messages.saturating_sub(came);
+        self.messages -= self.lost;
+        self.bytes = self.messages * plan.size as u64;
+    }
 }
 
 /// A conversation with a server.
@@ -74,10 +83,15 @@ impl Client {
             _ => return Err(self.talk.ended()),
         };
         let connected = prepared.connect(plan, &theirs)?;
-        let measured = Run::new(connected, plan, &mut self.talk)?.run()?;
+        let mut measured = Run::new(connected, plan, &mut self.talk)?.run()?;
         self.talk.say(&Request::Done)?;
         match self.talk.hear()? {
-            Some(Answer::Done(_)) => Ok(measured),
+            Some(Answer::Done(came)) => {
+                if plan.pattern == Pattern::Bandwidth && plan.operation == Operation::Send {
+                    measured.arrived(came, plan);
+                }
+                Ok(measured)
+            }
             Some(Answer::Refused(what)) => Err(self.talk.refused(what)),
             _ => Err(self.talk.ended()),
         }
@@ -116,6 +130,7 @@ impl<'a> Run<'a> {
         let elapsed = begin.elapsed();
         let messages = self.plan.iterations * self.connected.flows.len() as u64 - self.lost;
         let bytes = messages * self.plan.size as u64;
+        let peak = f64::max(peak, bytes as f64 / elapsed.as_secs_f64());
         let (latency, lost) = (self.latency, self.lost);
         Ok(Measured { latency, elapsed, messages, bytes, peak, lost })
     }

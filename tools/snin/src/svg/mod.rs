@@ -185,7 +185,7 @@ struct Extent {
 }
 
 /// Neighbouring numbers get colours far apart: steps of the golden angle around the wheel.
-fn colour(number: usize) -> String {
+pub(crate) fn colour(number: usize) -> String {
     let hue = (number as f64 * 137.508) % 360.0;
     let lightness = [42, 55, 34][number % 3];
     format!("hsl({hue:.0},72%,{lightness}%)")
