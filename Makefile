@@ -11,7 +11,7 @@ JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-pro
 	systemd strace man-db
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
-	librdmacm1 perftest
+	librdmacm1 perftest util-linux
 
 # Everything is tested with real verbs in it (feature `verbs`); rdma-sys builds with libclang 14 only.
 FEATURES := --all-features
