@@ -1,4 +1,6 @@
-//! What stands before the bytes of a piece on the wire.
+//! What stands before the bytes of a piece on the wire: a header, or nothing but an immediate where a piece
+//! is its flow's next one after the piece before it on the same reliable queue pair. Then the receiver knows
+//! the header, and a message of a packet's length is one packet.
 
 use snin_fabric::Guid;
 
@@ -16,6 +18,29 @@ pub(crate) struct Header {
     pub(crate) peer: Guid,
     pub(crate) session: u64,
     pub(crate) piece: Piece,
+}
+
+/// The flow's next piece after `previous`.
+pub(crate) const fn follower(previous: &Piece, bytes: u32, last: bool) -> Piece {
+    let (message, offset) = if previous.last {
+        (previous.message.wrapping_add(1), 0)
+    } else {
+        (previous.message, previous.offset.wrapping_add(previous.bytes as u64))
+    };
+    let sequence = previous.sequence.wrapping_add(1);
+    Piece { flow: previous.flow, sequence, message, offset, bytes, last }
+}
+
+/// What stands instead of a header, if a piece needs none after `previous`: whether a message ends with it.
+pub(crate) fn elide(previous: Option<&Piece>, piece: &Piece) -> Option<u32> {
+    let next = follower(previous?, piece.bytes, piece.last);
+    (next == *piece).then_some(piece.last.into())
+}
+
+/// The piece that came with an immediate instead of a header.
+pub(crate) fn supply(previous: Option<&Piece>, immediate: u32, bytes: u32) -> Option<Piece> {
+    let last = [false, true].get(immediate as usize)?;
+    Some(follower(previous?, bytes, *last))
 }
 
 impl Header {
@@ -54,6 +79,23 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flows_next_piece_needs_no_header() {
+        let first =
+            Piece { flow: FlowId(7), sequence: 4, message: 3, offset: 9, bytes: 5, last: false };
+        let rest = Piece { sequence: 5, offset: 14, bytes: 2, last: true, ..first };
+        let next = Piece { sequence: 6, message: 4, offset: 0, bytes: 0, last: true, ..first };
+        for (previous, piece) in [(first, rest), (rest, next)] {
+            let immediate = elide(Some(&previous), &piece).unwrap();
+            assert_eq!(supply(Some(&previous), immediate, piece.bytes), Some(piece));
+        }
+        assert_eq!(elide(None, &first), None, "it is the first");
+        assert_eq!(elide(Some(&first), &next), None, "one is missing");
+        assert_eq!(elide(Some(&first), &Piece { flow: FlowId(8), ..rest }), None, "another flow's");
+        assert_eq!(supply(None, 1, 5), None);
+        assert_eq!(supply(Some(&first), 2, 5), None);
+    }
 
     #[test]
     fn headers_come_back_and_wrong_lengths_are_none() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use snin_fabric::Guid;
 
-use super::header::{HEADER, Header};
+use super::header::{HEADER, Header, elide};
 use crate::core::Piece;
 use crate::verbs::{
     AddressHandle, Domain, Gather, QueuePair, Rc, Sending, Signal, Slot, Ud, VerbsError,
@@ -28,12 +28,15 @@ pub(crate) enum Link {
 pub(crate) struct Headers {
     slots: Box<[Arc<Slot>]>,
     next: usize,
+    /// What was sent last.
+    previous: Option<Piece>,
 }
 
 impl Headers {
     pub(crate) fn new(domain: &Domain, depth: u32) -> Result<Self, VerbsError> {
         let slots = Slot::allocate(domain, depth as usize, HEADER)?;
-        Ok(Self { slots: slots.into_iter().map(Arc::new).collect(), next: 0 })
+        let slots = slots.into_iter().map(Arc::new).collect();
+        Ok(Self { slots, next: 0, previous: None })
     }
 
     /// A header, written.
@@ -68,11 +71,17 @@ pub(crate) fn send(
     body: &Arc<Slot>,
     ticket: u64,
 ) -> Result<(), VerbsError> {
+    let known = elide(headers.previous.as_ref(), &piece);
+    headers.previous = Some(piece);
+    if known.is_some() {
+        let part = Gather::Part(body, piece.offset as usize, piece.bytes as usize);
+        return pair.send(part, known, ticket, Signal::No);
+    }
     let header = headers.write(&sender.header(piece))?;
     pair.send(gather(header, body, piece), None, ticket, Signal::No)
 }
 
-/// As [`send`], as a datagram.
+/// As [`send`], as a datagram: it always has its header, for the one before it may be lost.
 pub(crate) fn send_datagram(
     (pair, headers): (&mut QueuePair<Ud, Sending>, &mut Headers),
     (sender, piece): (Sender, Piece),

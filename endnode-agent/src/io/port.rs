@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use snin_fabric::Guid;
 
-use super::header::Header;
+use super::header::{HEADER, Header, supply};
 use super::links::{Headers, Link, Sender, send, send_datagram};
 use super::rings::{Order, Rings, Word};
 use crate::core::{Arrival, BreakReason, FlowId, PairId, Piece, Port, PortEvent, Route};
@@ -33,9 +33,8 @@ pub(crate) struct VerbsPort {
     places: Box<[Place]>,
     /// Number of a queue pair and its slot, sorted.
     numbers: Vec<(u32, u32)>,
-    /// From whom what comes by a queue pair comes, and that one's session; sorted. For datagrams the number
-    /// is the sender's.
-    inbound: Vec<(u32, Guid, u64)>,
+    /// From whom what comes by a queue pair comes, sorted by number and peer.
+    inbound: Vec<Inbound>,
     datagrams: Option<Datagrams>,
     /// Of each flow, the messages that are not complete.
     outboxes: Box<[Outbox]>,
@@ -43,9 +42,19 @@ pub(crate) struct VerbsPort {
     news: VecDeque<PortEvent>,
     /// Slots with something staged.
     dirty: Vec<u32>,
-    /// The bytes of the last arrival that was told.
-    arrived: Option<Slot>,
+    /// The bytes of the last arrival that was told, and where they begin.
+    arrived: Option<(Slot, usize)>,
     is_up: bool,
+}
+
+/// Who sends by a queue pair; for datagrams the number is the sender's.
+#[derive(Debug)]
+struct Inbound {
+    number: u32,
+    peer: Guid,
+    session: u64,
+    /// What came last, if nothing strange did since.
+    previous: Option<Piece>,
 }
 
 /// The one queue pair for all datagrams.
@@ -195,7 +204,7 @@ impl VerbsPort {
 
     /// The bytes of the last arrival, and where they begin.
     pub(crate) fn take_arrived(&mut self) -> Option<(Slot, usize)> {
-        self.arrived.take().map(|slot| (slot, self.start + super::header::HEADER))
+        self.arrived.take()
     }
 
     pub(crate) const fn queue(&self) -> &CompletionQueue {
@@ -221,15 +230,16 @@ impl VerbsPort {
             Word::Broken { pair, reason } => PortEvent::Broken { pair, reason },
             Word::Closed { pair } => PortEvent::Closed { pair },
             Word::Inbound { number, peer, session } => {
+                let inbound = Inbound { number, peer, session, previous: None };
                 match self.find_inbound(number, peer) {
-                    Ok(at) => self.inbound[at].2 = session,
-                    Err(at) => self.inbound.insert(at, (number, peer, session)),
+                    Ok(at) => self.inbound[at] = inbound,
+                    Err(at) => self.inbound.insert(at, inbound),
                 }
                 return;
             }
             Word::InboundGone { number, peer, session } => {
                 let found = self.find_inbound(number, peer).ok();
-                if let Some(at) = found.filter(|&at| self.inbound[at].2 == session) {
+                if let Some(at) = found.filter(|&at| self.inbound[at].session == session) {
                     self.inbound.remove(at);
                 }
                 return;
@@ -249,7 +259,7 @@ impl VerbsPort {
     }
 
     fn find_inbound(&self, number: u32, peer: Guid) -> Result<usize, usize> {
-        self.inbound.binary_search_by_key(&(number, peer), |&(number, peer, _)| (number, peer))
+        self.inbound.binary_search_by_key(&(number, peer), |known| (known.number, known.peer))
     }
 
     /// What a completion means to the mesh, if anything.
@@ -267,20 +277,41 @@ impl VerbsPort {
             self.give_back(slot);
             return None;
         }
-        let number = if self.datagrams.is_some() { completion.source() } else { number };
-        let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
-        let header = bytes.and_then(Header::read);
-        let known = header.filter(|header| {
-            let known = self.find_inbound(number, header.peer).map(|at| self.inbound[at].2);
-            known == Ok(header.session)
-        });
-        let Some(Header { peer, session, piece }) = known else {
+        let read = match completion.immediate() {
+            Some(immediate) => self.follows(number, immediate, completion.bytes()),
+            None => self.is_headed(completion, &slot),
+        };
+        let Some((arrival, start)) = read else {
             Rings::count(&self.rings.tally.strange);
+            // What follows it means nothing either.
+            let of_it = self.inbound.iter_mut().filter(|known| known.number == number);
+            of_it.for_each(|known| known.previous = None);
             self.give_back(slot);
             return None;
         };
-        self.arrived = Some(slot);
-        Some(PortEvent::Arrived(Arrival { peer, session, piece }))
+        self.arrived = Some((slot, start));
+        Some(PortEvent::Arrived(arrival))
+    }
+
+    /// A piece without a header, and where its bytes begin.
+    fn follows(&mut self, number: u32, immediate: u32, bytes: u32) -> Option<(Arrival, usize)> {
+        let at = self.inbound.partition_point(|known| known.number < number);
+        let known = self.inbound.get_mut(at).filter(|known| known.number == number)?;
+        known.previous = supply(known.previous.as_ref(), immediate, bytes);
+        let Inbound { peer, session, previous, .. } = *known;
+        Some((Arrival { peer, session, piece: previous? }, 0))
+    }
+
+    /// A piece with a header, and where its bytes begin.
+    fn is_headed(&mut self, completion: &Completion<'_>, slot: &Slot) -> Option<(Arrival, usize)> {
+        let reliable = self.datagrams.is_none();
+        let number = if reliable { completion.queue_pair() } else { completion.source() };
+        let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
+        let Header { peer, session, piece } = bytes.and_then(Header::read)?;
+        let at = self.find_inbound(number, peer).ok()?;
+        let known = Some(&mut self.inbound[at]).filter(|known| known.session == session)?;
+        known.previous = reliable.then_some(piece);
+        Some((Arrival { peer, session, piece }, self.start + HEADER))
     }
 
     fn give_back(&mut self, slot: Slot) {
@@ -381,7 +412,7 @@ impl Port for VerbsPort {
 
     fn poll(&mut self) -> Option<PortEvent> {
         // Nobody wanted what came before.
-        if let Some(slot) = self.arrived.take() {
+        if let Some((slot, _)) = self.arrived.take() {
             self.give_back(slot);
         }
         let batch = self.batch.take()?;

@@ -20,6 +20,8 @@ pub enum Gather<'a> {
     Copy(&'a [u8]),
     /// The first so many bytes of a slot.
     One(&'a Arc<Slot>, usize),
+    /// A part of a slot: where it begins and its length.
+    Part(&'a Arc<Slot>, usize, usize),
     /// The first so many bytes of a slot, then a part of another: where it begins and its length.
     Two((&'a Arc<Slot>, usize), (&'a Arc<Slot>, usize, usize)),
 }
@@ -203,6 +205,10 @@ impl Inner {
                 let entries = [slot.entry(0, length), raw::no_entry()];
                 (entries, 1, Held::Shared(Arc::clone(slot), None))
             }
+            Gather::Part(slot, start, length) => {
+                let entries = [slot.entry(start, length), raw::no_entry()];
+                (entries, usize::from(length > 0), Held::Shared(Arc::clone(slot), None))
+            }
             Gather::Two((first, length), (second, start, rest)) => {
                 let entries = [first.entry(0, length), second.entry(start, rest)];
                 (entries, 2, Held::Shared(Arc::clone(first), Some(Arc::clone(second))))
@@ -281,7 +287,7 @@ impl Gather<'_> {
     const fn bytes(&self) -> usize {
         match *self {
             Gather::Copy(bytes) => bytes.len(),
-            Gather::One(_, length) => length,
+            Gather::One(_, length) | Gather::Part(_, _, length) => length,
             Gather::Two((_, first), (_, _, second)) => first + second,
         }
     }
@@ -296,7 +302,9 @@ impl Gather<'_> {
             Gather::Two((slot, length), _) if length > slot.len() => {
                 return too_long(length, slot.len());
             }
-            Gather::Two(_, (slot, start, length)) if start + length > slot.len() => {
+            Gather::Part(slot, start, length) | Gather::Two(_, (slot, start, length))
+                if start + length > slot.len() =>
+            {
                 return too_long(start + length, slot.len());
             }
             _ => {}
@@ -309,6 +317,9 @@ impl Gather<'_> {
         match *self {
             Gather::Copy(bytes) => room.copy_from_slice(bytes),
             Gather::One(slot, length) => room.copy_from_slice(&slot.bytes()[..length]),
+            Gather::Part(slot, start, length) => {
+                room.copy_from_slice(&slot.bytes()[start..start + length]);
+            }
             Gather::Two((first, length), (second, start, rest)) => {
                 room[..length].copy_from_slice(&first.bytes()[..length]);
                 room[length..].copy_from_slice(&second.bytes()[start..start + rest]);
