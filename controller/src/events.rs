@@ -1,7 +1,7 @@
 //! Everything that goes into a controller and everything that comes out.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use snin_fabric::hosts::HostId;
@@ -62,6 +62,17 @@ pub enum Note {
     AgentSilent(Guid),
     /// The packer's work did not stand up to the certificate, which says why.
     Certificate(String),
+}
+
+/// A line for the operator.
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deposed { by } => write!(f, "another controller is in charge, in term {}", by.0),
+            Self::AgentSilent(guid) => write!(f, "the agent of {guid} is silent"),
+            Self::Certificate(why) => f.write_str(why),
+        }
+    }
 }
 
 /// A window as it was decided.

@@ -1,5 +1,6 @@
 //! What the sweep core is told, and what it wants done.
 
+use std::fmt;
 use std::sync::Arc;
 
 use snin_fabric::routing::RoutingError;
@@ -106,6 +107,30 @@ pub enum Report {
         /// Its name.
         name: String,
     },
+}
+
+/// A line for the operator.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = |state: SmState| state.name().unwrap_or("unknown").to_lowercase();
+        match self {
+            Self::Ready { version, missing } => {
+                write!(f, "the fabric is up, view {version}; {} things missing", missing.len())
+            }
+            Self::NoRouting(error) => write!(f, "no tables were written: {error}"),
+            Self::Contradiction(what) => write!(f, "no tables were written: {what}"),
+            Self::State(own) => write!(f, "this subnet manager is {}", state(*own)),
+            Self::OtherManager { at, info } => {
+                let SmInfo { guid, priority, .. } = info;
+                write!(f, "another subnet manager at {at}: {guid}, priority {priority}, ")?;
+                f.write_str(&state(info.state))
+            }
+            Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
+            Self::Trap { number, issuer, name } => {
+                write!(f, "trap {number} from {name}, LID {issuer}")
+            }
+        }
+    }
 }
 
 /// One thing that keeps a fabric from being complete. Names are `node/port`.

@@ -158,7 +158,7 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         for told in subnet.reports() {
             // What came up, and how many blocks were written, is said above.
             if !matches!(told, snin_sm::Report::Ready { .. } | snin_sm::Report::Tables { .. }) {
-                out.line(format_args!("the manager says: {told:?}"))?;
+                out.line(format_args!("the manager says: {told}"))?;
             }
         }
     }

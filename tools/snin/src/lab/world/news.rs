@@ -164,11 +164,11 @@ impl World<'_> {
                 Output::Window(report) => {
                     self.reports.insert(report.epoch, report);
                 }
-                Output::Note(Note::Certificate(why)) => {
-                    self.totals.certificates_failed += 1;
-                    self.notes.push(why);
+                Output::Note(note) => {
+                    let failed = matches!(note, Note::Certificate(_));
+                    self.totals.certificates_failed += u64::from(failed);
+                    self.notes.push(note.to_string());
                 }
-                Output::Note(note) => self.notes.push(format!("{note:?}")),
             }
         }
     }
