@@ -1,7 +1,6 @@
 //! Everyone who reads the fabric says what the program says: tables, addresses, states.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 
 use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::walk::walk;
@@ -13,7 +12,7 @@ use snin_fabric::{
 };
 use snin_judges::{
     JudgeError, Simulator, dump_fts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert,
-    smpquery,
+    shared, smpquery,
 };
 
 use crate::ibdm;
@@ -305,13 +304,7 @@ fn hosts_on_spines() -> Result<(), JudgeError> {
 /// lies beside the repository, not in it.
 #[test]
 fn a_real_fabric() -> Result<(), JudgeError> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../shared/topologies/dgx-gb200-2025.ibnetdiscover"
-    );
-    let Ok(text) = std::fs::read(path) else {
-        // Straight to stderr: the test harness hides what is printed.
-        let _ = writeln!(std::io::stderr(), "NOT TESTED: {path} is absent");
+    let Some((_, text)) = shared("topologies/dgx-gb200-2025.ibnetdiscover") else {
         return Ok(());
     };
     let real = ibnet::parse(&text).unwrap();

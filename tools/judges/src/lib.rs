@@ -11,6 +11,7 @@ mod error;
 mod held;
 mod opensm;
 mod program;
+mod shared;
 mod simulator;
 
 pub use console::{Client, Heard};
@@ -19,4 +20,5 @@ pub use error::JudgeError;
 pub use held::{HeldNode, HeldPort};
 pub use opensm::{BringUp, Keeper, OpenSm};
 pub use program::{Program, Running, Said, finish};
+pub use shared::shared;
 pub use simulator::Simulator;

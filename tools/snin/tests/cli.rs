@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use snin_judges::shared;
 
 /// A folder of its own for a test, gone afterwards.
 struct Folder(tempfile::TempDir);
@@ -344,14 +345,9 @@ fn the_picture_shows_every_switch_and_every_owner() {
 
 #[test]
 fn the_real_dgx_fabric() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/topologies/dgx-gb200-2025.ibnetdiscover");
-    if !path.exists() {
-        use std::io::Write;
-        let told = format!("NOT TESTED: the real DGX fabric, {} is absent", path.display());
-        let _ = writeln!(std::io::stderr().lock(), "{told}");
+    let Some((path, _)) = shared("topologies/dgx-gb200-2025.ibnetdiscover") else {
         return;
-    }
+    };
     let fabric = path.display().to_string();
     let output = snin(&["topo", "check", &fabric, "--json"]);
     assert_eq!(code(&output), 1);

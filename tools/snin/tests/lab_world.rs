@@ -1,7 +1,5 @@
 //! The cores in one virtual time: what is sent is watched, whatever happens to clocks, messages and cables.
 
-use std::io::Write as _;
-
 use snin::lab::event::Happening;
 use snin::lab::subnet::Subnet;
 use snin::lab::world::{Setup, Window, World, WorldError};
@@ -11,6 +9,7 @@ use snin_fabric::ForwardingTable;
 use snin_fabric::generate::Recipe;
 use snin_fabric::traffic::{Demand, Pattern, Shape};
 use snin_fabric::{Topology, ibnet};
+use snin_judges::shared;
 use snin_protocol::Time;
 
 /// Slow links, so that windows are full of few packets.
@@ -211,12 +210,7 @@ fn no_table_changes_under_who_is_granted_the_way() {
 
 #[test]
 fn the_real_dgx_fabric_is_cut_and_restored_in_mid_run() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/topologies/dgx-gb200-2025.ibnetdiscover"
-    );
-    let Ok(text) = std::fs::read(path) else {
-        let _ = writeln!(std::io::stderr(), "NOT TESTED: {path} is absent");
+    let Some((_, text)) = shared("topologies/dgx-gb200-2025.ibnetdiscover") else {
         return;
     };
     let topology = ibnet::parse(&text).unwrap();

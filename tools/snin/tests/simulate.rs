@@ -1,9 +1,9 @@
 //! `snin sm simulate`: what a bring-up and an event cost, and that the tables in the switches are right.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use snin_judges::shared;
 
 fn simulate(arguments: &[&str]) -> (i32, Value, String) {
     snin(&[&["sm", "simulate", "--json"], arguments].concat())
@@ -109,16 +109,11 @@ fn what_the_switches_hold_passes_every_checker() {
 
 #[test]
 fn the_real_dgx_fabric_comes_up() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/topologies/dgx-gb200-2025.ibnetdiscover");
-    if !path.exists() {
-        use std::io::Write;
-        let told = format!("NOT TESTED: the real DGX fabric, {} is absent", path.display());
-        let _ = writeln!(std::io::stderr().lock(), "{told}");
+    let Some((path, text)) = shared("topologies/dgx-gb200-2025.ibnetdiscover") else {
         return;
-    }
+    };
     let fabric = path.display().to_string();
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = String::from_utf8(text).unwrap();
     // The first cable from switch to switch: `[3]  "S-..."[5]  # ...`, below the switch's own line.
     let mut switch = "";
     let trunk = text.lines().find_map(|line| {

@@ -2,8 +2,6 @@
 //! packets of 4 KiB. With a random path for each, over its three-tier tree, messages were slowed down 3.1
 //! times in the median, 6.2 times at the 99th percentile, 7.4 times at most.
 
-use std::io::Write as _;
-
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_controller::plan::plan_window;
@@ -11,20 +9,14 @@ use snin_emulator::data::{Config, Message, MessageId, Network, Outcome, Queues, 
 use snin_fabric::routing::Engine;
 use snin_fabric::traffic::{Demand, HostNames, parse};
 use snin_fabric::{ForwardingTable, Guid, Lid, NodeIndex, PortNum};
+use snin_judges::shared;
 use snin_protocol::Time;
 
 use crate::support::Fabric;
 
-const MATRIX: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traffic/perm_1024_seed7.cm");
-
 /// The file lies beside the repository, not in it.
 fn matrix() -> Option<Vec<Demand>> {
-    let Ok(text) = std::fs::read(MATRIX) else {
-        // Straight to stderr: the test harness hides what is printed.
-        let _ = writeln!(std::io::stderr(), "NOT TESTED: {MATRIX} is absent");
-        return None;
-    };
+    let (_, text) = shared("traffic/perm_1024_seed7.cm")?;
     let names = HostNames::new((0..1_024).map(|host| (Guid(host), "")));
     Some(parse(&text, &names).unwrap())
 }

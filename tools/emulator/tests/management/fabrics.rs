@@ -1,11 +1,9 @@
 //! Fabrics as they are: the real one, and a large one.
 
-use std::io::Write;
-use std::path::Path;
-
 use snin_emulator::{Config, Emulator};
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Addresses, Lid, NodeKind, PortIndex, Topology, ibnet};
+use snin_judges::shared;
 use snin_mad::{Attribute, NodeInfo, PortState, Route, Smp};
 
 /// Asks every node for its NodeInfo, at most so many at a time; how many answered as the topology says.
@@ -46,11 +44,7 @@ fn a_large_fabric_is_all_there() {
 /// The real fabric of 2025, if its file is at hand, as it is and as its own manager left it.
 #[test]
 fn the_real_fabric_is_all_there() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/topologies/dgx-gb200-2025.ibnetdiscover");
-    let Ok(text) = std::fs::read(&path) else {
-        let told = format!("NOT TESTED: the real fabric, {} is absent", path.display());
-        let _ = writeln!(std::io::stderr().lock(), "{told}");
+    let Some((_, text)) = shared("topologies/dgx-gb200-2025.ibnetdiscover") else {
         return;
     };
     let topology = ibnet::parse(&text).unwrap();
