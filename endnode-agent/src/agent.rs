@@ -254,6 +254,24 @@ impl Agent {
         self.shared.listen
     }
 
+    /// The longest message: with `mode = "ud"` what one packet carries.
+    pub fn longest_message(&self) -> usize {
+        self.shared.longest
+    }
+
+    /// Whether messages may be so long.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`], in one line.
+    pub(crate) fn check_length(&self, bytes: usize) -> io::Result<()> {
+        let longest = self.longest_message();
+        if bytes <= longest {
+            return Ok(());
+        }
+        let text = format!("a message of {bytes} bytes, but {longest} is the longest");
+        Err(io::Error::new(ErrorKind::InvalidInput, text))
+    }
+
     /// The agent's clock, for [`Flow::send_due`].
     pub fn now(&self) -> snin_protocol::Time {
         self.shared.clock.now()
@@ -456,14 +474,7 @@ impl Flow {
     /// `None` where there is no room.
     fn offer(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<Option<()>> {
         let shared = &self.agent.shared;
-        if bytes.len() > shared.longest {
-            let text = format!(
-                "a message of {} bytes, but {} is the longest",
-                bytes.len(),
-                shared.longest
-            );
-            return Err(io::Error::new(ErrorKind::InvalidInput, text));
-        }
+        self.agent.check_length(bytes.len())?;
         if self.waiting() >= u64::from(shared.config.queue) {
             return Ok(None);
         }

@@ -20,7 +20,7 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::agent::{Agent, Flow};
 use crate::core::{FlowId, Notice};
@@ -69,8 +69,17 @@ pub struct Daemon {
     page: Option<Server>,
     signals: Signals,
     sending: BTreeMap<Guid, Sending>,
-    /// Messages and bytes that came, by peer.
-    came: BTreeMap<Guid, (u64, u64)>,
+    /// By peer.
+    came: BTreeMap<Guid, Came>,
+}
+
+/// What came from one peer.
+#[derive(Clone, Copy, Default)]
+struct Came {
+    messages: u64,
+    bytes: u64,
+    /// Pieces that did not come (ud).
+    lost: u64,
 }
 
 /// Messages of the daemon's own to one peer.
@@ -127,11 +136,15 @@ impl Daemon {
             }
             self.send();
             while let Some(message) = self.agent.try_recv() {
-                let (messages, bytes) = self.came.entry(message.peer()).or_default();
-                *messages += 1;
-                *bytes += message.len() as u64;
+                let came = self.came.entry(message.peer()).or_default();
+                came.messages += 1;
+                came.bytes += message.len() as u64;
             }
             while let Some(notice) = self.agent.notice() {
+                if let Notice::Lost { peer, pieces, .. } = notice {
+                    self.came.entry(peer).or_default().lost += pieces;
+                }
+                log_notice(&notice);
                 let (event, fields) = event(&notice);
                 self.journal.tell(Some(&mut self.control), event, fields);
             }
@@ -194,9 +207,10 @@ impl Daemon {
         let counters: Map<String, Value> =
             seen.counters.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
         let mut received = Vec::new();
-        for (peer, (messages, bytes)) in &self.came {
+        for (peer, Came { messages, bytes, lost }) in &self.came {
             let peer = peer.to_string();
-            received.push(json!({ "peer": peer, "messages": messages, "bytes": bytes }));
+            let came = json!({ "peer": peer, "messages": messages, "bytes": bytes, "lost": lost });
+            received.push(came);
         }
         let tallies: Map<String, Value> =
             seen.tallies.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
@@ -246,6 +260,7 @@ impl Daemon {
         let peer: Guid = peer.parse().map_err(|error| format!("`peer`: {error}"))?;
         let number = |key: &str, usual: u64| body[key].as_u64().unwrap_or(usual);
         let (count, size) = (number("count", 1), number("size", 64) as usize);
+        self.agent.check_length(size).map_err(|error| error.to_string())?;
         let gap = body["rate"].as_f64().filter(|&rate| rate > 0.0);
         let gap = Time(gap.map_or(0, |rate| (1e9 / rate) as u64));
         let now = self.agent.now();
@@ -315,6 +330,24 @@ fn pair_json(pair: &crate::core::PairStatus) -> Value {
         "peer": pair.peer.to_string(), "tree": pair.tree.0,
         "state": format!("{:?}", pair.state).to_lowercase(), "outstanding": pair.outstanding,
     })
+}
+
+/// A line for what an admin should know of; everything else is an event only.
+fn log_notice(notice: &Notice) {
+    match notice {
+        Notice::Broken { peer, tree, reason } => {
+            warn!("the queue pair to {peer} along tree {} is given up: {reason}", tree.0);
+        }
+        Notice::StaleController { term, latest } => {
+            warn!("a controller of term {} is not obeyed: term {} is in charge", term.0, latest.0);
+        }
+        Notice::ControllerLost => warn!("no controller is heard"),
+        Notice::ControllerFound => info!("a controller is heard"),
+        Notice::Lost { peer, flow, pieces } => {
+            warn!("of flow {} from {peer} {pieces} pieces did not come", flow.0);
+        }
+        _ => {}
+    }
 }
 
 /// A notice as an event: its name and fields.

@@ -1,4 +1,13 @@
 //! The end-node agent: a mesh of queue pairs that sends, in each window, on the tree it was granted.
+#![cfg_attr(feature = "verbs", doc = "")]
+#![cfg_attr(
+    feature = "verbs",
+    doc = "A whole program with an [`Agent`] in it, `examples/echo.rs`:"
+)]
+#![cfg_attr(feature = "verbs", doc = "")]
+#![cfg_attr(feature = "verbs", doc = "```no_run")]
+#![cfg_attr(feature = "verbs", doc = include_str!("../examples/echo.rs"))]
+#![cfg_attr(feature = "verbs", doc = "```")]
 
 pub mod cli;
 pub mod core;

@@ -7,6 +7,7 @@ mod controller;
 mod faults;
 mod guest;
 mod host;
+mod limits;
 mod quiet;
 
 use std::path::PathBuf;

@@ -99,7 +99,9 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     for came in answer["received"].as_array().into_iter().flatten() {
         let peer = came["peer"].as_str().unwrap_or("");
         let (messages, bytes) = (&came["messages"], &came["bytes"]);
-        out.line(format!("from {peer}: {messages} messages, {bytes} bytes"))?;
+        let lost = came["lost"].as_u64().filter(|&lost| lost > 0);
+        let lost = lost.map(|lost| format!(", {lost} lost")).unwrap_or_default();
+        out.line(format!("from {peer}: {messages} messages, {bytes} bytes{lost}"))?;
     }
     for key in ["counters", "tallies"] {
         for (name, count) in answer[key].as_object().into_iter().flatten() {
