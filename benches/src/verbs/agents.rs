@@ -53,10 +53,15 @@ impl Side {
     /// Turns until a message came.
     fn receive(&mut self) -> io::Result<Incoming> {
         let mut deadline = None;
+        // The turn that sent may have found it.
+        if let Some(message) = self.agent.try_recv() {
+            return Ok(message);
+        }
         loop {
             for _ in 0..1000 {
-                self.driver.turn();
-                if let Some(message) = self.agent.try_recv() {
+                if self.driver.turn()
+                    && let Some(message) = self.agent.try_recv()
+                {
                     return Ok(message);
                 }
             }

@@ -129,6 +129,7 @@ impl Mesh {
     }
 
     /// Something happened.
+    #[inline]
     pub fn handle(&mut self, event: Event, now: Time) {
         match event {
             Event::App(call) => self.call(call, now),
@@ -148,13 +149,14 @@ impl Mesh {
     }
 
     /// What is to be done next.
+    #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front();
-        if output.is_none() {
+        let output = self.outputs.pop_front()?;
+        if self.outputs.is_empty() {
             // Begins at the front again, so that memory is touched only as far as it was ever full.
             self.outputs.clear();
         }
-        output
+        Some(output)
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) is to be called; earlier does no harm.
