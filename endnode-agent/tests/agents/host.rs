@@ -74,7 +74,12 @@ impl Receiver {
 
     /// The next message, if one comes soon.
     pub(crate) fn wait(&mut self, agent: &Agent) -> bool {
-        let came = agent.recv_timeout(Duration::from_millis(50));
+        self.wait_for(Duration::from_millis(50), agent)
+    }
+
+    /// The next message, if one comes within `limit`.
+    pub(crate) fn wait_for(&mut self, limit: Duration, agent: &Agent) -> bool {
+        let came = agent.recv_timeout(limit);
         came.map(|message| self.check(&message)).is_ok()
     }
 
