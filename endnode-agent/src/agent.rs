@@ -155,6 +155,7 @@ impl Agent {
         let number = number.ok_or_else(|| {
             io::Error::new(ErrorKind::QuotaExceeded, "as many flows are open as `flows` allows")
         })?;
+        rings.furnish(&self.shared.config);
         let word = &rings.flows[number as usize];
         word.done.store(0, Ordering::Relaxed);
         word.unsent.store(0, Ordering::Relaxed);

@@ -8,8 +8,8 @@ mod quiet;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use snin_agent::core::{
-    Arrival, BreakReason, Call, Config, Event, FlowId, Mesh, Message, Output, PairId, Piece,
-    PortCall, PortEvent, Wanted,
+    Arrival, BreakReason, Call, Config, Event, FlowId, Mesh, Message, Notice, Output, PairId,
+    Piece, PortCall, PortEvent, Room, Wanted,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
@@ -41,6 +41,7 @@ struct World {
     posted: Vec<(PairId, u64)>,
     arrived: u64,
     asked_twice: u64,
+    closed: u64,
 }
 
 impl World {
@@ -74,13 +75,19 @@ impl World {
             posted: Vec::new(),
             arrived: 0,
             asked_twice: 0,
+            closed: 0,
         };
         for flow in 0..FLOWS {
-            let (flow, peer, wanted) =
-                (FlowId(flow), Guid(1 + u64::from(flow) / 2), Wanted::default());
-            world.mesh.handle(Event::App(Call::Open { flow, peer, wanted }), now);
+            // Whoever opens flows makes their memory, too.
+            world.mesh.furnish(Room::new(&config));
+            world.open(FlowId(flow));
         }
         world
+    }
+
+    fn open(&mut self, flow: FlowId) {
+        let (peer, wanted) = (Guid(1 + u64::from(flow.0) / 2), Wanted::default());
+        self.tell("a flow", Event::App(Call::Open { flow, peer, wanted }));
     }
 
     /// Has the mesh do something, and counts.
@@ -113,6 +120,10 @@ impl World {
                     self.closing.push(pair);
                 }
                 Output::Controller(says) => self.carried.push(says),
+                Output::App(Notice::Closed { flow, .. }) => {
+                    self.closed += 1;
+                    self.open(flow);
+                }
                 Output::App(_) => {}
             }
         }
@@ -237,7 +248,11 @@ impl World {
                 self.now += Time::millis(80);
                 self.quietly("after a silence", |mesh, now| mesh.handle_deadline(now));
             }
-            3..100 => self.lease(),
+            3..5 => {
+                let flow = FlowId(self.rng.random_range(0..FLOWS));
+                self.tell("a flow's end", Event::App(Call::Close { flow }));
+            }
+            5..100 => self.lease(),
             100..300 => self.hear(),
             300..500 => self.send(),
             500..750 => self.port(),
@@ -271,6 +286,7 @@ fn the_core_allocates_nothing_whatever_happens() {
             seen.again,
             seen.messages,
             world.asked_twice,
+            world.closed,
         ];
         assert!(happened.iter().all(|&count| count > 3), "seed {seed}: {happened:?}, {seen:?}");
         most = most.max(seen.asks_held_up);

@@ -23,6 +23,25 @@ pub(super) enum Wish {
     Withdraw,
 }
 
+/// What a flow takes of memory. Whose flow is closed leaves it to the next one.
+#[derive(Debug)]
+pub struct Room {
+    queue: VecDeque<Message>,
+    again: VecDeque<Piece>,
+    latency: Option<Histogram<u64>>,
+}
+
+impl Room {
+    /// Room for one flow of such a mesh.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            queue: VecDeque::with_capacity(config.queue as usize),
+            again: VecDeque::with_capacity(config.depth as usize),
+            latency: config.histogram.and_then(histogram),
+        }
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -71,7 +90,7 @@ impl Flow {
         id: FlowId,
         (peer, wanted): (Guid, Wanted),
         sequence: u64,
-        config: &Config,
+        Room { queue, again, latency }: Room,
         now: Time,
     ) -> Self {
         Self {
@@ -80,11 +99,11 @@ impl Flow {
             wanted,
             closing: false,
             unsent: 0,
-            queue: VecDeque::with_capacity(config.queue as usize),
+            queue,
             cutting: 0,
             cut: 0,
             sequence,
-            again: VecDeque::with_capacity(config.depth as usize),
+            again,
             on: None,
             outstanding: 0,
             settled: Time::ZERO,
@@ -95,9 +114,20 @@ impl Flow {
             ask_at: Time::ZERO,
             wait: None,
             idle_since: now,
-            latency: config.histogram.and_then(histogram),
+            latency,
             listed: false,
         }
+    }
+
+    /// Its memory, as it was at first.
+    pub(super) fn into_room(self) -> Room {
+        let Self { mut queue, mut again, mut latency, .. } = self;
+        queue.clear();
+        again.clear();
+        if let Some(latency) = &mut latency {
+            latency.reset();
+        }
+        Room { queue, again, latency }
     }
 
     /// Takes a message, unless as many wait as may.

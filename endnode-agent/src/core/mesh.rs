@@ -14,7 +14,7 @@ use super::counters::Counters;
 use super::events::{
     Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
 };
-use super::flow::Flow;
+use super::flow::{Flow, Room};
 use super::pairs::{Pairs, State};
 use super::receive::{Inbounds, Verdict};
 use super::timers::{Timer, Timers};
@@ -26,6 +26,8 @@ pub struct Mesh {
     pub(super) clock: Clock,
     /// By number.
     pub(super) flows: Vec<Option<Flow>>,
+    /// For flows to come.
+    rooms: Vec<Room>,
     /// The number of the first piece of a number's next flow: a receiver tells old from new by them.
     sequences: Vec<u64>,
     /// Flows with something to post, and whose turn it was.
@@ -111,6 +113,7 @@ impl Mesh {
                 None => Clock::unknown(config.drift),
             },
             flows: (0..flows).map(|_| None).collect(),
+            rooms: Vec::with_capacity(flows),
             sequences: vec![0; flows],
             hungry: Vec::with_capacity(flows),
             turn: 0,
@@ -195,7 +198,8 @@ impl Mesh {
         if place.is_some() {
             return Err(Decline::AlreadyOpen);
         }
-        *place = Some(Flow::new(flow, to, first, &self.config, now));
+        let room = self.rooms.pop().unwrap_or_else(|| Room::new(&self.config));
+        *place = Some(Flow::new(flow, to, first, room, now));
         Ok(())
     }
 
@@ -236,6 +240,7 @@ impl Mesh {
             self.hungry.retain(|&hungry| hungry != index);
         }
         self.tell(Notice::Closed { flow: flow.id, unsent: flow.unsent });
+        self.furnish(flow.into_room());
     }
 
     fn port_event(&mut self, event: PortEvent, now: Time) {
@@ -285,6 +290,14 @@ impl Mesh {
 
     pub(super) fn ask_port(&mut self, call: PortCall) {
         self.outputs.push_back(Output::Port(call));
+    }
+
+    /// Gives it the memory of one more flow, which it would make itself when the flow is opened.
+    pub fn furnish(&mut self, room: Room) {
+        // More than there can be flows are of no use.
+        if self.rooms.len() < self.flows.len() {
+            self.rooms.push(room);
+        }
     }
 
     /// What was counted.

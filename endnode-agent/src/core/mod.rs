@@ -34,5 +34,6 @@ pub use events::{
     Arrival, BreakReason, Call, Decline, Event, FlowId, Message, Notice, Output, PairId, Piece,
     PortCall, PortEvent, Route, Wanted,
 };
+pub use flow::Room;
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
 pub use port::{Port, carry_out, turn};

@@ -150,7 +150,12 @@ impl Engine {
     fn call(&mut self, call: Call, now: Time) {
         self.declined = false;
         let asked = match call {
-            Call::Open { flow, peer, wanted } => crate::core::Call::Open { flow, peer, wanted },
+            Call::Open { flow, peer, wanted } => {
+                while let Some(room) = self.rings.rooms.pop() {
+                    self.mesh.furnish(room);
+                }
+                crate::core::Call::Open { flow, peer, wanted }
+            }
             Call::Send { flow, message: id, buffer, bytes, due } => {
                 self.port.load(flow, id, buffer);
                 let message = Message { id, bytes: bytes as u64, due };

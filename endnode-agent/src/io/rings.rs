@@ -10,7 +10,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use hdrhistogram::Histogram;
@@ -21,8 +21,8 @@ use snin_protocol::message::{FromAgent, ToAgent};
 use super::bell::Bell;
 use super::links::Link;
 use crate::core::{
-    BreakReason, Config, Counters, FlowId, FlowStatus, Notice, PairId, PairStatus, Piece, Route,
-    Wanted,
+    BreakReason, Config, Counters, FlowId, FlowStatus, Notice, PairId, PairStatus, Piece, Room,
+    Route, Wanted,
 };
 use crate::verbs::Slot;
 
@@ -121,6 +121,9 @@ pub(crate) struct Rings {
     pub(crate) calls: ArrayQueue<Call>,
     pub(crate) buffers: ArrayQueue<Arc<Slot>>,
     pub(crate) numbers: ArrayQueue<u32>,
+    /// The memory of flows, made by who opens more of them at a time than there ever were, and how often that was.
+    pub(crate) rooms: ArrayQueue<Room>,
+    furnished: AtomicUsize,
     pub(crate) flows: Box<[FlowWord]>,
     pub(crate) arrived: ArrayQueue<Received>,
     pub(crate) empties: ArrayQueue<Slot>,
@@ -166,6 +169,8 @@ impl Rings {
             calls: ArrayQueue::new(buffers + 2 * flows),
             buffers: ArrayQueue::new(buffers),
             numbers,
+            rooms: ArrayQueue::new(flows),
+            furnished: AtomicUsize::new(0),
             flows: (0..flows).map(|_| FlowWord::default()).collect(),
             arrived: ArrayQueue::new(receives),
             empties: ArrayQueue::new(receives),
@@ -184,6 +189,16 @@ impl Rings {
             stop: AtomicBool::new(false),
             busy,
         })
+    }
+
+    /// Before another flow is opened, whose number is taken: so that the data thread need not make its memory.
+    pub(crate) fn furnish(&self, config: &Config) {
+        let open = self.flows.len() - self.numbers.len();
+        let more = |furnished| (furnished < open).then_some(furnished + 1);
+        if self.furnished.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
+            // There is room for all.
+            let _ = self.rooms.push(Room::new(config));
+        }
     }
 
     /// Tells the data thread; whether there was room.

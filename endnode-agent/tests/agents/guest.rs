@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use snin_agent::Agent;
-use snin_agent::core::PairState;
+use snin_agent::core::{Notice, PairState};
 use snin_fabric::Guid;
 
 use crate::controller::Controller;
@@ -296,6 +296,7 @@ fn the_data_thread_allocates_nothing_after_the_start() {
     }
     loud.push(quiet::count() - since);
     let counters = {
+        let near = near.clone();
         let look = std::thread::spawn(move || near.look(None).unwrap().counters);
         while !look.is_finished() {
             driver.turn();
@@ -307,6 +308,18 @@ fn the_data_thread_allocates_nothing_after_the_start() {
     // change of tree.
     let settled = &loud[loud.len() - 4..];
     assert_eq!(settled, [0; 4], "allocated or freed a change of tree: {loud:?}, {counters:?}");
+    // Neither is there for a flow that is closed and opened again.
+    while near.notice().is_some() {}
+    let before = quiet::count();
+    drop(flow);
+    let deadline = Instant::now() + PATIENCE;
+    while !matches!(near.notice(), Some(Notice::Closed { .. })) {
+        driver.turn();
+        assert!(Instant::now() < deadline, "the flow is not closed");
+    }
+    let flow = near.connect(Guid(2)).unwrap();
+    driver.turn();
+    assert_eq!(quiet::count() - before, 0, "allocated or freed to close and to open a flow");
     drop(flow);
     driver.turn();
     echo.join().unwrap();
