@@ -48,8 +48,18 @@ const MACHINE: &str = "
     ulimit -l unlimited
     ask() { taskset -c 0 snin lat --device rxe0 --peer 127.0.0.1 --warm-up 5 \"$@\"; }
     snin lat --peer 127.0.0.1 2>$OUT/nobody; echo $? >>$OUT/nobody
-    taskset -c 1 snin lat --device rxe1 --keep 2>$OUT/server &
+    taskset -c 1 snin lat --device rxe1 --keep 2>$OUT/server & server=$!
     until grep -q waiting $OUT/server; do sleep 0.05; done
+";
+/// Datagrams to one who stands still for a while after the first hundred.
+const LOST: &str = "
+    came=/sys/class/net/host1/statistics/rx_packets
+    before=$(cat $came)
+    { ask --bandwidth --transport ud --size 1k --iterations 5000 --json $OUT/lost >/dev/null 2>$OUT/lost-said
+      echo $? >>$OUT/lost-said; } & client=$!
+    until [ $(cat $came) -gt $((before + 100)) ]; do :; done
+    kill -STOP $server; sleep 0.5; kill -CONT $server
+    wait $client
 ";
 /// What cannot be, each with what is said of it.
 const REFUSED: [(&str, &str); 6] = [
@@ -99,6 +109,7 @@ fn everything_that_it_can_measure_is_measured() {
         "{all} --size 2,64,4k --hgrm $OUT/out.hgrm --svg $OUT/out.svg >$OUT/latency || exit 1\n"
     );
     script += &format!("{all} --size 64 --json - >$OUT/alone || exit 1\n");
+    script += LOST;
     for (number, (options, _)) in REFUSED.iter().enumerate() {
         script += &format!(
             "ask {options} >/dev/null 2>$OUT/refused{number}; echo $? >>$OUT/refused{number}\n"
@@ -145,6 +156,10 @@ fn everything_that_it_can_measure_is_measured() {
         64,
         30,
     );
+    let lost = &documents(&out, "lost")[0];
+    let (came, lost) = (lost["messages"].as_u64().unwrap(), lost["lost"].as_u64().unwrap());
+    assert!(lost > 0 && came >= 100 && came + lost == 5000, "{came} came, {lost} were lost");
+    assert_eq!(text(&out, "lost-said"), format!("snin: {lost} messages were lost\n1\n"));
     has_the_columns_of_perftest(&out);
     for size in [2, 64, 4096] {
         can_be_plotted(&text(&out, &format!("out-{size}.hgrm")), MESSAGES);
