@@ -1,9 +1,10 @@
-//! Whole agents on real verbs. The tests of the module `guest` run in a virtual machine with rdma_rxe, all in
-//! one boot; the one test that runs here starts it.
+//! Whole agents on real verbs, and what they are made from. All tests but one are ignored here: they run in a
+//! virtual machine with rdma_rxe, in one boot, which that one starts.
 #![cfg(feature = "verbs")]
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod controller;
+mod devices;
 mod faults;
 mod guest;
 mod host;
@@ -32,7 +33,7 @@ fn agents_in_the_virtual_machine() {
     };
     let filter = std::env::var("SNIN_ONLY").unwrap_or_default();
     let command = format!(
-        "{}{}SNIN_NEEDS_DEVICE=1 MALLOC_ARENA_MAX=1 {} --ignored --test-threads=1 --nocapture {filter}",
+        "{}{}MALLOC_ARENA_MAX=1 {} --ignored --test-threads=1 --nocapture {filter}",
         size("SNIN_CHANGES"),
         size("SNIN_MESHES"),
         own.file_name().unwrap().to_str().unwrap()
