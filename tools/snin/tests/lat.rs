@@ -19,10 +19,11 @@ const MESSAGES: u64 = 30;
 const FEW: u64 = 3;
 
 /// What is measured, and what the document has to say of it: operation, carrier, messages of each size.
-const LATENCIES: [(&str, &str, &str, u64); 12] = [
+const LATENCIES: [(&str, &str, &str, u64); 13] = [
     ("", "send", "rc", MESSAGES),
     ("--operation write", "write", "rc", MESSAGES),
     ("--operation read", "read", "rc", MESSAGES),
+    ("--depth 1", "send", "rc", MESSAGES),
     ("--transport uc", "send", "uc", MESSAGES),
     ("--transport uc --operation write", "write", "uc", MESSAGES),
     ("--transport ud", "send", "ud", MESSAGES),

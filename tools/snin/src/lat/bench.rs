@@ -211,6 +211,8 @@ impl Prepared<'_> {
                 sinks: flow.sinks,
                 spent: Vec::with_capacity(BATCH.into()),
                 staged: 0,
+                told_every: (u64::from(plan.depth) / 2).clamp(1, UNSIGNALLED),
+                prepared: false,
             })
         };
         let mut ends = peer.flows.iter();
@@ -260,6 +262,10 @@ pub struct Flow {
     /// Where messages came that were taken: posted again when the next are looked for.
     spent: Vec<Slot>,
     staged: u64,
+    /// Of so many sends one's completion is told: `make_room` waits for it.
+    told_every: u64,
+    /// The next message to send is staged already.
+    prepared: bool,
 }
 
 impl Flow {
@@ -268,11 +274,33 @@ impl Flow {
     /// # Errors
     /// When the device refuses.
     pub fn send(&mut self, length: usize, told: bool) -> Result<(), LatError> {
-        self.staged += 1;
-        let signal =
-            if told || self.staged.is_multiple_of(UNSIGNALLED) { Signal::Yes } else { Signal::No };
-        self.link.send(Gather::One(&self.source, length), signal)?;
+        if !std::mem::take(&mut self.prepared) {
+            self.stage(length, told)?;
+        }
         Ok(self.link.ring()?)
+    }
+
+    /// Stages the next message, so that to send it takes no more than to hand it over: what is done while an
+    /// answer is on its way does not count. Perftest, too, makes its work requests beforehand.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    pub fn prepare(&mut self, length: usize) -> Result<(), LatError> {
+        if !std::mem::replace(&mut self.prepared, true) {
+            self.stage(length, false)?;
+        }
+        Ok(())
+    }
+
+    fn stage(&mut self, length: usize, told: bool) -> Result<(), LatError> {
+        let signal = self.signal(told);
+        Ok(self.link.send(Gather::One(&self.source, length), signal)?)
+    }
+
+    /// Some have to be told, so that the queue of sends does not fill up.
+    fn signal(&mut self, told: bool) -> Signal {
+        self.staged += 1;
+        if told || self.staged.is_multiple_of(self.told_every) { Signal::Yes } else { Signal::No }
     }
 
     /// Writes one message, likewise.
@@ -280,9 +308,7 @@ impl Flow {
     /// # Errors
     /// When the device refuses.
     pub fn write(&mut self, length: usize, told: bool) -> Result<(), LatError> {
-        self.staged += 1;
-        let signal =
-            if told || self.staged.is_multiple_of(UNSIGNALLED) { Signal::Yes } else { Signal::No };
+        let signal = self.signal(told);
         self.link.write(Gather::One(&self.source, length), self.theirs, signal)?;
         Ok(self.link.ring()?)
     }

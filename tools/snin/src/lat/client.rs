@@ -180,6 +180,8 @@ impl<'a> Run<'a> {
         let mut left = self.sent.len();
         for at in 0..left {
             self.turn(at, share, reads)?;
+            self.connected.make_room(at, depth)?;
+            self.prepare(at)?;
         }
         while left > 0 {
             let mut came = std::mem::take(&mut self.came);
@@ -197,11 +199,21 @@ impl<'a> Run<'a> {
             for at in came.drain(..) {
                 if self.turn(at, share, reads)? {
                     self.connected.make_room(at, depth)?;
+                    self.prepare(at)?;
                 } else {
                     left -= 1;
                 }
             }
             self.came = came;
+        }
+        Ok(())
+    }
+
+    /// Stages what a flow is to send next, if there is anything.
+    fn prepare(&mut self, at: usize) -> Result<(), LatError> {
+        let Plan { operation, size, .. } = *self.plan;
+        if operation == Operation::Send && self.sent[at].0 < self.plan.messages() {
+            self.connected.flows[at].prepare(size)?;
         }
         Ok(())
     }

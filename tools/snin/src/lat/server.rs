@@ -76,6 +76,9 @@ fn receive(
     let expected = plan.messages() * plan.trees.len() as u64;
     let mut came = Vec::with_capacity(64);
     let mut total = 0;
+    if answers {
+        connected.flows.iter_mut().try_for_each(|flow| flow.prepare(plan.size))?;
+    }
     while total < expected {
         came.clear();
         if connected.take_received(|at| came.push(at))? == 0 {
@@ -91,6 +94,7 @@ fn receive(
             for &at in &came {
                 connected.flows[at].send(plan.size, false)?;
                 connected.make_room(at, plan.depth)?;
+                connected.flows[at].prepare(plan.size)?;
             }
         }
     }
