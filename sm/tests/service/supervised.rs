@@ -88,7 +88,8 @@ fn without_a_watchdog_nobody_barks() -> Result<(), JudgeError> {
     Ok(())
 }
 
-/// A journald of its own, in a namespace where `/run` is empty; what it kept of the program goes to a file.
+/// A journald of its own, in a namespace where `/run` is empty; what it kept of the program goes to a file: by the
+/// name that the program gives itself, since its process may be gone before journald looks who it was.
 const JOURNALD: &str = r#"
     mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/log/journal || exit 9
     /lib/systemd/systemd-journald & journald=$!
@@ -96,7 +97,7 @@ const JOURNALD: &str = r#"
     kept=$1; shift
     "$@"; status=$?
     journalctl --sync
-    journalctl --directory=/run/log/journal --output=json _COMM=snin-sm >"$kept"
+    journalctl --directory=/run/log/journal --output=json SYSLOG_IDENTIFIER=snin-sm >"$kept"
     kill $journald; wait $journald
     exit $status"#;
 
