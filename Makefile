@@ -97,7 +97,7 @@ soak-packing: deps-build
 	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller --test packing_soak -- --nocapture
 
 # Whole agents on real verbs, in the emulated virtual machine: 10,000 changes of tree under load, 8 minutes on a quiet
-# machine; a mesh of 8 hosts and 4 trees made and torn down 1,000 times, 16 minutes. SNIN_CHANGES=300 and
+# machine; a mesh of 8 hosts and 4 trees made and torn down 1,000 times, 11 minutes. SNIN_CHANGES=300 and
 # SNIN_MESHES=50 take fewer.
 soak-agent: deps
 	SNIN_CHANGES=$(or $(SNIN_CHANGES),10000) SNIN_ONLY=changes_of_tree SNIN_LIMIT=7200 \
