@@ -1,8 +1,6 @@
 //! Insertions into a packed fabric, one at a time and in batches: how long each takes and how many others
 //! move for it.
 
-use std::io::Write;
-use std::path::Path;
 use std::slice::from_ref;
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use snin_controller::packing::{ConnectionId, LeafId, Outcome as Packed, Packer, 
 use snin_controller::plan::packing_shape;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{TreeId, ibnet};
+use snin_judges::shared;
 
 use super::patterns::plain;
 use super::{line, timed};
@@ -33,8 +32,6 @@ const LATENCY: [(&str, usize, f64); 3] =
 /// The same where cables are missing.
 const LATENCY_CUT: [(&str, usize, f64); 1] = [("p99", 10, 20_000.0)];
 const SEEDS: u64 = 3;
-/// Beside the repository, not in it.
-const REAL: &str = "topologies/dgx-gb200-2025.ibnetdiscover";
 
 pub(super) fn run(size: Size) -> Vec<Outcome> {
     let full = size == Size::Full;
@@ -71,14 +68,9 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
     outcomes
 }
 
-/// The real fabric; what is missing is said, and measured by nobody.
+/// The real fabric, where it is there.
 fn real() -> Option<Fabric> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(REAL);
-    let Ok(text) = std::fs::read(&path) else {
-        let told = format!("NOT MEASURED: the real DGX fabric, {} is absent", path.display());
-        let _ = writeln!(std::io::stderr().lock(), "{told}");
-        return None;
-    };
+    let (_, text) = shared("topologies/dgx-gb200-2025.ibnetdiscover")?;
     let topology = ibnet::parse(&text).expect("ibnetdiscover's text");
     let routing = Routing::compute(&topology, Engine::Trees, None).expect("tables");
     let (shape, leaf_of_host) = packing_shape(&topology, &routing).expect("a Clos");
