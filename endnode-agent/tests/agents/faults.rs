@@ -152,6 +152,13 @@ fn whoever_talks_nonsense_to_an_agent_is_sent_away() {
     });
 }
 
+/// A controller, and the settings of two that obey it.
+fn controlled(more: &str) -> (Controller, Vec<String>) {
+    let controller = Controller::start(1);
+    let texts = texts(2, Some(controller.address), more);
+    (controller, texts)
+}
+
 /// `snin-agent` as a process of its own, and what is asked of it.
 struct Daemon {
     process: Child,
@@ -185,6 +192,14 @@ impl Daemon {
 
     fn ask(&self, request: &Value) -> Value {
         Connection::open(self.socket.as_ref(), Some(PATIENCE)).unwrap().ask(request).unwrap()
+    }
+
+    /// Sends small messages to the second one, so many a second: the flow's number.
+    fn keep_sending(&self, rate: u64) -> u64 {
+        let (count, size) = (1_000_000, 64);
+        let send =
+            json!({ "command": "send", "peer": "0x2", "count": count, "size": size, "rate": rate });
+        self.ask(&send)["flow"].as_u64().unwrap()
     }
 
     /// How many lines of its log say something.
@@ -240,13 +255,10 @@ impl Drop for Daemon {
 #[test]
 #[ignore = "runs in the virtual machine"]
 fn daemons_find_a_peer_again_that_was_stopped_or_killed() {
-    let controller = Controller::start(1);
-    let texts = texts(2, Some(controller.address), "");
+    let (_controller, texts) = controlled("");
     let near = Daemon::start(&texts[0], 1);
     let mut far = Daemon::start(&texts[1], 2);
-    let send =
-        json!({ "command": "send", "peer": "0x2", "count": 1_000_000, "size": 64, "rate": 100 });
-    let flow = near.ask(&send)["flow"].as_u64().unwrap();
+    let flow = near.keep_sending(100);
     until("messages come", PATIENCE, || far.received() > 5);
     let mesh = near.ask(&json!({ "command": "mesh" }));
     assert_eq!(
@@ -335,8 +347,7 @@ fn what_is_refused_is_counted_and_said_in_one_line() {
 #[test]
 #[ignore = "runs in the virtual machine"]
 fn daemons_count_datagrams_that_are_lost() {
-    let controller = Controller::start(1);
-    let texts = texts(2, Some(controller.address), "mode = \"ud\"\n");
+    let (_controller, texts) = controlled("mode = \"ud\"\n");
     let near = Daemon::start(&texts[0], 1);
     // The second one has room for so few at a time.
     let far = Daemon::start(&texts[1].replace("receives = 64", "receives = 2"), 2);
@@ -367,15 +378,12 @@ fn daemons_count_datagrams_that_are_lost() {
 #[ignore = "runs in the virtual machine"]
 fn a_busy_data_thread_calls_nobody_but_its_device() {
     const TRACE: &str = "/root/trace";
-    let controller = Controller::start(1);
-    let texts = texts(2, Some(controller.address), "");
+    let (_controller, texts) = controlled("");
     let busy = texts[0].replace("poll = \"hybrid\"", "poll = \"busy\"\ncore = 1");
     let strace = ["/usr/bin/strace", "-f", "-y", "-o", TRACE];
     let near = Daemon::start_under(&strace, &busy, 1);
     let far = Daemon::start(&texts[1], 2);
-    near.ask(
-        &json!({ "command": "send", "peer": "0x2", "count": 1_000_000, "size": 64, "rate": 50 }),
-    );
+    near.keep_sending(50);
     until("messages come", PATIENCE, || far.received() > 10);
     let begin = std::fs::metadata(TRACE).unwrap().len() as usize;
     let before = far.received();
