@@ -3,18 +3,14 @@
 use std::fmt::Write as _;
 
 use super::Run;
-use crate::svg;
+use crate::svg::{self, Frame};
 
 /// Of static, ecmp and snin: to be told apart on white and on black.
 pub(super) const COLOURS: [&str; 3] = ["#d1583c", "#dfa32a", "#1f8fa6"];
-const LEFT: f64 = 90.0;
-const TOP: f64 = 24.0;
-const WIDTH: f64 = 1_000.0;
-const HEIGHT: f64 = 300.0;
-/// Below the axis, for its numbers and name.
-const FOOT: f64 = 56.0;
-/// Right of the chart, for the names of the runs.
-const SIDE: f64 = 120.0;
+const FRAME: Frame =
+    Frame { left: 90.0, top: 24.0, width: 1_000.0, height: 300.0, foot: 56.0, side: 120.0 };
+/// The height of a run's name.
+const NAME: f64 = 22.0;
 /// The least share that is drawn: one packet in a million.
 const LEAST: f64 = 1e-6;
 /// Points nearer than this are one.
@@ -22,31 +18,14 @@ const NEAR: f64 = 0.7;
 /// With more windows than this, lines show goodput better than bars.
 const MOST_BARS: u32 = 40;
 
-/// Where a share of the height lies, from the top.
-fn y(share: f64) -> f64 {
-    TOP + HEIGHT * (1.0 - share)
-}
-
-/// Axes with their names.
-fn canvas(across: &str, upwards: &str) -> String {
-    let mut svg = svg::head(LEFT + WIDTH + SIDE, TOP + HEIGHT + FOOT);
-    let middle = TOP + HEIGHT / 2.0;
-    let _ = writeln!(
-        svg,
-        "<path class=\"axis\" d=\"M{LEFT} {TOP}v{HEIGHT}h{WIDTH}\" stroke=\"#888\" fill=\"none\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"13\" text-anchor=\"middle\">{across}</text>\
-         <text x=\"20\" y=\"{middle:.1}\" font-size=\"13\" text-anchor=\"middle\" \
-         transform=\"rotate(-90 20 {middle:.1})\">{upwards}</text>",
-        LEFT + WIDTH / 2.0,
-        TOP + HEIGHT + FOOT - 12.0
-    );
-    svg
+fn page(across: &str, upwards: &str) -> String {
+    FRAME.page(across, upwards, NAME * COLOURS.len() as f64)
 }
 
 /// The names of the runs in their colours, right of the chart.
 fn legend(svg: &mut String, runs: &[Run; 3]) {
     for ((run, colour), row) in runs.iter().zip(COLOURS).zip(0..) {
-        let (x, y) = (LEFT + WIDTH + 24.0, TOP + 12.0 + 22.0 * f64::from(row));
+        let (x, y) = (FRAME.x(1.0) + 24.0, FRAME.y(1.0) + 12.0 + NAME * f64::from(row));
         let _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{colour}\"/>\
@@ -74,21 +53,6 @@ fn tick_text(nanoseconds: f64) -> String {
     fits.map_or_else(String::new, |(unit, name)| format!("{} {name}", nanoseconds / unit))
 }
 
-fn row_line(svg: &mut String, y: f64, label: &str) {
-    let _ = writeln!(
-        svg,
-        "<path class=\"grid\" d=\"M{LEFT} {y:.1}h{WIDTH}\" stroke=\"#e6e6e6\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-        LEFT - 8.0,
-        y + 4.0
-    );
-}
-
-fn column_text(svg: &mut String, x: f64, label: &str) {
-    let at = TOP + HEIGHT + 18.0;
-    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{at:.1}\" text-anchor=\"middle\">{label}</text>");
-}
-
 /// For every latency the share of packets that took longer, on common logarithmic axes.
 pub(super) fn latency(runs: &[Run; 3]) -> String {
     let of = |run: &Run| run.statistics.as_ref().map(|found| found.latency_ns.clone());
@@ -98,27 +62,22 @@ pub(super) fn latency(runs: &[Run; 3]) -> String {
     let most = recorded().map(|histogram| histogram.max()).max().unwrap_or(1) as f64;
     let ticks = ticks(least, most);
     let (from, to) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
-    let x = |ns: f64| LEFT + WIDTH * (ns.log10() - from) / (to - from);
-    let height = |share: f64| y(1.0 - share.max(LEAST).log10() / LEAST.log10());
+    let x = |ns: f64| FRAME.x((ns.log10() - from) / (to - from));
+    let height = |share: f64| FRAME.y(1.0 - share.max(LEAST).log10() / LEAST.log10());
 
-    let mut svg = canvas("latency of a packet", "share of packets that took longer");
+    let mut svg = page("latency of a packet", "share of packets that took longer");
     let shares = ["100 %", "10 %", "1 %", "0.1 %", "0.01 %", "0.001 %", "0.0001 %"];
     for (exponent, label) in (0..).zip(shares) {
-        row_line(&mut svg, height(10_f64.powi(-exponent)), label);
+        FRAME.row(&mut svg, height(10_f64.powi(-exponent)), label);
     }
     for tick in ticks {
-        let at = x(tick);
-        let _ = writeln!(
-            svg,
-            "<path class=\"grid\" d=\"M{at:.1} {TOP}v{HEIGHT}\" stroke=\"#e6e6e6\"/>"
-        );
-        column_text(&mut svg, at, &tick_text(tick));
+        FRAME.column(&mut svg, x(tick), &tick_text(tick));
     }
     for ((histogram, run), colour) in histograms.iter().zip(runs).zip(COLOURS) {
         let Some(histogram) = histogram else { continue };
         let all = histogram.len().max(1) as f64;
         let mut slower = histogram.len();
-        let mut last = (LEFT, height(1.0));
+        let mut last = (FRAME.left, height(1.0));
         let mut path = format!("M{:.1} {:.1}", last.0, last.1);
         for value in histogram.iter_recorded() {
             slower -= value.count_at_value();
@@ -145,17 +104,17 @@ pub(super) fn latency(runs: &[Run; 3]) -> String {
 
 /// Of every window that a run carried: bars, or lines where there are many.
 pub(super) fn goodput(runs: &[Run; 3]) -> String {
-    let mut svg = canvas("window", "goodput");
+    let mut svg = page("window", "goodput");
     for quarter in 0..=4 {
         let share = f64::from(quarter) / 4.0;
-        row_line(&mut svg, y(share), &format!("{share:.2}"));
+        FRAME.row(&mut svg, FRAME.y(share), &format!("{share:.2}"));
     }
     let mut windows: Vec<u32> = runs.iter().flat_map(|run| run.goodput.keys().copied()).collect();
     windows.sort_unstable();
     windows.dedup();
-    let pitch = WIDTH / windows.len().max(1) as f64;
+    let pitch = FRAME.width / windows.len().max(1) as f64;
     let middle = |window: u32| {
-        LEFT + pitch * (windows.partition_point(|&other| other < window) as f64 + 0.5)
+        FRAME.left + pitch * (windows.partition_point(|&other| other < window) as f64 + 0.5)
     };
     let bars = windows.len() <= MOST_BARS as usize;
     for ((run, colour), place) in runs.iter().zip(COLOURS).zip(0..) {
@@ -168,7 +127,7 @@ pub(super) fn goodput(runs: &[Run; 3]) -> String {
     // Where windows are close together only some have room for their numbers.
     let every = (30.0 / pitch).ceil().max(1.0) as usize;
     for &window in windows.iter().step_by(every) {
-        column_text(&mut svg, middle(window), &format!("{}", window + 1));
+        FRAME.number(&mut svg, middle(window), &format!("{}", window + 1));
     }
     legend(&mut svg, runs);
     svg + "</svg>\n"
@@ -188,14 +147,14 @@ fn draw_bars(
             svg,
             "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"><title>{} in \
              window {}: {share:.3}</title></rect>",
-            y(share),
+            FRAME.y(share),
             bar * 0.92,
-            HEIGHT * share,
+            FRAME.height * share,
             run.name,
             window + 1
         );
         if bar >= 30.0 {
-            let (x, y) = (left + bar * 0.46, y(share) - 4.0);
+            let (x, y) = (left + bar * 0.46, FRAME.y(share) - 4.0);
             let _ = writeln!(
                 svg,
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{share:.2}</text>"
@@ -206,7 +165,7 @@ fn draw_bars(
 
 /// A line, and a dot a window: a run may have carried few of them.
 fn draw_line(svg: &mut String, run: &Run, colour: &str, middle: impl Fn(u32) -> f64) {
-    let points = || run.goodput.iter().map(|(&window, &share)| (middle(window), y(share)));
+    let points = || run.goodput.iter().map(|(&window, &share)| (middle(window), FRAME.y(share)));
     let line: Vec<String> = points().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let dots = points().fold(String::new(), |mut dots, (x, y)| {
         let _ = write!(dots, "M{x:.1} {y:.1}h0");
@@ -227,10 +186,10 @@ pub(super) fn bars(counts: &[(String, u64)]) -> String {
     let mut counts: Vec<&(String, u64)> = counts.iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), name));
     let most = counts.first().map_or(1, |(_, count)| *count).max(1) as f64;
-    let mut svg = svg::head(LEFT + WIDTH + SIDE, PITCH * counts.len() as f64 + 10.0);
+    let mut svg = svg::head(FRAME.x(1.0) + FRAME.side, PITCH * counts.len() as f64 + 10.0);
     for ((name, count), row) in counts.iter().zip(0..) {
         let top = PITCH * f64::from(row) + 5.0;
-        let length = (LEFT + WIDTH - NAMES) * *count as f64 / most;
+        let length = (FRAME.x(1.0) - NAMES) * *count as f64 / most;
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" text-anchor=\"end\">{}</text>\

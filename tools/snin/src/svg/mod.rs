@@ -1,6 +1,8 @@
-//! Pictures of a fabric with its links coloured, by owner or by load, and Paull's matrix of a plan.
+//! Pictures of a fabric with its links coloured, by owner or by load, and Paull's matrix of a plan; the frame of
+//! charts.
 
 mod fabric;
+mod frame;
 mod map;
 mod paull;
 
@@ -10,6 +12,8 @@ use snin_controller::plan::Plan;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
 use snin_fabric::{NodeIndex, PortIndex, Topology};
+
+pub(crate) use self::frame::Frame;
 
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 44.0;

@@ -7,18 +7,12 @@ use snin::lat::client::Measured;
 use snin::lat::plan::{Pattern, Plan};
 
 use super::{MEGABYTE, average};
-use crate::svg;
+use crate::svg::{self, Frame};
 
-const LEFT: f64 = 80.0;
-const TOP: f64 = 30.0;
-const WIDTH: f64 = 700.0;
-const HEIGHT: f64 = 300.0;
-/// Below the chart, for the axis' numbers and name.
-const FOOT: f64 = 50.0;
-/// Right of it, for the names of lines.
-const SIDE: f64 = 120.0;
+const FRAME: Frame =
+    Frame { left: 80.0, top: 30.0, width: 700.0, height: 300.0, foot: 50.0, side: 120.0 };
 /// The height of a name.
-const ROW: f64 = 18.0;
+const NAME: f64 = 18.0;
 /// The shares of slower messages that have a name, least last.
 const SHARES: [(f64, &str); 6] = [
     (1.0, "0 %"),
@@ -37,41 +31,6 @@ pub(super) fn draw(results: &[(Plan, Measured)]) -> String {
     }
 }
 
-/// A page with the names of both axes and room for `rows` lines' names.
-fn canvas(rows: usize, across: &str, upwards: &str) -> String {
-    let height = HEIGHT.max(ROW * rows as f64);
-    let mut drawn = svg::head(LEFT + WIDTH + SIDE, TOP + height + FOOT);
-    let middle = TOP + HEIGHT / 2.0;
-    let _ = writeln!(
-        drawn,
-        "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"13\" text-anchor=\"middle\">{across}</text>\
-         <text x=\"16\" y=\"{middle:.1}\" font-size=\"13\" text-anchor=\"middle\" \
-         transform=\"rotate(-90 16 {middle:.1})\">{upwards}</text>",
-        LEFT + WIDTH / 2.0,
-        TOP + HEIGHT + FOOT - 10.0
-    );
-    drawn
-}
-
-fn column(drawn: &mut String, x: f64, label: &str) {
-    let _ = writeln!(
-        drawn,
-        "<path d=\"M{x:.1} {TOP}v{HEIGHT}\" stroke=\"#e6e6e6\"/>\
-         <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-        TOP + HEIGHT + 20.0
-    );
-}
-
-fn row(drawn: &mut String, y: f64, label: &str) {
-    let _ = writeln!(
-        drawn,
-        "<path d=\"M{LEFT} {y:.1}h{WIDTH}\" stroke=\"#e6e6e6\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-        LEFT - 8.0,
-        y + 4.0
-    );
-}
-
 /// A line through points, and its name in its colour; a point alone is a dot.
 fn line(drawn: &mut String, at: usize, name: &str, points: &[(f64, f64)]) {
     let colour = svg::colour(at);
@@ -84,8 +43,8 @@ fn line(drawn: &mut String, at: usize, name: &str, points: &[(f64, f64)]) {
         "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\
          <text x=\"{}\" y=\"{}\" fill=\"{colour}\" font-size=\"13\">{name}</text>",
         points.join(" "),
-        LEFT + WIDTH + 15.0,
-        TOP + 10.0 + ROW * at as f64
+        FRAME.x(1.0) + 15.0,
+        FRAME.y(1.0) + 10.0 + NAME * at as f64
     );
 }
 
@@ -99,15 +58,16 @@ fn latency(results: &[(Plan, Measured)]) -> String {
     let bottom = least.log10().floor();
     let top = most.log10().ceil().max(bottom + 1.0);
     let decades = (SHARES.len() - 1) as f64;
-    let x = |slower: f64| LEFT + WIDTH * (-slower.log10() / decades).min(1.0);
-    let y = |nanos: f64| TOP + HEIGHT * (top - nanos.log10()) / (top - bottom);
-    let mut drawn = canvas(results.len(), "percentile", "latency in microseconds");
+    let x = |slower: f64| FRAME.x((-slower.log10() / decades).min(1.0));
+    let y = |nanos: f64| FRAME.y((nanos.log10() - bottom) / (top - bottom));
+    let mut drawn =
+        FRAME.page("percentile", "latency in microseconds", NAME * results.len() as f64);
     for (slower, label) in SHARES {
-        column(&mut drawn, x(slower), label);
+        FRAME.column(&mut drawn, x(slower), label);
     }
     for exponent in bottom as i32..=top as i32 {
         let nanos = 10_f64.powi(exponent);
-        row(&mut drawn, y(nanos), &(nanos / 1e3).to_string());
+        FRAME.row(&mut drawn, y(nanos), &(nanos / 1e3).to_string());
     }
     for (at, (plan, measured)) in results.iter().enumerate() {
         let latency = &measured.latency;
@@ -136,9 +96,9 @@ fn bandwidth(results: &[(Plan, Measured)]) -> String {
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
     let step = steps.into_iter().find(|step| peak / step <= 5.0).unwrap_or(steps[3]);
     let top = (peak / step).ceil().max(1.0);
-    let x = |size: usize| LEFT + WIDTH * ((size as f64).log2() - first) / (last - first);
-    let y = |megabytes: f64| TOP + HEIGHT * (1.0 - megabytes / step / top);
-    let mut drawn = canvas(2, "bytes of a message", "MB/s (of 1,048,576 bytes)");
+    let x = |size: usize| FRAME.x(((size as f64).log2() - first) / (last - first));
+    let y = |megabytes: f64| FRAME.y(megabytes / step / top);
+    let mut drawn = FRAME.page("bytes of a message", "MB/s (of 1,048,576 bytes)", 2.0 * NAME);
     for exponent in first as u32..=last as u32 {
         let size = 1_usize << exponent;
         let label = match exponent {
@@ -146,13 +106,13 @@ fn bandwidth(results: &[(Plan, Measured)]) -> String {
             10..20 => format!("{} Ki", size >> 10),
             _ => format!("{} Mi", size >> 20),
         };
-        column(&mut drawn, x(size), &label);
+        FRAME.column(&mut drawn, x(size), &label);
     }
     for count in 0..=top as u32 {
         let megabytes = f64::from(count) * step;
         // No more digits than the step has.
         let digits = (-power.log10()).max(0.0) as usize;
-        row(&mut drawn, y(megabytes), &format!("{megabytes:.digits$}"));
+        FRAME.row(&mut drawn, y(megabytes), &format!("{megabytes:.digits$}"));
     }
     let points = |of: &dyn Fn(&Measured) -> f64| -> Vec<(f64, f64)> {
         results.iter().map(|(plan, measured)| (x(plan.size), y(of(measured) / MEGABYTE))).collect()
