@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use snin_agent::verbs::{
-    Batch, Completion, CompletionQueue, Depth, Device, Domain, Gather, Held, Mtu, Path,
-    PeerAddress, Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, choose, path,
+    Batch, Completion, CompletionQueue, Depth, Device, Domain, Gather, Mtu, Path, PeerAddress,
+    Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, choose, path,
 };
 use snin_fabric::{Dlid, Lid};
 
@@ -85,7 +85,7 @@ impl Bench {
     pub fn prepare(&self, plan: &Plan) -> Result<Prepared<'_>, LatError> {
         self.check(plan)?;
         let flows = plan.trees.len() as u32;
-        let entries = (2 * flows * plan.depth).max(16);
+        let entries = (flows * (2 * plan.depth + plan.receives())).max(16);
         let queues = || CompletionQueue::new(&self.device, entries);
         let (sends, receives, congestion) = (queues()?, queues()?, queues()?);
         let mut prepared = Prepared {
@@ -143,7 +143,7 @@ impl Prepared<'_> {
         let receives = plan.operation == Operation::Send && !congests;
         let depth = Depth {
             sends: plan.depth.max(window),
-            receives: if receives { window.max(2) } else { 1 },
+            receives: if receives { plan.receives() } else { 1 },
             inline: if congests { 0 } else { plan.inline },
         };
         let carrier = if congests { Carrier::Rc } else { plan.carrier };
@@ -209,7 +209,7 @@ impl Prepared<'_> {
                 source: flow.source,
                 theirs: end.memory.into(),
                 sinks: flow.sinks,
-                spent: Vec::with_capacity(BATCH.into()),
+                unawaited: plan.messages().saturating_sub(plan.receives().into()),
                 staged: 0,
                 told_every: (u64::from(plan.depth) / 2).clamp(1, UNSIGNALLED),
                 prepared: false,
@@ -230,8 +230,8 @@ impl Prepared<'_> {
         let batch = || Batch::new(BATCH);
         let congestor = congestor.map(|flow| Congestor { flow, queue: congestion, batch: batch() });
         let (sends, receives) = ((sends, batch()), (receives, batch()));
-        let (answered, watch) = (Vec::with_capacity(BATCH.into()), Watch::new());
-        Ok(Connected { flows: joined, congestor, sends, receives, answered, numbers, watch })
+        let watch = Watch::new();
+        Ok(Connected { flows: joined, congestor, sends, receives, numbers, watch })
     }
 }
 
@@ -259,68 +259,61 @@ pub struct Flow {
     pub theirs: RemoteMemory,
     /// Where reads go.
     pub sinks: Vec<Slot>,
-    /// Where messages came that were taken: posted again when the next are looked for.
-    spent: Vec<Slot>,
+    /// Messages that no receive is posted for yet.
+    unawaited: u64,
     staged: u64,
     /// Of so many sends one's completion is told: `make_room` waits for it.
     told_every: u64,
-    /// The next message to send is staged already.
+    /// The next message is staged already.
     prepared: bool,
 }
 
 impl Flow {
-    /// Sends one message: `at_once` with its completion told, or like most.
+    /// Posts the next message, its completion `told` or like most: whether there was room for it.
     ///
     /// # Errors
     /// When the device refuses.
-    pub fn send(&mut self, length: usize, told: bool) -> Result<(), LatError> {
-        if !std::mem::take(&mut self.prepared) {
-            self.stage(length, told)?;
+    pub fn post(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
+        let is_there = self.prepare(what, length, told)?;
+        self.prepared = false;
+        if is_there {
+            self.link.ring()?;
         }
-        Ok(self.link.ring()?)
+        Ok(is_there)
     }
 
-    /// Stages the next message, so that to send it takes no more than to hand it over: what is done while an
+    /// Stages the next message, so that to post it takes no more than to hand it over: what is done while an
     /// answer is on its way does not count. Perftest, too, makes its work requests beforehand.
     ///
     /// # Errors
     /// When the device refuses.
-    pub fn prepare(&mut self, length: usize) -> Result<(), LatError> {
-        if !std::mem::replace(&mut self.prepared, true) {
-            self.stage(length, false)?;
+    pub fn prepare(
+        &mut self,
+        what: Operation,
+        length: usize,
+        told: bool,
+    ) -> Result<bool, LatError> {
+        if !self.prepared {
+            self.prepared = self.stage(what, length, told)?;
         }
-        Ok(())
+        Ok(self.prepared)
     }
 
-    fn stage(&mut self, length: usize, told: bool) -> Result<(), LatError> {
-        let signal = self.signal(told);
-        Ok(self.link.send(Gather::One(&self.source, length), signal)?)
-    }
-
-    /// Some have to be told, so that the queue of sends does not fill up.
-    fn signal(&mut self, told: bool) -> Signal {
+    fn stage(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
+        // Some have to be told, so that the queue of sends does not fill up.
         self.staged += 1;
-        if told || self.staged.is_multiple_of(self.told_every) { Signal::Yes } else { Signal::No }
-    }
-
-    /// Writes one message, likewise.
-    ///
-    /// # Errors
-    /// When the device refuses.
-    pub fn write(&mut self, length: usize, told: bool) -> Result<(), LatError> {
-        let signal = self.signal(told);
-        self.link.write(Gather::One(&self.source, length), self.theirs, signal)?;
-        Ok(self.link.ring()?)
-    }
-
-    /// Reads one message; whether there was room for it.
-    ///
-    /// # Errors
-    /// When the device refuses.
-    pub fn read(&mut self) -> Result<bool, LatError> {
-        let Some(sink) = self.sinks.pop() else { return Ok(false) };
-        self.link.read(sink, self.theirs).map_err(|refused| refused.error)?;
-        self.link.ring()?;
+        let told = told || self.staged.is_multiple_of(self.told_every);
+        let signal = if told { Signal::Yes } else { Signal::No };
+        match what {
+            Operation::Send => self.link.send(Gather::One(&self.source, length), signal)?,
+            Operation::Write => {
+                self.link.write(Gather::One(&self.source, length), self.theirs, signal)?;
+            }
+            Operation::Read => {
+                let Some(sink) = self.sinks.pop() else { return Ok(false) };
+                self.link.read(sink, self.theirs).map_err(|refused| refused.error)?;
+            }
+        }
         Ok(true)
     }
 
@@ -330,6 +323,11 @@ impl Flow {
         self.memory.read(length - 1, &mut mark);
         mark[0]
     }
+}
+
+/// The last byte of a flow's write of that number.
+pub const fn mark_of(number: u64) -> u8 {
+    (number & 0xff) as u8
 }
 
 /// Writes as fast as they go.
@@ -344,15 +342,24 @@ impl Congestor {
     fn pump(&mut self) -> Result<(), LatError> {
         self.queue.poll(&mut self.batch)?;
         for completion in self.batch.completions() {
-            done(&completion)?;
+            check(&completion)?;
             self.flow.link.finish(&completion, |_| {});
         }
         let length = self.flow.source.len();
         while self.flow.link.outstanding() < CONGESTION as usize {
-            self.flow.write(length, true)?;
+            self.flow.post(Operation::Write, length, true)?;
         }
         Ok(())
     }
+}
+
+/// Which completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Done {
+    /// Of what was sent, written or read.
+    Sends,
+    /// Of messages that came.
+    Receives,
 }
 
 /// Everything connected.
@@ -361,10 +368,9 @@ pub struct Connected {
     /// The flows.
     pub flows: Vec<Flow>,
     congestor: Option<Congestor>,
+    /// A queue, and what the last poll took.
     sends: (CompletionQueue, Batch),
     receives: (CompletionQueue, Batch),
-    /// Flows with memory that is to be posted again.
-    answered: Vec<usize>,
     /// Number of a queue pair and whose it is, sorted.
     numbers: Vec<(u32, usize)>,
     /// Says when nothing came for too long.
@@ -372,55 +378,68 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Takes what came in: the flow of each message is given to `came`. Its memory is posted again at the next
-    /// call, for its answer is not to wait for that.
+    /// Looks for completions: how many there are. They are told by [`Self::whose`] until [`Self::settle`] ends
+    /// them, which has to be before the next poll. So whatever came can be answered first, for the answer is not
+    /// to wait for what ending takes.
     ///
     /// # Errors
     /// When something failed.
-    pub fn take_received(&mut self, mut came: impl FnMut(usize)) -> Result<usize, LatError> {
-        for at in self.answered.drain(..) {
-            let Flow { link, spent, .. } = &mut self.flows[at];
-            for slot in spent.drain(..) {
-                link.receive(slot).map_err(|refused| refused.error)?;
-            }
-        }
-        let (queue, batch) = &mut self.receives;
+    pub fn poll(&mut self, done: Done) -> Result<usize, LatError> {
+        let (queue, batch) = match done {
+            Done::Sends => &mut self.sends,
+            Done::Receives => &mut self.receives,
+        };
         let count = queue.poll(batch)?;
-        for completion in batch.completions() {
-            done(&completion)?;
-            let at = find(&self.numbers, completion.queue_pair())?;
-            let Flow { link, spent, .. } = &mut self.flows[at];
-            link.finish(&completion, |finished| spent.extend(finished.held.own()));
-            self.answered.push(at);
-            came(at);
-        }
         if let Some(congestor) = &mut self.congestor {
             congestor.pump()?;
         }
         Ok(count)
     }
 
+    /// The flow of a completion of the last poll.
+    ///
+    /// # Errors
+    /// When it failed, or nobody's is at that place.
+    pub fn whose(&self, done: Done, at: usize) -> Result<usize, LatError> {
+        let (_, batch) = if done == Done::Sends { &self.sends } else { &self.receives };
+        let completion = batch.completion(at).ok_or_else(|| unknown(0))?;
+        flow_of(&self.numbers, &completion)
+    }
+
+    /// Ends what the completions of the last poll say is done: what was sent is told to `sent` by its flow, and
+    /// memory of messages that came is posted again if more come than it is posted for.
+    ///
+    /// # Errors
+    /// When something failed.
+    pub fn settle(&mut self, done: Done, mut sent: impl FnMut(usize)) -> Result<(), LatError> {
+        let (_, batch) = if done == Done::Sends { &self.sends } else { &self.receives };
+        for completion in batch.completions() {
+            let at = flow_of(&self.numbers, &completion)?;
+            let Flow { link, sinks, unawaited, .. } = &mut self.flows[at];
+            if done == Done::Sends {
+                link.finish(&completion, |finished| {
+                    sinks.extend(finished.held.own());
+                    sent(at);
+                });
+            } else if *unawaited > 0 {
+                let mut came = None;
+                link.finish(&completion, |finished| came = finished.held.own());
+                if let Some(slot) = came {
+                    link.receive(slot).map_err(|refused| refused.error)?;
+                    *unawaited -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Takes what was sent: each message's flow is given to `sent`.
     ///
     /// # Errors
     /// When something failed.
-    pub fn take_sent(&mut self, mut sent: impl FnMut(usize)) -> Result<usize, LatError> {
-        let (queue, batch) = &mut self.sends;
-        let count = queue.poll(batch)?;
-        for completion in batch.completions() {
-            done(&completion)?;
-            let at = find(&self.numbers, completion.queue_pair())?;
-            let Flow { link, sinks, .. } = &mut self.flows[at];
-            link.finish(&completion, |finished| {
-                if let Held::Own(slot) = finished.held {
-                    sinks.push(slot);
-                }
-                sent(at);
-            });
-        }
-        if let Some(congestor) = &mut self.congestor {
-            congestor.pump()?;
-        }
+    pub fn take_sent(&mut self, sent: impl FnMut(usize)) -> Result<usize, LatError> {
+        let count = self.poll(Done::Sends)?;
+        self.settle(Done::Sends, sent)?;
         Ok(count)
     }
 
@@ -450,17 +469,23 @@ impl Connected {
     }
 }
 
-fn find(numbers: &[(u32, usize)], number: u32) -> Result<usize, LatError> {
+/// The flow that a completion belongs to.
+fn flow_of(numbers: &[(u32, usize)], completion: &Completion<'_>) -> Result<usize, LatError> {
+    check(completion)?;
+    let number = completion.queue_pair();
     let at = if numbers.len() == 1 {
         Ok(0)
     } else {
         numbers.binary_search_by_key(&number, |&(number, _)| number)
     };
-    let unknown = |_| LatError::Plan(format!("a completion of queue pair {number}"));
-    at.map(|at| numbers[at].1).map_err(unknown)
+    at.map(|at| numbers[at].1).map_err(|_| unknown(number))
 }
 
-fn done(completion: &Completion<'_>) -> Result<(), LatError> {
+fn unknown(number: u32) -> LatError {
+    LatError::Plan(format!("a completion of queue pair {number}"))
+}
+
+fn check(completion: &Completion<'_>) -> Result<(), LatError> {
     completion.outcome().map_err(|failure| LatError::Undelivered(failure.to_string()))
 }
 

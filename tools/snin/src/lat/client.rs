@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use super::LatError;
-use super::bench::{Bench, Connected};
+use super::bench::{Bench, Connected, Done, mark_of};
 use super::exchange::{Answer, Request, Talk};
 use super::plan::{Operation, Pattern, Plan};
 
@@ -137,14 +137,7 @@ impl<'a> Run<'a> {
 
     /// Posts a flow's next message; `told` when its completion is to be told.
     fn post(&mut self, at: usize, told: bool) -> Result<bool, LatError> {
-        let size = self.plan.size;
-        let flow = &mut self.connected.flows[at];
-        match self.plan.operation {
-            Operation::Send => flow.send(size, told)?,
-            Operation::Write => flow.write(size, told)?,
-            Operation::Read => return flow.read(),
-        }
-        Ok(true)
+        self.connected.flows[at].post(self.plan.operation, self.plan.size, told)
     }
 
     /// Nothing came: checks now and then that something still can.
@@ -155,72 +148,81 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ends a round trip and begins the next, if there is one. As perftest does it, the time between two
+    /// Ends a round trip and begins the next: whether there is one. As perftest does it, the time between two
     /// messages counts, everything in it included; it is written down once the next is under way.
-    fn turn(&mut self, at: usize, share: u32, told: bool) -> Result<bool, LatError> {
+    fn turn(&mut self, at: usize) -> Result<bool, LatError> {
         let now = Instant::now();
         let goes_on = self.sent[at].0 < self.plan.messages();
         if goes_on {
-            self.post(at, told)?;
+            self.post(at, self.is_told())?;
         }
+        let share = if self.plan.operation == Operation::Read { 1 } else { 2 };
         let (sent, since) = &mut self.sent[at];
         if *sent > self.plan.warm_up {
             let nanos = u64::try_from((now - *since).as_nanos()).unwrap_or(u64::MAX);
-            self.latency.saturating_record(nanos / u64::from(share));
+            self.latency.saturating_record(nanos / share);
         }
         *since = now;
-        *sent += u64::from(goes_on);
+        *sent += 1;
         Ok(goes_on)
+    }
+
+    /// Of a message that is answered: whether its completion is. A write's source is to be written again.
+    fn is_told(&self) -> bool {
+        self.plan.operation != Operation::Send
+    }
+
+    /// While a flow's message is under way: has the next one, if there is one, wait for nothing but its turn.
+    fn get_ready(&mut self, at: usize) -> Result<(), LatError> {
+        let Plan { operation, size, depth, .. } = *self.plan;
+        let sent = self.sent[at].0;
+        if sent >= self.plan.messages() {
+            return Ok(());
+        }
+        self.connected.make_room(at, depth)?;
+        if operation == Operation::Write {
+            self.connected.mark(at, size, mark_of(sent + 1))?;
+        }
+        let told = self.is_told();
+        self.connected.flows[at].prepare(operation, size, told)?;
+        Ok(())
     }
 
     /// Sends that are answered, and reads.
     fn round_trips(&mut self) -> Result<(), LatError> {
         let reads = self.plan.operation == Operation::Read;
-        let (share, depth) = (if reads { 1 } else { 2 }, self.plan.depth);
+        let done = if reads { Done::Sends } else { Done::Receives };
         let mut left = self.sent.len();
         for at in 0..left {
-            self.turn(at, share, reads)?;
-            self.connected.make_room(at, depth)?;
-            self.prepare(at)?;
+            self.turn(at)?;
+            self.get_ready(at)?;
         }
         while left > 0 {
-            let mut came = std::mem::take(&mut self.came);
-            let count = if reads {
-                self.connected.take_sent(|at| came.push(at))?
-            } else {
-                self.connected.take_received(|at| came.push(at))?
-            };
+            let count = self.connected.poll(done)?;
             if count == 0 {
-                self.came = came;
-                left -= self.give_up_lost(share)?;
+                left -= self.give_up_lost()?;
                 continue;
             }
-            self.connected.watch.fed();
-            for at in came.drain(..) {
-                if self.turn(at, share, reads)? {
-                    self.connected.make_room(at, depth)?;
-                    self.prepare(at)?;
-                } else {
-                    left -= 1;
+            for nth in 0..count {
+                let at = self.connected.whose(done, nth)?;
+                // What was given up may come after all.
+                if self.sent[at].0 <= self.plan.messages() {
+                    left -= usize::from(!self.turn(at)?);
+                    self.came.push(at);
                 }
             }
-            self.came = came;
-        }
-        Ok(())
-    }
-
-    /// Stages what a flow is to send next, if there is anything.
-    fn prepare(&mut self, at: usize) -> Result<(), LatError> {
-        let Plan { operation, size, .. } = *self.plan;
-        if operation == Operation::Send && self.sent[at].0 < self.plan.messages() {
-            self.connected.flows[at].prepare(size)?;
+            self.connected.watch.fed();
+            self.connected.settle(done, |_| {})?;
+            while let Some(at) = self.came.pop() {
+                self.get_ready(at)?;
+            }
         }
         Ok(())
     }
 
     /// Nothing came. What may be lost is, after a while: the next one is sent, and the time of the lost one
     /// does not count. How many flows ended by that.
-    fn give_up_lost(&mut self, share: u32) -> Result<usize, LatError> {
+    fn give_up_lost(&mut self) -> Result<usize, LatError> {
         if !self.connected.watch.idle()? {
             return Ok(0);
         }
@@ -233,12 +235,10 @@ impl<'a> Run<'a> {
                 continue;
             }
             self.lost += 1;
-            self.sent[at].1 = Instant::now();
+            self.sent[at] = (sent + 1, Instant::now());
             if sent < self.plan.messages() {
-                self.sent[at].0 += 1;
-                self.post(at, share == 1)?;
+                self.post(at, self.is_told())?;
             } else {
-                self.sent[at].0 += 1;
                 ended += 1;
             }
         }
@@ -250,28 +250,26 @@ impl<'a> Run<'a> {
         let (size, messages) = (self.plan.size, self.plan.messages());
         let mut left = self.sent.len();
         for at in 0..left {
-            self.connected.mark(at, size, 1)?;
-            self.turn(at, 2, true)?;
+            self.get_ready(at)?;
+            self.turn(at)?;
+            self.get_ready(at)?;
         }
         while left > 0 {
             let mut idle = true;
             for at in 0..self.sent.len() {
                 let sent = self.sent[at].0;
-                if sent > messages || self.connected.flows[at].mark(size) != (sent & 0xff) as u8 {
+                if sent > messages || self.connected.flows[at].mark(size) != mark_of(sent) {
                     continue;
                 }
                 idle = false;
-                self.connected.mark(at, size, ((sent + 1) & 0xff) as u8)?;
-                if self.turn(at, 2, true)? {
-                    self.connected.make_room(at, self.plan.depth)?;
+                if self.turn(at)? {
+                    self.get_ready(at)?;
                 } else {
-                    self.sent[at].0 += 1;
                     left -= 1;
                 }
             }
             if idle {
                 self.wait()?;
-                self.connected.take_sent(|_| {})?;
             } else {
                 self.connected.watch.fed();
             }

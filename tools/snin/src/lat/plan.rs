@@ -135,12 +135,22 @@ impl Plan {
         self.iterations + self.warm_up
     }
 
-    /// How many messages may be under way on a flow: memory is kept for as many.
-    pub const fn window(&self) -> u32 {
+    /// How many messages may be under way on a flow.
+    pub fn window(&self) -> u32 {
+        self.depth.min(self.fit())
+    }
+
+    /// How many receives are posted on a flow before the first message: perftest's number, or all that come.
+    pub fn receives(&self) -> u32 {
+        const AHEAD: u32 = 512;
+        let all = u32::try_from(self.messages()).unwrap_or(u32::MAX);
+        AHEAD.max(self.depth).min(self.fit()).min(all).max(2)
+    }
+
+    /// Messages that a flow has memory for at a time.
+    fn fit(&self) -> u32 {
         const MEMORY: usize = 16 << 20;
-        let fit = MEMORY / self.size;
-        let fit = if fit < 2 { 2 } else { fit };
-        if (self.depth as usize) < fit { self.depth } else { fit as u32 }
+        (MEMORY / self.size).max(2) as u32
     }
 
     /// Whether the server answers each message with one as long.

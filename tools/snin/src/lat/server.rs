@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use super::LatError;
-use super::bench::{Bench, Connected};
+use super::bench::{Bench, Connected, Done, mark_of};
 use super::exchange::{Answer, Ends, Request, Talk};
 use super::plan::{Operation, Plan};
 
@@ -76,26 +76,34 @@ fn receive(
     let expected = plan.messages() * plan.trees.len() as u64;
     let mut came = Vec::with_capacity(64);
     let mut total = 0;
+    let Plan { operation, size, depth, .. } = *plan;
     if answers {
-        connected.flows.iter_mut().try_for_each(|flow| flow.prepare(plan.size))?;
+        for flow in &mut connected.flows {
+            flow.prepare(operation, size, false)?;
+        }
     }
     while total < expected {
-        came.clear();
-        if connected.take_received(|at| came.push(at))? == 0 {
+        let count = connected.poll(Done::Receives)?;
+        if count == 0 {
             // Unreliable messages may never come: the client knows when it is over.
             if connected.watch.idle()? && talk.check_for_word()? {
                 break;
             }
             continue;
         }
-        connected.watch.fed();
-        total += came.len() as u64;
         if answers {
-            for &at in &came {
-                connected.flows[at].send(plan.size, false)?;
-                connected.make_room(at, plan.depth)?;
-                connected.flows[at].prepare(plan.size)?;
+            for nth in 0..count {
+                let at = connected.whose(Done::Receives, nth)?;
+                connected.flows[at].post(operation, size, false)?;
+                came.push(at);
             }
+        }
+        connected.settle(Done::Receives, |_| {})?;
+        connected.watch.fed();
+        total += count as u64;
+        for at in came.drain(..) {
+            connected.make_room(at, depth)?;
+            connected.flows[at].prepare(operation, size, false)?;
         }
     }
     Ok(total)
@@ -103,20 +111,30 @@ fn receive(
 
 /// Waits for marks and writes them back.
 fn write_back(connected: &mut Connected, plan: &Plan, talk: &mut Talk) -> Result<u64, LatError> {
+    let Plan { operation, size, depth, .. } = *plan;
     let mut next = vec![1_u64; connected.flows.len()];
+    let get_ready = |connected: &mut Connected, at: usize, number: u64| {
+        connected.make_room(at, depth)?;
+        connected.mark(at, size, mark_of(number))?;
+        connected.flows[at].prepare(operation, size, true)
+    };
+    for at in 0..next.len() {
+        get_ready(connected, at, 1)?;
+    }
     let mut left = next.len();
-    let size = plan.size;
     while left > 0 {
         let mut idle = true;
         for (at, next) in next.iter_mut().enumerate() {
-            let mark = (*next & 0xff) as u8;
-            if *next <= plan.messages() && connected.flows[at].mark(size) == mark {
-                idle = false;
-                connected.mark(at, size, mark)?;
-                connected.flows[at].write(size, true)?;
-                connected.make_room(at, plan.depth)?;
-                *next += 1;
-                left -= usize::from(*next > plan.messages());
+            if *next > plan.messages() || connected.flows[at].mark(size) != mark_of(*next) {
+                continue;
+            }
+            idle = false;
+            connected.flows[at].post(operation, size, true)?;
+            *next += 1;
+            if *next <= plan.messages() {
+                get_ready(connected, at, *next)?;
+            } else {
+                left -= 1;
             }
         }
         if !idle {
