@@ -12,8 +12,8 @@ use super::memory::{RemoteMemory, Slot};
 use super::queue_pair::{Held, Inner, NotPosted, Posted, QueuePair};
 use super::raw;
 
-/// What is to be sent. As many bytes as the device copies are copied when staged; else the memory is shared
-/// with the device until the completion.
+/// What is to be sent. Slots are shared with the device until the completion, however few bytes the device
+/// copies when it is rung.
 #[derive(Clone, Copy, Debug)]
 pub enum Gather<'a> {
     /// Bytes that have to be copied.
@@ -49,6 +49,7 @@ impl<K: Connected> QueuePair<K, Sending> {
     ///
     /// # Errors
     /// When as many are posted as may be, or there is more than fits.
+    #[inline]
     pub fn send(
         &mut self,
         what: Gather<'_>,
@@ -57,6 +58,21 @@ impl<K: Connected> QueuePair<K, Sending> {
         signal: Signal,
     ) -> Result<(), VerbsError> {
         self.inner.stage(what, Work::Send { immediate }, token, signal)
+    }
+
+    /// Sends a message to a receive of the peer's, with whatever is staged, and has its completion told: what
+    /// [`send`](Self::send) and [`ring`](Self::ring) do, on the short way.
+    ///
+    /// # Errors
+    /// As theirs.
+    #[inline]
+    pub fn send_at_once(
+        &mut self,
+        what: Gather<'_>,
+        immediate: Option<u32>,
+        token: u64,
+    ) -> Result<(), VerbsError> {
+        self.inner.post(what, Work::Send { immediate }, token)
     }
 
     /// Stages a write to the peer's shared memory.
@@ -90,14 +106,14 @@ impl QueuePair<Rc, Sending> {
             let error = VerbsError::TooLong { bytes: length, most: slot.len() };
             return Err(NotPosted { slot, error });
         }
-        let entries = [slot.entry(0, length), raw::no_entry()];
-        match self.inner.push(entries, 1, Work::Read { from, offset }, 0, (token, Signal::Yes)) {
-            Ok(()) => {
-                self.inner.hold(Held::Own(slot));
-                Ok(())
-            }
-            Err(error) => Err(NotPosted { slot, error }),
+        if let Err(error) = self.inner.make_room() {
+            return Err(NotPosted { slot, error });
         }
+        let entries = ([slot.entry(0, length), raw::no_entry()], 1);
+        let work = Work::Read { from, offset };
+        let id = self.inner.fill(entries, work, ibv_send_flags::IBV_SEND_SIGNALED.0);
+        self.inner.keep(id, token, Held::Own(slot), work);
+        Ok(())
     }
 }
 
@@ -131,10 +147,9 @@ impl<K: Kind> QueuePair<K, Sending> {
     ///
     /// # Errors
     /// As [`ring`](Self::ring).
+    #[inline]
     pub fn ring_told(&mut self) -> Result<(), VerbsError> {
-        if let Some(last) = self.inner.stage.works.last_mut() {
-            last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
-        }
+        self.inner.tell_last();
         self.inner.ring()
     }
 }
@@ -144,35 +159,39 @@ const BATCH: usize = 32;
 
 /// Room for what is staged, made with the queue pair.
 pub(super) struct Stage {
-    works: Vec<ibv_send_wr>,
-    entries: Vec<[ibv_sge; 2]>,
+    works: Box<[ibv_send_wr]>,
+    entries: Box<[[ibv_sge; 2]]>,
+    /// For bytes that are nobody's slot.
     copies: Box<[u8]>,
-    /// How many.
-    most: usize,
+    /// How many are staged.
+    count: usize,
 }
 
-// SAFETY: the pointers in it are null but during `ring`.
+// SAFETY: the pointers in it mean something during `ring` only.
 unsafe impl Send for Stage {}
 
 impl Stage {
     pub(super) fn new(sends: u32, inline: usize) -> Self {
         let room = BATCH.min(sends as usize);
         Self {
-            works: Vec::with_capacity(room),
-            entries: Vec::with_capacity(room),
+            works: (0..room).map(|_| raw::no_send()).collect(),
+            entries: vec![[raw::no_entry(); 2]; room].into(),
             copies: vec![0; room * inline].into(),
-            most: room,
+            count: 0,
         }
     }
 
-    /// Room for the next one's bytes.
-    fn room(&mut self, inline: usize, bytes: usize) -> &mut [u8] {
-        let start = self.works.len() * inline;
-        &mut self.copies[start..start + bytes]
+    /// Copies bytes that are to be sent next; they are few enough.
+    fn copy(&mut self, bytes: &[u8], inline: usize) -> ibv_sge {
+        let start = self.count * inline;
+        let room = &mut self.copies[start..start + bytes.len()];
+        room.copy_from_slice(bytes);
+        ibv_sge { addr: room.as_ptr() as u64, length: bytes.len() as u32, lkey: 0 }
     }
 }
 
 impl Inner {
+    #[inline]
     fn stage(
         &mut self,
         what: Gather<'_>,
@@ -180,92 +199,107 @@ impl Inner {
         token: u64,
         signal: Signal,
     ) -> Result<(), VerbsError> {
-        if self.stage.works.len() == self.stage.most {
-            self.ring()?;
-        }
-        let inline = self.inline_most;
-        if let Some(bytes) = what.copied(inline)? {
-            let room = self.stage.room(inline, bytes);
-            what.copy_to(room);
-            let entry = ibv_sge { addr: room.as_ptr() as u64, length: bytes as u32, lkey: 0 };
-            let flags = ibv_send_flags::IBV_SEND_INLINE.0;
-            return self.push(
-                [entry, raw::no_entry()],
-                usize::from(bytes > 0),
-                work,
-                flags,
-                (token, signal),
-            );
-        }
-        let (entries, count, held) = match what {
-            Gather::Copy(bytes) => {
-                return Err(VerbsError::TooLong { bytes: bytes.len(), most: inline });
-            }
-            Gather::One(slot, length) => {
-                let entries = [slot.entry(0, length), raw::no_entry()];
-                (entries, 1, Held::Shared(Arc::clone(slot), None))
-            }
-            Gather::Part(slot, start, length) => {
-                let entries = [slot.entry(start, length), raw::no_entry()];
-                (entries, usize::from(length > 0), Held::Shared(Arc::clone(slot), None))
-            }
-            Gather::Two((first, length), (second, start, rest)) => {
-                let entries = [first.entry(0, length), second.entry(start, rest)];
-                (entries, 2, Held::Shared(Arc::clone(first), Some(Arc::clone(second))))
-            }
-        };
-        self.push(entries, count, work, 0, (token, signal))?;
-        self.hold(held);
+        what.check()?;
+        self.make_room()?;
+        let flags = self.flags(what, signal)?;
+        let entries = self.entries(what);
+        let id = self.fill(entries, work, flags);
+        self.keep(id, token, what.held(), work);
         Ok(())
     }
 
-    /// What was staged last keeps this until its completion.
-    fn hold(&mut self, held: Held) {
-        if let Some(last) = self.sends.back_mut() {
-            last.held = held;
-        }
+    /// Stages and rings in one, and looks after its books only then.
+    #[inline]
+    fn post(&mut self, what: Gather<'_>, work: Work<'_>, token: u64) -> Result<(), VerbsError> {
+        what.check()?;
+        self.make_room()?;
+        let flags = self.flags(what, Signal::Yes)?;
+        let entries = self.entries(what);
+        let id = self.fill(entries, work, flags);
+        self.ring()?;
+        self.keep(id, token, what.held(), work);
+        Ok(())
     }
 
-    /// Stages one entry. Its memory is either in the stage (inline) or held until the completion.
-    fn push(
-        &mut self,
-        entries: [ibv_sge; 2],
-        count: usize,
-        work: Work<'_>,
-        flags: u32,
-        (token, signal): (u64, Signal),
-    ) -> Result<(), VerbsError> {
+    /// For one more.
+    #[inline]
+    fn make_room(&mut self) -> Result<(), VerbsError> {
         if self.sends.len() >= self.most.sends as usize {
             return Err(VerbsError::QueueFull);
         }
-        if self.stage.works.len() == self.stage.most {
-            self.ring()?;
+        if self.stage.count < self.stage.works.len() { Ok(()) } else { self.ring() }
+    }
+
+    /// What the device is to do beside sending: copy what is short, tell of it.
+    #[inline]
+    const fn flags(&self, what: Gather<'_>, signal: Signal) -> Result<u32, VerbsError> {
+        let told = match signal {
+            Signal::Yes => ibv_send_flags::IBV_SEND_SIGNALED.0,
+            Signal::No => 0,
+        };
+        match (what.bytes(), what) {
+            (bytes, _) if bytes <= self.inline_most => Ok(told | ibv_send_flags::IBV_SEND_INLINE.0),
+            (bytes, Gather::Copy(_)) => Err(VerbsError::TooLong { bytes, most: self.inline_most }),
+            _ => Ok(told),
         }
+    }
+
+    /// Where its bytes are, in how many parts.
+    #[inline]
+    fn entries(&mut self, what: Gather<'_>) -> ([ibv_sge; 2], usize) {
+        let none = raw::no_entry();
+        let one = usize::from(what.bytes() > 0);
+        match what {
+            Gather::Copy(from) => ([self.stage.copy(from, self.inline_most), none], one),
+            Gather::One(slot, length) => ([slot.entry(0, length), none], one),
+            Gather::Part(slot, start, length) => ([slot.entry(start, length), none], one),
+            Gather::Two((first, length), (second, start, rest)) => {
+                ([first.entry(0, length), second.entry(start, rest)], 2)
+            }
+        }
+    }
+
+    /// Fills in the next staged one, for which there is room: its number. Its memory is in the stage, or the
+    /// caller keeps it until the completion.
+    #[inline]
+    fn fill(&mut self, entries: ([ibv_sge; 2], usize), work: Work<'_>, flags: u32) -> u64 {
         let id = self.next_id(0);
-        let mut post = prepare(work);
-        post.wr_id = id;
-        post.num_sge = count as i32;
-        post.send_flags = flags;
-        if signal == Signal::Yes {
-            post.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
-        }
-        self.stage.works.push(post);
-        self.stage.entries.push(entries);
+        let at = self.stage.count;
+        let post = &mut self.stage.works[at];
+        prepare(post, work);
+        (post.wr_id, post.num_sge, post.send_flags) = (id, entries.1 as i32, flags);
+        self.stage.entries[at] = entries.0;
+        self.stage.count = at + 1;
+        id
+    }
+
+    /// Keeps what was posted under a number until its completion.
+    #[inline]
+    fn keep(&mut self, id: u64, token: u64, held: Held, work: Work<'_>) {
         let _to = match work {
             Work::Datagram { to, .. } => Some(to.clone()),
             _ => None,
         };
-        self.sends.push_back(Posted { id, token, held: Held::Nothing, _to });
-        Ok(())
+        self.sends.push_back(Posted { id, token, held, _to });
     }
 
+    /// Has the completion of what was staged last told.
+    fn tell_last(&mut self) {
+        if let Some(last) = self.stage.works[..self.stage.count].last_mut() {
+            last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
+        }
+    }
+
+    #[inline]
     pub(super) fn ring(&mut self) -> Result<(), VerbsError> {
-        let Stage { works, entries, .. } = &mut self.stage;
+        let Stage { works, entries, count, .. } = &mut self.stage;
+        let works = &mut works[..std::mem::take(count)];
         if works.is_empty() {
             return Ok(());
         }
         for (work, entries) in works.iter_mut().zip(entries.iter_mut()) {
             work.sg_list = entries.as_mut_ptr();
+            work.next = null_mut();
         }
         let first = works.as_mut_ptr();
         for at in 1..works.len() {
@@ -275,10 +309,9 @@ impl Inner {
         let mut bad = null_mut();
         let queue_pair = self.queue_pair.as_ptr();
         // SAFETY: the queue pair is there; works and entries are read during the call only; the memory that the
-        // entries name is in the stage and copied during the call, or held by `sends` until the completion.
+        // entries name is in the stage and copied during the call, or kept until the completion by `sends`, to
+        // which the caller adds what it has not yet.
         let code = unsafe { ibv_post_send(queue_pair, first, &raw mut bad) };
-        works.clear();
-        entries.clear();
         check("ibv_post_send", code)
     }
 }
@@ -292,44 +325,39 @@ impl Gather<'_> {
         }
     }
 
-    /// How many bytes are to be copied, if it is so few that they are.
-    fn copied(&self, inline: usize) -> Result<Option<usize>, VerbsError> {
-        let too_long = |bytes, most| Err(VerbsError::TooLong { bytes, most });
-        match *self {
-            Gather::One(slot, length) if length > slot.len() => {
-                return too_long(length, slot.len());
+    /// The memory that a device works on.
+    #[inline]
+    fn held(self) -> Held {
+        match self {
+            Gather::Copy(_) => Held::Nothing,
+            Gather::One(slot, _) | Gather::Part(slot, ..) => Held::Shared(Arc::clone(slot), None),
+            Gather::Two((first, _), (second, ..)) => {
+                Held::Shared(Arc::clone(first), Some(Arc::clone(second)))
             }
-            Gather::Two((slot, length), _) if length > slot.len() => {
-                return too_long(length, slot.len());
-            }
-            Gather::Part(slot, start, length) | Gather::Two(_, (slot, start, length))
-                if start + length > slot.len() =>
-            {
-                return too_long(start + length, slot.len());
-            }
-            _ => {}
         }
-        let bytes = self.bytes();
-        Ok((bytes <= inline).then_some(bytes))
     }
 
-    fn copy_to(&self, room: &mut [u8]) {
+    /// Slots have as many bytes as are to be sent of them.
+    #[inline]
+    fn check(&self) -> Result<(), VerbsError> {
+        let within = |slot: &Slot, bytes| {
+            let most = slot.len();
+            if bytes <= most { Ok(()) } else { Err(VerbsError::TooLong { bytes, most }) }
+        };
         match *self {
-            Gather::Copy(bytes) => room.copy_from_slice(bytes),
-            Gather::One(slot, length) => room.copy_from_slice(&slot.bytes()[..length]),
-            Gather::Part(slot, start, length) => {
-                room.copy_from_slice(&slot.bytes()[start..start + length]);
-            }
+            Gather::Copy(_) => Ok(()),
+            Gather::One(slot, length) => within(slot, length),
+            Gather::Part(slot, start, length) => within(slot, start + length),
             Gather::Two((first, length), (second, start, rest)) => {
-                room[..length].copy_from_slice(&first.bytes()[..length]);
-                room[length..].copy_from_slice(&second.bytes()[start..start + rest]);
+                within(first, length).and_then(|()| within(second, start + rest))
             }
         }
     }
 }
 
-fn prepare(work: Work<'_>) -> ibv_send_wr {
-    let mut post = raw::no_send();
+/// What each kind of work needs beside its memory.
+#[inline]
+fn prepare(post: &mut ibv_send_wr, work: Work<'_>) {
     match work {
         Work::Send { immediate: None } => post.opcode = ibv_wr_opcode::IBV_WR_SEND,
         Work::Send { immediate: Some(value) } => {
@@ -349,5 +377,4 @@ fn prepare(work: Work<'_>) -> ibv_send_wr {
             post.wr.ud = raw::datagram(to, number, q_key);
         }
     }
-    post
 }
