@@ -27,7 +27,7 @@ use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
 
-use crate::core::{Config, FlowId, Mesh, Notice, Wanted};
+use crate::core::{Config, FlowId, Mesh, Notice, Piece, Wanted};
 use crate::error::AgentError;
 use crate::io::Callers;
 use crate::io::control::Control;
@@ -165,11 +165,13 @@ impl Agent {
     }
 
     /// There is room for every buffer and two calls a flow, so only a thread that stands still has none.
-    fn call(&self, mut call: Call) {
+    #[inline]
+    fn call(&self, call: Call) {
         let rings = &self.shared.rings;
-        while let Err(back) = rings.calls.push(call) {
-            call = back;
+        let mut pushed = rings.calls.push(call);
+        while let Err(call) = pushed {
             thread::yield_now();
+            pushed = rings.calls.push(call);
         }
         rings.to_data.ring();
     }
@@ -191,30 +193,23 @@ impl Agent {
     }
 
     /// The next message that came in, if there is one.
+    #[inline]
     pub fn try_recv(&self) -> Option<Incoming> {
         loop {
-            let received = self.shared.rings.arrived.pop()?;
-            if let Some(message) = self.assemble(received) {
-                return Some(message);
+            let Received { peer, piece, slot, start } = self.shared.rings.arrived.pop()?;
+            let held = Held { rings: Arc::clone(&self.shared.rings), slot: Some(slot), start };
+            if piece.offset == 0 && piece.last {
+                let bytes = Bytes::Held(held, piece.bytes as usize);
+                return Some(Incoming { peer, flow: piece.flow, number: piece.message, bytes });
+            }
+            if let Some(whole) = self.join(peer, &piece, &held) {
+                return Some(whole);
             }
         }
     }
 
-    fn assemble(&self, received: Received) -> Option<Incoming> {
-        let Received { peer, piece, .. } = received;
-        let held = Held {
-            rings: Arc::clone(&self.shared.rings),
-            slot: Some(received.slot),
-            start: received.start,
-        };
-        if piece.offset == 0 && piece.last {
-            return Some(Incoming {
-                peer,
-                flow: piece.flow,
-                number: piece.message,
-                bytes: Bytes::Held(held, piece.bytes as usize),
-            });
-        }
+    /// A message in several pieces, with its last.
+    fn join(&self, peer: Guid, piece: &Piece, held: &Held) -> Option<Incoming> {
         let bytes = held.bytes(piece.bytes as usize);
         let mut partial = self.shared.partial.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (peer, piece.flow);
@@ -264,13 +259,13 @@ impl Agent {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`], in one line.
+    #[inline]
     pub(crate) fn check_length(&self, bytes: usize) -> io::Result<()> {
         let longest = self.longest_message();
         if bytes <= longest {
             return Ok(());
         }
-        let text = format!("a message of {bytes} bytes, but {longest} is the longest");
-        Err(io::Error::new(ErrorKind::InvalidInput, text))
+        Err(too_long(bytes, longest))
     }
 
     /// The agent's clock, for [`Flow::send_due`].
@@ -320,6 +315,12 @@ impl Drop for Shared {
             let _ = thread.join();
         }
     }
+}
+
+#[cold]
+fn too_long(bytes: usize, longest: usize) -> io::Error {
+    let text = format!("a message of {bytes} bytes, but {longest} is the longest");
+    io::Error::new(ErrorKind::InvalidInput, text)
 }
 
 /// Makes everything; nothing runs yet.
@@ -459,6 +460,7 @@ impl Flow {
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] where there is none, and as [`send`](Self::send).
+    #[inline]
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.send_due(bytes, self.agent.now())
     }
@@ -468,11 +470,13 @@ impl Flow {
     ///
     /// # Errors
     /// As [`try_send`](Self::try_send).
+    #[inline]
     pub fn send_due(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<()> {
         self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
     /// `None` where there is no room.
+    #[inline]
     fn offer(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<Option<()>> {
         let shared = &self.agent.shared;
         self.agent.check_length(bytes.len())?;

@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use snin_agent::core::{
     Arrival, BreakReason, Call, Config, Event, FlowId, Mesh, Message, Notice, Output, PairId,
-    Piece, PortCall, PortEvent, Room, Wanted,
+    Piece, PortCall, PortEvent, Post, Room, Wanted,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
@@ -111,7 +111,7 @@ impl World {
         while let Some(output) = self.quietly("poll_output", |mesh, _| mesh.poll_output()) {
             match output {
                 Output::Port(PortCall::Connect { pair, .. }) => self.connecting.push(pair),
-                Output::Port(PortCall::Post { pair, ticket, .. }) => {
+                Output::Port(PortCall::Post(Post { pair, ticket, .. })) => {
                     self.posted.push((pair, ticket));
                 }
                 Output::Port(PortCall::Close { pair }) => {

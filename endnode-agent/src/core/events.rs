@@ -222,19 +222,23 @@ pub enum PortCall {
         route: Route,
     },
     /// Send a piece; answered by `Done` or `Broken`.
-    Post {
-        /// On which queue pair.
-        pair: PairId,
-        /// What `Done` shall say; rises by one with each piece of a queue pair, from 0.
-        ticket: u64,
-        /// What.
-        piece: Piece,
-    },
+    Post(Post),
     /// Stop sending and give the queue pair up; answered by `Closed`.
     Close {
         /// Which.
         pair: PairId,
     },
+}
+
+/// A piece that a port is to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Post {
+    /// On which queue pair.
+    pub pair: PairId,
+    /// What `Done` shall say; rises by one with each piece of a queue pair, from 0.
+    pub ticket: u64,
+    /// What.
+    pub piece: Piece,
 }
 
 /// What an application is told.

@@ -170,7 +170,12 @@ impl Flow {
         if let Some(&piece) = self.again.front() {
             return (config.wire(piece.bytes.into()) <= room).then_some(piece);
         }
-        let message = self.queue.get(self.cutting)?;
+        self.cut(self.queue.get(self.cutting)?, config, room)
+    }
+
+    /// As [`upcoming`](Self::upcoming), of the message that is next.
+    #[inline]
+    pub(super) fn cut(&self, message: &Message, config: &Config, room: u64) -> Option<Piece> {
         let rest = message.bytes - self.cut;
         let most = rest.min(config.piece.into());
         let bytes = if config.wire(most) <= room {

@@ -181,6 +181,12 @@ impl Mesh {
         }
     }
 
+    /// As [`arm_pair`](Self::arm_pair), for one that has something posted since now and had nothing before.
+    #[inline]
+    pub(super) fn arm_first(&mut self, slot: u32, now: Time) {
+        self.timers.set(Timer::Pair(slot), now + self.config.stall.max(Time(1)));
+    }
+
     pub(super) fn arm_pair(&mut self, slot: u32, now: Time) {
         let stall = self.config.stall;
         let pair = self.pairs.at(slot);

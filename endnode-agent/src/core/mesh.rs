@@ -12,7 +12,8 @@ use super::config::{Config, ConfigError};
 use super::conversation::Conversation;
 use super::counters::Counters;
 use super::events::{
-    Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
+    Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Post,
+    Wanted,
 };
 use super::flow::{Flow, Room};
 use super::pairs::{Pairs, State};
@@ -183,51 +184,89 @@ impl Mesh {
     fn call(&mut self, call: Call, now: Time) {
         let (flow, outcome) = match call {
             Call::Open { flow, peer, wanted } => (flow, self.open(flow, (peer, wanted), now)),
-            Call::Send { flow, message } => (flow, self.send(flow, message, now)),
             Call::Close { flow } => (flow, self.close(flow, now)),
+            Call::Send { flow, message } => {
+                let post = self.send(flow, message, now);
+                let put = |post| self.outputs.push_front(Output::Port(PortCall::Post(post)));
+                (flow, post.map(|post| post.map_or((), put)))
+            }
         };
         if let Err(reason) = outcome {
-            self.counters.declined += 1;
             self.tell(Notice::Declined { flow, reason });
         }
     }
 
     fn open(&mut self, flow: FlowId, to: (Guid, Wanted), now: Time) -> Result<(), Decline> {
-        let first = *self.sequences.get(flow.index()).ok_or(Decline::NoSuchNumber)?;
+        let Some(&first) = self.sequences.get(flow.index()) else {
+            return self.decline(Decline::NoSuchNumber);
+        };
         let place = &mut self.flows[flow.index()];
         if place.is_some() {
-            return Err(Decline::AlreadyOpen);
+            return self.decline(Decline::AlreadyOpen);
         }
         let room = self.rooms.pop().unwrap_or_else(|| Room::new(&self.config));
         *place = Some(Flow::new(flow, to, first, room, now));
         Ok(())
     }
 
-    fn send(&mut self, flow: FlowId, message: Message, now: Time) -> Result<(), Decline> {
+    /// As [`Call::Send`], on the short way: what is to be posted at once, before what else there is to do. After
+    /// outputs that were not carried out nothing is.
+    ///
+    /// # Errors
+    /// Why the message was not taken.
+    #[inline]
+    pub fn send(
+        &mut self,
+        flow: FlowId,
+        message: Message,
+        now: Time,
+    ) -> Result<Option<Post>, Decline> {
         let most = self.config.queue;
-        let open = self.open_flow(flow)?;
+        let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
         if !open.push(message, most) {
-            return Err(Decline::QueueFull(message.id));
+            return self.decline(Decline::QueueFull(message.id));
         }
         let unserved = open.is_unserved();
+        let post = if self.is_clear_ahead() { self.post_one(flow.0, now) } else { None };
+        if post.is_none() || unserved || self.is_hungry(flow) {
+            self.send_later(flow, unserved, now);
+        }
+        Ok(post)
+    }
+
+    /// Whether nobody waits and everything so far has been carried out: what is posted now is posted next.
+    #[inline]
+    pub(super) fn is_clear_ahead(&self) -> bool {
+        self.hungry.is_empty() && self.outputs.is_empty()
+    }
+
+    /// What could not be posted at once.
+    fn send_later(&mut self, flow: FlowId, unserved: bool, now: Time) {
         self.list(flow.0, now);
         // Of everything else that it has to do by itself, timers know when.
         if unserved {
             self.tend(flow.0, now);
         }
-        Ok(())
+        self.post_all(now);
+        self.talk_if_due(now);
     }
 
     fn close(&mut self, flow: FlowId, now: Time) -> Result<(), Decline> {
-        self.open_flow(flow)?.close();
+        let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
+        open.close();
         self.tend(flow.0, now);
         Ok(())
     }
 
+    fn decline<T>(&mut self, reason: Decline) -> Result<T, Decline> {
+        self.counters.declined += 1;
+        Err(reason)
+    }
+
     /// A flow that takes messages.
-    fn open_flow(&mut self, flow: FlowId) -> Result<&mut Flow, Decline> {
-        let open = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
-        open.filter(|flow| !flow.closing).ok_or(Decline::NotOpen)
+    fn open_flow(&mut self, flow: FlowId) -> Option<&mut Flow> {
+        let open = self.flows.get_mut(flow.index())?.as_mut();
+        open.filter(|flow| !flow.closing)
     }
 
     /// A closed flow is gone.
@@ -253,31 +292,35 @@ impl Mesh {
                 }
             }
             PortEvent::Closed { pair } => self.pair_closed(pair, now),
-            PortEvent::Arrived(arrival) => self.arrived(&arrival),
+            PortEvent::Arrived(arrival) => {
+                let Arrival { peer, piece, .. } = arrival;
+                if self.receive(&arrival) {
+                    self.tell(Notice::Received { peer, piece });
+                }
+            }
             PortEvent::Up => self.port_is_up(now),
             PortEvent::Down => self.port_is_down(now),
         }
     }
 
-    fn arrived(&mut self, arrival: &Arrival) {
-        let Arrival { peer, piece, .. } = *arrival;
-        match self.inbound.judge(arrival) {
+    /// As [`PortEvent::Arrived`], on the short way: whether the piece is for the application, after what it is
+    /// told before.
+    #[inline]
+    pub fn receive(&mut self, arrival: &Arrival) -> bool {
+        let verdict = self.inbound.judge(arrival);
+        let is_news = matches!(verdict, Verdict::Deliver | Verdict::DeliverAfterGap(_));
+        match verdict {
             Verdict::Deliver => {}
             Verdict::DeliverAfterGap(pieces) => {
                 self.counters.lost += pieces;
-                self.tell(Notice::Lost { peer, flow: piece.flow, pieces });
+                let (peer, flow) = (arrival.peer, arrival.piece.flow);
+                self.tell(Notice::Lost { peer, flow, pieces });
             }
-            Verdict::Repeated => {
-                self.counters.repeated += 1;
-                return;
-            }
-            Verdict::TooMany => {
-                self.counters.too_many += 1;
-                return;
-            }
+            Verdict::Repeated => self.counters.repeated += 1,
+            Verdict::TooMany => self.counters.too_many += 1,
         }
-        self.counters.received += 1;
-        self.tell(Notice::Received { peer, piece });
+        self.counters.received += u64::from(is_news);
+        is_news
     }
 
     pub(super) fn tell(&mut self, notice: Notice) {

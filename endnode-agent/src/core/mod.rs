@@ -32,7 +32,7 @@ pub use config::{Config, ConfigError, HistogramShape, LossPolicy};
 pub use counters::Counters;
 pub use events::{
     Arrival, BreakReason, Call, Decline, Event, FlowId, Message, Notice, Output, PairId, Piece,
-    PortCall, PortEvent, Route, Wanted,
+    PortCall, PortEvent, Post, Route, Wanted,
 };
 pub use flow::Room;
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};

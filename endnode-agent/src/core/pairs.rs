@@ -81,6 +81,11 @@ impl Pair {
         Some(posted.piece)
     }
 
+    /// Whether it leads to that peer along that tree.
+    pub(super) fn leads(&self, peer: Guid, tree: TreeId) -> bool {
+        (self.route.peer, self.route.tree) == (peer, tree)
+    }
+
     /// The ticket of the piece that is posted next.
     pub(super) fn next_ticket(&self) -> u64 {
         self.first + self.posted.len() as u64
@@ -184,6 +189,11 @@ impl Pairs {
     /// The number of a slot's present life.
     pub(super) fn id(&self, slot: u32) -> PairId {
         PairId { slot, life: self.places[slot as usize].life }
+    }
+
+    /// As [`get`](Self::get), to be looked at.
+    pub(super) fn peek(&self, id: PairId) -> Option<&Pair> {
+        self.places.get(id.slot as usize).filter(|pair| pair.life == id.life)
     }
 
     /// The queue pair of that number, unless the slot has a later life.

@@ -2,7 +2,7 @@
 
 use snin_protocol::Time;
 
-use super::events::{Event, Output, PairId, Piece, PortCall, PortEvent, Route};
+use super::events::{Event, Output, PairId, PortCall, PortEvent, Post, Route};
 use super::mesh::Mesh;
 
 /// An adapter's port.
@@ -15,7 +15,7 @@ pub trait Port {
     fn connect(&mut self, pair: PairId, route: &Route);
 
     /// Sends a piece, after those that were posted on this queue pair before.
-    fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece);
+    fn post(&mut self, post: &Post);
 
     /// Stops sending and gives a queue pair up. What is under way may arrive or not.
     fn close(&mut self, pair: PairId);
@@ -56,7 +56,7 @@ pub fn turn<P: Port>(
 pub fn carry_out<P: Port>(call: PortCall, port: &mut P) {
     match call {
         PortCall::Connect { pair, route } => port.connect(pair, &route),
-        PortCall::Post { pair, ticket, piece } => port.post(pair, ticket, &piece),
+        PortCall::Post(post) => port.post(&post),
         PortCall::Close { pair } => port.close(pair),
     }
 }

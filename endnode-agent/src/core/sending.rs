@@ -1,10 +1,10 @@
 //! Flows send: what may be posted is, in turn; what is done is counted; trees are left when they must.
 
-use snin_fabric::TreeId;
+use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
 use super::conversation::UNASKED;
-use super::events::{BreakReason, Notice, PairId, PortCall, Route};
+use super::events::{BreakReason, FlowId, Message, Notice, PairId, PortCall, Post, Route};
 use super::flow::{Flow, Wish};
 use super::mesh::Mesh;
 use super::pairs::{Posted, State};
@@ -36,10 +36,12 @@ impl Mesh {
                 self.turn = 0;
             }
             let index = self.hungry[self.turn];
-            if self.post_one(index, now) {
-                idle = 0;
-            } else {
-                idle += 1;
+            match self.post_one(index, now) {
+                Some(post) => {
+                    self.ask_port(PortCall::Post(post));
+                    idle = 0;
+                }
+                None => idle += 1,
             }
             if let Some(flow) = self.flows[index as usize].as_mut().filter(|flow| !flow.is_hungry())
             {
@@ -49,71 +51,112 @@ impl Mesh {
         }
     }
 
-    /// Posts a flow's next piece if it may be: whether it was.
-    fn post_one(&mut self, index: u32, now: Time) -> bool {
+    pub(super) fn is_hungry(&self, flow: FlowId) -> bool {
+        self.flows[flow.index()].as_ref().is_some_and(Flow::is_hungry)
+    }
+
+    /// A flow's next piece, for the port to post, if it may be.
+    #[inline]
+    pub(super) fn post_one(&mut self, index: u32, now: Time) -> Option<Post> {
         self.advance(index, now);
-        let Some((slot, end)) = self.lane(index, now) else {
-            return false;
-        };
-        let id = self.pairs.id(slot);
-        let pair = self.pairs.at(slot);
-        let Some(flow) = &mut self.flows[index as usize] else {
-            return false;
-        };
+        let (id, end) = self.lane(index, now)?;
+        let room = self.room(end, now);
+        let pair = self.pairs.at(id.slot);
+        let flow = self.flows[index as usize].as_mut()?;
         if pair.posted.len() >= self.config.depth as usize {
-            return false;
+            return None;
         }
-        // What the port still has to send goes first, and at worst it has begun with none of it.
-        // What nobody granted nobody ends, whatever is known of the time.
-        let room = if end == Time::MAX {
-            u64::MAX
-        } else {
-            self.config.sendable(end - self.clock.latest(now))
-        };
-        let Some(piece) = flow.upcoming(&self.config, room.saturating_sub(self.backlog)) else {
-            return false;
-        };
+        let piece = flow.upcoming(&self.config, room)?;
         // When it must have left is news only for the first piece under way, or under another grant.
         let is_news = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
         flow.posted(&piece);
         flow.clear_by = end;
         let ticket = pair.next_ticket();
+        let is_first = pair.posted.is_empty();
         pair.posted.push_back(Posted { piece, since: now });
-        self.pairs.choose(slot);
+        self.pairs.choose(id.slot);
         self.backlog += self.config.wire(piece.bytes.into());
         self.counters.posted += 1;
         self.counters.posted_bytes += u64::from(piece.bytes);
-        self.ask_port(PortCall::Post { pair: id, ticket, piece });
-        self.arm_pair(slot, now);
+        if is_first {
+            self.arm_first(id.slot, now);
+        }
         if is_news {
             self.arm_flow(index, now);
         }
-        true
+        Some(Post { pair: id, ticket, piece })
+    }
+
+    /// What [`send`](Self::send) would give first, for one who posts it before the books are kept. Most messages
+    /// find their flow as the last one left it; of others nothing is said.
+    #[inline]
+    pub fn foresee(&self, flow: FlowId, message: &Message, now: Time) -> Option<Post> {
+        let open = self.flows.get(flow.index())?.as_ref()?;
+        let waits = open.is_hungry() || open.waiting() >= self.config.queue as usize;
+        if waits || open.closing || open.next.is_some() || !self.is_clear_ahead() {
+            return None;
+        }
+        let (pair, end) = self.standing_lane(open, now)?;
+        let posted = self.pairs.peek(pair)?;
+        if posted.posted.len() >= self.config.depth as usize {
+            return None;
+        }
+        let piece = open.cut(message, &self.config, self.room(end, now))?;
+        Some(Post { pair, ticket: posted.next_ticket(), piece })
+    }
+
+    /// How many bytes on the wire may be posted now so that they have left by `end`. What the port still has to
+    /// send goes first, and at worst it has begun with none of it.
+    #[inline]
+    fn room(&self, end: Time, now: Time) -> u64 {
+        // What nobody granted nobody ends, whatever is known of the time.
+        if end == Time::MAX {
+            return u64::MAX;
+        }
+        self.config.sendable(end - self.clock.latest(now)).saturating_sub(self.backlog)
     }
 
     /// The queue pair that a flow may post on now, and until when by the controller's clock what it posts
     /// must have left. Changes over from the one before if that is clear.
-    fn lane(&mut self, index: u32, now: Time) -> Option<(u32, Time)> {
+    #[inline]
+    fn lane(&mut self, index: u32, now: Time) -> Option<(PairId, Time)> {
         let flow = self.flows[index as usize].as_ref()?;
+        if let Some(lane) = self.standing_lane(flow, now) {
+            return Some(lane);
+        }
         let peer = flow.peer;
         let (tree, end) = self.permit(flow, now)?;
+        Some((self.change_over(index, (peer, tree), now)?, end))
+    }
+
+    /// That lane, if it is the one that the flow posted on last.
+    #[inline]
+    fn standing_lane(&self, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
+        let (tree, end) = self.permit(flow, now)?;
+        let on = flow.on?;
+        let pair = self.pairs.peek(on)?;
+        (pair.state == State::Ready && pair.leads(flow.peer, tree)).then_some((on, end))
+    }
+
+    /// Has a flow post on another queue pair, if there is one and the one before is clear.
+    fn change_over(
+        &mut self,
+        index: u32,
+        (peer, tree): (Guid, TreeId),
+        now: Time,
+    ) -> Option<PairId> {
         let Some(slot) = self.pairs.find(peer, tree) else {
-            let dlid = flow.current.map(|grant| grant.dlid);
+            let dlid = self.flows[index as usize].as_ref()?.current.map(|grant| grant.dlid);
             self.want(&Route { peer, tree, dlid }, now);
             return None;
         };
-        if self.pairs.at(slot).state != State::Ready {
+        if self.pairs.at(slot).state != State::Ready || !self.is_clear(index, now) {
             return None;
         }
         let id = self.pairs.id(slot);
-        if self.flows[index as usize].as_ref()?.on != Some(id) {
-            if !self.is_clear(index, now) {
-                return None;
-            }
-            let flow = self.flows[index as usize].as_mut()?;
-            self.counters.changes += u64::from(flow.on.replace(id).is_some());
-        }
-        Some((slot, end))
+        let flow = self.flows[index as usize].as_mut()?;
+        self.counters.changes += u64::from(flow.on.replace(id).is_some());
+        Some(id)
     }
 
     fn permit(&self, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {

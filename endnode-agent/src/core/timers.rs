@@ -42,11 +42,15 @@ impl Timers {
     }
 
     /// Sets a timer, unless it is due earlier already.
+    #[inline]
     pub(super) fn set(&mut self, timer: Timer, at: Time) {
         let place = self.place(timer);
-        if at >= self.due[place as usize] {
-            return;
+        if at < self.due[place as usize] {
+            self.hasten(place, at);
         }
+    }
+
+    fn hasten(&mut self, place: u32, at: Time) {
         self.due[place as usize] = at;
         let mut node = (self.due.len() + place as usize) / 2;
         while node > 0 && self.earlier(place, self.nodes[node]) == place {

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use snin_protocol::Time;
 
 use super::port::VerbsPort;
 use super::rings::{Call, Look, Received, Rings};
-use crate::core::{Event, FlowId, Mesh, Message, Notice, Output, carry_out};
+use crate::core::{
+    Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out,
+};
+use crate::verbs::Slot;
 
 /// Calls of applications that are taken at a time.
 const CALLS: usize = 32;
-/// So many turns with nothing to do, and the clock is asked whether something is due.
+/// After so many turns the clock is asked whether something is due, and everything else looked at.
 const LOOKS: u32 = 16;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
@@ -23,15 +27,20 @@ const NAP: Time = Time::millis(100);
 
 /// The own clock: nanoseconds since the agent's start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct Clock {
+    start: u64,
+}
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self(Instant::now())
+        Self { start: Self { start: 0 }.now().nanos() }
     }
 
+    /// Asked with every message, so without the detour through a length of time in two numbers.
+    #[inline]
     pub(crate) fn now(self) -> Time {
-        Time(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
+        Time((tv_sec as u64 * 1_000_000_000 + tv_nsec as u64).wrapping_sub(self.start))
     }
 }
 
@@ -42,19 +51,19 @@ pub(crate) struct Engine {
     port: VerbsPort,
     rings: Arc<Rings>,
     clock: Clock,
-    /// The call under way was declined.
-    declined: bool,
     /// Something for applications was put into their rings.
     called: bool,
     /// Calls may be left over.
     more: bool,
-    /// Turns with nothing to do since the clock was asked.
+    /// It rang for something beside calls, perhaps, and nobody has looked.
+    owed: bool,
+    /// Turns since somebody did.
     looks: u32,
 }
 
 impl Engine {
     pub(crate) const fn new(mesh: Mesh, port: VerbsPort, rings: Arc<Rings>, clock: Clock) -> Self {
-        Self { mesh, port, rings, clock, declined: false, called: false, more: false, looks: 0 }
+        Self { mesh, port, rings, clock, called: false, more: false, owed: false, looks: 0 }
     }
 
     /// Until the agent ends.
@@ -73,53 +82,91 @@ impl Engine {
     }
 
     /// Does what there is to do: whether there was anything. Most turns find nothing, and something is
-    /// noticed the sooner the less they cost.
+    /// noticed the sooner the less they cost. What nobody waits for is done when there is nothing else, or
+    /// has been something else too often in a row.
     pub(crate) fn turn(&mut self) -> bool {
-        let mut rang = self.rings.to_data.rang() || std::mem::take(&mut self.more);
-        if rang {
-            // What applications send goes out before anything else is looked at.
-            self.take_calls();
-            self.port.flush();
-        }
+        self.listen();
+        // What applications send goes out before anything else is looked at.
+        let sent = self.more && self.take_calls();
         let came = self.port.look();
-        // Whoever sent what came has been told of before it could send.
-        self.more |= self.rings.to_data.rang();
-        rang |= self.more;
-        if !came && !rang {
-            self.looks += 1;
-            if self.looks < LOOKS {
-                return false;
-            }
+        if came {
+            self.take_events();
         }
-        self.looks = 0;
-        let now = self.clock.now();
-        if rang {
+        let mut busy = sent || came;
+        self.looks += 1;
+        if self.looks >= LOOKS || self.owed && !busy {
+            self.looks = 0;
+            busy |= self.do_the_rest();
+        }
+        if std::mem::take(&mut self.called) {
+            self.rings.to_application.ring();
+        }
+        busy
+    }
+
+    /// One word tells of everything that others have put into rings.
+    fn listen(&mut self) {
+        if self.rings.to_data.rang() {
+            (self.more, self.owed) = (true, true);
+        }
+    }
+
+    /// What the port has to tell.
+    fn take_events(&mut self) {
+        // Whoever sent what came has been told of before it could send.
+        self.listen();
+        if self.owed {
             self.port.hear();
         }
-        while let Some(event) = crate::core::Port::poll(&mut self.port) {
-            self.mesh.handle(Event::Port(event), now);
-            self.put_out();
+        let mut now = None;
+        while let Some(event) = self.port.poll() {
+            if let PortEvent::Arrived(arrival) = event {
+                self.receive(&arrival);
+            } else {
+                let now = *now.get_or_insert_with(|| self.clock.now());
+                self.mesh.handle(Event::Port(event), now);
+                self.put_out();
+            }
         }
-        if rang {
+        self.port.flush();
+    }
+
+    /// Of a piece nothing depends on the time.
+    #[inline]
+    fn receive(&mut self, arrival: &Arrival) {
+        let is_wanted = self.mesh.receive(arrival);
+        // What was lost before it.
+        self.put_out();
+        if is_wanted && let Some((slot, start)) = self.port.take_arrived() {
+            let Arrival { peer, piece, .. } = *arrival;
+            // There is room for every slot.
+            let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
+            self.called = true;
+        }
+    }
+
+    /// Words, frames, deadlines, and memory that applications gave back: whether there was anything.
+    fn do_the_rest(&mut self) -> bool {
+        let owed = std::mem::take(&mut self.owed);
+        if owed {
+            self.port.hear();
+            self.take_events();
             self.take_frames();
         }
+        let now = self.clock.now();
         let is_due = self.mesh.next_deadline().is_some_and(|deadline| deadline <= now);
         if is_due {
             self.mesh.handle_deadline(now);
             self.put_out();
         }
         self.port.flush();
-        // What nobody waits for comes last.
-        if rang {
+        if owed {
             self.port.refill();
             if let Some(look) = self.rings.asked.pop() {
                 self.show(look);
             }
         }
-        if std::mem::take(&mut self.called) {
-            self.rings.to_application.ring();
-        }
-        came || rang || is_due
+        owed || is_due
     }
 
     fn take_frames(&mut self) {
@@ -138,52 +185,94 @@ impl Engine {
         }
     }
 
-    fn take_calls(&mut self) {
+    /// What applications ask, some of it at a time: whether there was anything. The first message goes out at
+    /// once, those that came meanwhile together.
+    fn take_calls(&mut self) -> bool {
+        let Some(first) = self.next_call() else { return false };
         let now = self.clock.now();
-        for _ in 0..CALLS {
-            let Some(call) = self.rings.calls.pop() else { return };
-            self.call(call, now);
+        self.call(first, now, true);
+        self.port.flush();
+        for _ in 1..CALLS {
+            let Some(call) = self.next_call() else { break };
+            self.call(call, now, false);
         }
-        self.more = true;
+        self.port.flush();
+        true
     }
 
-    fn call(&mut self, call: Call, now: Time) {
-        self.declined = false;
+    #[inline]
+    fn next_call(&mut self) -> Option<Call> {
+        let call = self.rings.calls.pop();
+        self.more = call.is_some();
+        call
+    }
+
+    #[inline]
+    fn call(&mut self, call: Call, now: Time, at_once: bool) {
         let asked = match call {
+            Call::Send { flow, message, buffer, bytes, due } => {
+                let message = Message { id: message, bytes: bytes as u64, due };
+                return self.send(flow, message, buffer, (now, at_once));
+            }
             Call::Open { flow, peer, wanted } => {
                 while let Some(room) = self.rings.rooms.pop() {
                     self.mesh.furnish(room);
                 }
                 crate::core::Call::Open { flow, peer, wanted }
             }
-            Call::Send { flow, message: id, buffer, bytes, due } => {
-                self.port.load(flow, id, buffer);
-                let message = Message { id, bytes: bytes as u64, due };
-                crate::core::Call::Send { flow, message }
-            }
             Call::Close { flow } => crate::core::Call::Close { flow },
         };
         self.mesh.handle(Event::App(asked), now);
         self.put_out();
-        if let crate::core::Call::Send { flow, .. } = asked
-            && self.declined
-        {
-            let buffer = self.port.reject(flow);
-            self.finish(flow, buffer, true);
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        flow: FlowId,
+        message: Message,
+        buffer: Arc<Slot>,
+        (now, at_once): (Time, bool),
+    ) {
+        let foreseen = if at_once { self.mesh.foresee(flow, &message, now) } else { None };
+        // The message leaves first; its books are kept while it is on its way.
+        let left = foreseen.filter(|post| self.port.post_at_once(post, &buffer));
+        self.port.load(flow, message.id, buffer);
+        match self.mesh.send(flow, message, now) {
+            Ok(post) => {
+                debug_assert!(
+                    left.is_none() || left == post,
+                    "{left:?} was foreseen, not {post:?}"
+                );
+                if let Some(post) = post.filter(|_| left.is_none()) {
+                    self.port.post(&post);
+                }
+                self.put_out();
+            }
+            Err(reason) => {
+                let buffer = self.port.reject(flow);
+                self.finish(flow, buffer, true);
+                self.note(Notice::Declined { flow, reason });
+            }
         }
     }
 
+    #[inline]
     fn put_out(&mut self) {
         while let Some(output) = self.mesh.poll_output() {
-            match output {
-                Output::Port(call) => carry_out(call, &mut self.port),
-                Output::Controller(says) => {
-                    // What does not fit is said again.
-                    let _ = self.rings.says.push(says);
-                    self.rings.call_control();
-                }
-                Output::App(notice) => self.tell(notice),
+            self.put(output);
+        }
+    }
+
+    fn put(&mut self, output: Output) {
+        match output {
+            Output::Port(call) => carry_out(call, &mut self.port),
+            Output::Controller(says) => {
+                // What does not fit is said again.
+                let _ = self.rings.says.push(says);
+                self.rings.call_control();
             }
+            Output::App(notice) => self.tell(notice),
         }
     }
 
@@ -193,13 +282,6 @@ impl Engine {
                 let buffer = self.port.unload(flow);
                 self.finish(flow, buffer, false);
             }
-            Notice::Received { peer, piece } => {
-                if let Some((slot, start)) = self.port.take_arrived() {
-                    // There is room for every slot.
-                    let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
-                    self.called = true;
-                }
-            }
             Notice::Closed { flow, .. } => {
                 while let Some(buffer) = self.port.unload(flow) {
                     self.finish(flow, Some(buffer), true);
@@ -207,16 +289,12 @@ impl Engine {
                 let _ = self.rings.numbers.push(flow.0);
                 self.note(notice);
             }
-            Notice::Declined { .. } => {
-                self.declined = true;
-                self.note(notice);
-            }
             _ => self.note(notice),
         }
     }
 
     /// A message is complete, or never will be.
-    fn finish(&mut self, flow: FlowId, buffer: Option<Arc<crate::verbs::Slot>>, unsent: bool) {
+    fn finish(&mut self, flow: FlowId, buffer: Option<Arc<Slot>>, unsent: bool) {
         if let Some(buffer) = buffer {
             // It came from there.
             let _ = self.rings.buffers.push(buffer);

@@ -21,6 +21,7 @@ pub(crate) struct Header {
 }
 
 /// The flow's next piece after `previous`.
+#[inline]
 pub(crate) const fn follower(previous: &Piece, bytes: u32, last: bool) -> Piece {
     let (message, offset) = if previous.last {
         (previous.message.wrapping_add(1), 0)
@@ -32,12 +33,14 @@ pub(crate) const fn follower(previous: &Piece, bytes: u32, last: bool) -> Piece 
 }
 
 /// What stands instead of a header, if a piece needs none after `previous`: whether a message ends with it.
+#[inline]
 pub(crate) fn elide(previous: Option<&Piece>, piece: &Piece) -> Option<u32> {
     let next = follower(previous?, piece.bytes, piece.last);
     (next == *piece).then_some(piece.last.into())
 }
 
 /// The piece that came with an immediate instead of a header.
+#[inline]
 pub(crate) fn supply(previous: Option<&Piece>, immediate: u32, bytes: u32) -> Option<Piece> {
     let last = [false, true].get(immediate as usize)?;
     Some(follower(previous?, bytes, *last))

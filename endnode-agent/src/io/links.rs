@@ -65,6 +65,7 @@ impl Sender {
 
 /// Stages a piece whose bytes are in `body`; nobody waits for it if it is empty. Whoever rings has the last
 /// one's completion told.
+#[inline]
 pub(crate) fn send(
     (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
     (sender, piece): (Sender, Piece),
@@ -79,6 +80,23 @@ pub(crate) fn send(
     }
     let header = headers.write(&sender.header(piece))?;
     pair.send(gather(header, body, piece), None, ticket, Signal::No)
+}
+
+/// Sends a piece at once, if it needs no header: whether it was sent.
+#[inline]
+pub(crate) fn send_at_once(
+    (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
+    piece: &Piece,
+    body: &Arc<Slot>,
+    ticket: u64,
+) -> bool {
+    let Some(immediate) = elide(headers.previous.as_ref(), piece) else { return false };
+    let part = Gather::Part(body, piece.offset as usize, piece.bytes as usize);
+    let sent = pair.send_at_once(part, Some(immediate), ticket).is_ok();
+    if sent {
+        headers.previous = Some(*piece);
+    }
+    sent
 }
 
 /// As [`send`], as a datagram: it always has its header, for the one before it may be lost.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, supply};
-use super::links::{Headers, Link, Sender, send, send_datagram};
+use super::links::{Headers, Link, Sender, send, send_at_once, send_datagram};
 use super::rings::{Order, Rings, Word};
-use crate::core::{Arrival, BreakReason, FlowId, PairId, Piece, Port, PortEvent, Route};
+use crate::core::{Arrival, BreakReason, FlowId, PairId, Piece, Port, PortEvent, Post, Route};
 use crate::verbs::{
     Batch, Completion, CompletionQueue, QueuePair, Sending, SharedReceives, Slot, Ud, VerbsError,
 };
@@ -166,22 +166,41 @@ impl VerbsPort {
     }
 
     /// Hands over what was posted, the last piece on each queue pair signalled.
+    #[inline]
     pub(crate) fn flush(&mut self) {
         while let Some(slot) = self.dirty.pop() {
-            let place = &mut self.places[slot as usize];
-            place.is_dirty = false;
-            let rung = match place.link.as_deref_mut() {
-                Some(Link::Connected(pair, _)) => pair.ring_told(),
-                // What cannot be handed over is lost, as datagrams may be; the mesh's heartbeat notices.
-                _ => self.datagrams.as_mut().map_or(Ok(()), |all| all.pair.ring_told().or(Ok(()))),
-            };
-            if rung.is_err() {
-                self.failed(slot);
+            self.ring(slot);
+        }
+    }
+
+    #[inline]
+    fn ring(&mut self, slot: u32) {
+        let place = &mut self.places[slot as usize];
+        place.is_dirty = false;
+        let rung = match place.link.as_deref_mut() {
+            Some(Link::Connected(pair, _)) => pair.ring_told(),
+            // What cannot be handed over is lost, as datagrams may be; the mesh's heartbeat notices.
+            _ => self.datagrams.as_mut().map_or(Ok(()), |all| all.pair.ring_told().or(Ok(()))),
+        };
+        if rung.is_err() {
+            self.failed(slot);
+        }
+    }
+
+    /// Posts a piece of a message that is not loaded yet, if that is all that it takes: whether it was posted.
+    #[inline]
+    pub(crate) fn post_at_once(&mut self, post: &Post, body: &Arc<Slot>) -> bool {
+        let place = &mut self.places[post.pair.slot as usize];
+        match place.link.as_deref_mut() {
+            Some(Link::Connected(pair, headers)) if !place.is_dirty => {
+                send_at_once((pair, headers), &post.piece, body, post.ticket)
             }
+            _ => false,
         }
     }
 
     /// A message whose pieces will be posted.
+    #[inline]
     pub(crate) fn load(&mut self, flow: FlowId, message: u64, buffer: Arc<Slot>) {
         let outbox = &mut self.outboxes[flow.index()];
         if outbox.messages.is_empty() {
@@ -263,6 +282,7 @@ impl VerbsPort {
     }
 
     /// What a completion means to the mesh, if anything.
+    #[inline]
     fn completed(&mut self, completion: &Completion<'_>) -> Option<PortEvent> {
         match self.receives.finish(completion) {
             Some(slot) => self.received(completion, slot),
@@ -270,6 +290,7 @@ impl VerbsPort {
         }
     }
 
+    #[inline]
     fn received(&mut self, completion: &Completion<'_>, slot: Slot) -> Option<PortEvent> {
         let number = completion.queue_pair();
         if completion.outcome().is_err() {
@@ -294,6 +315,7 @@ impl VerbsPort {
     }
 
     /// A piece without a header, and where its bytes begin.
+    #[inline]
     fn follows(&mut self, number: u32, immediate: u32, bytes: u32) -> Option<(Arrival, usize)> {
         let at = self.inbound.partition_point(|known| known.number < number);
         let known = self.inbound.get_mut(at).filter(|known| known.number == number)?;
@@ -356,6 +378,7 @@ impl VerbsPort {
         }
     }
 
+    #[inline]
     fn stage(&mut self, slot: u32, ticket: u64, piece: Piece) -> Result<(), VerbsError> {
         let Outbox { first, messages } = &self.outboxes[piece.flow.index()];
         let body = messages.get((piece.message - first) as usize).ok_or(VerbsError::QueueFull)?;
@@ -387,13 +410,15 @@ impl Port for VerbsPort {
         self.order(Order::Connect { pair, route: *route });
     }
 
-    fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece) {
-        if self.stage(pair.slot, ticket, *piece).is_err() {
-            return self.failed(pair.slot);
+    #[inline]
+    fn post(&mut self, post: &Post) {
+        let slot = post.pair.slot;
+        if self.stage(slot, post.ticket, post.piece).is_err() {
+            return self.failed(slot);
         }
-        let place = &mut self.places[pair.slot as usize];
+        let place = &mut self.places[slot as usize];
         if !std::mem::replace(&mut place.is_dirty, true) {
-            self.dirty.push(pair.slot);
+            self.dirty.push(slot);
         }
     }
 
@@ -410,13 +435,17 @@ impl Port for VerbsPort {
         }
     }
 
+    #[inline]
     fn poll(&mut self) -> Option<PortEvent> {
         // Nobody wanted what came before.
         if let Some((slot, _)) = self.arrived.take() {
             self.give_back(slot);
         }
+        if let Some(news) = self.news.pop_front() {
+            return Some(news);
+        }
         let batch = self.batch.take()?;
-        let mut event = self.news.pop_front();
+        let mut event = None;
         while event.is_none()
             && let Some(completion) = batch.completion(self.taken)
         {

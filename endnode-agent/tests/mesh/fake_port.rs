@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{Arrival, BreakReason, PairId, Piece, Port, PortEvent, Route};
+use snin_agent::core::{Arrival, BreakReason, PairId, Piece, Port, PortEvent, Post, Route};
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
@@ -185,9 +185,9 @@ impl Port for FakePort {
         self.later.push((at, Later::Event(event)));
     }
 
-    fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece) {
+    fn post(&mut self, &Post { pair, ticket, piece }: &Post) {
         assert!(self.pairs.contains_key(&pair), "posted on a queue pair that is not there");
-        self.waiting.push_back((pair, ticket, *piece, self.now));
+        self.waiting.push_back((pair, ticket, piece, self.now));
     }
 
     fn close(&mut self, pair: PairId) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_agent::core::{
-    Call, Config, Event, FlowId, Mesh, Message, Notice, Output, PortEvent, Wanted, turn,
+    Call, Config, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, Wanted, turn,
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -68,6 +68,8 @@ pub(crate) struct World {
     agents: Vec<Agent>,
     pub(crate) controller: Controller,
     pub(crate) checker: Checker,
+    /// Pieces that were posted before the books were kept.
+    pub(crate) foreseen: u64,
     rng: ChaCha8Rng,
 }
 
@@ -101,6 +103,7 @@ impl World {
             agents,
             controller,
             checker: Checker::default(),
+            foreseen: 0,
             rng,
             setting,
         };
@@ -161,7 +164,28 @@ impl World {
         if count.0 < self.setting.messages {
             let message = Message { id: count.0, bytes, due };
             count.0 += 1;
-            self.tell(host, Event::App(Call::Send { flow, message }));
+            if self.rng.random() {
+                self.tell(host, Event::App(Call::Send { flow, message }));
+            } else {
+                self.send_in_a_hurry(host, flow, message);
+            }
+        }
+    }
+
+    /// As an agent's data thread does it: what is foreseen is posted first, and has to come true.
+    fn send_in_a_hurry(&mut self, host: usize, flow: FlowId, message: Message) {
+        let now = self.local(host);
+        let Agent { mesh, port, .. } = &mut self.agents[host];
+        port.now = self.now;
+        let foreseen = mesh.foresee(flow, &message, now);
+        self.foreseen += u64::from(foreseen.is_some());
+        if let Some(post) = &foreseen {
+            port.post(post);
+        }
+        let post = mesh.send(flow, message, now).expect("there is room");
+        match foreseen {
+            Some(_) => assert_eq!(foreseen, post),
+            None => post.iter().for_each(|post| port.post(post)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use snin_agent::core::{
     Call, Config, Counters, Event, FlowId, Mesh, Message, Output, PairId, PortCall, PortEvent,
-    Wanted,
+    Post, Wanted,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
@@ -169,7 +169,7 @@ impl Bench {
     /// Bytes of what was posted since the last look.
     pub(crate) fn posted(&mut self) -> Vec<u32> {
         let posted = |output: &Output| match output {
-            Output::Port(PortCall::Post { piece, .. }) => Some(piece.bytes),
+            Output::Port(PortCall::Post(Post { piece, .. })) => Some(piece.bytes),
             _ => None,
         };
         self.take().iter().filter_map(posted).collect()

@@ -2,7 +2,7 @@
 
 use snin_agent::core::{
     Arrival, BreakReason, Call, Config, Decline, Event, FlowId, LossPolicy, Notice, Output, PairId,
-    PairState, Piece, PortCall, PortEvent, Route,
+    PairState, Piece, PortCall, PortEvent, Post, Route,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{Change, Grant};
@@ -229,7 +229,7 @@ fn a_closed_flow_waits_for_what_is_under_way_only() {
     bench.take();
     bench.grant(FLOW, TREE, Time::ZERO, MS);
     let posts = bench.take();
-    let Some(Output::Port(PortCall::Post { piece, .. })) = posts.last() else {
+    let Some(Output::Port(PortCall::Post(Post { piece, .. }))) = posts.last() else {
         panic!("{posts:?}");
     };
     assert_eq!((piece.sequence, piece.offset), (4, 0));

@@ -80,7 +80,8 @@ fn a_new_tree_waits_until_the_old_one_is_drained_and_the_lease_is_confirmed_then
     bench.done(old, 3);
     let outputs = bench.take();
     assert!(outputs.contains(&bench.confirms(2)));
-    let post = |output: &Output| matches!(output, Output::Port(PortCall::Post { pair, .. }) if *pair == new);
+    let post =
+        |output: &Output| matches!(output, Output::Port(PortCall::Post(post)) if post.pair == new);
     assert!(outputs.iter().any(post));
     assert_eq!(bench.counters().changes, 1);
 }

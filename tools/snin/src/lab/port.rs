@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_agent::core::{BreakReason, PairId, Piece, Port, PortEvent, Route};
+use snin_agent::core::{BreakReason, PairId, Port, PortEvent, Post, Route};
 use snin_emulator::data::{Message, MessageId, Transport};
 use snin_fabric::{Lid, PortIndex};
 use snin_protocol::Time;
@@ -107,7 +107,7 @@ impl Port for EmulatedPort<'_> {
         self.adapter.later.push((self.now + CONNECT, event));
     }
 
-    fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece) {
+    fn post(&mut self, &Post { pair, ticket, piece }: &Post) {
         let Adapter { host, port, transport, .. } = *self.adapter;
         let broken = PortEvent::Broken { pair, reason: BreakReason::Failed };
         let Some(&(Route { peer, tree, .. }, lid)) = self.adapter.pairs.get(&pair) else {
@@ -121,18 +121,8 @@ impl Port for EmulatedPort<'_> {
             ..Message::new(port, lid, u64::from(piece.bytes))
         };
         let asked = true;
-        let from = UnderWay {
-            host,
-            asked,
-            pair,
-            ticket,
-            piece: *piece,
-            peer,
-            tree,
-            lid,
-            transport,
-            gone: None,
-        };
+        let from =
+            UnderWay { host, asked, pair, ticket, piece, peer, tree, lid, transport, gone: None };
         match self.wire.send(message, from) {
             Ok(message) => self.adapter.posted.push_back((pair, message)),
             Err(_) => self.adapter.inbox.push_back(broken),

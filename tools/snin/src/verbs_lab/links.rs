@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use snin_agent::core::{BreakReason, PairId, Piece, Port, PortEvent, Route};
+use snin_agent::core::{BreakReason, PairId, Port, PortEvent, Post, Route};
 use snin_agent::verbs::{
     self, Batch, CompletionQueue, Depth, Device, Domain, Gather, Initialised, LocalAddresses,
     QueuePair, Rc, Remote, RemoteMemory, Retries, Sending, Service, Shared, Signal, Slot, Timing,
@@ -281,7 +281,7 @@ impl Port for Links {
         }
     }
 
-    fn post(&mut self, pair: PairId, ticket: u64, piece: &Piece) {
+    fn post(&mut self, &Post { pair, ticket, piece }: &Post) {
         let Self { held, links, adapter, news, .. } = self;
         let Some(link) = held.get(&pair).and_then(|to| links.get_mut(to)) else { return };
         let what = Gather::One(&adapter.source, piece.bytes as usize);
