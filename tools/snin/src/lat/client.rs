@@ -149,9 +149,9 @@ impl<'a> Run<'a> {
     }
 
     /// Ends a round trip and begins the next: whether there is one. As perftest does it, the time between two
-    /// messages counts, everything in it included; it is written down once the next is under way.
-    fn turn(&mut self, at: usize) -> Result<bool, LatError> {
-        let now = Instant::now();
+    /// messages counts, everything in it included; it is written down once the next is under way. `now` was asked
+    /// before the look that found the answer, since between that and the next message even a clock takes its time.
+    fn turn(&mut self, at: usize, now: Instant) -> Result<bool, LatError> {
         let goes_on = self.sent[at].0 < self.plan.messages();
         if goes_on {
             self.post(at, self.is_told())?;
@@ -194,10 +194,11 @@ impl<'a> Run<'a> {
         let done = if reads { Done::Sends } else { Done::Receives };
         let mut left = self.sent.len();
         for at in 0..left {
-            self.turn(at)?;
+            self.turn(at, Instant::now())?;
             self.get_ready(at)?;
         }
         while left > 0 {
+            let now = Instant::now();
             let count = self.connected.poll(done)?;
             if count == 0 {
                 left -= self.give_up_lost()?;
@@ -207,7 +208,7 @@ impl<'a> Run<'a> {
                 let at = self.connected.whose(done, nth)?;
                 // What was given up may come after all.
                 if self.sent[at].0 <= self.plan.messages() {
-                    left -= usize::from(!self.turn(at)?);
+                    left -= usize::from(!self.turn(at, now)?);
                     self.came.push(at);
                 }
             }
@@ -251,18 +252,19 @@ impl<'a> Run<'a> {
         let mut left = self.sent.len();
         for at in 0..left {
             self.get_ready(at)?;
-            self.turn(at)?;
+            self.turn(at, Instant::now())?;
             self.get_ready(at)?;
         }
         while left > 0 {
             let mut idle = true;
+            let now = Instant::now();
             for at in 0..self.sent.len() {
                 let sent = self.sent[at].0;
                 if sent > messages || self.connected.flows[at].mark(size) != mark_of(sent) {
                     continue;
                 }
                 idle = false;
-                if self.turn(at)? {
+                if self.turn(at, now)? {
                     self.get_ready(at)?;
                 } else {
                     left -= 1;
