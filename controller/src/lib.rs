@@ -7,6 +7,7 @@ pub mod config;
 pub mod core;
 pub mod error;
 pub mod events;
+pub mod lines;
 pub mod metrics;
 pub mod owners;
 pub mod packing;

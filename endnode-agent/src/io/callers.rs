@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Ready, Watch};
 use snin_fabric::{Dlid, Guid};
 use snin_protocol::peer::{Hello, Offer, PeerSays};
@@ -13,7 +14,6 @@ use tracing::{debug, warn};
 use super::links::Sender;
 use super::maker::{Loose, Maker};
 use super::rings::{Rings, Word};
-use super::stream::{Stream, StreamEnd};
 use crate::core::{BreakReason, PairId, Route};
 
 /// A peer that does not answer so many heartbeats is gone.

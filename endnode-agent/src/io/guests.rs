@@ -7,13 +7,13 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Place, Ready, Watch};
 use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, PeerSays};
 use tracing::warn;
 
 use super::maker::Maker;
 use super::rings::{Rings, Word};
-use super::stream::{Stream, StreamEnd};
 use crate::verbs::{QueuePair, Rc, Receiving};
 
 /// The most streams at a time; who comes then is turned away.

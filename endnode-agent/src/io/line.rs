@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Ready, Watch};
 use snin_protocol::message::ToAgent;
 use tracing::{info, warn};
 
 use super::rings::Rings;
-use super::stream::{Stream, StreamEnd};
 
 /// The pause before another call.
 const PAUSE: Duration = Duration::from_millis(100);

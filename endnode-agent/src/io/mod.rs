@@ -16,6 +16,5 @@ pub(crate) mod links;
 pub(crate) mod maker;
 pub(crate) mod port;
 pub(crate) mod rings;
-mod stream;
 
 pub(crate) use callers::Callers;

@@ -11,6 +11,7 @@
 //! | [`store`] | files that are there as a whole or as they were before |
 //! | [`signals`] | SIGHUP, SIGTERM, SIGUSR1 as something to poll |
 //! | [`service`] | what systemd is told |
+//! | [`stream`] | what daemons say to each other over TCP: frames, bounded both ways |
 //! | [`watch`] | one thread, one poll |
 //!
 //! A daemon is one thread around one poll:
@@ -43,6 +44,7 @@ pub mod service;
 pub mod settings;
 pub mod signals;
 pub mod store;
+pub mod stream;
 pub mod watch;
 
 mod connections;

@@ -11,17 +11,17 @@ const LAYERS: [(&str, u32); 13] = [
     ("snin-protocol", 1),
     ("snin-mad", 1),
     ("snin-umad", 1),
-    ("snin-daemon", 1),
-    ("snin-sm", 2),
-    ("snin-controller", 2),
+    ("snin-daemon", 2),
+    ("snin-sm", 3),
+    ("snin-controller", 3),
     // Bugs planted in a copy of the controller, for its tests.
-    ("snin-mutants", 2),
-    ("snin-agent", 2),
-    ("snin-emulator", 2),
-    ("snin", 3),
+    ("snin-mutants", 3),
+    ("snin-agent", 3),
+    ("snin-emulator", 3),
+    ("snin", 4),
     // Test support: starts the programs that judge our claims.
-    ("snin-judges", 4),
-    ("snin-benches", 5),
+    ("snin-judges", 5),
+    ("snin-benches", 6),
 ];
 
 /// Crates that call C: unsafe code is denied there, and allowed in one named module.

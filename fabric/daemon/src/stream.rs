@@ -7,8 +7,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
-use snin_daemon::watch::{Place, Ready, Watch};
 use snin_protocol::codec::{self, CodecError, MAX_FRAME, Message};
+
+use crate::watch::{Place, Ready, Watch};
 
 /// The most bytes that wait for one who does not read.
 const BACKLOG: usize = 4 * MAX_FRAME;
@@ -17,7 +18,7 @@ const AT_ONCE: usize = 2 * MAX_FRAME;
 
 /// Why a stream is of no more use.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamEnd {
+pub enum StreamEnd {
     /// The other end is gone, or does not read.
     #[error("{0}")]
     Gone(#[from] io::Error),
@@ -28,7 +29,7 @@ pub(crate) enum StreamEnd {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     socket: TcpStream,
     came: Vec<u8>,
     owed: VecDeque<u8>,
@@ -38,7 +39,10 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Calls `address`; whether anybody answers is seen by what comes.
-    pub(crate) fn call(address: SocketAddr) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the system has no more sockets, or knows no way there.
+    pub fn call(address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
@@ -49,7 +53,10 @@ impl Stream {
     }
 
     /// Over a stream that was accepted.
-    pub(crate) fn over(socket: TcpStream) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the other end is gone already.
+    pub fn over(socket: TcpStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         Ok(Self {
@@ -61,7 +68,8 @@ impl Stream {
         })
     }
 
-    pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+    /// Until there is something to read, or room for what is to be written.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         self.place.readable(watch, self.socket.as_fd());
         if !self.owed.is_empty() {
             watch.writable(self.socket.as_fd());
@@ -69,7 +77,7 @@ impl Stream {
     }
 
     /// Says something, now or when the other end reads.
-    pub(crate) fn say<M: Message>(&mut self, message: &M) {
+    pub fn say<M: Message>(&mut self, message: &M) {
         match codec::encode(message) {
             Ok(frame) if self.owed.len() + frame.len() <= BACKLOG => self.owed.extend(frame),
             _ => self.ended = true,
@@ -80,7 +88,7 @@ impl Stream {
     ///
     /// # Errors
     /// When the other end is gone; what it said before can still be heard.
-    pub(crate) fn work(&mut self, ready: &Ready) -> Result<(), StreamEnd> {
+    pub fn work(&mut self, ready: &Ready) -> Result<(), StreamEnd> {
         self.flush()?;
         let mut buffer = [0; 4096];
         let mut more = self.place.is_ready(ready);
@@ -102,7 +110,7 @@ impl Stream {
     ///
     /// # Errors
     /// When the other end is gone, or does not read.
-    pub(crate) fn flush(&mut self) -> Result<(), StreamEnd> {
+    pub fn flush(&mut self) -> Result<(), StreamEnd> {
         while !self.owed.is_empty() {
             let (front, _) = self.owed.as_slices();
             match self.socket.write(front) {
@@ -118,7 +126,7 @@ impl Stream {
     ///
     /// # Errors
     /// When what came is none.
-    pub(crate) fn hear<M: Message>(&mut self) -> Result<Option<M>, StreamEnd> {
+    pub fn hear<M: Message>(&mut self) -> Result<Option<M>, StreamEnd> {
         let Some((message, length)) = codec::decode(&self.came)? else { return Ok(None) };
         self.came.drain(..length);
         Ok(Some(message))
