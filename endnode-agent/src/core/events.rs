@@ -35,7 +35,7 @@ pub struct PairId {
 /// What an application wants sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The application's own number.
+    /// The application's own number: 0 is a flow's first, and no other.
     pub id: u64,
     /// Its length.
     pub bytes: u64,

@@ -65,7 +65,13 @@ impl Inbounds {
             }
             (Ordering::Equal, Some(missing)) => {
                 known.next = next;
-                if missing == 0 { Verdict::Deliver } else { Verdict::DeliverAfterGap(missing) }
+                // Whoever had the flow's number before may have sent to somebody else.
+                let begins = piece.message == 0 && piece.offset == 0;
+                if begins || missing == 0 {
+                    Verdict::Deliver
+                } else {
+                    Verdict::DeliverAfterGap(missing)
+                }
             }
         }
     }
@@ -77,8 +83,8 @@ mod tests {
     use super::*;
 
     fn arrival(session: u64, sequence: u64) -> Arrival {
-        let piece =
-            Piece { flow: FlowId(1), sequence, message: 0, offset: 0, bytes: 1, last: true };
+        let (flow, message) = (FlowId(1), sequence);
+        let piece = Piece { flow, sequence, message, offset: 0, bytes: 1, last: true };
         Arrival { peer: Guid(9), session, piece }
     }
 
@@ -93,6 +99,17 @@ mod tests {
         assert_eq!(judge(5, 2), Verdict::Repeated);
         assert_eq!(judge(6, 0), Verdict::Deliver, "the sender was restarted");
         assert_eq!(judge(5, 5), Verdict::Repeated, "and this is from before");
+    }
+
+    #[test]
+    fn a_number_that_another_flow_had_meanwhile_leaves_no_gap() {
+        let mut inbounds = Inbounds::new(1);
+        assert_eq!(inbounds.judge(&arrival(5, 1)), Verdict::Deliver);
+        let mut first = arrival(5, 7);
+        first.piece.message = 0;
+        assert_eq!(inbounds.judge(&first), Verdict::Deliver, "2 to 6 went to another peer");
+        assert_eq!(inbounds.judge(&first), Verdict::Repeated);
+        assert_eq!(inbounds.judge(&arrival(5, 9)), Verdict::DeliverAfterGap(1));
     }
 
     #[test]
