@@ -37,7 +37,7 @@ use crate::io::guests::Guests;
 use crate::io::header::HEADER;
 use crate::io::line::Line;
 use crate::io::links::{Headers, Q_KEY, Sender};
-use crate::io::maker::Maker;
+use crate::io::maker::{Maker, timing};
 use crate::io::port::{Datagrams, Parts, VerbsPort};
 use crate::io::rings::{Call, Received, Rings};
 use crate::settings::{Checked, Settings, check};
@@ -83,6 +83,12 @@ impl Driver {
     /// Does what there is to do, without waiting: whether there was anything.
     pub fn turn(&mut self) -> bool {
         self.0.turn()
+    }
+
+    /// Tells it that the program has slept since the last turn: the next one asks the clock, which idle turns do
+    /// now and then only.
+    pub const fn has_slept(&mut self) {
+        self.0.has_slept();
     }
 }
 
@@ -419,6 +425,7 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
             depth: settings.depth,
             inline: settings.inline,
             service: Service { level: settings.service_level, rate: 0 },
+            timing: timing(Duration::from_millis(settings.resend_ms)),
         },
         rings: Arc::clone(&rings),
     };

@@ -59,6 +59,9 @@ snin_daemon::settings! {
         inline: u32 = 220,
         /// A message that is not done after this makes its queue pair be given up.
         stall_ms: u64 = 1000,
+        /// What is not acknowledged after this is sent again by the device, six times at most. Rounded up to what
+        /// devices know, 4.096 us times a power of two.
+        resend_ms: u64 = 60,
         /// A queue pair that is not connected after this is tried again.
         connect_ms: u64 = 1000,
         /// How often a peer is asked whether it is there; three missed and it is gone.
@@ -204,6 +207,8 @@ impl Checked {
             connect: Time::millis(settings.connect_ms),
             linger: Time::millis(settings.linger_ms),
             silence: Time::millis(settings.silence_ms),
+            // Whoever is there has answered several times by then.
+            ask_time: Time::millis(settings.silence_ms) / 5,
             loss: self.loss,
             ..Config::default()
         }

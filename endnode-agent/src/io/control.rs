@@ -17,8 +17,8 @@ use crate::verbs::{AsyncEvent, AsyncEvents};
 
 /// How often it looks for orders where a data thread that never sleeps wakes nobody.
 const LOOK: Duration = Duration::from_millis(1);
-/// The longest wait, so that it notices its end.
-const NAP: Duration = Duration::from_millis(100);
+/// The longest wait.
+const NAP: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -100,7 +100,8 @@ impl Control {
     /// Until there is something to do; what there is to read.
     fn wait(&self) -> Ready {
         let asleep = self.rings.to_control.sleep();
-        let idle = self.rings.orders.is_empty() && self.rings.says.is_empty();
+        let rings = &self.rings;
+        let idle = rings.orders.is_empty() && rings.says.is_empty() && !rings.stops();
         let longest = if self.rings.busy { LOOK } else { NAP };
         let now = Instant::now();
         let due = [self.callers.next(), self.line.as_ref().and_then(Line::next)];

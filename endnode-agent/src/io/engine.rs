@@ -169,6 +169,11 @@ impl Engine {
         owed || is_due
     }
 
+    /// Time has passed: the next turn asks the clock.
+    pub(crate) const fn has_slept(&mut self) {
+        self.looks = LOOKS;
+    }
+
     fn take_frames(&mut self) {
         while let Some(frame) = self.rings.frames.pop() {
             // It may have been sent after the turn began, and one from the future would show a wrong clock.
@@ -341,7 +346,7 @@ impl Engine {
         let asleep = rings.to_data.sleep();
         // What came before this is found by the turn; without the device's word naps are short.
         let armed = self.port.queue().arm().is_ok();
-        self.looks = LOOKS;
+        self.has_slept();
         if self.turn() {
             return;
         }

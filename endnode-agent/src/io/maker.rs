@@ -1,5 +1,7 @@
 //! Makes queue pairs: everything of a device that takes system calls.
 
+use std::time::Duration;
+
 use snin_fabric::{Dlid, Lid};
 use snin_protocol::peer::{DeclineReason, End, EndAddress, Offer};
 
@@ -34,10 +36,12 @@ pub(crate) struct Maker {
     pub(crate) depth: u32,
     pub(crate) inline: u32,
     pub(crate) service: Service,
+    pub(crate) timing: Timing,
 }
 
-fn timing() -> Timing {
-    Timing { not_ready_timer: NOT_READY, ..Timing::default() }
+/// How queue pairs deal with silence.
+pub(crate) fn timing(resend: Duration) -> Timing {
+    Timing { not_ready_timer: NOT_READY, ..Timing::default() }.resend_after(resend)
 }
 
 impl Maker {
@@ -71,8 +75,8 @@ impl Maker {
             return Ok(Link::Datagrams(to, end.number));
         };
         let remote = Remote { number: end.number, first_packet: end.first_packet };
-        let pair = pair.connect(&along, remote, self.mtu(end), &timing())?;
-        let pair = pair.start(loose.first_packet, &timing())?;
+        let pair = pair.connect(&along, remote, self.mtu(end), &self.timing)?;
+        let pair = pair.start(loose.first_packet, &self.timing)?;
         Ok(Link::Connected(pair, Headers::new(&self.domain, self.depth)?))
     }
 
@@ -102,7 +106,7 @@ impl Maker {
             let end = self.end(pair.number(), first_packet);
             let Offer { end: theirs, .. } = offer;
             let remote = Remote { number: theirs.number, first_packet: theirs.first_packet };
-            let pair = pair.connect(&along, remote, self.mtu(theirs), &timing())?;
+            let pair = pair.connect(&along, remote, self.mtu(theirs), &self.timing)?;
             Ok::<_, VerbsError>((Some(pair), end))
         };
         make().map_err(|_| DeclineReason::Device)

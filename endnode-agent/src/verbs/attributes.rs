@@ -1,6 +1,8 @@
 //! The attributes of every state transition of a queue pair, as pure functions: what hardware is told can
 //! be tested where there is none (IBA 11.2.5.2, table 91).
 
+use std::time::Duration;
+
 use rdma_sys::{
     ibv_access_flags, ibv_ah_attr, ibv_global_route, ibv_mtu, ibv_qp_attr, ibv_qp_attr_mask,
     ibv_qp_state, ibv_rate,
@@ -87,6 +89,21 @@ pub struct Timing {
     pub not_ready_retries: Retries,
     /// The code of the pause that a receiver which is not ready asks for (IBA 9.7.5.2.8); 12 is 0.64 ms.
     pub not_ready_timer: u8,
+}
+
+impl Timing {
+    /// What is not acknowledged is sent again after `pause`, or the next longer one that there is.
+    #[must_use]
+    pub const fn resend_after(self, pause: Duration) -> Self {
+        let units = pause.as_nanos().div_ceil(4096);
+        // 0 stands for "never", and there are five bits.
+        let code = match units.next_power_of_two().ilog2() {
+            0 => 1,
+            code @ 1..=31 => code as u8,
+            _ => 31,
+        };
+        Self { timeout: code, ..self }
+    }
 }
 
 impl Default for Timing {
@@ -313,6 +330,15 @@ mod tests {
 
     fn mask(parts: &[Mask]) -> u32 {
         parts.iter().fold(0, |all, part| all | part.0)
+    }
+
+    #[test]
+    fn what_is_not_acknowledged_is_sent_again_after_no_less_than_was_said() {
+        let code = |pause| Timing::default().resend_after(pause).timeout;
+        assert_eq!(code(Duration::from_millis(60)), Timing::default().timeout);
+        assert_eq!(code(Duration::from_nanos(4096 << 18)), 18);
+        assert_eq!(code(Duration::from_nanos((4096 << 18) + 1)), 19);
+        assert_eq!((code(Duration::ZERO), code(Duration::MAX)), (1, 31));
     }
 
     #[test]
