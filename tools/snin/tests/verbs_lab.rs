@@ -104,6 +104,11 @@ fn the_story_is_true_on_a_small_fabric_and_a_wrong_entry_is_found() {
 /// What must stand in the document of a lab where all is well.
 fn tells_the_story(document: &Value) {
     assert_eq!(number(document, "/crossings/flows") as u64, 4 * 3 * 3);
+    // Three trees and all that was granted afterwards, each queue pair exchanged once.
+    assert_eq!(number(document, "/agents/pairs") as u64, 4 * 3 * 3);
+    assert!(number(document, "/agents/messages") > 300.0, "{document:#}");
+    assert_eq!(number(document, "/agents/messages"), number(document, "/agents/taken"));
+    assert!(number(document, "/agents/leases") > 20.0, "{document:#}");
     let windows = list(document, "/exclusive/windows");
     assert!(windows.len() >= 24);
     let most = windows.iter().map(|window| number(window, "/connections") as u64).max();

@@ -36,8 +36,14 @@ pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
         exclusive.arrived,
         exclusive.due
     );
+    let agents = &document.agents;
+    let agents = format!(
+        "{} messages by {} queue pairs that they exchanged themselves; {} leases confirmed, {} changes of tree",
+        agents.messages, agents.pairs, agents.leases, agents.changes
+    );
     let mut facts = vec![
         ("fabric", fabric),
+        ("agents", agents),
         ("paths", paths),
         ("windows", under_snin),
         ("rearranged", format!("{} out of service", rearrangement.cable)),

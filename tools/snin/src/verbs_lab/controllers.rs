@@ -3,68 +3,81 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use snin_controller::core::Core;
-use snin_controller::events::{Event, Output, WindowReport};
+use snin_controller::events::{Event, Output};
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{
-    AgentSays, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+    AgentSays, Ask, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
 };
-use snin_protocol::{ConnectionNumber, Term, Time};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 /// A controller.
 pub(super) enum Controller {
-    /// The real one.
-    Packing(Box<Packing>),
+    /// The real one, and what it noted.
+    Packing(Box<Core>, Vec<String>),
     /// One that puts everybody on the same tree, for ever.
     Forced(Forced),
 }
 
 impl Controller {
-    pub(super) fn handle(&mut self, from: Guid, message: FromAgent, now: Time) {
+    pub(super) fn packing(core: Core) -> Self {
+        Self::Packing(Box::new(core), Vec::new())
+    }
+
+    /// From now on whoever asks gets this tree, if that is how it is.
+    pub(super) const fn force(&mut self, tree: TreeId) {
+        if let Self::Forced(forced) = self {
+            forced.tree = tree;
+        }
+    }
+
+    /// What it noted; is given once.
+    pub(super) fn notes(&mut self) -> Vec<String> {
         match self {
-            Self::Packing(packing) => {
-                packing.core.handle(Event::Received { from, message }, now);
+            Self::Packing(_, notes) => std::mem::take(notes),
+            Self::Forced(_) => Vec::new(),
+        }
+    }
+
+    /// Which of all that there were.
+    pub(super) fn term(&self) -> Term {
+        match self {
+            Self::Packing(core, _) => core.config().term,
+            Self::Forced(_) => Forced::TERM,
+        }
+    }
+
+    pub(super) fn handle(&mut self, event: Event, now: Time) {
+        match (self, event) {
+            (Self::Packing(core, _), event) => core.handle(event, now),
+            (Self::Forced(forced), Event::Received { from, message }) => {
+                forced.hear(from, message, now);
             }
-            Self::Forced(forced) => forced.hear(from, &message, now),
+            (Self::Forced(_), _) => {}
         }
     }
 
     pub(super) fn next_deadline(&self) -> Time {
         match self {
-            Self::Packing(packing) => packing.core.next_deadline().unwrap_or(Time::MAX),
+            Self::Packing(core, _) => core.next_deadline().unwrap_or(Time::MAX),
             Self::Forced(_) => Time::MAX,
         }
     }
 
     /// Lets what is due happen; gives what is to be told to agents.
     pub(super) fn work(&mut self, now: Time) -> Vec<(Guid, ToAgent)> {
-        match self {
-            Self::Packing(packing) => packing.work(now),
-            Self::Forced(forced) => forced.answers.drain(..).collect(),
-        }
-    }
-}
-
-/// The controller's core, and what it decided.
-pub(super) struct Packing {
-    pub(super) core: Core,
-    pub(super) windows: Vec<WindowReport>,
-}
-
-impl Packing {
-    pub(super) fn new(core: Core) -> Self {
-        Self { core, windows: Vec::new() }
-    }
-
-    fn work(&mut self, now: Time) -> Vec<(Guid, ToAgent)> {
-        if self.core.next_deadline().is_some_and(|at| at <= now) {
-            self.core.handle_deadline(now);
+        let (core, notes) = match self {
+            Self::Packing(core, notes) => (core, notes),
+            Self::Forced(forced) => return forced.answers.drain(..).collect(),
+        };
+        if core.next_deadline().is_some_and(|at| at <= now) {
+            core.handle_deadline(now);
         }
         let mut told = Vec::new();
-        while let Some(output) = self.core.poll_output() {
+        while let Some(output) = core.poll_output() {
             match output {
                 Output::Send { to, message } => told.push((to, message)),
-                Output::Window(report) => self.windows.push(report),
-                Output::Clear(_) | Output::Note(_) => {}
+                Output::Note(note) => notes.push(format!("the controller: {note}")),
+                Output::Clear(_) | Output::Window(_) => {}
             }
         }
         told
@@ -76,14 +89,14 @@ impl Packing {
 pub(super) struct Forced {
     tree: TreeId,
     terms: Terms,
-    /// The address of each port along that tree.
-    addresses: BTreeMap<Guid, Dlid>,
+    /// Of each port along each tree.
+    addresses: BTreeMap<(Guid, TreeId), Dlid>,
     agents: BTreeMap<Guid, Holder>,
     answers: VecDeque<(Guid, ToAgent)>,
 }
 
-#[derive(Default)]
 struct Holder {
+    session: Session,
     heard: u64,
     sequence: u64,
     wanted: BTreeMap<ConnectionNumber, Guid>,
@@ -93,43 +106,63 @@ struct Holder {
 const FOR_EVER: Time = Time::secs(50);
 
 impl Forced {
-    pub(super) fn new(tree: TreeId, terms: Terms, addresses: BTreeMap<Guid, Dlid>) -> Self {
+    /// It is the first.
+    const TERM: Term = Term(1);
+
+    pub(super) fn new(terms: Terms, addresses: BTreeMap<(Guid, TreeId), Dlid>) -> Self {
         let (agents, answers) = Default::default();
-        Self { tree, terms, addresses, agents, answers }
+        Self { tree: TreeId(0), terms, addresses, agents, answers }
     }
 
-    fn hear(&mut self, from: Guid, message: &FromAgent, now: Time) {
-        let agent = self.agents.entry(from).or_default();
-        let body = match &message.body {
-            AgentSays::Hello(_) => ControllerSays::Welcome(self.terms),
+    fn hear(&mut self, from: Guid, FromAgent { session, body }: FromAgent, now: Time) {
+        if let AgentSays::Hello(_) = body {
+            let (heard, sequence, wanted) = Default::default();
+            self.agents.insert(from, Holder { session, heard, sequence, wanted });
+            return self.say(from, session, ControllerSays::Welcome(self.terms), now);
+        }
+        if self.agents.get(&from).is_none_or(|agent| agent.session != session) {
+            return self.say(from, session, ControllerSays::Stranger, now);
+        }
+        match body {
             AgentSays::Clock(question) => {
-                ControllerSays::Clock(ClockAnswer { sent: question.sent })
+                let answer = ClockAnswer { sent: question.sent };
+                self.say(from, session, ControllerSays::Clock(answer), now);
             }
-            AgentSays::Confirm(_) => return,
             AgentSays::Ask(ask) => {
-                for change in ask.changes.iter() {
-                    match change {
-                        Change::Request(request) => {
-                            agent.wanted.insert(request.connection, request.destination);
-                        }
-                        Change::Withdraw(connection) => {
-                            agent.wanted.remove(connection);
-                        }
-                    }
+                if let Some(lease) = self.lease(from, &ask, now) {
+                    self.say(from, session, ControllerSays::Lease(lease), now);
                 }
-                agent.heard = ask.number;
-                agent.sequence += 1;
-                let grant = |(&connection, destination)| {
-                    let dlid = *self.addresses.get(destination)?;
-                    let (tree, until) = (self.tree, now + FOR_EVER);
-                    Some(Grant { connection, tree, dlid, from: now, until, pinned: true })
-                };
-                let grants = agent.wanted.iter().filter_map(grant).collect();
-                let (sequence, heard) = (agent.sequence, agent.heard);
-                ControllerSays::Lease(Lease { sequence, heard, grants, answers: Vec::new() })
             }
+            AgentSays::Hello(_) | AgentSays::Confirm(_) => {}
+        }
+    }
+
+    fn lease(&mut self, to: Guid, ask: &Ask, now: Time) -> Option<Lease> {
+        let Self { tree, addresses, agents, .. } = self;
+        let agent = agents.get_mut(&to)?;
+        for change in ask.changes.iter() {
+            match change {
+                Change::Request(request) => {
+                    agent.wanted.insert(request.connection, request.destination);
+                }
+                Change::Withdraw(connection) => {
+                    agent.wanted.remove(connection);
+                }
+            }
+        }
+        agent.heard = ask.number;
+        agent.sequence += 1;
+        let grant = |(&connection, &destination): (&ConnectionNumber, &Guid)| {
+            let (tree, until) = (*tree, now + FOR_EVER);
+            let dlid = *addresses.get(&(destination, tree))?;
+            Some(Grant { connection, tree, dlid, from: now, until, pinned: false })
         };
-        let frame = ToAgent { session: message.session, term: Term(1), at: now, body };
-        self.answers.push_back((from, frame));
+        let grants = agent.wanted.iter().filter_map(grant).collect();
+        let (sequence, heard) = (agent.sequence, agent.heard);
+        Some(Lease { sequence, heard, grants, answers: Vec::new() })
+    }
+
+    fn say(&mut self, to: Guid, session: Session, body: ControllerSays, at: Time) {
+        self.answers.push_back((to, ToAgent { session, term: Self::TERM, at, body }));
     }
 }

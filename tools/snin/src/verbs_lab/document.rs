@@ -23,6 +23,8 @@ pub struct Document {
     pub trees: u16,
     /// SMPs that it took to bring the fabric up.
     pub smps: u64,
+    /// What the hosts' agents did in all.
+    pub agents: Agents,
     /// Every pair of hosts along every tree.
     pub crossings: Crossings,
     /// Permutations under SNIN, window by window.
@@ -35,6 +37,23 @@ pub struct Document {
     pub busy: Vec<Busy>,
     /// What is not as it should be; empty when all is well.
     pub failures: Vec<String>,
+}
+
+/// What the hosts' agents did.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Default, Debug)]
+pub struct Agents {
+    /// Queue pairs that they exchanged among themselves.
+    pub pairs: u64,
+    /// Messages that arrived, by the word of the agents that sent them.
+    pub messages: u64,
+    /// Messages that applications took.
+    pub taken: u64,
+    /// Messages, or pieces of them, that came twice or never.
+    pub irregular: u64,
+    /// Changes of a flow from one tree to another.
+    pub changes: u64,
+    /// Leases of the controllers that were confirmed.
+    pub leases: u64,
 }
 
 /// Flows between every pair of hosts along every tree.
@@ -158,6 +177,7 @@ impl Document {
     /// Puts it together, and says what is not as it should be.
     pub(super) fn judged(mut self, broken: Vec<String>) -> Self {
         self.failures = broken;
+        self.judge_agents();
         self.judge_paths();
         self.judge_uplink();
         for busy in self.busy.iter().filter(|busy| busy.share > MOST_BUSY) {
@@ -169,6 +189,16 @@ impl Document {
             ));
         }
         self
+    }
+
+    fn judge_agents(&mut self) {
+        let Agents { messages, taken, irregular, .. } = self.agents;
+        if taken != messages {
+            self.failures.push(format!("of {messages} messages that arrived hosts took {taken}"));
+        }
+        if irregular > 0 {
+            self.failures.push(format!("{irregular} messages came twice or never"));
+        }
     }
 
     fn judge_paths(&mut self) {
@@ -240,6 +270,7 @@ mod tests {
             hosts: 8,
             trees: 4,
             smps: 1,
+            agents: Agents { messages: 9, taken: 9, ..Agents::default() },
             crossings: Crossings { flows: 224, right: 224, wrong: Vec::new() },
             exclusive: Exclusive {
                 patterns: 1,
@@ -269,7 +300,9 @@ mod tests {
     fn every_sentence_of_the_story_can_fail() {
         type Spoil = fn(&mut Document);
         assert_eq!(document().judged(Vec::new()).failures, Vec::<String>::new());
-        let spoilt: [(&str, Spoil); 11] = [
+        let spoilt: [(&str, Spoil); 13] = [
+            ("hosts took 8", |d| d.agents.taken -= 1),
+            ("1 messages came twice", |d| d.agents.irregular = 1),
             ("did not cross", |d| d.crossings.right -= 1),
             ("a link carried two", |d| d.exclusive.windows[0].shared.push(String::new())),
             ("a wrong spine", |d| d.exclusive.windows[0].astray.push(String::new())),

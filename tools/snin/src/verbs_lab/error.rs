@@ -2,7 +2,8 @@
 
 use std::io;
 
-use snin_agent::verbs::{PathError, VerbsError};
+use snin_agent::AgentError;
+use snin_agent::verbs::VerbsError;
 
 use crate::lab::subnet::SubnetError;
 
@@ -36,9 +37,9 @@ pub enum VerbsLabError {
     /// A device failed.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
-    /// A path cannot be.
+    /// A host's agent does not run.
     #[error(transparent)]
-    Path(#[from] PathError),
+    Agent(#[from] AgentError),
     /// There is no subnet manager.
     #[error(transparent)]
     Subnet(#[from] SubnetError),

@@ -1,12 +1,13 @@
 //! An emulated fabric that the subnet manager's core has brought up, as hosts and controller see it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use snin_controller::core::View;
 use snin_emulator::Fault;
 use snin_fabric::hosts::Hosts;
 use snin_fabric::{
-    Addresses, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
+    Addresses, Dlid, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
 };
 use snin_protocol::Time;
 
@@ -136,6 +137,15 @@ impl Fabric {
     /// A host's address along a tree.
     pub(super) fn address(&self, host: usize, tree: TreeId) -> Option<Lid> {
         self.view.dlid(self.places[host].port, tree).map(|dlid| dlid.0)
+    }
+
+    /// All addresses, by port and tree.
+    pub(super) fn dlids(&self) -> BTreeMap<(Guid, TreeId), Dlid> {
+        let all = |host: usize| (0..self.trees()).map(move |tree| (host, TreeId(tree)));
+        let dlid = |(host, tree): (usize, TreeId)| {
+            Some(((self.places[host].guid, tree), Dlid(self.address(host, tree)?)))
+        };
+        (0..self.places.len()).flat_map(all).filter_map(dlid).collect()
     }
 
     /// What ports and switches themselves hold, and so what frames are forwarded by.

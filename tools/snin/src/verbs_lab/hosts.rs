@@ -1,27 +1,28 @@
-//! The hosts: an agent's mesh each, on real queue pairs, and the traffic that they are to send. One loop
-//! drives them all, the controller too, and sleeps between.
+//! The hosts: an agent each, and the application on it, which sends what it is to send and takes what comes.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::thread;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use snin_agent::core::{Call, Config, Event, FlowId, Mesh, Message, Notice, Output, Wanted, turn};
+use snin_agent::core::{FlowId, Notice};
+use snin_agent::{Agent, Driver, Flow, Settings};
+use snin_daemon::settings::Loaded;
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_protocol::message::FromAgent;
 
-use super::controllers::Controller;
+use super::document::Agents;
 use super::error::VerbsLabError;
-use super::links::Links;
-use super::wire::{Clock, Wire};
+use super::fabric::{Fabric, Place};
+use super::interfaces;
+use super::rates::Rates;
 
-/// Completions are looked for this often.
-const TICK: Time = Time::millis(2);
-/// How long hosts have to come to rest.
-const REST: Time = Time::secs(20);
-/// A host sends to one other at a time.
-const FLOW: FlowId = FlowId(0);
+/// Where agents listen for each other, on an address of their own.
+const PORT: u16 = 18517;
 
 /// What a host is to send: a message every `interval`, whether the last one has arrived or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,201 +46,252 @@ pub(super) struct Done {
     pub(super) latency: Histogram<u64>,
 }
 
-struct Sender {
-    task: Task,
-    /// When the next message is due.
-    next: Time,
-    /// When the second is.
-    from: Time,
-    number: u64,
-    /// The first message that counts.
-    first: u64,
-    arrived: u64,
-    waiting: VecDeque<(u64, Time)>,
-    latency: Histogram<u64>,
-}
+/// The data thread of all agents looks this often while nothing happens.
+const NAP: Duration = Duration::from_millis(2);
 
-struct Host {
-    guid: Guid,
-    mesh: Mesh,
-    sender: Option<Sender>,
-    closed: bool,
-}
-
-/// Hosts, controller and wire while something is sent.
-pub(super) struct Hosts<'a> {
-    clock: Clock,
-    wire: &'a mut Wire,
-    links: &'a mut [Links],
-    pub(super) controller: Controller,
-    hosts: Vec<Host>,
-    by_guid: BTreeMap<Guid, usize>,
+/// All hosts of the lab.
+pub(super) struct Hosts {
+    guids: Vec<Guid>,
+    agents: Vec<Agent>,
+    _drive: Drive,
+    senders: Vec<Sender>,
+    /// Messages that applications took.
+    taken: u64,
     /// Queue pairs that broke, and why.
     pub(super) broken: Vec<String>,
 }
 
-impl<'a> Hosts<'a> {
-    /// Hosts with fresh meshes, `config` each, that send nothing yet.
-    pub(super) fn new(
-        (clock, wire, links): (Clock, &'a mut Wire, &'a mut [Links]),
-        guids: &[Guid],
-        config: Config,
-        controller: Controller,
+impl Hosts {
+    /// Starts an agent on every host.
+    ///
+    /// # Errors
+    /// The first that does not run.
+    pub(super) fn start(
+        fabric: &Fabric,
+        rates: &Rates,
+        controller: SocketAddr,
     ) -> Result<Self, VerbsLabError> {
-        links.iter_mut().for_each(Links::release);
-        let mut hosts = Vec::new();
-        for &guid in guids {
-            let mesh = Mesh::new(Config { port: guid, ..config }, clock.now());
-            let mesh = mesh.map_err(|error| VerbsLabError::Stopped(error.to_string()))?;
-            hosts.push(Host { guid, mesh, sender: None, closed: true });
+        let places = fabric.places();
+        let common = Settings {
+            controller: Some(controller.to_string()),
+            peers: places.iter().map(|p| (p.guid.to_string(), listen(p).to_string())).collect(),
+            ..rates.agent(places.len(), fabric.trees())
+        };
+        let start = |(host, place): (usize, &Place)| {
+            let mut settings = Loaded::defaults();
+            settings.value = Settings {
+                guid: Some(place.guid.to_string()),
+                device: Some(interfaces::name(host)),
+                listen: listen(place).to_string(),
+                ..common.clone()
+            };
+            Agent::start_driven(&settings)
+        };
+        let started = places.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+        let (agents, drivers) = started.into_iter().unzip();
+        let guids = places.iter().map(|place| place.guid).collect();
+        let drive = Drive::start(drivers)?;
+        Ok(Self { guids, agents, _drive: drive, senders: Vec::new(), taken: 0, broken: Vec::new() })
+    }
+
+    /// Has every host send every other a message of so many bytes; gives how many that are.
+    pub(super) fn greet_all(&mut self, bytes: u32) -> Result<usize, VerbsLabError> {
+        let all = 0..self.agents.len();
+        let pairs = all.clone().flat_map(|a| all.clone().map(move |b| (a, b)));
+        for (source, destination) in pairs.filter(|(a, b)| a != b) {
+            self.begin(Task { source, destination, bytes, interval: Time::MAX })?;
         }
-        let by_guid = guids.iter().zip(0..).map(|(&guid, host)| (guid, host)).collect();
-        Ok(Self { clock, wire, links, controller, hosts, by_guid, broken: Vec::new() })
+        Ok(self.senders.len())
     }
 
-    /// The time.
-    pub(super) fn now(&self) -> Time {
-        self.clock.now()
+    /// Has a host begin with a task: a message now, with which its agent asks for a grant. The others are due
+    /// from [`go`](Self::go) on.
+    pub(super) fn begin(&mut self, task: Task) -> Result<(), VerbsLabError> {
+        let agent = &self.agents[task.source];
+        let flow = agent.connect(self.guids[task.destination]).map_err(failed)?;
+        self.senders.push(Sender::new(task, flow, agent.now()));
+        Ok(())
     }
 
-    /// The fabric.
-    pub(super) const fn wire(&mut self) -> &mut Wire {
-        self.wire
+    /// A task whose first message has not arrived, if there is one.
+    pub(super) fn cold(&self) -> Option<String> {
+        let cold = self.senders.iter().find(|sender| !sender.waiting.is_empty())?;
+        let Task { source, destination, .. } = cold.task;
+        Some(format!("host {source} has no answer from host {destination}"))
     }
 
-    /// Has a host begin with a task: a message now, with which it asks for a grant, then from `from` on.
-    pub(super) fn begin(&mut self, task: Task, from: Time) {
-        let (peer, now) = (self.hosts[task.destination].guid, self.clock.now());
-        let host = &mut self.hosts[task.source];
-        let open = Call::Open { flow: FLOW, peer, wanted: Wanted::default() };
-        host.mesh.handle(Event::App(open), now);
-        host.closed = false;
-        let (number, first, arrived, waiting) = (0, 0, 0, VecDeque::new());
-        let (next, latency) = (now, histogram());
-        host.sender = Some(Sender { task, next, from, number, first, arrived, waiting, latency });
-    }
-
-    /// Messages that were due before now do not count.
-    pub(super) fn forget(&mut self) {
-        for sender in self.hosts.iter_mut().filter_map(|host| host.sender.as_mut()) {
-            (sender.first, sender.arrived) = (sender.number, 0);
-            sender.latency.reset();
+    /// From now on messages are due, and count.
+    pub(super) fn go(&mut self) -> Result<(), VerbsLabError> {
+        for sender in &mut self.senders {
+            sender.before = latency(&self.agents[sender.task.source], sender.flow.id())?;
         }
+        for sender in &mut self.senders {
+            let now = self.agents[sender.task.source].now();
+            (sender.next, sender.due, sender.arrived) = (now, 0, 0);
+        }
+        Ok(())
     }
 
-    /// Lets everything work until then.
-    pub(super) fn run_until(&mut self, until: Time) -> Result<(), VerbsLabError> {
-        loop {
-            self.wire.check()?;
-            let next = self.work();
-            let now = self.clock.now();
-            if now >= until {
-                return Ok(());
+    /// Everybody's turn, once; how long until something is due again.
+    pub(super) fn work(&mut self) -> Result<Time, VerbsLabError> {
+        for sender in &mut self.senders {
+            sender.work(self.agents[sender.task.source].now())?;
+        }
+        for agent in &self.agents {
+            self.taken += std::iter::from_fn(|| agent.try_recv()).count() as u64;
+            while let Some(notice) = agent.notice() {
+                if let Notice::Broken { peer, tree, reason } = notice {
+                    let own = agent.guid();
+                    self.broken.push(format!("{own} to {peer} along tree {tree}: {reason}"));
+                }
             }
-            sleep((next - now).min(until - now).min(TICK));
         }
+        let wait = |sender: &Sender| sender.next - self.agents[sender.task.source].now();
+        Ok(self.senders.iter().map(wait).min().unwrap_or(Time::MAX))
     }
 
-    /// Ends all tasks: what became of them. What is under way is waited for.
-    pub(super) fn finish(&mut self) -> Result<Vec<Done>, VerbsLabError> {
-        let now = self.clock.now();
-        let mut all = Vec::new();
-        for host in &mut self.hosts {
-            let Some(mut sender) = host.sender.take() else { continue };
-            for (_, due) in sender.waiting.iter().filter(|(id, _)| *id >= sender.first) {
-                sender.latency.saturating_record((now - *due).nanos());
+    /// Ends all tasks: what became of them. What is under way still takes its time.
+    pub(super) fn end(&mut self) -> Result<Vec<Done>, VerbsLabError> {
+        self.senders.drain(..).map(|sender| sender.end(&self.agents)).collect()
+    }
+
+    /// An agent that has a flow still, if there is one.
+    pub(super) fn unrest(&self) -> Result<Option<String>, VerbsLabError> {
+        for agent in &self.agents {
+            if let Some(flow) = agent.look(None).map_err(failed)?.flows.first() {
+                return Ok(Some(format!("{} has {flow:?}", agent.guid())));
             }
-            let Sender { task, number, first, arrived, latency, .. } = sender;
-            all.push(Done { task, due: number - first, arrived, latency });
-            host.mesh.handle(Event::App(Call::Close { flow: FLOW }), now);
         }
-        let deadline = now + REST;
-        while !self.is_at_rest()? {
-            if self.clock.now() > deadline {
-                return Err(VerbsLabError::Stopped(format!("hosts do not come to rest in {REST}")));
-            }
-            self.run_until(self.clock.now() + TICK)?;
+        Ok(None)
+    }
+
+    /// What the agents did up to now.
+    pub(super) fn account(&self) -> Result<Agents, VerbsLabError> {
+        let mut all = Agents { taken: self.taken, ..Agents::default() };
+        for agent in &self.agents {
+            let counters = agent.look(None).map_err(failed)?.counters;
+            all.pairs += counters.connects;
+            all.messages += counters.messages;
+            all.irregular += counters.repeated + counters.lost;
+            all.changes += counters.changes;
+            all.leases += counters.confirms;
         }
         Ok(all)
     }
+}
 
-    fn is_at_rest(&mut self) -> Result<bool, VerbsLabError> {
-        let mut under_way = 0;
-        for links in &mut *self.links {
-            under_way += links.settle()?;
-        }
-        Ok(under_way == 0 && self.hosts.iter().all(|host| host.closed))
-    }
+/// The one data thread of all agents: a wake for each message at each host is more than the machine has time for.
+struct Drive {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
 
-    /// Everybody's turn, once; when there will be something to do again.
-    fn work(&mut self) -> Time {
-        let mut told = Vec::new();
-        for (host, links) in self.hosts.iter_mut().zip(&mut *self.links) {
-            let now = self.clock.now();
-            host.hand_over(now);
-            let Host { guid, mesh, sender, closed } = host;
-            turn(mesh, links, now, usize::MAX, |output| match output {
-                Output::Controller(message) => told.push((*guid, message)),
-                Output::App(Notice::Sent { message, latency, .. }) => {
-                    if let Some(sender) = sender {
-                        sender.arrived(message, latency);
-                    }
+impl Drive {
+    fn start(mut drivers: Vec<Driver>) -> Result<Self, VerbsLabError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        let run = move || {
+            while !stops.load(Ordering::Relaxed) {
+                let worked =
+                    drivers.iter_mut().fold(false, |worked, driver| driver.turn() | worked);
+                if !worked {
+                    thread::sleep(NAP);
+                    drivers.iter_mut().for_each(Driver::has_slept);
                 }
-                Output::App(Notice::Closed { .. }) => *closed = true,
-                Output::App(Notice::Broken { peer, tree, reason }) => {
-                    self.broken.push(format!("to {peer} along tree {tree}: {reason}"));
-                }
-                Output::App(_) | Output::Port(_) => {}
-            });
-        }
-        self.talk(told);
-        let hosts = self.hosts.iter().flat_map(|host| {
-            host.mesh.next_deadline().into_iter().chain(host.sender.as_ref().map(|s| s.next))
-        });
-        hosts.chain([self.controller.next_deadline()]).min().unwrap_or(Time::MAX)
-    }
-
-    fn talk(&mut self, told: Vec<(Guid, FromAgent)>) {
-        let now = self.clock.now();
-        for (from, message) in told {
-            self.controller.handle(from, message, now);
-        }
-        for (to, message) in self.controller.work(now) {
-            if let Some(&host) = self.by_guid.get(&to) {
-                self.hosts[host].mesh.handle(Event::Controller(message), now);
             }
+        };
+        let thread = thread::Builder::new().name("hosts".to_owned()).spawn(run);
+        let thread = thread.map_err(VerbsLabError::system("a thread for the hosts"))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
         }
     }
 }
 
-impl Host {
-    /// Gives the mesh what is due.
-    fn hand_over(&mut self, now: Time) {
-        let Some(sender) = &mut self.sender else { return };
-        while sender.next <= now {
-            let (id, due, bytes) = (sender.number, sender.next, u64::from(sender.task.bytes));
-            let message = Message { id, bytes, due };
-            self.mesh.handle(Event::App(Call::Send { flow: FLOW, message }), now);
-            sender.waiting.push_back((id, due));
-            sender.number += 1;
-            sender.next = (due + sender.task.interval).max(sender.from);
-        }
-    }
+/// A task under way. All times are by the agent's clock.
+struct Sender {
+    task: Task,
+    flow: Flow,
+    /// When the next message is due.
+    next: Time,
+    /// Those that were due and have not arrived, oldest first: when they were.
+    waiting: VecDeque<Time>,
+    /// So many of these the agent has; for others it had no room yet.
+    handed: usize,
+    due: u64,
+    arrived: u64,
+    /// What the agent had counted before messages were.
+    before: Histogram<u64>,
+    message: Vec<u8>,
 }
 
 impl Sender {
-    fn arrived(&mut self, message: u64, latency: Time) {
-        self.waiting.retain(|&(id, _)| id != message);
-        if message >= self.first {
-            self.arrived += 1;
-            self.latency.saturating_record(latency.nanos());
+    fn new(task: Task, flow: Flow, now: Time) -> Self {
+        let (waiting, message) = (VecDeque::from([now]), vec![0; task.bytes as usize]);
+        let (handed, due, arrived, before) = (0, 0, 0, histogram());
+        Self { task, flow, next: Time::MAX, waiting, handed, due, arrived, before, message }
+    }
+
+    fn work(&mut self, now: Time) -> Result<(), VerbsLabError> {
+        let arrived = self.handed - (self.flow.waiting() as usize).min(self.handed);
+        self.waiting.drain(..arrived);
+        self.handed -= arrived;
+        self.arrived += arrived as u64;
+        while self.next <= now {
+            self.waiting.push_back(self.next);
+            self.due += 1;
+            self.next += self.task.interval;
         }
+        while let Some(&due) = self.waiting.get(self.handed) {
+            match self.flow.send_due(&self.message, due) {
+                Ok(()) => self.handed += 1,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self, agents: &[Agent]) -> Result<Done, VerbsLabError> {
+        let agent = &agents[self.task.source];
+        let now = agent.now();
+        self.work(now)?;
+        let mut latency = latency(agent, self.flow.id())?;
+        latency.subtract(&self.before).expect("the agent counted these too");
+        for due in self.waiting {
+            latency.saturating_record((now - due).nanos());
+        }
+        Ok(Done { task: self.task, due: self.due, arrived: self.arrived, latency })
     }
 }
 
-/// Up to a minute, three digits.
+/// What an agent has counted of a flow.
+fn latency(agent: &Agent, flow: FlowId) -> Result<Histogram<u64>, VerbsLabError> {
+    let seen = agent.look(Some(flow)).map_err(failed)?;
+    Ok(seen.latency.unwrap_or_else(histogram))
+}
+
+/// As agents have them.
 fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1_000, 60_000_000_000, 3).expect("bounds and digits that can be")
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds and digits that can be")
+}
+
+/// Where a host's agent listens. Hosts share a machine: the low 16 bits are the host's LID here as well.
+fn listen(place: &Place) -> SocketAddr {
+    let [high, low] = place.base.0.to_be_bytes();
+    (Ipv4Addr::new(127, 9, high, low), PORT).into()
+}
+
+fn failed(error: std::io::Error) -> VerbsLabError {
+    VerbsLabError::Stopped(format!("an agent: {error}"))
 }
 
 pub(super) fn sleep(time: Time) {

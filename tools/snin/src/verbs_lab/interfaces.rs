@@ -8,7 +8,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use snin_agent::verbs::{Device, LocalAddresses, Port};
 use snin_fabric::Lid;
 use tun_rs::{DeviceBuilder, Layer};
 
@@ -23,6 +26,9 @@ const NETWORK: [u8; 2] = [10, 9];
 /// The first of the routing tables, one a host.
 const TABLE: usize = 10_900;
 const RP_FILTER: &str = "/proc/sys/net/ipv4/conf/all/rp_filter";
+
+/// How long a device may take to have all addresses.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The name of a host's interface and of its RDMA device.
 pub(super) fn name(host: usize) -> String {
@@ -102,7 +108,29 @@ impl Interfaces {
             let name = name(host);
             run("rdma", &["link", "add", &name, "type", "rxe", "netdev", &name], "")?;
         }
+        for (host, place) in places.iter().enumerate() {
+            wait_for_addresses(&name(host), place.lmc.addresses())?;
+        }
         Ok((interfaces, taps))
+    }
+}
+
+/// The kernel gives a device its addresses some time after it was made.
+fn wait_for_addresses(name: &str, count: usize) -> Result<(), VerbsLabError> {
+    let device = Device::open(name)?;
+    let start = Instant::now();
+    loop {
+        let port = device.port(1);
+        if let Ok(Port { addresses: LocalAddresses::Gids { table, .. }, .. }) = &port
+            && table.len() >= count
+        {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            port?;
+            return Err(VerbsLabError::Stopped(format!("{name} has not {count} addresses")));
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

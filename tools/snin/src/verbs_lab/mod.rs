@@ -2,19 +2,20 @@
 //!
 //! Every host port of the fabric becomes a TAP with a device of rdma_rxe on it and one IP address per tree,
 //! whose low 16 bits are the LID (`interfaces`). One thread moves frames between the TAPs by the tables that
-//! the subnet manager's core wrote, and counts them (`wire`). Hosts are the agent's mesh on real queue pairs
-//! (`links`, `hosts`); who may send along which tree says the controller's core, or nobody (`controllers`).
+//! the subnet manager's core wrote, and counts them (`wire`). On every host runs an agent (`hosts`). They exchange
+//! queue pairs among themselves and ask over TCP (`desk`) who may send along which tree: the controller's core, or
+//! one that knows nothing of links (`controllers`).
 //! What the counters prove is judged by code that knows neither (`judge`). The `story` puts it together.
 
 mod busy;
 mod controllers;
+mod desk;
 mod document;
 mod error;
 mod fabric;
 mod hosts;
 mod interfaces;
 mod judge;
-mod links;
 mod permutations;
 mod rates;
 mod story;
@@ -22,7 +23,7 @@ mod uplink;
 mod wire;
 
 pub use document::{
-    Busy, Crossings, Document, Exclusive, Flow, Moved, Rearrangement, Uplink, Way, Window,
+    Agents, Busy, Crossings, Document, Exclusive, Flow, Moved, Rearrangement, Uplink, Way, Window,
 };
 pub use error::VerbsLabError;
 pub use fabric::Fabric;

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use snin_controller::config::Config as ControllerConfig;
 use snin_controller::events::Event;
 use snin_fabric::traffic::Demand;
 use snin_fabric::{NodeIndex, PortIndex};
 use snin_protocol::Epoch;
 
-use super::controllers::Controller;
 use super::document::{Exclusive, Moved, Rearrangement, Window};
 use super::error::VerbsLabError;
-use super::fabric::Fabric;
-use super::hosts::{Done, Hosts, Task};
-use super::judge::{Judge, Trace};
-use super::story::{Lab, Settings, WARM_UP, say_astray, say_cable, say_node, say_shared, trace};
+use super::hosts::{Done, Task};
+use super::judge::Trace;
+use super::story::{Lab, PATIENCE, Settings, say_astray, say_cable, say_node, say_shared};
 
 /// What each host offers, of its link: eight of them keep the machine below half busy.
 const LOAD: f64 = 0.4;
@@ -44,14 +43,12 @@ impl Lab {
         for (number, pattern) in patterns.iter().enumerate() {
             progress(format!("permutation {} of {}: {each} windows", number + 1, patterns.len()));
             let tasks = self.tasks(pattern);
-            let controller = self.packing()?;
-            let (hosts, fabric, judge) = self.begin(controller, &tasks)?;
-            let (windows, all) = Default::default();
-            let mut run = Run { hosts, fabric, judge, number, windows, all };
+            tasks.iter().try_for_each(|&task| self.hosts.begin(task))?;
             // What the last permutation left is not this one's.
-            run.trace();
-            run.windows(WARM_UP.nanos().div_ceil(window.nanos()) as usize)?;
-            run.hosts.forget();
+            self.trace();
+            let mut run = Run { lab: self, number, windows: Vec::new(), all: Trace::default() };
+            run.warm_up()?;
+            run.lab.hosts.go()?;
             let last = run.windows(each)?;
             if number + 1 == patterns.len() {
                 progress("a cable is taken out of service".to_owned());
@@ -81,9 +78,7 @@ impl Lab {
 
 /// A permutation under way.
 struct Run<'a> {
-    hosts: Hosts<'a>,
-    fabric: &'a mut Fabric,
-    judge: &'a Judge,
+    lab: &'a mut Lab,
     number: usize,
     windows: Vec<Window>,
     /// What crossed the fabric in all of them.
@@ -91,32 +86,40 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn trace(&mut self) -> Trace {
-        trace(self.hosts.wire(), self.fabric)
+    /// Lets windows pass until every host was granted its first message.
+    fn warm_up(&mut self) -> Result<(), VerbsLabError> {
+        let most = PATIENCE.nanos().div_ceil(self.lab.rates.controller().window.nanos());
+        for _ in 0..most {
+            if self.lab.hosts.cold().is_none() {
+                return Ok(());
+            }
+            self.windows(1)?;
+        }
+        // It says what is missing.
+        self.lab.warm_up()
     }
 
     /// Lets so many windows pass, each judged by itself; gives the last one.
     fn windows(&mut self, count: usize) -> Result<Trace, VerbsLabError> {
-        let Controller::Packing(packing) = &self.hosts.controller else {
-            return Ok(Trace::default());
-        };
-        let window = packing.core.config().window;
+        let lab = &mut *self.lab;
+        let ControllerConfig { window, guard, .. } = lab.rates.controller();
         let mut last = Trace::default();
         for _ in 0..count {
-            let end = Epoch::of(self.hosts.now(), window).end(window);
-            self.hosts.run_until(end)?;
-            last = self.trace();
+            // What a window ends for has left the links by now, what begins with the next is not there yet.
+            let end = Epoch::of(lab.clock.now() + guard, window).end(window) - guard;
+            lab.run_until(end)?;
+            last = lab.trace();
             self.all.add(&last);
-            let connections = self.judge.connections(&last).len();
-            let shared = self.judge.shared(&last);
+            let connections = lab.judge.connections(&last).len();
+            let shared = lab.judge.shared(&last);
             // Frames that are between leaf and spine when a window ends have crossed none in it.
-            let mut astray = self.judge.astray(&last);
+            let mut astray = lab.judge.astray(&last);
             astray.retain(|astray| !astray.crossed.is_empty());
             self.windows.push(Window {
                 pattern: self.number,
                 connections,
-                shared: shared.iter().map(|shared| say_shared(self.fabric, shared)).collect(),
-                astray: astray.iter().map(|astray| say_astray(self.fabric, astray)).collect(),
+                shared: shared.iter().map(|shared| say_shared(&lab.fabric, shared)).collect(),
+                astray: astray.iter().map(|astray| say_astray(&lab.fabric, astray)).collect(),
             });
         }
         Ok(last)
@@ -124,12 +127,12 @@ impl Run<'_> {
 
     /// Ends it. In all its windows together, every flow has crossed the root of its tree, and that alone.
     fn finish(&mut self, broken: &mut Vec<String>) -> Result<Vec<Done>, VerbsLabError> {
-        let done = self.hosts.finish()?;
-        let rest = self.trace();
-        self.all.add(&rest);
-        let astray = self.judge.astray(&self.all);
-        broken.extend(astray.iter().map(|astray| say_astray(self.fabric, astray)));
-        broken.append(&mut self.hosts.broken);
+        let lab = &mut *self.lab;
+        let done = lab.hosts.end()?;
+        lab.rest()?;
+        self.all.add(&lab.trace());
+        let astray = lab.judge.astray(&self.all);
+        broken.extend(astray.iter().map(|astray| say_astray(&lab.fabric, astray)));
         Ok(done)
     }
 
@@ -147,23 +150,21 @@ impl Run<'_> {
         let uplink = uplink.ok_or_else(|| {
             VerbsLabError::Stopped("no connection of the permutation crossed a spine".to_owned())
         })?;
-        self.fabric.cut(uplink)?;
-        let now = self.hosts.now();
-        if let Controller::Packing(packing) = &mut self.hosts.controller {
-            packing.core.handle(Event::View(self.fabric.view()), now);
-        }
+        self.lab.fabric.cut(uplink)?;
+        let view = Event::View(self.lab.fabric.view());
+        self.lab.desk.with(|controller, now| controller.handle(view, now));
         let done = self.windows.len();
         self.windows(SETTLED)?;
-        let (addresses, tables) = self.fabric.tables()?;
+        let (addresses, tables) = self.lab.fabric.tables()?;
         {
-            let mut frames = self.hosts.wire().frames();
+            let mut frames = self.lab.wire.frames();
             frames.set_down(uplink, true);
             frames.program(&addresses, &tables);
         }
         let last = self.windows(SETTLED)?;
         let new = self.spines(&last, &connections);
         let names = |spines: &[NodeIndex]| {
-            spines.iter().map(|&node| say_node(self.fabric, node)).collect::<Vec<_>>()
+            spines.iter().map(|&node| say_node(&self.lab.fabric, node)).collect::<Vec<_>>()
         };
         let changed = connections.iter().filter(|&connection| old[connection] != new[connection]);
         let moved = changed.map(|connection| Moved {
@@ -172,7 +173,7 @@ impl Run<'_> {
             before: names(&old[connection]),
             after: names(&new[connection]),
         });
-        let (cable, moved) = (say_cable(self.fabric, uplink), moved.collect());
+        let (cable, moved) = (say_cable(&self.lab.fabric, uplink), moved.collect());
         Ok(Rearrangement { cable, moved, windows: self.windows.len() - done })
     }
 
@@ -181,17 +182,17 @@ impl Run<'_> {
         trace: &Trace,
         connections: &[Connection],
     ) -> BTreeMap<Connection, Vec<NodeIndex>> {
-        let spines = |&connection| (connection, self.judge.spines(trace, connection));
+        let spines = |&connection| (connection, self.lab.judge.spines(trace, connection));
         connections.iter().map(spines).collect()
     }
 
     /// The leaf's port by which a connection's data left, if it crossed a spine.
     fn uplink(&self, trace: &Trace, connection: Connection) -> Option<PortIndex> {
-        if self.judge.spines(trace, connection).is_empty() {
+        if self.lab.judge.spines(trace, connection).is_empty() {
             return None;
         }
-        let of = |flow: &_| self.judge.connection(*flow) == Some(connection);
-        let tree = self.judge.tree(trace.carried().find(of)?.destination)?;
-        self.fabric.uplink(self.fabric.places()[connection.0].leaf, tree)
+        let of = |flow: &_| self.lab.judge.connection(*flow) == Some(connection);
+        let tree = self.lab.judge.tree(trace.carried().find(of)?.destination)?;
+        self.lab.fabric.uplink(self.lab.fabric.places()[connection.0].leaf, tree)
     }
 }

@@ -1,10 +1,8 @@
-//! All that follows from how fast links are: messages, times, and what controller and meshes are told.
+//! All that follows from how fast links are: messages, times, and what controller and agents are told.
 
-use snin_agent::core::Config as MeshConfig;
+use snin_agent::Settings;
 use snin_controller::config::Config as ControllerConfig;
-use snin_protocol::Time;
-
-use super::links::DEPTH;
+use snin_protocol::{Term, Time};
 
 /// Payload of a packet.
 const MTU: u32 = 4096;
@@ -12,8 +10,14 @@ const MTU: u32 = 4096;
 const OVERHEAD: u32 = 14 + 20 + 8 + 12 + 16 + 4;
 /// A message's transmission takes about this, so that some fit into a window.
 const MESSAGE: Time = Time::millis(13);
-/// How late the loop that drives hosts and controller may be.
-const LATE: Time = Time::millis(5);
+/// How wrong an agent's clock may be: half of what a question and its answer take on a machine that is emulated.
+const CLOCK_ERROR: Time = Time::millis(5);
+/// The most messages on a queue pair.
+const DEPTH: u32 = 4;
+/// Messages that may come in before the application of a host takes them, and that it may have under way.
+const ROOM: u32 = 64;
+/// The most queue pairs of an agent.
+const MOST_PAIRS: u32 = 4096;
 
 /// All that follows from how fast links are.
 #[derive(Clone, Copy, Debug)]
@@ -44,42 +48,45 @@ impl Rates {
     }
 
     pub(super) fn controller(&self) -> ControllerConfig {
-        let guard = LATE + self.drain();
+        let guard = CLOCK_ERROR + self.drain();
         ControllerConfig {
             window: Time::millis(250).max(guard * 5),
             // What was granted for one window only has to be renewed while the host still sends.
             lead: Time::millis(120),
-            clock_error: LATE,
+            clock_error: CLOCK_ERROR,
             drain: self.drain(),
             guard,
             repeat: Time::millis(100),
+            // Before it there is one that forces.
+            term: Term(2),
             ..ControllerConfig::default()
         }
     }
 
-    pub(super) fn mesh(&self, session: u64) -> MeshConfig {
-        MeshConfig {
-            session,
-            pairs: 256,
-            flows: 1,
-            inbound: 1,
-            queue: 8192,
-            depth: DEPTH,
-            piece: self.piece,
-            mtu: MTU,
-            overhead: OVERHEAD,
+    /// What every agent of a lab with so many hosts and trees is told of links, times and sizes.
+    pub(super) fn agent(&self, hosts: usize, trees: u16) -> Settings {
+        // The last frame crosses a link at the end, then the acknowledgement comes back.
+        let acknowledgement = self.drain() + Time::millis(10);
+        let pairs = (hosts as u32 * u32::from(trees)).clamp(1, MOST_PAIRS);
+        Settings {
+            poll: Some("hybrid".to_owned()),
             rate: self.bandwidth,
-            clock_error: Some(Time::micros(100)),
-            ask_time: Time::millis(500),
-            // The last frame crosses a link at the end, then the acknowledgement comes back.
-            acknowledgement: self.drain() + Time::millis(10),
-            stall: Time::secs(10),
-            connect: Time::secs(5),
-            ask_again: Time::millis(200),
-            linger: Time::secs(5),
-            silence: Time::secs(10),
-            histogram: None,
-            ..MeshConfig::default()
+            pairs,
+            inbound_pairs: pairs,
+            flows: hosts as u32,
+            depth: DEPTH,
+            message: self.piece,
+            buffers: ROOM.max(hosts as u32),
+            receives: ROOM.max(hosts as u32),
+            // Links are slow, and what is lost is lost by somebody's fault.
+            resend_ms: 1000,
+            stall_ms: 10_000,
+            connect_ms: 5000,
+            heartbeat_ms: 5000,
+            silence_ms: 10_000,
+            linger_ms: 5000,
+            acknowledgement_us: acknowledgement.nanos() / 1000,
+            ..Settings::default()
         }
     }
 }

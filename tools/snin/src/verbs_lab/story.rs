@@ -1,23 +1,21 @@
 //! The story: every path is where it should be, no window has two flows on a link, what is moved is on its
 //! new path, and what it costs to be without.
 
-use std::time::{Duration, Instant};
-
-use snin_controller::core::Core;
 use snin_emulator::frames::{Config as LinkConfig, Flow, Frames};
 use snin_fabric::traffic::Demand;
-use snin_fabric::{Guid, NodeIndex, PortIndex};
+use snin_fabric::{NodeIndex, PortIndex, TreeId};
 use snin_protocol::Time;
+use snin_protocol::message::Terms;
 
 use super::busy::Ticks;
-use super::controllers::{Controller, Packing};
+use super::controllers::{Controller, Forced};
+use super::desk::Desk;
 use super::document::{Busy, Crossings, Document, SCHEMA_VERSION};
 use super::error::VerbsLabError;
 use super::fabric::Fabric;
-use super::hosts::{Hosts, Task, sleep};
+use super::hosts::{Hosts, sleep};
 use super::interfaces::Interfaces;
 use super::judge::{Astray, Judge, Shared, Trace};
-use super::links::{self, Links};
 use super::rates::Rates;
 use super::wire::{Clock, Wire};
 
@@ -34,11 +32,12 @@ pub struct Settings {
     pub patterns: Vec<Vec<Demand>>,
 }
 
-/// How long the first messages along all paths may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Until the conversation with a controller has begun and the first grants are there.
-pub(super) const WARM_UP: Time = Time::secs(1);
+/// How long hosts have for what is to happen: first messages to arrive, all of them to come to rest.
+pub(super) const PATIENCE: Time = Time::secs(20);
+/// Applications look for what has come this often.
+const TICK: Time = Time::millis(10);
+/// The bytes of a first message.
+const GREETING: u32 = 64;
 
 /// Tells the story; `progress` is told what comes next.
 ///
@@ -52,27 +51,35 @@ pub fn tell(
 ) -> Result<Document, VerbsLabError> {
     let clock = Clock::start();
     let rates = Rates::new(settings.bandwidth);
-    let hosts = fabric.places().len();
-    progress(format!("{hosts} interfaces with {} addresses each", fabric.trees()));
+    let count = fabric.places().len();
+    progress(format!("{count} interfaces with {} addresses each", fabric.trees()));
     let (_interfaces, taps) = Interfaces::make(fabric.places())?;
     let link = LinkConfig { bandwidth: rates.bandwidth, ..LinkConfig::default() };
     let mut frames = Frames::new(fabric.topology(), link);
     let (addresses, tables) = fabric.tables()?;
     frames.program(&addresses, &tables);
     let wire = Wire::start(taps, frames, clock)?;
-    progress("queue pairs for every pair of hosts and every tree".to_owned());
-    let links = links::connect_all(&fabric, rates.piece as usize)?;
+    progress(format!("{count} agents"));
     let judge = Judge::new(&fabric);
-    let mut lab = Lab { links, wire, clock, fabric, judge, rates };
+    let config = rates.controller();
+    let terms =
+        Terms { window: config.window, guard: config.guard, clock_error: config.clock_error };
+    let desk = Desk::open(Controller::Forced(Forced::new(terms, fabric.dlids())), clock)?;
+    let hosts = Hosts::start(&fabric, &rates, desk.address)?;
+    let mut lab = Lab { hosts, desk, wire, clock, fabric, judge, rates };
     let mut busy = Vec::new();
     let mut broken = Vec::new();
 
     progress("a message for every pair of hosts along every tree".to_owned());
     let crossings = lab.crossings()?;
-    let uplink =
-        measured("two flows on one uplink", &mut busy, || lab.uplink(&mut broken, progress))?;
+    let uplink = measured("two flows on one uplink", &mut busy, || lab.uplink(progress))?;
     let (exclusive, rearrangement) =
         measured("permutations", &mut busy, || lab.permutations(settings, &mut broken, progress))?;
+    // What arrived last was taken with that.
+    lab.run_until(lab.clock.now() + TICK)?;
+    let agents = lab.hosts.account()?;
+    broken.append(&mut lab.hosts.broken);
+    broken.append(&mut lab.desk.with(|controller, _| controller.notes()));
     let dropped = lab.wire.frames().dropped();
     if dropped.faults() > 0 {
         broken.push(format!("the fabric dropped frames: {dropped:?}"));
@@ -81,9 +88,10 @@ pub fn tell(
         schema_version: SCHEMA_VERSION,
         fabric: settings.name.clone(),
         bandwidth: rates.bandwidth,
-        hosts,
+        hosts: lab.fabric.places().len(),
         trees: lab.fabric.trees(),
         smps: lab.fabric.cost().smps,
+        agents,
         crossings,
         exclusive,
         rearrangement,
@@ -106,9 +114,10 @@ fn measured<T>(
     Ok(result)
 }
 
-/// All parts. The devices are closed before their TAPs are.
+/// All parts. Agents end before the controller does, and before their devices' TAPs are closed.
 pub(super) struct Lab {
-    pub(super) links: Vec<Links>,
+    pub(super) hosts: Hosts,
+    pub(super) desk: Desk,
     pub(super) wire: Wire,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
@@ -117,27 +126,24 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// A message from every host to every other along every tree.
+    /// A message from every host to every other along every tree, each tree in its turn.
     fn crossings(&mut self) -> Result<Crossings, VerbsLabError> {
         let mut expected = Vec::new();
-        for (host, links) in self.links.iter_mut().enumerate() {
-            for destination in links.addresses() {
-                links.write(destination, 64)?;
-                let tree = self.judge.tree(destination);
-                let source = tree.and_then(|tree| self.fabric.address(host, tree));
-                expected.extend(source.map(|source| Flow { source, destination }));
+        for tree in (0..self.fabric.trees()).map(TreeId) {
+            self.desk.with(|controller, _| controller.force(tree));
+            self.hosts.greet_all(GREETING)?;
+            self.warm_up()?;
+            self.hosts.end()?;
+            self.rest()?;
+            let addresses = (0..self.fabric.places().len())
+                .filter_map(|host| self.fabric.address(host, tree))
+                .collect::<Vec<_>>();
+            for &source in &addresses {
+                let others = addresses.iter().filter(|&&destination| destination != source);
+                expected.extend(others.map(|&destination| Flow { source, destination }));
             }
         }
-        let start = Instant::now();
-        while self.under_way()? > 0 {
-            self.wire.check()?;
-            if start.elapsed() > PATIENCE {
-                let text = format!("of {} first messages some did not arrive", expected.len());
-                return Err(VerbsLabError::Stopped(text));
-            }
-            sleep(Time::millis(5));
-        }
-        let trace = trace(&self.wire, &self.fabric);
+        let trace = self.trace();
         let astray = self.judge.astray(&trace);
         let carried: Vec<Flow> = trace.carried().collect();
         let is_right = |flow: &Flow| {
@@ -148,39 +154,49 @@ impl Lab {
         Ok(Crossings { flows: expected.len(), right, wrong })
     }
 
-    fn under_way(&mut self) -> Result<usize, VerbsLabError> {
-        self.links.iter_mut().map(Links::settle).sum()
+    /// Lets everything work until then.
+    pub(super) fn run_until(&mut self, until: Time) -> Result<(), VerbsLabError> {
+        loop {
+            self.wire.check()?;
+            self.desk.check()?;
+            let due = self.hosts.work()?;
+            let now = self.clock.now();
+            if now >= until {
+                return Ok(());
+            }
+            sleep((until - now).min(due).min(TICK));
+        }
     }
 
-    /// The controller's core, with what the subnet manager published.
-    pub(super) fn packing(&self) -> Result<Controller, VerbsLabError> {
-        let core = Core::new(self.rates.controller(), self.fabric.view(), self.clock.now());
-        let core = core.map_err(|error| VerbsLabError::Stopped(error.to_string()))?;
-        Ok(Controller::Packing(Box::new(Packing::new(core))))
+    /// Until all first messages have arrived.
+    pub(super) fn warm_up(&mut self) -> Result<(), VerbsLabError> {
+        self.until_none(|hosts| Ok(hosts.cold()))
     }
 
-    /// Hosts that have begun with their tasks, and what is left of the lab meanwhile.
-    pub(super) fn begin(
+    /// Until nobody has anything under way.
+    pub(super) fn rest(&mut self) -> Result<(), VerbsLabError> {
+        self.until_none(Hosts::unrest)
+    }
+
+    fn until_none(
         &mut self,
-        controller: Controller,
-        tasks: &[Task],
-    ) -> Result<(Hosts<'_>, &mut Fabric, &Judge), VerbsLabError> {
-        let Self { links, wire, clock, fabric, judge, rates } = self;
-        let guids: Vec<Guid> = fabric.places().iter().map(|place| place.guid).collect();
-        // A later conversation has a greater number.
-        let config = rates.mesh(clock.now().nanos());
-        let mut hosts = Hosts::new((*clock, wire, links), &guids, config, controller)?;
-        let from = hosts.now() + WARM_UP;
-        tasks.iter().for_each(|&task| hosts.begin(task, from));
-        Ok((hosts, fabric, judge))
+        left: impl Fn(&Hosts) -> Result<Option<String>, VerbsLabError>,
+    ) -> Result<(), VerbsLabError> {
+        let deadline = self.clock.now() + PATIENCE;
+        while let Some(left) = left(&self.hosts)? {
+            if self.clock.now() > deadline {
+                return Err(VerbsLabError::Stopped(format!("after {PATIENCE} {left}")));
+            }
+            self.run_until(self.clock.now() + TICK)?;
+        }
+        Ok(())
+    }
+
+    /// What the links counted since the last time.
+    pub(super) fn trace(&self) -> Trace {
+        Trace::take(&mut self.wire.frames(), self.fabric.topology())
     }
 }
-
-/// What the links counted since the last time.
-pub(super) fn trace(wire: &Wire, fabric: &Fabric) -> Trace {
-    Trace::take(&mut wire.frames(), fabric.topology())
-}
-
 /// A switch's name.
 pub(super) fn say_node(fabric: &Fabric, node: NodeIndex) -> String {
     fabric.topology().node(node).name.to_string()

@@ -1,17 +1,15 @@
 //! Two flows from one leaf: forced onto one uplink, then as the controller grants.
 
-use std::collections::BTreeMap;
-
 use hdrhistogram::Histogram;
-use snin_fabric::{Dlid, TreeId};
+use snin_controller::core::Core;
+use snin_fabric::TreeId;
 use snin_protocol::Time;
-use snin_protocol::message::Terms;
 
-use super::controllers::{Controller, Forced};
+use super::controllers::Controller;
 use super::document::{Flow, Uplink, Way};
 use super::error::VerbsLabError;
 use super::hosts::{Done, Task};
-use super::story::{Lab, WARM_UP, say_shared, trace};
+use super::story::{Lab, say_shared};
 
 /// What each of the two offers, of a link.
 const LOAD: f64 = 0.8;
@@ -22,18 +20,16 @@ const TREE: TreeId = TreeId(0);
 
 impl Lab {
     /// Both ways, one after the other.
-    pub(super) fn uplink(
-        &mut self,
-        broken: &mut Vec<String>,
-        progress: &dyn Fn(String),
-    ) -> Result<Uplink, VerbsLabError> {
+    pub(super) fn uplink(&mut self, progress: &dyn Fn(String)) -> Result<Uplink, VerbsLabError> {
         let tasks = self.two_flows()?;
         progress("two flows forced onto one uplink".to_owned());
-        let controller = self.forced();
-        let forced = self.way(controller, &tasks, broken)?;
+        self.desk.with(|controller, _| controller.force(TREE));
+        let forced = self.way(&tasks)?;
         progress("the same two flows as the controller grants".to_owned());
-        let controller = self.packing()?;
-        let snin = self.way(controller, &tasks, broken)?;
+        let core = Core::new(self.rates.controller(), self.fabric.view(), self.clock.now());
+        let core = core.map_err(|error| VerbsLabError::Stopped(error.to_string()))?;
+        self.desk.with(|controller, _| *controller = Controller::packing(core));
+        let snin = self.way(&tasks)?;
         Ok(Uplink { load: LOAD, forced, snin })
     }
 
@@ -55,31 +51,16 @@ impl Lab {
         Ok([task(sources[0], first), task(sources[1], second)])
     }
 
-    fn forced(&self) -> Controller {
-        let places = self.fabric.places().iter().enumerate();
-        let address = |host| self.fabric.address(host, TREE).map(Dlid);
-        let addresses: BTreeMap<_, _> =
-            places.filter_map(|(host, place)| Some((place.guid, address(host)?))).collect();
-        let config = self.rates.controller();
-        let (window, guard, clock_error) = (config.window, config.guard, config.clock_error);
-        Controller::Forced(Forced::new(TREE, Terms { window, guard, clock_error }, addresses))
-    }
-
-    fn way(
-        &mut self,
-        controller: Controller,
-        tasks: &[Task],
-        broken: &mut Vec<String>,
-    ) -> Result<Way, VerbsLabError> {
-        let (mut hosts, fabric, judge) = self.begin(controller, tasks)?;
-        hosts.run_until(hosts.now() + WARM_UP)?;
-        trace(hosts.wire(), fabric);
-        hosts.forget();
-        hosts.run_until(hosts.now() + TIME)?;
-        let shared = judge.shared(&trace(hosts.wire(), fabric));
-        let shared = shared.iter().map(|shared| say_shared(fabric, shared)).collect();
-        let done = hosts.finish()?;
-        broken.append(&mut hosts.broken);
+    fn way(&mut self, tasks: &[Task]) -> Result<Way, VerbsLabError> {
+        tasks.iter().try_for_each(|&task| self.hosts.begin(task))?;
+        self.warm_up()?;
+        self.trace();
+        self.hosts.go()?;
+        self.run_until(self.clock.now() + TIME)?;
+        let shared = self.judge.shared(&self.trace());
+        let shared = shared.iter().map(|shared| say_shared(&self.fabric, shared)).collect();
+        let done = self.hosts.end()?;
+        self.rest()?;
         Ok(summary(shared, &done))
     }
 }

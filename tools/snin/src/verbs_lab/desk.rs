@@ -1,0 +1,125 @@
+//! The controller's desk: a thread with the lines to all agents, and whoever is the controller at the time.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use snin_controller::lines::Lines;
+use snin_daemon::watch::{Ready, Watch};
+use snin_protocol::Time;
+
+use super::controllers::Controller;
+use super::error::VerbsLabError;
+use super::wire::Clock;
+
+/// The most lines: hosts have one each.
+const LINES: usize = 128;
+/// It looks no less often.
+const LONGEST_SLEEP: Time = Time::millis(100);
+
+/// See the module's documentation. It is left when dropped.
+pub(super) struct Desk {
+    common: Arc<Common>,
+    /// Where agents call.
+    pub(super) address: SocketAddr,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+struct Common {
+    controller: Mutex<Controller>,
+    bell: OwnedFd,
+    stop: AtomicBool,
+    clock: Clock,
+}
+
+impl Desk {
+    pub(super) fn open(controller: Controller, clock: Clock) -> Result<Self, VerbsLabError> {
+        let failed = || VerbsLabError::system("the controller's lines");
+        let lines = Lines::listen((Ipv4Addr::LOCALHOST, 0).into(), LINES).map_err(failed())?;
+        let address = lines.address();
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = bell.map_err(|error| failed()(error.into()))?;
+        let (controller, stop) = (Mutex::new(controller), AtomicBool::new(false));
+        let common = Arc::new(Common { controller, bell, stop, clock });
+        let inside = Arc::clone(&common);
+        let spawned = thread::Builder::new()
+            .name("controller".to_owned())
+            .spawn(move || serve(lines, &inside));
+        let thread = Some(spawned.map_err(failed())?);
+        Ok(Self { common, address, thread })
+    }
+
+    /// Does something with the controller, which acts on it at once.
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut Controller, Time) -> T) -> T {
+        let result = what(&mut self.common.controller(), self.common.clock.now());
+        self.common.wake();
+        result
+    }
+
+    /// Whether anybody sits there still; if not, why.
+    pub(super) fn check(&mut self) -> Result<(), VerbsLabError> {
+        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
+            return Ok(());
+        };
+        match thread.join() {
+            Ok(Err(error)) => Err(VerbsLabError::system("the controller")(error)),
+            _ => Err(VerbsLabError::Stopped("the controller stopped".to_owned())),
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.common.stop.store(true, Ordering::Relaxed);
+        self.common.wake();
+        if let Some(thread) = self.thread.take() {
+            // What it failed of was told by `check`, or nobody wants to know any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Common {
+    fn controller(&self) -> MutexGuard<'_, Controller> {
+        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // It can only be full of calls already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+fn serve(mut lines: Lines, common: &Common) -> io::Result<()> {
+    let mut ready = Ready::default();
+    while !common.stop.load(Ordering::Relaxed) {
+        let next = {
+            let mut controller = common.controller();
+            let now = common.clock.now();
+            for event in lines.work(&ready, controller.term(), now) {
+                controller.handle(event, now);
+            }
+            for (to, message) in controller.work(now) {
+                lines.say(to, &message);
+            }
+            controller.next_deadline()
+        };
+        lines.flush();
+        let mut watch = Watch::new();
+        let bell = watch.readable(common.bell.as_fd());
+        lines.watch(&mut watch);
+        let sleep = (next - common.clock.now()).min(LONGEST_SLEEP);
+        watch.wait(Some(Duration::from_nanos(sleep.nanos())))?;
+        if watch.is_ready(bell) {
+            rustix::io::read(&common.bell, &mut [0; 8])?;
+        }
+        ready = watch.into_ready();
+    }
+    Ok(())
+}
