@@ -38,7 +38,7 @@ pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     );
     let agents = &document.agents;
     let agents = format!(
-        "{} messages by {} queue pairs that they exchanged themselves; {} leases confirmed, {} changes of tree",
+        "{} messages by {} queue pairs that they exchanged themselves; leases confirmed: {}, changes of tree: {}",
         agents.messages, agents.pairs, agents.leases, agents.changes
     );
     let mut facts = vec![
