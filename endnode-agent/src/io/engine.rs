@@ -12,7 +12,7 @@ use snin_protocol::Time;
 use super::port::VerbsPort;
 use super::rings::{Call, Look, Received, Rings};
 use crate::core::{
-    Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out,
+    Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, carry_out,
 };
 use crate::verbs::Slot;
 
@@ -89,7 +89,8 @@ impl Engine {
         // What applications send goes out before anything else is looked at.
         let sent = self.more && self.take_calls();
         let came = self.port.look();
-        if came {
+        // What was done meanwhile is looked at when applications have had what came.
+        if came && !self.take_arrivals() {
             self.take_events();
         }
         let mut busy = sent || came;
@@ -111,38 +112,40 @@ impl Engine {
         }
     }
 
-    /// What the port has to tell.
-    fn take_events(&mut self) {
-        // Whoever sent what came has been told of before it could send.
+    /// Pieces that came, of which nothing depends on the time: whether there were any.
+    #[inline]
+    fn take_arrivals(&mut self) -> bool {
+        // Whoever sent them has been told of before it could send.
         self.listen();
         if self.owed {
             self.port.hear();
         }
-        let mut now = None;
-        while let Some(event) = self.port.poll() {
-            if let PortEvent::Arrived(arrival) = event {
-                self.receive(&arrival);
+        let mut any = false;
+        while let Some((arrival, slot, start)) = self.port.next_arrival() {
+            any = true;
+            let is_wanted = self.mesh.receive(&arrival);
+            // What was lost before it.
+            self.put_out();
+            if is_wanted {
+                let Arrival { peer, piece, .. } = arrival;
+                // There is room for every slot.
+                let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
+                self.called = true;
             } else {
-                let now = *now.get_or_insert_with(|| self.clock.now());
-                self.mesh.handle(Event::Port(event), now);
-                self.put_out();
+                self.port.give_back(slot);
             }
         }
-        self.port.flush();
+        any
     }
 
-    /// Of a piece nothing depends on the time.
-    #[inline]
-    fn receive(&mut self, arrival: &Arrival) {
-        let is_wanted = self.mesh.receive(arrival);
-        // What was lost before it.
-        self.put_out();
-        if is_wanted && let Some((slot, start)) = self.port.take_arrived() {
-            let Arrival { peer, piece, .. } = *arrival;
-            // There is room for every slot.
-            let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
-            self.called = true;
+    /// What else the port has to tell.
+    fn take_events(&mut self) {
+        let now = self.clock.now();
+        while let Some(event) = self.port.poll() {
+            self.mesh.handle(Event::Port(event), now);
+            self.put_out();
         }
+        self.port.flush();
     }
 
     /// Words, frames, deadlines, and memory that applications gave back: whether there was anything.

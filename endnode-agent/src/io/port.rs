@@ -24,8 +24,9 @@ pub(crate) struct VerbsPort {
     sender: Sender,
     queue: CompletionQueue,
     batch: Option<Batch>,
-    /// How many of its completions were dealt with.
-    taken: usize,
+    /// How many of its completions were looked at for what came, and how many for all else.
+    came: usize,
+    done: usize,
     receives: SharedReceives,
     /// Bytes before the header: a datagram's global route.
     start: usize,
@@ -42,8 +43,6 @@ pub(crate) struct VerbsPort {
     news: VecDeque<PortEvent>,
     /// Slots with something staged.
     dirty: Vec<u32>,
-    /// The bytes of the last arrival that was told, and where they begin.
-    arrived: Option<(Slot, usize)>,
     is_up: bool,
 }
 
@@ -124,7 +123,8 @@ impl VerbsPort {
             sender,
             queue,
             batch: Some(Batch::new(BATCH)),
-            taken: 0,
+            came: 0,
+            done: 0,
             receives,
             start,
             places: (0..pairs).map(|_| Place::default()).collect(),
@@ -134,21 +134,43 @@ impl VerbsPort {
             outboxes: (0..flows).map(outbox).collect(),
             news: VecDeque::with_capacity(2 * usize::from(BATCH) + 4 * pairs),
             dirty: Vec::with_capacity(pairs),
-            arrived: None,
             is_up: true,
         }
     }
 
-    /// Takes completions from the device: whether there is anything to [`poll`](Port::poll) for.
+    /// Takes completions from the device when those before are dealt with: whether there is anything to look at.
+    #[inline]
     pub(crate) fn look(&mut self) -> bool {
         let Some(batch) = &mut self.batch else { return false };
-        self.taken = 0;
-        match self.queue.poll(batch) {
-            Ok(0) => {}
-            Ok(_) => return true,
-            Err(_) => self.told_down(true),
+        if self.done < batch.len() || !self.news.is_empty() {
+            return true;
         }
-        !self.news.is_empty()
+        (self.came, self.done) = (0, 0);
+        match self.queue.poll(batch) {
+            Ok(count) => count > 0,
+            Err(_) => {
+                self.told_down(true);
+                !self.news.is_empty()
+            }
+        }
+    }
+
+    /// The next piece that came: what it is, its memory, and where its bytes begin. Somebody waits for it, so it
+    /// is told before what was done.
+    #[inline]
+    pub(crate) fn next_arrival(&mut self) -> Option<(Arrival, Slot, usize)> {
+        let batch = self.batch.take()?;
+        let mut arrival = None;
+        while arrival.is_none()
+            && let Some(completion) = batch.completion(self.came)
+        {
+            self.came += 1;
+            if let Some(slot) = self.receives.finish(&completion) {
+                arrival = self.received(&completion, slot);
+            }
+        }
+        self.batch = Some(batch);
+        arrival
     }
 
     /// Takes what the control thread says.
@@ -221,11 +243,6 @@ impl VerbsPort {
         self.outboxes[flow.index()].messages.pop_back()
     }
 
-    /// The bytes of the last arrival, and where they begin.
-    pub(crate) fn take_arrived(&mut self) -> Option<(Slot, usize)> {
-        self.arrived.take()
-    }
-
     pub(crate) const fn queue(&self) -> &CompletionQueue {
         &self.queue
     }
@@ -281,17 +298,12 @@ impl VerbsPort {
         self.inbound.binary_search_by_key(&(number, peer), |known| (known.number, known.peer))
     }
 
-    /// What a completion means to the mesh, if anything.
     #[inline]
-    fn completed(&mut self, completion: &Completion<'_>) -> Option<PortEvent> {
-        match self.receives.finish(completion) {
-            Some(slot) => self.received(completion, slot),
-            None => self.sent(completion),
-        }
-    }
-
-    #[inline]
-    fn received(&mut self, completion: &Completion<'_>, slot: Slot) -> Option<PortEvent> {
+    fn received(
+        &mut self,
+        completion: &Completion<'_>,
+        slot: Slot,
+    ) -> Option<(Arrival, Slot, usize)> {
         let number = completion.queue_pair();
         if completion.outcome().is_err() {
             self.order(Order::InboundFailed { number });
@@ -310,8 +322,7 @@ impl VerbsPort {
             self.give_back(slot);
             return None;
         };
-        self.arrived = Some((slot, start));
-        Some(PortEvent::Arrived(arrival))
+        Some((arrival, slot, start))
     }
 
     /// A piece without a header, and where its bytes begin.
@@ -336,7 +347,8 @@ impl VerbsPort {
         Some((Arrival { peer, session, piece }, self.start + HEADER))
     }
 
-    fn give_back(&mut self, slot: Slot) {
+    /// Posts memory again.
+    pub(crate) fn give_back(&mut self, slot: Slot) {
         // The queue has room for every slot that there is; one that the device refuses is lost to it.
         let _ = self.receives.receive(slot);
     }
@@ -435,22 +447,20 @@ impl Port for VerbsPort {
         }
     }
 
-    #[inline]
+    /// All but what came, for which [`next_arrival`](VerbsPort::next_arrival) is asked before.
     fn poll(&mut self) -> Option<PortEvent> {
-        // Nobody wanted what came before.
-        if let Some((slot, _)) = self.arrived.take() {
-            self.give_back(slot);
-        }
         if let Some(news) = self.news.pop_front() {
             return Some(news);
         }
         let batch = self.batch.take()?;
         let mut event = None;
         while event.is_none()
-            && let Some(completion) = batch.completion(self.taken)
+            && let Some(completion) = batch.completion(self.done)
         {
-            self.taken += 1;
-            event = self.completed(&completion);
+            self.done += 1;
+            if !self.receives.posted_it(&completion) {
+                event = self.sent(&completion);
+            }
         }
         self.batch = Some(batch);
         event

@@ -153,6 +153,12 @@ impl Batch {
         Self { entries, length: 0 }
     }
 
+    /// How many the last poll took.
+    #[expect(clippy::len_without_is_empty, reason = "whoever polls is told")]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
     /// The completion at that place of what the last poll took.
     pub fn completion(&self, at: usize) -> Option<Completion<'_>> {
         self.entries[..self.length].get(at).map(|entry| Completion { entry })

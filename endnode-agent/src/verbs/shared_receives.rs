@@ -119,13 +119,19 @@ impl SharedReceives {
         }
     }
 
+    /// Whether it is the completion of one of these receives.
+    #[inline]
+    pub fn posted_it(&self, completion: &Completion<'_>) -> bool {
+        is_of(completion.id(), self.serial)
+    }
+
     /// The slot whose completion this is; none if it is none of these receives'.
+    #[inline]
     pub fn finish(&mut self, completion: &Completion<'_>) -> Option<Slot> {
-        let id = completion.id();
-        if !is_of(id, self.serial) {
+        if !self.posted_it(completion) {
             return None;
         }
-        let place = (id & (RECEIVE - 1)) as u32;
+        let place = (completion.id() & (RECEIVE - 1)) as u32;
         let slot = self.posted.get_mut(place as usize)?.take()?;
         self.free.push(place);
         Some(slot)
