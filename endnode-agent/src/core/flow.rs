@@ -131,6 +131,7 @@ impl Flow {
     }
 
     /// Takes a message, unless as many wait as may.
+    #[inline]
     pub(super) fn push(&mut self, message: Message, most: u32) -> bool {
         let room = self.queue.len() < most as usize;
         if room {

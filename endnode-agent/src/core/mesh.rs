@@ -12,8 +12,7 @@ use super::config::{Config, ConfigError};
 use super::conversation::Conversation;
 use super::counters::Counters;
 use super::events::{
-    Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Post,
-    Wanted,
+    Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
 };
 use super::flow::{Flow, Room};
 use super::pairs::{Pairs, State};
@@ -43,6 +42,8 @@ pub struct Mesh {
     pub(super) backlog: u64,
     pub(super) talk: Conversation,
     pub(super) port_up: bool,
+    /// A flow whose last piece under way was done just now.
+    pub(super) quiet: Option<u32>,
     /// Room to note the slots that flows want.
     pub(super) wanted: Vec<bool>,
 }
@@ -126,6 +127,7 @@ impl Mesh {
             backlog: 0,
             talk: Conversation::new(&config, now),
             port_up: true,
+            quiet: None,
             wanted: vec![false; config.pairs as usize],
         };
         mesh.timers.set(Timer::Conversation, now);
@@ -141,15 +143,13 @@ impl Mesh {
             Event::Controller(frame) => self.frame(&frame, now),
             Event::Malformed => self.counters.malformed += 1,
         }
-        self.post_all(now);
-        self.talk_if_due(now);
+        self.go_on(now);
     }
 
     /// As [`Event::Controller`], for one who keeps the frame: so that whoever made it frees it.
     pub fn handle_frame(&mut self, frame: &ToAgent, now: Time) {
         self.frame(frame, now);
-        self.post_all(now);
-        self.talk_if_due(now);
+        self.go_on(now);
     }
 
     /// What is to be done next.
@@ -177,19 +177,14 @@ impl Mesh {
                 Timer::Pair(slot) => self.tend_pair(slot, now),
             }
         }
-        self.post_all(now);
-        self.talk_if_due(now);
+        self.go_on(now);
     }
 
     fn call(&mut self, call: Call, now: Time) {
         let (flow, outcome) = match call {
             Call::Open { flow, peer, wanted } => (flow, self.open(flow, (peer, wanted), now)),
+            Call::Send { flow, message } => (flow, self.send(flow, message, now)),
             Call::Close { flow } => (flow, self.close(flow, now)),
-            Call::Send { flow, message } => {
-                let post = self.send(flow, message, now);
-                let put = |post| self.outputs.push_front(Output::Port(PortCall::Post(post)));
-                (flow, post.map(|post| post.map_or((), put)))
-            }
         };
         if let Err(reason) = outcome {
             self.tell(Notice::Declined { flow, reason });
@@ -209,46 +204,19 @@ impl Mesh {
         Ok(())
     }
 
-    /// As [`Call::Send`], on the short way: what is to be posted at once, before what else there is to do. After
-    /// outputs that were not carried out nothing is.
-    ///
-    /// # Errors
-    /// Why the message was not taken.
-    #[inline]
-    pub fn send(
-        &mut self,
-        flow: FlowId,
-        message: Message,
-        now: Time,
-    ) -> Result<Option<Post>, Decline> {
+    fn send(&mut self, flow: FlowId, message: Message, now: Time) -> Result<(), Decline> {
         let most = self.config.queue;
         let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
         if !open.push(message, most) {
             return self.decline(Decline::QueueFull(message.id));
         }
         let unserved = open.is_unserved();
-        let post = if self.is_clear_ahead() { self.post_one(flow.0, now) } else { None };
-        if post.is_none() || unserved || self.is_hungry(flow) {
-            self.send_later(flow, unserved, now);
-        }
-        Ok(post)
-    }
-
-    /// Whether nobody waits and everything so far has been carried out: what is posted now is posted next.
-    #[inline]
-    pub(super) fn is_clear_ahead(&self) -> bool {
-        self.hungry.is_empty() && self.outputs.is_empty()
-    }
-
-    /// What could not be posted at once.
-    fn send_later(&mut self, flow: FlowId, unserved: bool, now: Time) {
         self.list(flow.0, now);
         // Of everything else that it has to do by itself, timers know when.
         if unserved {
             self.tend(flow.0, now);
         }
-        self.post_all(now);
-        self.talk_if_due(now);
+        Ok(())
     }
 
     fn close(&mut self, flow: FlowId, now: Time) -> Result<(), Decline> {
@@ -285,7 +253,11 @@ impl Mesh {
     fn port_event(&mut self, event: PortEvent, now: Time) {
         match event {
             PortEvent::Ready { pair } => self.pair_ready(pair),
-            PortEvent::Done { pair, ticket } => self.done(pair, ticket, now),
+            PortEvent::Done { pair, ticket } => {
+                while let Some((flow, message, latency)) = self.finish(pair, ticket, now) {
+                    self.tell(Notice::Sent { flow, message, latency });
+                }
+            }
             PortEvent::Broken { pair, reason } => {
                 if self.pairs.get(pair).is_some() {
                     self.break_pair(pair.slot, reason, now);
@@ -321,6 +293,19 @@ impl Mesh {
         }
         self.counters.received += u64::from(is_news);
         is_news
+    }
+
+    /// Whether nobody waits and everything so far has been carried out: what is posted now is posted next.
+    #[inline]
+    pub(super) fn is_clear_ahead(&self) -> bool {
+        self.hungry.is_empty() && self.outputs.is_empty()
+    }
+
+    /// After what happened on a short way: what was waiting for it.
+    #[inline]
+    pub fn go_on(&mut self, now: Time) {
+        self.post_all(now);
+        self.talk_if_due(now);
     }
 
     pub(super) fn tell(&mut self, notice: Notice) {

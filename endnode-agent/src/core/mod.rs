@@ -37,3 +37,4 @@ pub use events::{
 pub use flow::Room;
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
 pub use port::{Port, carry_out, turn};
+pub use sending::Foreseen;

@@ -4,11 +4,19 @@ use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
 use super::conversation::UNASKED;
-use super::events::{BreakReason, FlowId, Message, Notice, PairId, PortCall, Post, Route};
+use super::events::{BreakReason, FlowId, Message, PairId, PortCall, Post, Route};
 use super::flow::{Flow, Wish};
 use super::mesh::Mesh;
 use super::pairs::{Posted, State};
 use super::timers::Timer;
+
+/// A piece that may be posted now, and until when by the controller's clock it must have left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Foreseen {
+    /// What is to be posted.
+    pub post: Post,
+    end: Time,
+}
 
 impl Mesh {
     /// A flow that has something to post waits for its turn.
@@ -51,29 +59,29 @@ impl Mesh {
         }
     }
 
-    pub(super) fn is_hungry(&self, flow: FlowId) -> bool {
-        self.flows[flow.index()].as_ref().is_some_and(Flow::is_hungry)
+    /// A flow's next piece, for the port to post, if it may be.
+    fn post_one(&mut self, index: u32, now: Time) -> Option<Post> {
+        self.advance(index, now);
+        let (pair, end) = self.lane(index, now)?;
+        let room = self.room(pair, end, now)?;
+        let piece = self.flows[index as usize].as_ref()?.upcoming(&self.config, room)?;
+        let ticket = self.pairs.at(pair.slot).next_ticket();
+        let post = Post { pair, ticket, piece };
+        self.book(&post, end, now);
+        Some(post)
     }
 
-    /// A flow's next piece, for the port to post, if it may be.
+    /// Keeps the books of a piece that the port posts.
     #[inline]
-    pub(super) fn post_one(&mut self, index: u32, now: Time) -> Option<Post> {
-        self.advance(index, now);
-        let (id, end) = self.lane(index, now)?;
-        let room = self.room(end, now);
+    fn book(&mut self, Post { pair: id, piece, .. }: &Post, end: Time, now: Time) {
         let pair = self.pairs.at(id.slot);
-        let flow = self.flows[index as usize].as_mut()?;
-        if pair.posted.len() >= self.config.depth as usize {
-            return None;
-        }
-        let piece = flow.upcoming(&self.config, room)?;
+        let Some(flow) = &mut self.flows[piece.flow.index()] else { return };
         // When it must have left is news only for the first piece under way, or under another grant.
         let is_news = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
-        flow.posted(&piece);
+        flow.posted(piece);
         flow.clear_by = end;
-        let ticket = pair.next_ticket();
         let is_first = pair.posted.is_empty();
-        pair.posted.push_back(Posted { piece, since: now });
+        pair.posted.push_back(Posted { piece: *piece, since: now });
         self.pairs.choose(id.slot);
         self.backlog += self.config.wire(piece.bytes.into());
         self.counters.posted += 1;
@@ -82,38 +90,49 @@ impl Mesh {
             self.arm_first(id.slot, now);
         }
         if is_news {
-            self.arm_flow(index, now);
+            self.arm_flow(piece.flow.0, now);
         }
-        Some(Post { pair: id, ticket, piece })
     }
 
-    /// What [`send`](Self::send) would give first, for one who posts it before the books are kept. Most messages
-    /// find their flow as the last one left it; of others nothing is said.
+    /// The one piece that a message will be posted as, for one who posts it before the mesh hears of the message:
+    /// then [`keep`](Self::keep) is due. Most messages find their flow as the last one left it; of others nothing
+    /// is said.
     #[inline]
-    pub fn foresee(&self, flow: FlowId, message: &Message, now: Time) -> Option<Post> {
+    pub fn foresee(&self, flow: FlowId, message: &Message, now: Time) -> Option<Foreseen> {
         let open = self.flows.get(flow.index())?.as_ref()?;
         let waits = open.is_hungry() || open.waiting() >= self.config.queue as usize;
-        if waits || open.closing || open.next.is_some() || !self.is_clear_ahead() {
+        let is_settled = !open.closing && open.next.is_none() && open.wish != Wish::None;
+        if waits || !is_settled || !self.is_clear_ahead() {
             return None;
         }
         let (pair, end) = self.standing_lane(open, now)?;
-        let posted = self.pairs.peek(pair)?;
-        if posted.posted.len() >= self.config.depth as usize {
-            return None;
-        }
-        let piece = open.cut(message, &self.config, self.room(end, now))?;
-        Some(Post { pair, ticket: posted.next_ticket(), piece })
+        let piece = open.cut(message, &self.config, self.room(pair, end, now)?)?;
+        let ticket = self.pairs.peek(pair)?.next_ticket();
+        piece.last.then_some(Foreseen { post: Post { pair, ticket, piece }, end })
     }
 
-    /// How many bytes on the wire may be posted now so that they have left by `end`. What the port still has to
-    /// send goes first, and at worst it has begun with none of it.
+    /// As [`Call::Send`](super::Call::Send), of a message that was posted as foreseen just now.
     #[inline]
-    fn room(&self, end: Time, now: Time) -> u64 {
+    pub fn keep(&mut self, message: Message, Foreseen { post, end }: &Foreseen, now: Time) {
+        if let Some(flow) = &mut self.flows[post.piece.flow.index()] {
+            flow.push(message, self.config.queue);
+            self.book(post, *end, now);
+        }
+    }
+
+    /// How many bytes on the wire may be posted now so that they have left by `end`; none if as many pieces are
+    /// posted as may be. What the port still has to send goes first, and at worst it has begun with none of it.
+    #[inline]
+    fn room(&self, pair: PairId, end: Time, now: Time) -> Option<u64> {
+        let posted = self.pairs.peek(pair)?.posted.len();
+        if posted >= self.config.depth as usize {
+            return None;
+        }
         // What nobody granted nobody ends, whatever is known of the time.
         if end == Time::MAX {
-            return u64::MAX;
+            return Some(u64::MAX);
         }
-        self.config.sendable(end - self.clock.latest(now)).saturating_sub(self.backlog)
+        Some(self.config.sendable(end - self.clock.latest(now)).saturating_sub(self.backlog))
     }
 
     /// The queue pair that a flow may post on now, and until when by the controller's clock what it posts
@@ -230,8 +249,11 @@ impl Mesh {
         let Some(flow) = &self.flows[index as usize] else {
             return;
         };
+        if flow.outstanding == 0 {
+            return;
+        }
         let over = self.clock.earliest(now) >= flow.clear_by + self.config.acknowledgement;
-        if let Some(on) = flow.on.filter(|_| over && flow.outstanding > 0) {
+        if let Some(on) = flow.on.filter(|_| over) {
             self.counters.overruns += 1;
             self.break_pair(on.slot, BreakReason::Overrun, now);
         }
@@ -257,28 +279,28 @@ impl Mesh {
         }
     }
 
-    /// A queue pair has done a piece and all before it.
-    pub(super) fn done(&mut self, id: PairId, ticket: u64, now: Time) {
-        while let Some(piece) = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now)) {
+    /// As [`PortEvent::Done`](super::PortEvent::Done), on the short way: the next message that is complete now that
+    /// a queue pair has done a piece and all before it, and how long it took since it was due. When there is none
+    /// left, [`go_on`](Self::go_on) is due.
+    pub fn finish(&mut self, id: PairId, ticket: u64, now: Time) -> Option<(FlowId, u64, Time)> {
+        loop {
+            // What waited for a flow's last piece under way goes on when its message has been told.
+            if let Some(index) = self.quiet.take() {
+                self.tend(index, now);
+            }
+            let piece = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now))?;
             self.counters.done += 1;
             self.backlog -= self.config.wire(piece.bytes.into());
             let index = piece.flow.0;
             let Some(flow) = &mut self.flows[index as usize] else {
                 continue;
             };
-            if let Some(message) = flow.done(&piece, now, self.config.settle) {
+            let complete = flow.done(&piece, now, self.config.settle);
+            self.quiet = (flow.outstanding == 0).then_some(index);
+            if let Some(message) = complete {
                 self.counters.messages += 1;
-                let (flow, message, latency) = (flow.id, message.id, now - message.due);
-                self.tell(Notice::Sent { flow, message, latency });
-            }
-            if flow_is_quiet(self.flows[index as usize].as_ref()) {
-                self.tend(index, now);
+                return Some((flow.id, message.id, now - message.due));
             }
         }
     }
-}
-
-/// Whether a flow's last piece under way is done: what waited for that may go on.
-fn flow_is_quiet(flow: Option<&Flow>) -> bool {
-    flow.is_some_and(|flow| flow.outstanding == 0)
 }

@@ -12,7 +12,7 @@ use snin_protocol::Time;
 use super::port::VerbsPort;
 use super::rings::{Call, Look, Received, Rings};
 use crate::core::{
-    Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, carry_out,
+    Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out,
 };
 use crate::verbs::Slot;
 
@@ -51,6 +51,8 @@ pub(crate) struct Engine {
     port: VerbsPort,
     rings: Arc<Rings>,
     clock: Clock,
+    /// The call under way was declined.
+    declined: bool,
     /// Something for applications was put into their rings.
     called: bool,
     /// Calls may be left over.
@@ -63,7 +65,17 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) const fn new(mesh: Mesh, port: VerbsPort, rings: Arc<Rings>, clock: Clock) -> Self {
-        Self { mesh, port, rings, clock, called: false, more: false, owed: false, looks: 0 }
+        Self {
+            mesh,
+            port,
+            rings,
+            clock,
+            declined: false,
+            called: false,
+            more: false,
+            owed: false,
+            looks: 0,
+        }
     }
 
     /// Until the agent ends.
@@ -142,7 +154,15 @@ impl Engine {
     fn take_events(&mut self) {
         let now = self.clock.now();
         while let Some(event) = self.port.poll() {
-            self.mesh.handle(Event::Port(event), now);
+            if let PortEvent::Done { pair, ticket } = event {
+                while let Some((flow, ..)) = self.mesh.finish(pair, ticket, now) {
+                    let buffer = self.port.unload(flow);
+                    self.finish(flow, buffer, false);
+                }
+                self.mesh.go_on(now);
+            } else {
+                self.mesh.handle(Event::Port(event), now);
+            }
             self.put_out();
         }
         self.port.flush();
@@ -220,7 +240,11 @@ impl Engine {
         let asked = match call {
             Call::Send { flow, message, buffer, bytes, due } => {
                 let message = Message { id: message, bytes: bytes as u64, due };
-                return self.send(flow, message, buffer, (now, at_once));
+                if at_once && self.send_at_once(flow, message, &buffer, now) {
+                    return self.port.load(flow, message.id, buffer);
+                }
+                self.port.load(flow, message.id, buffer);
+                crate::core::Call::Send { flow, message }
             }
             Call::Open { flow, peer, wanted } => {
                 while let Some(room) = self.rings.rooms.pop() {
@@ -230,39 +254,32 @@ impl Engine {
             }
             Call::Close { flow } => crate::core::Call::Close { flow },
         };
+        self.declined = false;
         self.mesh.handle(Event::App(asked), now);
         self.put_out();
+        if let crate::core::Call::Send { flow, .. } = asked
+            && self.declined
+        {
+            let buffer = self.port.reject(flow);
+            self.finish(flow, buffer, true);
+        }
     }
 
+    /// The message leaves first, and its books are kept while it is on its way: whether it left.
     #[inline]
-    fn send(
+    fn send_at_once(
         &mut self,
         flow: FlowId,
         message: Message,
-        buffer: Arc<Slot>,
-        (now, at_once): (Time, bool),
-    ) {
-        let foreseen = if at_once { self.mesh.foresee(flow, &message, now) } else { None };
-        // The message leaves first; its books are kept while it is on its way.
-        let left = foreseen.filter(|post| self.port.post_at_once(post, &buffer));
-        self.port.load(flow, message.id, buffer);
-        match self.mesh.send(flow, message, now) {
-            Ok(post) => {
-                debug_assert!(
-                    left.is_none() || left == post,
-                    "{left:?} was foreseen, not {post:?}"
-                );
-                if let Some(post) = post.filter(|_| left.is_none()) {
-                    self.port.post(&post);
-                }
-                self.put_out();
-            }
-            Err(reason) => {
-                let buffer = self.port.reject(flow);
-                self.finish(flow, buffer, true);
-                self.note(Notice::Declined { flow, reason });
-            }
+        buffer: &Arc<Slot>,
+        now: Time,
+    ) -> bool {
+        let foreseen = self.mesh.foresee(flow, &message, now);
+        let left = foreseen.filter(|foreseen| self.port.post_at_once(&foreseen.post, buffer));
+        if let Some(foreseen) = &left {
+            self.mesh.keep(message, foreseen, now);
         }
+        left.is_some()
     }
 
     #[inline]
@@ -286,15 +303,15 @@ impl Engine {
 
     fn tell(&mut self, notice: Notice) {
         match notice {
-            Notice::Sent { flow, .. } => {
-                let buffer = self.port.unload(flow);
-                self.finish(flow, buffer, false);
-            }
             Notice::Closed { flow, .. } => {
                 while let Some(buffer) = self.port.unload(flow) {
                     self.finish(flow, Some(buffer), true);
                 }
                 let _ = self.rings.numbers.push(flow.0);
+                self.note(notice);
+            }
+            Notice::Declined { .. } => {
+                self.declined = true;
                 self.note(notice);
             }
             _ => self.note(notice),

@@ -164,10 +164,11 @@ impl VerbsPort {
         while arrival.is_none()
             && let Some(completion) = batch.completion(self.came)
         {
-            self.came += 1;
             if let Some(slot) = self.receives.finish(&completion) {
                 arrival = self.received(&completion, slot);
+                self.done += usize::from(self.done == self.came);
             }
+            self.came += 1;
         }
         self.batch = Some(batch);
         arrival

@@ -172,20 +172,17 @@ impl World {
         }
     }
 
-    /// As an agent's data thread does it: what is foreseen is posted first, and has to come true.
+    /// As an agent's data thread does it: what is foreseen is posted first.
     fn send_in_a_hurry(&mut self, host: usize, flow: FlowId, message: Message) {
         let now = self.local(host);
         let Agent { mesh, port, .. } = &mut self.agents[host];
         port.now = self.now;
-        let foreseen = mesh.foresee(flow, &message, now);
-        self.foreseen += u64::from(foreseen.is_some());
-        if let Some(post) = &foreseen {
-            port.post(post);
-        }
-        let post = mesh.send(flow, message, now).expect("there is room");
-        match foreseen {
-            Some(_) => assert_eq!(foreseen, post),
-            None => post.iter().for_each(|post| port.post(post)),
+        if let Some(foreseen) = mesh.foresee(flow, &message, now) {
+            port.post(&foreseen.post);
+            mesh.keep(message, &foreseen, now);
+            self.foreseen += 1;
+        } else {
+            self.tell(host, Event::App(Call::Send { flow, message }));
         }
     }
 
