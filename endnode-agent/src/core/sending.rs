@@ -279,9 +279,9 @@ impl Mesh {
         }
     }
 
-    /// As [`PortEvent::Done`](super::PortEvent::Done), on the short way: the next message that is complete now that
-    /// a queue pair has done a piece and all before it, and how long it took since it was due. When there is none
-    /// left, [`go_on`](Self::go_on) is due.
+    /// As [`PortEvent::Done`](super::PortEvent::Done), on the short way: the next message that is complete now
+    /// that a queue pair has done a piece and all before it, and how long it took since it was due. When there is
+    /// none left, [`go_on`](Self::go_on) is due.
     pub fn finish(&mut self, id: PairId, ticket: u64, now: Time) -> Option<(FlowId, u64, Time)> {
         loop {
             // What waited for a flow's last piece under way goes on when its message has been told.

@@ -1,6 +1,6 @@
 //! What is posted, when, and how much of it.
 
-use snin_agent::core::{Config, Notice, Output, PortCall};
+use snin_agent::core::{Config, Message, Notice, Output, PortCall};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
 use snin_protocol::message::{ClockAnswer, ControllerSays};
@@ -139,4 +139,54 @@ fn what_is_under_way_when_its_grant_is_renewed_has_until_the_new_end() {
     assert_eq!(bench.counters().overruns, 0);
     bench.pass(Time(1));
     assert_eq!(bench.counters().overruns, 1);
+}
+
+/// Two meshes that have sent a message and hear of another one after `pause`; the second is told what it
+/// foresaw itself. Whether it foresaw anything.
+fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
+    let mut plain = Bench::granted(Bench::config(), 100);
+    let mut ahead = Bench::granted(Bench::config(), 100);
+    let mut foreseen = false;
+    for (bench, pair) in [&mut plain, &mut ahead] {
+        if !before_done {
+            bench.done(*pair, 0);
+        }
+        bench.pass(pause);
+        bench.take();
+    }
+    let (bench, _) = &mut ahead;
+    let message = Message { id: 1, bytes, due: bench.now };
+    plain.0.send(FLOW, 1, bytes);
+    if let Some(known) = bench.mesh.foresee(FLOW, &message, bench.now) {
+        foreseen = true;
+        bench.mesh.keep(message, &known, bench.now);
+        bench.outputs.push(Output::Port(PortCall::Post(known.post)));
+        bench.collect();
+    } else {
+        bench.send(FLOW, 1, bytes);
+    }
+    for ticket in [0, 1] {
+        let [(plain, pair), (ahead, _)] = [&mut plain, &mut ahead];
+        assert_eq!(plain.take(), ahead.take(), "{bytes} bytes");
+        assert!(plain.mesh.flows().eq(ahead.mesh.flows()));
+        assert!(plain.mesh.pairs().eq(ahead.mesh.pairs()));
+        assert_eq!(plain.counters(), ahead.counters());
+        assert_eq!(plain.mesh.next_deadline(), ahead.mesh.next_deadline());
+        plain.done(*pair, ticket);
+        ahead.done(*pair, ticket);
+    }
+    foreseen
+}
+
+#[test]
+fn what_is_foreseen_comes_true() {
+    for bytes in [0, 1, 999, 1_000] {
+        assert!(foresees(bytes, Time::ZERO, false), "{bytes} bytes, nothing under way");
+        assert!(foresees(bytes, Time::ZERO, true), "{bytes} bytes behind a message under way");
+    }
+    assert!(!foresees(1_001, Time::ZERO, false), "it is two pieces");
+    let late = MS - GUARD - Time(500);
+    assert!(foresees(400, late, false), "it has left by then");
+    assert!(!foresees(600, late, false), "it has not");
+    assert!(!foresees(1, MS, false), "the grant has ended");
 }
