@@ -87,7 +87,7 @@ pub fn cases(size: &str, only: &str) -> Vec<Case> {
         cases.extend(
             lengths
                 .iter()
-                .map(|&length| case(kind, length, if small || length > 4096 { 100 } else { 300 })),
+                .map(|&length| case(kind, length, if small || length > 4096 { 100 } else { 1000 })),
         );
     }
     cases.push(case(Kind::SendBandwidth, 65_536, if small { 130 } else { 300 }));
