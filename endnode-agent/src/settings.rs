@@ -72,9 +72,6 @@ snin_daemon::settings! {
         linger_ms: u64 = 200,
         /// How long after its last byte a message is acknowledged at the latest.
         acknowledgement_us: u64 = 50,
-        /// How far the own clock is from the controller's at most, if something keeps it there (PTP).
-        /// Default: the controller is asked.
-        clock_error_us: Option<u64> = None,
         /// Where `snin agent` asks.
         control_socket: String = "/run/snin/agent.sock".to_owned(),
         /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
@@ -199,7 +196,8 @@ impl Checked {
             piece,
             mtu: packet,
             rate: settings.rate,
-            clock_error: settings.clock_error_us.map(Time::micros),
+            // It counts from the agent's start, so nothing but the controller's answers can say how far off it is.
+            clock_error: None,
             // A datagram is done when it has left; RC's completion says that it has arrived.
             settle: if self.datagrams { Time::millis(1) } else { Time::ZERO },
             acknowledgement: Time::micros(settings.acknowledgement_us),

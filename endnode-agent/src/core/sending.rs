@@ -102,7 +102,8 @@ impl Mesh {
         let open = self.flows.get(flow.index())?.as_ref()?;
         let waits = open.is_hungry() || open.waiting() >= self.config.queue as usize;
         let is_settled = !open.closing && open.next.is_none() && open.wish != Wish::None;
-        if waits || !is_settled || !self.is_clear_ahead() {
+        let prepares = open.current.is_some() && self.is_best_effort();
+        if waits || !is_settled || prepares || !self.is_clear_ahead() {
             return None;
         }
         let (pair, end) = self.standing_lane(open, now)?;
