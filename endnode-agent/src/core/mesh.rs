@@ -1,4 +1,4 @@
-//! The mesh: its parts, its four verbs, and what can be seen of it.
+//! The mesh: its parts, its four verbs, the short ways of what every message does, and what can be seen of it.
 
 use std::collections::VecDeque;
 

@@ -11,6 +11,10 @@
 //!    the controller when nothing is under way that it does not grant.
 //! 3. **Once.** Pieces are numbered. What a broken queue pair had not done is posted again on the next
 //!    one, with the same numbers, and the receiver drops what it has had before.
+//!
+//! Events and outputs carry everything. What every message does has a short way besides, for a port that is in a
+//! hurry: [`Mesh::foresee`] and [`Mesh::keep`] when it is sent, [`Mesh::receive`] when a piece of it comes,
+//! [`Mesh::finish`] and [`Mesh::go_on`] when it is done. The events call the same code.
 
 mod clock;
 mod config;
