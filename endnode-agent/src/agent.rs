@@ -35,10 +35,12 @@ use crate::io::cores::pin;
 use crate::io::engine::{Clock, Engine};
 use crate::io::guests::Guests;
 use crate::io::header::HEADER;
+use crate::io::inbox::Inbox;
 use crate::io::line::Line;
 use crate::io::links::{Headers, Q_KEY, Sender};
 use crate::io::maker::{Maker, timing};
-use crate::io::port::{Datagrams, Parts, VerbsPort};
+use crate::io::outbox::{Datagrams, Outbox};
+use crate::io::port::VerbsPort;
 use crate::io::rings::{Call, Received, Rings};
 use crate::settings::{Checked, Settings, check};
 use crate::verbs::{
@@ -81,6 +83,7 @@ pub struct Driver(Engine);
 
 impl Driver {
     /// Does what there is to do, without waiting: whether there was anything.
+    #[inline]
     pub fn turn(&mut self) -> bool {
         self.0.turn()
     }
@@ -172,12 +175,11 @@ impl Agent {
 
     /// There is room for every buffer and two calls a flow, so only a thread that stands still has none.
     #[inline]
-    fn call(&self, call: Call) {
+    fn call(&self, mut call: Call) {
         let rings = &self.shared.rings;
-        let mut pushed = rings.calls.push(call);
-        while let Err(call) = pushed {
+        while let Err(again) = rings.calls.push(call) {
+            call = again;
             thread::yield_now();
-            pushed = rings.calls.push(call);
         }
         rings.to_data.ring();
     }
@@ -201,8 +203,10 @@ impl Agent {
     /// The next message that came in, if there is one.
     #[inline]
     pub fn try_recv(&self) -> Option<Incoming> {
-        loop {
-            let Received { peer, piece, slot, start } = self.shared.rings.arrived.pop()?;
+        let arrived = &self.shared.rings.arrived;
+        // Where nothing came, that is the shorter question.
+        while !arrived.is_empty() {
+            let Received { peer, piece, slot, start } = arrived.pop()?;
             let held = Held { rings: Arc::clone(&self.shared.rings), slot: Some(slot), start };
             if piece.offset == 0 && piece.last {
                 let bytes = Bytes::Held(held, piece.bytes as usize);
@@ -212,9 +216,11 @@ impl Agent {
                 return Some(whole);
             }
         }
+        None
     }
 
     /// A message in several pieces, with its last.
+    #[cold]
     fn join(&self, peer: Guid, piece: &Piece, held: &Held) -> Option<Incoming> {
         let bytes = held.bytes(piece.bytes as usize);
         let mut partial = self.shared.partial.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,7 +273,7 @@ impl Agent {
     /// [`ErrorKind::InvalidInput`], in one line.
     #[inline]
     pub(crate) fn check_length(&self, bytes: usize) -> io::Result<()> {
-        let longest = self.longest_message();
+        let longest = self.shared.longest;
         if bytes <= longest {
             return Ok(());
         }
@@ -275,6 +281,7 @@ impl Agent {
     }
 
     /// The agent's clock, for [`Flow::send_due`].
+    #[inline]
     pub fn now(&self) -> snin_protocol::Time {
         self.shared.clock.now()
     }
@@ -389,21 +396,13 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
 
     let clock = Clock::start();
     let number = datagrams.as_ref().map(|datagrams| datagrams.pair.number());
-    let parts = Parts {
-        rings: Arc::clone(&rings),
-        sender,
-        queue: queue.clone(),
-        receives,
-        start,
-        pairs: settings.pairs as usize,
-        inbound: inbound + 1,
-        flows: settings.flows as usize,
-        waiting: settings.waiting as usize + 1,
-        datagrams,
-    };
+    let inbox = Inbox::new(Arc::clone(&rings), receives, start, datagrams.is_none(), inbound + 1);
+    let waiting = (settings.flows as usize, settings.waiting as usize + 1);
+    let pairs = settings.pairs as usize;
+    let outbox = Outbox::new(Arc::clone(&rings), sender, pairs, waiting, datagrams);
     let engine = Engine::new(
         Mesh::new(config, clock.now())?,
-        VerbsPort::new(parts),
+        VerbsPort::new(Arc::clone(&rings), queue.clone(), inbox, outbox),
         Arc::clone(&rings),
         clock,
     );
@@ -504,6 +503,7 @@ impl Flow {
     }
 
     /// Messages that are not complete.
+    #[inline]
     pub fn waiting(&self) -> u64 {
         self.next - self.word().done.load(Ordering::Acquire)
     }
@@ -526,6 +526,7 @@ impl Flow {
         self.peer
     }
 
+    #[inline]
     fn word(&self) -> &crate::io::rings::FlowWord {
         &self.agent.shared.rings.flows[self.flow.index()]
     }
@@ -572,6 +573,7 @@ impl Incoming {
 impl Deref for Incoming {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Held(held, length) => held.bytes(*length),
@@ -589,12 +591,14 @@ struct Held {
 }
 
 impl Held {
+    #[inline]
     fn bytes(&self, length: usize) -> &[u8] {
         self.slot.as_ref().map_or(&[], |slot| &slot.bytes()[self.start..self.start + length])
     }
 }
 
 impl Drop for Held {
+    #[inline]
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             // There is room for every slot.

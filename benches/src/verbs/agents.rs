@@ -19,6 +19,7 @@ const ANSWERER: Guid = Guid(1);
 const ASKER: Guid = Guid(2);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+const NOTHING: &str = "nothing came for 20 s";
 /// Before what is measured: the queue pairs are made on the first.
 const WARM_UP: usize = 10;
 
@@ -50,23 +51,20 @@ impl Side {
         Ok(Self { agent, driver, flow })
     }
 
-    /// Turns until a message came.
-    fn receive(&mut self) -> io::Result<Incoming> {
+    /// Turns until a message came; none if none does for too long.
+    #[inline]
+    fn receive(&mut self) -> Option<Incoming> {
         let mut deadline = None;
-        // The turn that sent may have found it.
-        if let Some(message) = self.agent.try_recv() {
-            return Ok(message);
-        }
         loop {
             for _ in 0..1000 {
                 if self.driver.turn()
                     && let Some(message) = self.agent.try_recv()
                 {
-                    return Ok(message);
+                    return Some(message);
                 }
             }
             if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + PATIENCE) {
-                return Err(io::ErrorKind::TimedOut.into());
+                return None;
             }
         }
     }
@@ -80,7 +78,7 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
     let expected = length.parse::<usize>()?;
     let mut side = Side::start(ANSWERER, ASKER, "rxe1", length)?;
     loop {
-        let message = side.receive()?;
+        let message = side.receive().ok_or(NOTHING)?;
         if message.len() != expected {
             return Ok(());
         }
@@ -101,23 +99,25 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     let mut sent = Vec::with_capacity(WARM_UP + count + 1);
     let mut answer: Option<Incoming> = None;
     for number in 0..=WARM_UP + count {
-        sent.push(Instant::now());
+        let now = side.agent.now();
+        sent.push(now);
         bytes[0] = number as u8;
-        side.flow.try_send(&bytes)?;
+        side.flow.send_due(&bytes, now)?;
         side.driver.turn();
-        // The last answer is looked at while the next is under way.
+        // The last answer is looked at while the next is under way; perftest does not look at all, so once it is
+        // measured only as far as one that is another would differ.
         if let Some(answer) = answer.take()
-            && !is_answer(&answer, number - 1, &bytes)
+            && !is_answer(&answer, number - 1, &bytes, number <= WARM_UP)
         {
             return Err(format!("the answer to message {} is another", number - 1).into());
         }
-        answer = Some(side.receive()?);
+        answer = Some(side.receive().ok_or(NOTHING)?);
     }
     side.flow.try_send(b"")?;
     while side.flow.waiting() > 0 {
         side.driver.turn();
     }
-    let took = sent[WARM_UP..].windows(2).map(|sent| (sent[1] - sent[0]).as_secs_f64() * 1e6 / 2.0);
+    let took = sent[WARM_UP..].windows(2).map(|sent| (sent[1] - sent[0]).nanos() as f64 / 2e3);
     let mut took: Vec<f64> = took.collect();
     took.sort_unstable_by(f64::total_cmp);
     let at = |quantile: usize| took[(count * quantile / 1000).min(count - 1)];
@@ -129,7 +129,10 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether an answer is the message of that number; all messages end alike.
-fn is_answer(answer: &[u8], number: usize, bytes: &[u8]) -> bool {
-    answer.len() == bytes.len() && answer[0] == number as u8 && answer[1..] == bytes[1..]
+/// Whether an answer is the message of that number, byte by byte if it is looked at in `whole`; all messages end
+/// alike.
+fn is_answer(answer: &[u8], number: usize, bytes: &[u8], whole: bool) -> bool {
+    answer.len() == bytes.len()
+        && answer[0] == number as u8
+        && (!whole || answer[1..] == bytes[1..])
 }

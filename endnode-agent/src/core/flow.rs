@@ -175,7 +175,7 @@ impl Flow {
     }
 
     /// As [`upcoming`](Self::upcoming), of the message that is next.
-    #[inline]
+    #[inline(always)]
     pub(super) fn cut(&self, message: &Message, config: &Config, room: u64) -> Option<Piece> {
         let rest = message.bytes - self.cut;
         let most = rest.min(config.piece.into());
@@ -199,20 +199,23 @@ impl Flow {
     }
 
     /// The upcoming piece was posted.
+    #[inline]
     pub(super) fn posted(&mut self, piece: &Piece) {
         self.outstanding += 1;
         if self.again.pop_front().is_some() {
             return;
         }
         self.sequence += 1;
-        self.cut += u64::from(piece.bytes);
         if piece.last {
             self.cutting += 1;
             self.cut = 0;
+        } else {
+            self.cut += u64::from(piece.bytes);
         }
     }
 
     /// A piece is done: the message that is complete with it, if any.
+    #[inline]
     pub(super) fn done(&mut self, piece: &Piece, now: Time, settle: Time) -> Option<Message> {
         self.outstanding -= 1;
         self.settled = now + settle;

@@ -279,20 +279,25 @@ impl Mesh {
     /// told before.
     #[inline]
     pub fn receive(&mut self, arrival: &Arrival) -> bool {
-        let verdict = self.inbound.judge(arrival);
-        let is_news = matches!(verdict, Verdict::Deliver | Verdict::DeliverAfterGap(_));
-        match verdict {
-            Verdict::Deliver => {}
+        let is_news = self.inbound.follows(arrival) || self.is_news(arrival);
+        self.counters.received += u64::from(is_news);
+        is_news
+    }
+
+    #[cold]
+    fn is_news(&mut self, arrival: &Arrival) -> bool {
+        match self.inbound.judge(arrival) {
+            Verdict::Deliver => return true,
             Verdict::DeliverAfterGap(pieces) => {
                 self.counters.lost += pieces;
                 let (peer, flow) = (arrival.peer, arrival.piece.flow);
                 self.tell(Notice::Lost { peer, flow, pieces });
+                return true;
             }
             Verdict::Repeated => self.counters.repeated += 1,
             Verdict::TooMany => self.counters.too_many += 1,
         }
-        self.counters.received += u64::from(is_news);
-        is_news
+        false
     }
 
     /// Whether nobody waits and everything so far has been carried out: what is posted now is posted next.
@@ -304,7 +309,9 @@ impl Mesh {
     /// After what happened on a short way: what was waiting for it.
     #[inline]
     pub fn go_on(&mut self, now: Time) {
-        self.post_all(now);
+        if !self.hungry.is_empty() {
+            self.post_all(now);
+        }
         self.talk_if_due(now);
     }
 

@@ -68,6 +68,7 @@ impl Pair {
     }
 
     /// Takes off the first piece if it is done now that `ticket` is.
+    #[inline]
     pub(super) fn finish(&mut self, ticket: u64, now: Time) -> Option<Piece> {
         if self.first > ticket {
             return None;

@@ -41,6 +41,24 @@ impl Inbounds {
         Self { flows: Vec::with_capacity(most as usize), most: most as usize }
     }
 
+    /// Whether it is the next piece of a flow that was heard of, as most are, and takes note of it then. Of others
+    /// [`judge`](Self::judge) says what they are.
+    #[inline]
+    pub(super) fn follows(&mut self, arrival: &Arrival) -> bool {
+        let Arrival { peer, session, piece } = arrival;
+        let key = (*peer, piece.flow);
+        let at = self.flows.partition_point(|known| (known.peer, known.flow) < key);
+        let Some(known) = self.flows.get_mut(at) else { return false };
+        // All numbers at once: nearly always they are the same.
+        let differ = known.peer.0 ^ peer.0
+            | u64::from(known.flow.0 ^ piece.flow.0)
+            | known.session ^ session
+            | known.next ^ piece.sequence;
+        let follows = differ == 0 && piece.sequence < u64::MAX;
+        known.next += u64::from(follows);
+        follows
+    }
+
     /// Judges a piece and takes note of it. A flow not heard of before begins with whatever piece comes:
     /// its sender may have sent others before this agent was restarted.
     pub(super) fn judge(&mut self, arrival: &Arrival) -> Verdict {
@@ -110,6 +128,29 @@ mod tests {
         assert_eq!(inbounds.judge(&first), Verdict::Deliver, "2 to 6 went to another peer");
         assert_eq!(inbounds.judge(&first), Verdict::Repeated);
         assert_eq!(inbounds.judge(&arrival(5, 9)), Verdict::DeliverAfterGap(1));
+    }
+
+    #[test]
+    fn what_follows_is_judged_as_it_would_be() {
+        let mut inbounds = Inbounds::new(1);
+        let pieces =
+            [(5, 0), (5, 1), (5, 1), (5, 3), (4, 4), (5, 4), (6, 5), (6, 6), (6, u64::MAX)];
+        for (session, sequence) in pieces.into_iter().chain([(6, u64::MAX)]) {
+            let mut ahead = Inbounds { flows: inbounds.flows.clone(), most: 1 };
+            let known = inbounds.flows.first().copied();
+            let piece = arrival(session, sequence);
+            let follows = ahead.follows(&piece);
+            let verdict = inbounds.judge(&piece);
+            let next = |all: &Inbounds| all.flows.first().map(|flow| (flow.session, flow.next));
+            let is_next =
+                known.is_some_and(|flow| (flow.session, flow.next) == (session, sequence));
+            assert_eq!(follows, is_next && sequence < u64::MAX, "{session}, {sequence}");
+            if follows {
+                assert_eq!((verdict, next(&ahead)), (Verdict::Deliver, next(&inbounds)));
+            } else {
+                assert_eq!(next(&ahead), known.map(|flow| (flow.session, flow.next)));
+            }
+        }
     }
 
     #[test]

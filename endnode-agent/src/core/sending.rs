@@ -96,16 +96,24 @@ impl Mesh {
 
     /// The one piece that a message will be posted as, for one who posts it before the mesh hears of the message:
     /// then [`keep`](Self::keep) is due. Most messages find their flow as the last one left it; of others nothing
-    /// is said.
+    /// is said. The clock is asked only where the time matters: a grant may have ended.
     #[inline]
-    pub fn foresee(&self, flow: FlowId, message: &Message, now: Time) -> Option<Foreseen> {
+    pub fn foresee(
+        &self,
+        flow: FlowId,
+        message: &Message,
+        clock: impl FnOnce() -> Time,
+    ) -> Option<Foreseen> {
         let open = self.flows.get(flow.index())?.as_ref()?;
-        let waits = open.is_hungry() || open.waiting() >= self.config.queue as usize;
-        let is_settled = !open.closing && open.next.is_none() && open.wish != Wish::None;
-        let prepares = open.current.is_some() && self.is_best_effort();
-        if waits || !is_settled || prepares || !self.is_clear_ahead() {
+        // All at once: nearly always none of it is so.
+        let waits = open.is_hungry() | (open.waiting() >= self.config.queue as usize);
+        let is_unsettled = open.closing | open.next.is_some() | (open.wish == Wish::None);
+        let is_granted = open.current.is_some();
+        let prepares = is_granted & self.is_best_effort();
+        if waits | is_unsettled | prepares | !self.is_clear_ahead() {
             return None;
         }
+        let now = if is_granted { clock() } else { Time::ZERO };
         let (pair, end) = self.standing_lane(open, now)?;
         let piece = open.cut(message, &self.config, self.room(pair, end, now)?)?;
         let ticket = self.pairs.peek(pair)?.next_ticket();
@@ -123,7 +131,7 @@ impl Mesh {
 
     /// How many bytes on the wire may be posted now so that they have left by `end`; none if as many pieces are
     /// posted as may be. What the port still has to send goes first, and at worst it has begun with none of it.
-    #[inline]
+    #[inline(always)]
     fn room(&self, pair: PairId, end: Time, now: Time) -> Option<u64> {
         let posted = self.pairs.peek(pair)?.posted.len();
         if posted >= self.config.depth as usize {
@@ -150,7 +158,7 @@ impl Mesh {
     }
 
     /// That lane, if it is the one that the flow posted on last.
-    #[inline]
+    #[inline(always)]
     fn standing_lane(&self, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
         let (tree, end) = self.permit(flow, now)?;
         let on = flow.on?;
@@ -225,6 +233,23 @@ impl Mesh {
         self.arm_flow(index, now);
     }
 
+    /// A flow's last piece under way is done. Most flows wait for nothing but time then.
+    #[inline]
+    fn rest(&mut self, index: u32, now: Time) {
+        let Some(flow) = &self.flows[index as usize] else { return };
+        if flow.closing || flow.next.is_some() || flow.is_hungry() {
+            return self.tend(index, now);
+        }
+        let at = if flow.settled > now {
+            flow.settled
+        } else if matches!(flow.wish, Wish::Asked(_)) {
+            flow.idle_since + self.config.linger
+        } else {
+            return;
+        };
+        self.timers.set(Timer::Flow(index), at.max(now + Time(1)));
+    }
+
     /// What the controller is to be told of a flow.
     fn wish(&mut self, index: u32, now: Time) {
         let clear = self.is_clear(index, now);
@@ -283,11 +308,12 @@ impl Mesh {
     /// As [`PortEvent::Done`](super::PortEvent::Done), on the short way: the next message that is complete now
     /// that a queue pair has done a piece and all before it, and how long it took since it was due. When there is
     /// none left, [`go_on`](Self::go_on) is due.
+    #[inline]
     pub fn finish(&mut self, id: PairId, ticket: u64, now: Time) -> Option<(FlowId, u64, Time)> {
         loop {
             // What waited for a flow's last piece under way goes on when its message has been told.
             if let Some(index) = self.quiet.take() {
-                self.tend(index, now);
+                self.rest(index, now);
             }
             let piece = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now))?;
             self.counters.done += 1;

@@ -22,6 +22,7 @@ impl Bell {
     }
 
     /// Something was put into a ring: wakes whoever sleeps by this bell.
+    #[inline]
     pub(crate) fn ring(&self) {
         self.rang.store(true, Ordering::Release);
         // What was put there is seen by one who goes to sleep after this, or its sleep is seen here.
@@ -33,6 +34,7 @@ impl Bell {
     }
 
     /// Whether it rang since this was last asked: what was put into rings before is there to be taken.
+    #[inline]
     pub(crate) fn rang(&self) -> bool {
         self.rang.load(Ordering::Relaxed) && self.rang.swap(false, Ordering::AcqRel)
     }

@@ -20,6 +20,9 @@ use crate::verbs::Slot;
 const CALLS: usize = 32;
 /// After so many turns the clock is asked whether something is due, and everything else looked at.
 const LOOKS: u32 = 16;
+/// After so many turns in a row with nothing to do, what is owed is done: what everybody waits for, an answer, may
+/// come with the first of them.
+const IDLE: u32 = 4;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
@@ -59,8 +62,11 @@ pub(crate) struct Engine {
     more: bool,
     /// It rang for something beside calls, perhaps, and nobody has looked.
     owed: bool,
-    /// Turns since somebody did.
+    /// Turns since somebody did, and how many of the last had nothing to do.
     looks: u32,
+    idle: u32,
+    /// The last turn sent, and did not look what that led to.
+    sent: bool,
 }
 
 impl Engine {
@@ -75,6 +81,8 @@ impl Engine {
             more: false,
             owed: false,
             looks: 0,
+            idle: 0,
+            sent: false,
         }
     }
 
@@ -95,19 +103,23 @@ impl Engine {
 
     /// Does what there is to do: whether there was anything. Most turns find nothing, and something is
     /// noticed the sooner the less they cost. What nobody waits for is done when there is nothing else, or
-    /// has been something else too often in a row.
+    /// has been something else too often in a row. What most turns do not do is kept out of line, so that the
+    /// processor has all of them at hand.
     pub(crate) fn turn(&mut self) -> bool {
         self.listen();
-        // What applications send goes out before anything else is looked at.
+        // What applications send goes out before anything else is looked at, and they have the time that it
+        // takes: the next look finds what was done together with what comes.
         let sent = self.more && self.take_calls();
-        let came = self.port.look();
+        self.sent = sent && !self.sent;
+        let came = !self.sent && self.port.look();
         // What was done meanwhile is looked at when applications have had what came.
         if came && !self.take_arrivals() {
             self.take_events();
         }
         let mut busy = sent || came;
         self.looks += 1;
-        if self.looks >= LOOKS || self.owed && !busy {
+        self.idle = if busy { 0 } else { self.idle + 1 };
+        if self.looks >= LOOKS || self.owed && self.idle >= IDLE {
             self.looks = 0;
             busy |= self.do_the_rest();
         }
@@ -125,7 +137,7 @@ impl Engine {
     }
 
     /// Pieces that came, of which nothing depends on the time: whether there were any.
-    #[inline]
+    #[inline(never)]
     fn take_arrivals(&mut self) -> bool {
         // Whoever sent them has been told of before it could send.
         self.listen();
@@ -144,19 +156,20 @@ impl Engine {
                 let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
                 self.called = true;
             } else {
-                self.port.give_back(slot);
+                self.port.inbox.give_back(slot);
             }
         }
         any
     }
 
     /// What else the port has to tell.
+    #[inline(never)]
     fn take_events(&mut self) {
         let now = self.clock.now();
         while let Some(event) = self.port.poll() {
             if let PortEvent::Done { pair, ticket } = event {
                 while let Some((flow, ..)) = self.mesh.finish(pair, ticket, now) {
-                    let buffer = self.port.unload(flow);
+                    let buffer = self.port.outbox.unload(flow);
                     self.finish(flow, buffer, false);
                 }
                 self.mesh.go_on(now);
@@ -165,10 +178,11 @@ impl Engine {
             }
             self.put_out();
         }
-        self.port.flush();
+        self.port.outbox.flush();
     }
 
     /// Words, frames, deadlines, and memory that applications gave back: whether there was anything.
+    #[inline(never)]
     fn do_the_rest(&mut self) -> bool {
         let owed = std::mem::take(&mut self.owed);
         if owed {
@@ -182,9 +196,9 @@ impl Engine {
             self.mesh.handle_deadline(now);
             self.put_out();
         }
-        self.port.flush();
+        self.port.outbox.flush();
         if owed {
-            self.port.refill();
+            self.port.inbox.refill();
             if let Some(look) = self.rings.asked.pop() {
                 self.show(look);
             }
@@ -215,37 +229,60 @@ impl Engine {
 
     /// What applications ask, some of it at a time: whether there was anything. The first message goes out at
     /// once, those that came meanwhile together.
+    #[inline(never)]
     fn take_calls(&mut self) -> bool {
-        let Some(first) = self.next_call() else { return false };
-        let now = self.clock.now();
-        self.call(first, now, true);
-        self.port.flush();
-        for _ in 1..CALLS {
-            let Some(call) = self.next_call() else { break };
-            self.call(call, now, false);
-        }
-        self.port.flush();
-        true
-    }
-
-    #[inline]
-    fn next_call(&mut self) -> Option<Call> {
-        let call = self.rings.calls.pop();
-        self.more = call.is_some();
-        call
-    }
-
-    #[inline]
-    fn call(&mut self, call: Call, now: Time, at_once: bool) {
-        let asked = match call {
-            Call::Send { flow, message, buffer, bytes, due } => {
-                let message = Message { id: message, bytes: bytes as u64, due };
-                if at_once && self.send_at_once(flow, message, &buffer, now) {
-                    return self.port.load(flow, message.id, buffer);
-                }
-                self.port.load(flow, message.id, buffer);
-                crate::core::Call::Send { flow, message }
+        let mut taken = 0;
+        while taken < CALLS {
+            // Where there is none, that is the shorter question.
+            self.more = !self.rings.calls.is_empty();
+            if !self.more {
+                break;
             }
+            let Some(call) = self.rings.calls.pop() else { break };
+            self.call(call, taken == 0);
+            taken += 1;
+        }
+        self.port.outbox.flush();
+        taken > 0
+    }
+
+    #[inline]
+    fn call(&mut self, call: Call, is_first: bool) {
+        let Call::Send { flow, message, buffer, bytes, due } = call else { return self.ask(call) };
+        let message = Message { id: message, bytes: bytes as u64, due };
+        if !is_first || !self.send_at_once(flow, message, &buffer) {
+            return self.send(flow, message, buffer);
+        }
+        self.port.outbox.load(flow, message.id, buffer);
+    }
+
+    /// The message leaves first, and its books are kept while it is on its way: whether it left.
+    #[inline]
+    fn send_at_once(&mut self, flow: FlowId, message: Message, buffer: &Arc<Slot>) -> bool {
+        let foreseen = self.mesh.foresee(flow, &message, || self.clock.now());
+        let left =
+            foreseen.filter(|foreseen| self.port.outbox.post_at_once(&foreseen.post, buffer));
+        if let Some(foreseen) = &left {
+            self.mesh.keep(message, foreseen, self.clock.now());
+        }
+        left.is_some()
+    }
+
+    fn send(&mut self, flow: FlowId, message: Message, buffer: Arc<Slot>) {
+        self.port.outbox.load(flow, message.id, buffer);
+        self.declined = false;
+        let send = crate::core::Call::Send { flow, message };
+        self.mesh.handle(Event::App(send), self.clock.now());
+        self.put_out();
+        if self.declined {
+            let buffer = self.port.outbox.reject(flow);
+            self.finish(flow, buffer, true);
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self, call: Call) {
+        let asked = match call {
             Call::Open { flow, peer, wanted } => {
                 while let Some(room) = self.rings.rooms.pop() {
                     self.mesh.furnish(room);
@@ -253,33 +290,10 @@ impl Engine {
                 crate::core::Call::Open { flow, peer, wanted }
             }
             Call::Close { flow } => crate::core::Call::Close { flow },
+            Call::Send { .. } => return,
         };
-        self.declined = false;
-        self.mesh.handle(Event::App(asked), now);
+        self.mesh.handle(Event::App(asked), self.clock.now());
         self.put_out();
-        if let crate::core::Call::Send { flow, .. } = asked
-            && self.declined
-        {
-            let buffer = self.port.reject(flow);
-            self.finish(flow, buffer, true);
-        }
-    }
-
-    /// The message leaves first, and its books are kept while it is on its way: whether it left.
-    #[inline]
-    fn send_at_once(
-        &mut self,
-        flow: FlowId,
-        message: Message,
-        buffer: &Arc<Slot>,
-        now: Time,
-    ) -> bool {
-        let foreseen = self.mesh.foresee(flow, &message, now);
-        let left = foreseen.filter(|foreseen| self.port.post_at_once(&foreseen.post, buffer));
-        if let Some(foreseen) = &left {
-            self.mesh.keep(message, foreseen, now);
-        }
-        left.is_some()
     }
 
     #[inline]
@@ -289,6 +303,7 @@ impl Engine {
         }
     }
 
+    #[cold]
     fn put(&mut self, output: Output) {
         match output {
             Output::Port(call) => carry_out(call, &mut self.port),
@@ -304,7 +319,7 @@ impl Engine {
     fn tell(&mut self, notice: Notice) {
         match notice {
             Notice::Closed { flow, .. } => {
-                while let Some(buffer) = self.port.unload(flow) {
+                while let Some(buffer) = self.port.outbox.unload(flow) {
                     self.finish(flow, Some(buffer), true);
                 }
                 let _ = self.rings.numbers.push(flow.0);

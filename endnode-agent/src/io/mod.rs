@@ -1,8 +1,8 @@
 //! The agent's ports to the world. Nothing here decides what is sent when; the [core](crate::core) does.
 //!
-//! Two threads: the data thread ([`engine`], with [`port`]) polls and posts; the control thread
-//! ([`control`]) does what takes system calls - queue pairs ([`maker`]), peers ([`callers`], [`guests`]),
-//! the controller ([`line`]). They share [`rings`] and nothing else.
+//! Two threads: the data thread ([`engine`], with [`port`], its [`inbox`] and [`outbox`]) polls and posts; the
+//! control thread ([`control`]) does what takes system calls - queue pairs ([`maker`]), peers ([`callers`],
+//! [`guests`]), the controller ([`line`]). They share [`rings`] and nothing else.
 
 mod bell;
 mod callers;
@@ -11,9 +11,11 @@ pub(crate) mod cores;
 pub(crate) mod engine;
 pub(crate) mod guests;
 pub(crate) mod header;
+pub(crate) mod inbox;
 pub(crate) mod line;
 pub(crate) mod links;
 pub(crate) mod maker;
+pub(crate) mod outbox;
 pub(crate) mod port;
 pub(crate) mod rings;
 

@@ -208,6 +208,13 @@ impl Rings {
         told
     }
 
+    /// From the data thread: has the control thread do something.
+    pub(crate) fn order(&self, order: Order) {
+        // There is room for all that can be said of every queue pair.
+        let _ = self.orders.push(order);
+        self.call_control();
+    }
+
     /// From the data thread: has the control thread look.
     pub(crate) fn call_control(&self) {
         if !self.busy {

@@ -122,10 +122,17 @@ impl Drop for Region {
 
 /// A part of registered memory with one owner.
 pub struct Slot {
-    region: Arc<Region>,
-    start: usize,
-    length: usize,
+    /// Where it begins in the region, its length, and what devices call the region: what every message asks for.
+    memory: NonNull<u8>,
+    length: u32,
+    key: u32,
+    _region: Arc<Region>,
 }
+
+// SAFETY: as `Region`, of which it is a part that nobody else has.
+unsafe impl Send for Slot {}
+// SAFETY: as above: whoever shares it only reads.
+unsafe impl Sync for Slot {}
 
 impl Slot {
     /// Registers memory for `count` slots of `bytes` each.
@@ -134,53 +141,55 @@ impl Slot {
     /// When the device or the system has no more.
     pub fn allocate(domain: &Domain, count: usize, bytes: usize) -> Result<Vec<Self>, VerbsError> {
         let most = u32::MAX as usize;
-        if bytes > most {
-            return Err(VerbsError::TooLong { bytes, most });
-        }
+        let length = u32::try_from(bytes).map_err(|_| VerbsError::TooLong { bytes, most })?;
         let all =
             count.checked_mul(bytes).ok_or(VerbsError::TooLong { bytes: usize::MAX, most })?;
         let region = Arc::new(Region::new(domain, all, false)?);
-        let slot = |at| Self { region: Arc::clone(&region), start: at * bytes, length: bytes };
+        let key = region.local_key();
+        let slot = |at| {
+            // SAFETY: `at` is below `count`, so this begins inside the region's allocation, or at its end if
+            // slots have no bytes.
+            let memory = unsafe { region.memory.add(at * bytes) };
+            Self { memory, length, key, _region: Arc::clone(&region) }
+        };
         Ok((0..count).map(slot).collect())
     }
 
     /// What is in it.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the part lies inside the region; slots do not overlap, and while the program has this
         // one no device works on it.
-        unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len()) }
     }
 
     /// What is in it, to be changed.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and it is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }
-    }
-
-    fn pointer(&self) -> *mut u8 {
-        // SAFETY: `start` is inside the region's allocation.
-        unsafe { self.region.memory.as_ptr().add(self.start) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len()) }
     }
 
     /// How many bytes it has.
     #[expect(clippy::len_without_is_empty, reason = "the length is chosen when it is made")]
-    pub fn len(&self) -> usize {
-        self.length
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.length as usize
     }
 
     /// A part of it, as a device is told: not beyond its end.
     #[inline]
     pub(super) fn entry(&self, start: usize, length: usize) -> ibv_sge {
-        debug_assert!(start + length <= self.length, "posts are checked");
+        debug_assert!(start + length <= self.len(), "posts are checked");
         // A slot is no longer than a device can be told.
-        let (addr, length) = (self.pointer() as u64 + start as u64, length as u32);
-        ibv_sge { addr, length, lkey: self.region.local_key() }
+        let (addr, length) = (self.memory.as_ptr() as u64 + start as u64, length as u32);
+        ibv_sge { addr, length, lkey: self.key }
     }
 }
 
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("start", &self.start).field("length", &self.length).finish()
+        f.debug_struct("Slot").field("memory", &self.memory).field("length", &self.length).finish()
     }
 }
 

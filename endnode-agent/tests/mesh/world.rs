@@ -177,7 +177,7 @@ impl World {
         let now = self.local(host);
         let Agent { mesh, port, .. } = &mut self.agents[host];
         port.now = self.now;
-        if let Some(foreseen) = mesh.foresee(flow, &message, now) {
+        if let Some(foreseen) = mesh.foresee(flow, &message, || now) {
             port.post(&foreseen.post);
             mesh.keep(message, &foreseen, now);
             self.foreseen += 1;

@@ -140,6 +140,19 @@ fn a_connection_that_nobody_uses_is_given_back() {
 }
 
 #[test]
+fn a_connection_is_given_back_the_moment_that_nobody_has_used_it_for_long() {
+    let config = Config { linger: MS / 10, ..Bench::config() };
+    let (mut bench, pair) = Bench::granted(config, 10);
+    bench.pass(MS / 10);
+    bench.done(pair, 0);
+    bench.take();
+    bench.pass(config.linger - Time(1));
+    assert!(bench.take().is_empty());
+    bench.pass(Time(1));
+    assert_eq!(bench.take(), [bench.asks(2, Change::Withdraw(ConnectionNumber(0)))]);
+}
+
+#[test]
 fn a_stranger_begins_anew_when_nothing_is_under_way() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 10);
     bench.take();

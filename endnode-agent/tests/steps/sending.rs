@@ -141,6 +141,22 @@ fn what_is_under_way_when_its_grant_is_renewed_has_until_the_new_end() {
     assert_eq!(bench.counters().overruns, 1);
 }
 
+#[test]
+fn a_new_tree_is_taken_when_the_last_piece_is_off_the_links() {
+    let config = Config { settle: MS / 20, ..Bench::config() };
+    let (mut bench, pair) = Bench::granted(config, 10);
+    bench.take();
+    bench.grant(FLOW, TreeId(4), Time::ZERO, MS);
+    bench.connected();
+    bench.done(pair, 0);
+    bench.take();
+    bench.send(FLOW, 1, 20);
+    bench.pass(config.settle - Time(1));
+    assert!(bench.posted().is_empty());
+    bench.pass(Time(1));
+    assert_eq!(bench.posted(), [20]);
+}
+
 /// Two meshes that have sent a message and hear of another one after `pause`; the second is told what it
 /// foresaw itself. Whether it foresaw anything.
 fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
@@ -157,7 +173,7 @@ fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
     let (bench, _) = &mut ahead;
     let message = Message { id: 1, bytes, due: bench.now };
     plain.0.send(FLOW, 1, bytes);
-    if let Some(known) = bench.mesh.foresee(FLOW, &message, bench.now) {
+    if let Some(known) = bench.mesh.foresee(FLOW, &message, || bench.now) {
         foreseen = true;
         bench.mesh.keep(message, &known, bench.now);
         bench.outputs.push(Output::Port(PortCall::Post(known.post)));

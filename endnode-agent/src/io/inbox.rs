@@ -1,0 +1,142 @@
+//! What comes in: memory for it, and whose pieces it holds.
+
+use std::sync::Arc;
+
+use snin_fabric::Guid;
+
+use super::header::{HEADER, Header, supply};
+use super::rings::{Order, Rings};
+use crate::core::{Arrival, Piece};
+use crate::verbs::{Completion, SharedReceives, Slot};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    rings: Arc<Rings>,
+    receives: SharedReceives,
+    /// Bytes before the header: a datagram's global route.
+    start: usize,
+    /// What comes was not sent as datagrams: the queue pair says who did, and a piece may have no header.
+    is_reliable: bool,
+    /// From whom what comes by a queue pair comes, sorted by number and peer.
+    senders: Vec<Sender>,
+}
+
+/// Who sends by a queue pair; for datagrams the number is the sender's.
+#[derive(Debug)]
+struct Sender {
+    number: u32,
+    peer: Guid,
+    session: u64,
+    /// What came last, if nothing strange did since.
+    previous: Option<Piece>,
+}
+
+/// A piece that came: what it is, its memory, and where its bytes begin.
+pub(crate) type Delivery = (Arrival, Slot, usize);
+
+impl Inbox {
+    /// For so many senders; `start` bytes are before a header.
+    pub(crate) fn new(
+        rings: Arc<Rings>,
+        receives: SharedReceives,
+        start: usize,
+        is_reliable: bool,
+        senders: usize,
+    ) -> Self {
+        Self { rings, receives, start, is_reliable, senders: Vec::with_capacity(senders) }
+    }
+
+    /// What comes by this queue pair comes from this peer.
+    pub(crate) fn admit(&mut self, number: u32, peer: Guid, session: u64) {
+        let sender = Sender { number, peer, session, previous: None };
+        match self.find(number, peer) {
+            Ok(at) => self.senders[at] = sender,
+            Err(at) => self.senders.insert(at, sender),
+        }
+    }
+
+    /// Nothing comes by it any more.
+    pub(crate) fn forget(&mut self, number: u32, peer: Guid, session: u64) {
+        let found = self.find(number, peer).ok();
+        if let Some(at) = found.filter(|&at| self.senders[at].session == session) {
+            self.senders.remove(at);
+        }
+    }
+
+    /// Whether a completion tells of something that came.
+    #[inline]
+    pub(crate) fn expects(&self, completion: &Completion<'_>) -> bool {
+        self.receives.posted_it(completion)
+    }
+
+    /// The piece that came; none if it is nobody's, which is counted.
+    #[inline]
+    pub(crate) fn open(&mut self, completion: &Completion<'_>) -> Option<Delivery> {
+        let slot = self.receives.finish(completion)?;
+        let read = match completion.immediate() {
+            _ if completion.outcome().is_err() => None,
+            Some(immediate) => self.follows(completion, immediate),
+            None => self.is_headed(completion, &slot),
+        };
+        if let Some((arrival, start)) = read {
+            return Some((arrival, slot, start));
+        }
+        self.refuse(completion, slot);
+        None
+    }
+
+    #[cold]
+    fn refuse(&mut self, completion: &Completion<'_>, slot: Slot) {
+        let number = completion.queue_pair();
+        if completion.outcome().is_err() {
+            self.rings.order(Order::InboundFailed { number });
+        } else {
+            Rings::count(&self.rings.tally.strange);
+            // What follows it means nothing either.
+            let of_it = self.senders.iter_mut().filter(|known| known.number == number);
+            of_it.for_each(|known| known.previous = None);
+        }
+        self.give_back(slot);
+    }
+
+    /// A piece without a header, and where its bytes begin.
+    #[inline]
+    fn follows(&mut self, completion: &Completion<'_>, immediate: u32) -> Option<(Arrival, usize)> {
+        let number = completion.queue_pair();
+        let at = self.senders.partition_point(|known| known.number < number);
+        let known = self.senders.get_mut(at).filter(|known| known.number == number)?;
+        let piece = supply(known.previous.as_ref(), immediate, completion.bytes());
+        known.previous = piece;
+        Some((Arrival { peer: known.peer, session: known.session, piece: piece? }, 0))
+    }
+
+    /// A piece with a header, and where its bytes begin.
+    fn is_headed(&mut self, completion: &Completion<'_>, slot: &Slot) -> Option<(Arrival, usize)> {
+        let reliable = self.is_reliable;
+        let number = if reliable { completion.queue_pair() } else { completion.source() };
+        let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
+        let Header { peer, session, piece } = bytes.and_then(Header::read)?;
+        let at = self.find(number, peer).ok()?;
+        let known = Some(&mut self.senders[at]).filter(|known| known.session == session)?;
+        known.previous = reliable.then_some(piece);
+        Some((Arrival { peer, session, piece }, self.start + HEADER))
+    }
+
+    fn find(&self, number: u32, peer: Guid) -> Result<usize, usize> {
+        self.senders.binary_search_by_key(&(number, peer), |known| (known.number, known.peer))
+    }
+
+    /// Posts again what applications have read.
+    pub(crate) fn refill(&mut self) {
+        while let Some(slot) = self.rings.empties.pop() {
+            self.give_back(slot);
+        }
+    }
+
+    /// Posts memory again.
+    pub(crate) fn give_back(&mut self, slot: Slot) {
+        // The queue has room for every slot that there is; one that the device refuses is lost to it.
+        let _ = self.receives.receive(slot);
+    }
+}
