@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use snin_protocol::Time;
 
+use super::inbox::Delivery;
 use super::port::VerbsPort;
 use super::rings::{Call, Look, Received, Rings};
 use crate::core::{
@@ -145,13 +146,13 @@ impl Engine {
             self.port.hear();
         }
         let mut any = false;
-        while let Some((arrival, slot, start)) = self.port.next_arrival() {
+        while let Some(Delivery { sender, slot, start }) = self.port.next_arrival() {
             any = true;
-            let is_wanted = self.mesh.receive(&arrival);
+            let is_wanted = self.mesh.receive(self.port.inbox.arrival(sender));
             // What was lost before it.
             self.put_out();
             if is_wanted {
-                let Arrival { peer, piece, .. } = arrival;
+                let Arrival { peer, piece, .. } = *self.port.inbox.arrival(sender);
                 // There is room for every slot.
                 let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
                 self.called = true;

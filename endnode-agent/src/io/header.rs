@@ -44,11 +44,15 @@ pub(crate) fn elide(previous: Option<&Piece>, piece: &Piece) -> Option<u32> {
     (differ == 0).then_some(piece.last.into())
 }
 
-/// The piece that came with an immediate instead of a header.
+/// Makes of the piece that came before the one that came with an immediate instead of a header; whether the
+/// immediate says that.
 #[inline]
-pub(crate) fn supply(previous: Option<&Piece>, immediate: u32, bytes: u32) -> Option<Piece> {
-    let last = [false, true].get(immediate as usize)?;
-    Some(follower(previous?, bytes, *last))
+pub(crate) fn supply(piece: &mut Piece, immediate: u32, bytes: u32) -> bool {
+    let is_one = immediate <= 1;
+    if is_one {
+        *piece = follower(piece, bytes, immediate == 1);
+    }
+    is_one
 }
 
 impl Header {
@@ -96,13 +100,16 @@ mod tests {
         let next = Piece { sequence: 6, message: 4, offset: 0, bytes: 0, last: true, ..first };
         for (previous, piece) in [(first, rest), (rest, next)] {
             let immediate = elide(Some(&previous), &piece).unwrap();
-            assert_eq!(supply(Some(&previous), immediate, piece.bytes), Some(piece));
+            let mut came = previous;
+            assert!(supply(&mut came, immediate, piece.bytes));
+            assert_eq!(came, piece);
         }
         assert_eq!(elide(None, &first), None, "it is the first");
         assert_eq!(elide(Some(&first), &next), None, "one is missing");
         assert_eq!(elide(Some(&first), &Piece { flow: FlowId(8), ..rest }), None, "another flow's");
-        assert_eq!(supply(None, 1, 5), None);
-        assert_eq!(supply(Some(&first), 2, 5), None);
+        let mut came = first;
+        assert!(!supply(&mut came, 2, 5));
+        assert_eq!(came, first);
     }
 
     #[test]

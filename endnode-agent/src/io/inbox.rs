@@ -6,7 +6,7 @@ use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, supply};
 use super::rings::{Order, Rings};
-use crate::core::{Arrival, Piece};
+use crate::core::{Arrival, FlowId, Piece};
 use crate::verbs::{Completion, SharedReceives, Slot};
 
 /// See the module's documentation.
@@ -26,14 +26,22 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 struct Sender {
     number: u32,
-    peer: Guid,
-    session: u64,
-    /// What came last, if nothing strange did since.
-    previous: Option<Piece>,
+    /// What came last.
+    arrival: Arrival,
+    /// Something did, and nothing strange since: the next piece may have no header.
+    is_known: bool,
 }
 
-/// A piece that came: what it is, its memory, and where its bytes begin.
-pub(crate) type Delivery = (Arrival, Slot, usize);
+/// A piece that came: from which sender, its memory, and where its bytes begin.
+pub(crate) struct Delivery {
+    pub(crate) sender: usize,
+    pub(crate) slot: Slot,
+    pub(crate) start: usize,
+}
+
+/// Before the first one came.
+const NOTHING: Piece =
+    Piece { flow: FlowId(0), sequence: 0, message: 0, offset: 0, bytes: 0, last: false };
 
 impl Inbox {
     /// For so many senders; `start` bytes are before a header.
@@ -49,7 +57,8 @@ impl Inbox {
 
     /// What comes by this queue pair comes from this peer.
     pub(crate) fn admit(&mut self, number: u32, peer: Guid, session: u64) {
-        let sender = Sender { number, peer, session, previous: None };
+        let arrival = Arrival { peer, session, piece: NOTHING };
+        let sender = Sender { number, arrival, is_known: false };
         match self.find(number, peer) {
             Ok(at) => self.senders[at] = sender,
             Err(at) => self.senders.insert(at, sender),
@@ -59,7 +68,7 @@ impl Inbox {
     /// Nothing comes by it any more.
     pub(crate) fn forget(&mut self, number: u32, peer: Guid, session: u64) {
         let found = self.find(number, peer).ok();
-        if let Some(at) = found.filter(|&at| self.senders[at].session == session) {
+        if let Some(at) = found.filter(|&at| self.senders[at].arrival.session == session) {
             self.senders.remove(at);
         }
     }
@@ -79,11 +88,17 @@ impl Inbox {
             Some(immediate) => self.follows(completion, immediate),
             None => self.is_headed(completion, &slot),
         };
-        if let Some((arrival, start)) = read {
-            return Some((arrival, slot, start));
+        if let Some((sender, start)) = read {
+            return Some(Delivery { sender, slot, start });
         }
         self.refuse(completion, slot);
         None
+    }
+
+    /// What came last by a sender.
+    #[inline]
+    pub(crate) fn arrival(&self, sender: usize) -> &Arrival {
+        &self.senders[sender].arrival
     }
 
     #[cold]
@@ -95,36 +110,38 @@ impl Inbox {
             Rings::count(&self.rings.tally.strange);
             // What follows it means nothing either.
             let of_it = self.senders.iter_mut().filter(|known| known.number == number);
-            of_it.for_each(|known| known.previous = None);
+            of_it.for_each(|known| known.is_known = false);
         }
         self.give_back(slot);
     }
 
-    /// A piece without a header, and where its bytes begin.
+    /// A piece without a header: its sender, and where its bytes begin.
     #[inline]
-    fn follows(&mut self, completion: &Completion<'_>, immediate: u32) -> Option<(Arrival, usize)> {
+    fn follows(&mut self, completion: &Completion<'_>, immediate: u32) -> Option<(usize, usize)> {
         let number = completion.queue_pair();
         let at = self.senders.partition_point(|known| known.number < number);
-        let known = self.senders.get_mut(at).filter(|known| known.number == number)?;
-        let piece = supply(known.previous.as_ref(), immediate, completion.bytes());
-        known.previous = piece;
-        Some((Arrival { peer: known.peer, session: known.session, piece: piece? }, 0))
+        let known = self.senders.get_mut(at)?;
+        let is_next = known.number == number
+            && known.is_known
+            && supply(&mut known.arrival.piece, immediate, completion.bytes());
+        is_next.then_some((at, 0))
     }
 
-    /// A piece with a header, and where its bytes begin.
-    fn is_headed(&mut self, completion: &Completion<'_>, slot: &Slot) -> Option<(Arrival, usize)> {
+    /// A piece with a header: its sender, and where its bytes begin.
+    fn is_headed(&mut self, completion: &Completion<'_>, slot: &Slot) -> Option<(usize, usize)> {
         let reliable = self.is_reliable;
         let number = if reliable { completion.queue_pair() } else { completion.source() };
         let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
         let Header { peer, session, piece } = bytes.and_then(Header::read)?;
         let at = self.find(number, peer).ok()?;
-        let known = Some(&mut self.senders[at]).filter(|known| known.session == session)?;
-        known.previous = reliable.then_some(piece);
-        Some((Arrival { peer, session, piece }, self.start + HEADER))
+        let known = Some(&mut self.senders[at]).filter(|known| known.arrival.session == session)?;
+        (known.arrival.piece, known.is_known) = (piece, reliable);
+        Some((at, self.start + HEADER))
     }
 
     fn find(&self, number: u32, peer: Guid) -> Result<usize, usize> {
-        self.senders.binary_search_by_key(&(number, peer), |known| (known.number, known.peer))
+        self.senders
+            .binary_search_by_key(&(number, peer), |known| (known.number, known.arrival.peer))
     }
 
     /// Posts again what applications have read.

@@ -293,18 +293,16 @@ impl Inner {
     #[inline]
     pub(super) fn ring(&mut self) -> Result<(), VerbsError> {
         let Stage { works, entries, count, .. } = &mut self.stage;
-        let works = &mut works[..std::mem::take(count)];
-        if works.is_empty() {
+        // From the last to the first, so that each knows the next.
+        let mut first = null_mut();
+        for at in (0..std::mem::take(count)).rev() {
+            let work = &mut works[at];
+            work.sg_list = entries[at].as_mut_ptr();
+            work.next = first;
+            first = work;
+        }
+        if first.is_null() {
             return Ok(());
-        }
-        for (work, entries) in works.iter_mut().zip(entries.iter_mut()) {
-            work.sg_list = entries.as_mut_ptr();
-            work.next = null_mut();
-        }
-        let first = works.as_mut_ptr();
-        for at in 1..works.len() {
-            // SAFETY: both are entries of `works`, which has at least `at` + 1 of them.
-            unsafe { (*first.add(at - 1)).next = first.add(at) };
         }
         let mut bad = null_mut();
         let queue_pair = self.queue_pair.as_ptr();
