@@ -89,15 +89,15 @@ impl Engine {
 
     /// Until the agent ends.
     pub(crate) fn run(mut self) {
-        let mut idle = None;
+        let mut idle_since = None;
         while !self.rings.stops() {
             if self.turn() {
-                idle = None;
+                idle_since = None;
             } else if self.rings.busy {
                 std::hint::spin_loop();
-            } else if idle.get_or_insert_with(Instant::now).elapsed() >= SPIN {
+            } else if idle_since.get_or_insert_with(Instant::now).elapsed() >= SPIN {
                 self.sleep();
-                idle = None;
+                idle_since = None;
             }
         }
     }
@@ -241,6 +241,9 @@ impl Engine {
             }
             let Some(call) = self.rings.calls.pop() else { break };
             self.call(call, taken == 0);
+            if taken == 0 {
+                self.port.outbox.flush();
+            }
             taken += 1;
         }
         self.port.outbox.flush();
@@ -249,12 +252,23 @@ impl Engine {
 
     #[inline]
     fn call(&mut self, call: Call, is_first: bool) {
-        let Call::Send { flow, message, buffer, bytes, due } = call else { return self.ask(call) };
-        let message = Message { id: message, bytes: bytes as u64, due };
-        if !is_first || !self.send_at_once(flow, message, &buffer) {
-            return self.send(flow, message, buffer);
+        match call {
+            Call::Send { flow, message, buffer, bytes, due } => {
+                let message = Message { id: message, bytes: bytes as u64, due };
+                if is_first && self.send_at_once(flow, message, &buffer) {
+                    self.port.outbox.load(flow, message.id, buffer);
+                } else {
+                    self.send(flow, message, buffer);
+                }
+            }
+            Call::Open { flow, peer, wanted } => {
+                while let Some(room) = self.rings.rooms.pop() {
+                    self.mesh.furnish(room);
+                }
+                self.ask(crate::core::Call::Open { flow, peer, wanted });
+            }
+            Call::Close { flow } => self.ask(crate::core::Call::Close { flow }),
         }
-        self.port.outbox.load(flow, message.id, buffer);
     }
 
     /// The message leaves first, and its books are kept while it is on its way: whether it left.
@@ -272,28 +286,17 @@ impl Engine {
     fn send(&mut self, flow: FlowId, message: Message, buffer: Arc<Slot>) {
         self.port.outbox.load(flow, message.id, buffer);
         self.declined = false;
-        let send = crate::core::Call::Send { flow, message };
-        self.mesh.handle(Event::App(send), self.clock.now());
-        self.put_out();
+        self.ask(crate::core::Call::Send { flow, message });
         if self.declined {
             let buffer = self.port.outbox.reject(flow);
             self.finish(flow, buffer, true);
         }
     }
 
-    #[cold]
-    fn ask(&mut self, call: Call) {
-        let asked = match call {
-            Call::Open { flow, peer, wanted } => {
-                while let Some(room) = self.rings.rooms.pop() {
-                    self.mesh.furnish(room);
-                }
-                crate::core::Call::Open { flow, peer, wanted }
-            }
-            Call::Close { flow } => crate::core::Call::Close { flow },
-            Call::Send { .. } => return,
-        };
-        self.mesh.handle(Event::App(asked), self.clock.now());
+    /// What is not foreseen: the mesh is told, and what it wants is done.
+    #[inline(never)]
+    fn ask(&mut self, call: crate::core::Call) {
+        self.mesh.handle(Event::App(call), self.clock.now());
         self.put_out();
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::links::{Headers, Link, Sender, send, send_at_once, send_datagram};
+use super::port::BATCH;
 use super::rings::{Order, Rings};
 use crate::core::{BreakReason, FlowId, PairId, Piece, PortEvent, Post, Route};
 use crate::verbs::{Completion, QueuePair, Sending, Slot, Ud, VerbsError};
@@ -76,7 +77,7 @@ impl Outbox {
             datagrams,
             messages: (0..flows).map(messages).collect(),
             dirty: Vec::with_capacity(pairs),
-            news: VecDeque::with_capacity(64 + 4 * pairs),
+            news: VecDeque::with_capacity(2 * usize::from(BATCH) + 4 * pairs),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::core::{PairId, Port, PortEvent, Post, Route};
 use crate::verbs::{Batch, CompletionQueue};
 
 /// Completions that are taken at a time.
-const BATCH: u16 = 32;
+pub(super) const BATCH: u16 = 32;
 
 /// See the module's documentation.
 #[derive(Debug)]
