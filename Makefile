@@ -22,7 +22,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint clean bench bench-tables bench-bring-up \
+.PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
 	bench-emulator bench-packing bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
 
 demo: deps-build
@@ -43,7 +43,7 @@ demo: deps-build
 	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
 	@echo 'To look at: $(DEMO)/lab.html and $(DEMO)/plan.svg'
 
-test: deps lint
+test: space deps lint
 	$(CARGO) test --workspace $(FEATURES) --quiet
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
@@ -104,6 +104,14 @@ soak-agent: deps
 		$(CARGO) test -p snin-agent $(FEATURES) --test agents -- --nocapture
 	SNIN_MESHES=$(or $(SNIN_MESHES),1000) SNIN_ONLY=a_mesh SNIN_LIMIT=7200 \
 		$(CARGO) test -p snin-agent $(FEATURES) --test agents -- --nocapture
+
+# A full disk ends a build with "Bus error" of the linker and nothing else.
+DISK_GB := 12
+space:
+	@mkdir -p target; have=$$(df --output=avail --block-size=1G target | tail -1); \
+	used=$$(du --summarize --block-size=1G target | cut -f1); \
+	[ $$((have + used)) -ge $(DISK_GB) ] || { \
+		echo "make test: $(CURDIR)/target: $$have GB of disk are free, $(DISK_GB) are needed: free some" >&2; exit 1; }
 
 lint:
 	$(CARGO) fmt --all --check
