@@ -108,7 +108,7 @@ soak-agent: deps
 # A full disk ends a build with "Bus error" of the linker and nothing else.
 DISK_GB := 12
 space:
-	@mkdir -p target; have=$$(df --output=avail --block-size=1G target | tail -1); \
+	@mkdir -p target; have=$$(df --output=avail --block-size=1G target | tail -1 | tr -d ' '); \
 	used=$$(du --summarize --block-size=1G target | cut -f1); \
 	[ $$((have + used)) -ge $(DISK_GB) ] || { \
 		echo "make test: $(CURDIR)/target: $$have GB of disk are free, $(DISK_GB) are needed: free some" >&2; exit 1; }
