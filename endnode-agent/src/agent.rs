@@ -23,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use snin_daemon::clock::Clock;
 use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
@@ -32,7 +33,7 @@ use crate::error::AgentError;
 use crate::io::Callers;
 use crate::io::control::Control;
 use crate::io::cores::pin;
-use crate::io::engine::{Clock, Engine};
+use crate::io::engine::Engine;
 use crate::io::guests::Guests;
 use crate::io::header::HEADER;
 use crate::io::inbox::Inbox;

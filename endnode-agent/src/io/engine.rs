@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
+use snin_daemon::clock::Clock;
 use snin_protocol::Time;
 
 use super::inbox::Delivery;
@@ -28,25 +29,6 @@ const IDLE: u32 = 4;
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
 const NAP: Time = Time::millis(100);
-
-/// The own clock: nanoseconds since the agent's start.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    start: u64,
-}
-
-impl Clock {
-    pub(crate) fn start() -> Self {
-        Self { start: Self { start: 0 }.now().nanos() }
-    }
-
-    /// Asked with every message, so without the detour through a length of time in two numbers.
-    #[inline]
-    pub(crate) fn now(self) -> Time {
-        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
-        Time((tv_sec as u64 * 1_000_000_000 + tv_nsec as u64).wrapping_sub(self.start))
-    }
-}
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -79,6 +79,7 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// When the device is broken.
+    #[inline]
     pub fn poll(&self, batch: &mut Batch) -> Result<usize, VerbsError> {
         batch.length = 0;
         let (room, first) = (batch.entries.len() as i32, batch.entries.as_mut_ptr());
@@ -160,11 +161,14 @@ impl Batch {
     }
 
     /// The completion at that place of what the last poll took.
+    #[inline]
     pub fn completion(&self, at: usize) -> Option<Completion<'_>> {
-        self.entries[..self.length].get(at).map(|entry| Completion { entry })
+        let entry = if at < self.length { self.entries.get(at) } else { None };
+        entry.map(|entry| Completion { entry })
     }
 
     /// What the last poll took.
+    #[inline]
     pub fn completions(&self) -> impl Iterator<Item = Completion<'_>> {
         self.entries[..self.length].iter().map(|entry| Completion { entry })
     }
@@ -209,6 +213,7 @@ impl Completion<'_> {
     }
 
     /// Of a receive: what its sender sent beside the bytes.
+    #[inline]
     pub fn immediate(&self) -> Option<u32> {
         let with = self.entry.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
         with.then(|| raw::immediate(self.entry))

@@ -139,6 +139,7 @@ impl<K: Kind> QueuePair<K, Sending> {
     ///
     /// # Errors
     /// When the device refuses: the queue pair is of no more use then.
+    #[inline]
     pub fn ring(&mut self) -> Result<(), VerbsError> {
         self.inner.ring()
     }
@@ -227,7 +228,13 @@ impl Inner {
         if self.sends.len() >= self.most.sends as usize {
             return Err(VerbsError::QueueFull);
         }
-        if self.stage.count < self.stage.works.len() { Ok(()) } else { self.ring() }
+        if self.stage.count < self.stage.works.len() { Ok(()) } else { self.ring_early() }
+    }
+
+    /// So that the stage is empty.
+    #[cold]
+    fn ring_early(&mut self) -> Result<(), VerbsError> {
+        self.ring()
     }
 
     /// What the device is to do beside sending: copy what is short, tell of it.

@@ -296,6 +296,7 @@ impl<K, S> QueuePair<K, S> {
     }
 
     /// How many sends are posted and not finished.
+    #[inline]
     pub fn outstanding(&self) -> usize {
         self.inner.sends.len()
     }

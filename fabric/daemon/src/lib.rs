@@ -3,6 +3,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`mod@settings`] | one table gives structure, defaults, the documented file and errors by line |
+//! | [`clock`] | nanoseconds since its start: what cores are told of the time |
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
 //! | [`page`] | `/metrics` and `/healthz` by HTTP |
 //! | [`metrics`] | what `/metrics` says |
@@ -35,6 +36,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod clock;
 pub mod control;
 pub mod journal;
 pub mod log;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use snin_agent::verbs::{
-    Batch, Completion, CompletionQueue, Depth, Device, Domain, Gather, Mtu, Path, PeerAddress,
-    Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, choose, path,
+    Batch, Completion, CompletionQueue, Depth, Device, Domain, Failure, Gather, Mtu, Path,
+    PeerAddress, Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, choose, path,
 };
 use snin_fabric::{Dlid, Lid};
 
@@ -273,6 +273,7 @@ impl Flow {
     ///
     /// # Errors
     /// When the device refuses.
+    #[inline]
     pub fn post(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
         let is_there = self.prepare(what, length, told)?;
         self.prepared = false;
@@ -287,6 +288,7 @@ impl Flow {
     ///
     /// # Errors
     /// When the device refuses.
+    #[inline]
     pub fn prepare(
         &mut self,
         what: Operation,
@@ -299,6 +301,7 @@ impl Flow {
         Ok(self.prepared)
     }
 
+    #[inline(never)]
     fn stage(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
         // Some have to be told, so that the queue of sends does not fill up.
         self.staged += 1;
@@ -384,6 +387,7 @@ impl Connected {
     ///
     /// # Errors
     /// When something failed.
+    #[inline]
     pub fn poll(&mut self, done: Done) -> Result<usize, LatError> {
         let (queue, batch) = match done {
             Done::Sends => &mut self.sends,
@@ -401,6 +405,7 @@ impl Connected {
     ///
     /// # Errors
     /// When it is nobody's.
+    #[inline]
     pub fn whose(&self, done: Done, at: usize) -> Result<usize, LatError> {
         if self.flows.len() == 1 {
             return Ok(0);
@@ -415,6 +420,7 @@ impl Connected {
     ///
     /// # Errors
     /// When something failed.
+    #[inline]
     pub fn settle(&mut self, done: Done, mut sent: impl FnMut(usize)) -> Result<(), LatError> {
         let (_, batch) = if done == Done::Sends { &self.sends } else { &self.receives };
         for completion in batch.completions() {
@@ -465,8 +471,15 @@ impl Connected {
     ///
     /// # Errors
     /// When something failed.
+    #[inline]
     pub fn make_room(&mut self, at: usize, depth: u32) -> Result<(), LatError> {
-        while 2 * self.flows[at].link.outstanding() > depth as usize {
+        let has_little = |all: &Self| 2 * all.flows[at].link.outstanding() > depth as usize;
+        if has_little(self) { self.wait_until(|all| !has_little(all)) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn wait_until(&mut self, is_so: impl Fn(&Self) -> bool) -> Result<(), LatError> {
+        while !is_so(self) {
             self.take_sent(|_| {})?;
         }
         Ok(())
@@ -474,19 +487,35 @@ impl Connected {
 }
 
 /// The flow that a completion belongs to.
+#[inline]
 fn flow_of(numbers: &[(u32, usize)], completion: &Completion<'_>) -> Result<usize, LatError> {
     check(completion)?;
     let number = completion.queue_pair();
+    match *numbers {
+        [(only, at)] if only == number => Ok(at),
+        _ => search(numbers, number),
+    }
+}
+
+#[inline(never)]
+fn search(numbers: &[(u32, usize)], number: u32) -> Result<usize, LatError> {
     let at = numbers.binary_search_by_key(&number, |&(number, _)| number);
     at.map(|at| numbers[at].1).map_err(|_| unknown(number))
 }
 
+#[cold]
 fn unknown(number: u32) -> LatError {
     LatError::Plan(format!("a completion of queue pair {number}"))
 }
 
+#[inline]
 fn check(completion: &Completion<'_>) -> Result<(), LatError> {
-    completion.outcome().map_err(|failure| LatError::Undelivered(failure.to_string()))
+    completion.outcome().map_err(undelivered)
+}
+
+#[cold]
+fn undelivered(failure: Failure) -> LatError {
+    LatError::Undelivered(failure.to_string())
 }
 
 /// Notices that nothing comes, at next to no cost while something does.

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use snin_daemon::clock::Clock;
+use snin_protocol::Time;
 
 use super::LatError;
 use super::bench::{Bench, Connected, Done, mark_of};
@@ -49,7 +51,7 @@ const REACH: Duration = Duration::from_secs(5);
 /// Latencies longer than this are this.
 const LONGEST: u64 = 60_000_000_000;
 /// A datagram that was not answered after this is lost.
-const LOST: Duration = Duration::from_millis(500);
+const LOST: Time = Time::millis(500);
 
 impl Client {
     /// Calls the server at `peer` (`host:port`).
@@ -104,7 +106,8 @@ struct Run<'a> {
     talk: &'a mut Talk,
     latency: Histogram<u64>,
     /// Of each flow: messages sent, and when the last one was.
-    sent: Vec<(u64, Instant)>,
+    sent: Vec<(u64, Time)>,
+    clock: Clock,
     /// Flows that something came for.
     came: Vec<usize>,
     lost: u64,
@@ -114,12 +117,13 @@ impl<'a> Run<'a> {
     fn new(connected: Connected, plan: &'a Plan, talk: &'a mut Talk) -> Result<Self, LatError> {
         let latency = Histogram::new_with_bounds(1, LONGEST, 3)
             .map_err(|error| LatError::Plan(error.to_string()))?;
-        let sent = vec![(0, Instant::now()); connected.flows.len()];
-        Ok(Self { connected, plan, talk, latency, sent, came: Vec::with_capacity(64), lost: 0 })
+        let sent = vec![(0, Time::ZERO); connected.flows.len()];
+        let (clock, came) = (Clock::start(), Vec::with_capacity(64));
+        Ok(Self { connected, plan, talk, latency, sent, clock, came, lost: 0 })
     }
 
     fn run(mut self) -> Result<Measured, LatError> {
-        let begin = Instant::now();
+        let begin = self.clock.now();
         let mut peak = 0.0;
         match self.plan.pattern {
             Pattern::PingPong if self.plan.operation == Operation::Write => self.marks()?,
@@ -127,7 +131,7 @@ impl<'a> Run<'a> {
             Pattern::Open { rate } => self.open_loop(rate)?,
             Pattern::Bandwidth => peak = self.stream()?,
         }
-        let elapsed = begin.elapsed();
+        let elapsed = Duration::from_nanos((self.clock.now() - begin).nanos());
         let messages = self.plan.iterations * self.connected.flows.len() as u64 - self.lost;
         let bytes = messages * self.plan.size as u64;
         let peak = f64::max(peak, bytes as f64 / elapsed.as_secs_f64());
@@ -151,7 +155,7 @@ impl<'a> Run<'a> {
     /// Ends a round trip and begins the next: whether there is one. As perftest does it, the time between two
     /// messages counts, everything in it included; it is written down once the next is under way. `now` was asked
     /// before the look that found the answer, since between that and the next message even a clock takes its time.
-    fn turn(&mut self, at: usize, now: Instant) -> Result<bool, LatError> {
+    fn turn(&mut self, at: usize, now: Time) -> Result<bool, LatError> {
         let goes_on = self.sent[at].0 < self.plan.messages();
         if goes_on {
             self.post(at, self.is_told())?;
@@ -159,8 +163,7 @@ impl<'a> Run<'a> {
         let share = if self.plan.operation == Operation::Read { 1 } else { 2 };
         let (sent, since) = &mut self.sent[at];
         if *sent > self.plan.warm_up {
-            let nanos = u64::try_from((now - *since).as_nanos()).unwrap_or(u64::MAX);
-            self.latency.saturating_record(nanos / share);
+            self.latency.saturating_record((now - *since).nanos() / share);
         }
         *since = now;
         *sent += 1;
@@ -194,11 +197,11 @@ impl<'a> Run<'a> {
         let done = if reads { Done::Sends } else { Done::Receives };
         let mut left = self.sent.len();
         for at in 0..left {
-            self.turn(at, Instant::now())?;
+            self.turn(at, self.clock.now())?;
             self.get_ready(at)?;
         }
         while left > 0 {
-            let now = Instant::now();
+            let now = self.clock.now();
             let count = self.connected.poll(done)?;
             if count == 0 {
                 left -= self.give_up_lost()?;
@@ -232,11 +235,11 @@ impl<'a> Run<'a> {
         let reliable = self.plan.carrier == super::plan::Carrier::Rc;
         for at in 0..self.sent.len() {
             let (sent, since) = self.sent[at];
-            if reliable || since.elapsed() < LOST || sent > self.plan.messages() {
+            if reliable || self.clock.now() - since < LOST || sent > self.plan.messages() {
                 continue;
             }
             self.lost += 1;
-            self.sent[at] = (sent + 1, Instant::now());
+            self.sent[at] = (sent + 1, self.clock.now());
             if sent < self.plan.messages() {
                 self.post(at, self.is_told())?;
             } else {
@@ -252,12 +255,12 @@ impl<'a> Run<'a> {
         let mut left = self.sent.len();
         for at in 0..left {
             self.get_ready(at)?;
-            self.turn(at, Instant::now())?;
+            self.turn(at, self.clock.now())?;
             self.get_ready(at)?;
         }
         while left > 0 {
             let mut idle = true;
-            let now = Instant::now();
+            let now = self.clock.now();
             for at in 0..self.sent.len() {
                 let sent = self.sent[at].0;
                 if sent > messages || self.connected.flows[at].mark(size) != mark_of(sent) {
@@ -283,16 +286,17 @@ impl<'a> Run<'a> {
     fn open_loop(&mut self, rate: f64) -> Result<(), LatError> {
         let (flows, messages) = (self.sent.len(), self.plan.messages());
         let window = self.plan.window() as usize;
-        let gap = Duration::from_secs_f64(1.0 / rate);
-        let begin = Instant::now();
+        let gap = 1e9 / rate;
+        let (clock, begin) = (self.clock, self.clock.now());
         // Flows take turns within a gap.
-        let offset = |at: usize| gap.mul_f64(at as f64 / flows as f64);
-        let due = |at: usize, number: u64| begin + offset(at) + gap.mul_f64(number as f64);
-        let mut under_way: Vec<VecDeque<(u64, Instant)>> =
+        let due = |at: usize, number: u64| {
+            begin + Time((gap * (number as f64 + at as f64 / flows as f64)) as u64)
+        };
+        let mut under_way: Vec<VecDeque<(u64, Time)>> =
             vec![VecDeque::with_capacity(window); flows];
         let mut left = messages * flows as u64;
         while left > 0 {
-            let now = Instant::now();
+            let now = self.clock.now();
             for (at, under_way) in under_way.iter_mut().enumerate() {
                 let number = self.sent[at].0;
                 let when = due(at, number);
@@ -309,8 +313,7 @@ impl<'a> Run<'a> {
                 if let Some((number, when)) = under_way[at].pop_front()
                     && number >= warm_up
                 {
-                    let nanos = u64::try_from(when.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                    latency.saturating_record(nanos);
+                    latency.saturating_record((clock.now() - when).nanos());
                 }
             })?;
             left -= done;
@@ -328,7 +331,7 @@ impl<'a> Run<'a> {
         let (flows, window) = (self.sent.len(), self.plan.window() as usize);
         let messages = self.plan.messages();
         let mut left = messages * flows as u64;
-        let (mut peak, mut last) = (0.0_f64, Instant::now());
+        let (mut peak, mut last) = (0.0_f64, self.clock.now());
         let mut since = 0_u64;
         while left > 0 {
             for at in 0..flows {
@@ -353,8 +356,9 @@ impl<'a> Run<'a> {
             left -= done;
             since += done;
             if since >= window as u64 / 2 {
-                let rate = (since * self.plan.size as u64) as f64 / last.elapsed().as_secs_f64();
-                (peak, last, since) = (peak.max(rate), Instant::now(), 0);
+                let now = self.clock.now();
+                let rate = (since * self.plan.size as u64) as f64 / (now - last).as_secs();
+                (peak, last, since) = (peak.max(rate), now, 0);
             }
         }
         Ok(peak)

@@ -181,6 +181,7 @@ impl Link {
     ///
     /// # Errors
     /// When the device refuses.
+    #[inline]
     pub fn ring(&mut self) -> Result<(), VerbsError> {
         each!(self, pair => pair.ring())
     }
@@ -194,11 +195,13 @@ impl Link {
     }
 
     /// Takes back what a completion says is done.
+    #[inline]
     pub fn finish(&mut self, completion: &Completion<'_>, finished: impl FnMut(Finished)) {
         each!(self, pair => pair.finish(completion, finished));
     }
 
     /// How many sends are posted and not finished.
+    #[inline]
     pub fn outstanding(&self) -> usize {
         each!(self, pair => pair.outstanding())
     }

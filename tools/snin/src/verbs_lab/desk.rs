@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use snin_controller::lines::Lines;
+use snin_daemon::clock::Clock;
 use snin_daemon::watch::{Ready, Watch};
 use snin_protocol::Time;
 
 use super::controllers::Controller;
 use super::error::VerbsLabError;
-use super::wire::Clock;
 
 /// The most lines: hosts have one each.
 const LINES: usize = 128;

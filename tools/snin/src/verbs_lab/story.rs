@@ -1,6 +1,7 @@
 //! The story: every path is where it should be, no window has two flows on a link, what is moved is on its
 //! new path, and what it costs to be without.
 
+use snin_daemon::clock::Clock;
 use snin_emulator::frames::{Config as LinkConfig, Flow, Frames};
 use snin_fabric::traffic::Demand;
 use snin_fabric::{NodeIndex, PortIndex, TreeId};
@@ -17,7 +18,7 @@ use super::hosts::{Hosts, sleep};
 use super::interfaces::Interfaces;
 use super::judge::{Astray, Judge, Shared, Trace};
 use super::rates::Rates;
-use super::wire::{Clock, Wire};
+use super::wire::Wire;
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -49,7 +50,8 @@ pub fn tell(
     settings: &Settings,
     progress: &dyn Fn(String),
 ) -> Result<Document, VerbsLabError> {
-    let clock = Clock::start();
+    // There is a time before the first moment.
+    let clock = Clock::start_at(Time::secs(1));
     let rates = Rates::new(settings.bandwidth);
     let count = fabric.places().len();
     progress(format!("{count} interfaces with {} addresses each", fabric.trees()));

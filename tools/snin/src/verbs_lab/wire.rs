@@ -4,30 +4,16 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use snin_daemon::clock::Clock;
 use snin_emulator::frames::Frames;
 use snin_fabric::PortIndex;
 use snin_protocol::Time;
 use tun_rs::SyncDevice;
 
 use super::error::VerbsLabError;
-
-/// The lab's time: real time since its start, and a second.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    pub(super) fn now(self) -> Time {
-        Time::secs(1) + Time(self.0.elapsed().as_nanos() as u64)
-    }
-}
 
 /// A TAP, and the host port that it stands for.
 pub(super) struct Tap {
