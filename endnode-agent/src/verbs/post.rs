@@ -79,6 +79,7 @@ impl<K: Connected> QueuePair<K, Sending> {
     ///
     /// # Errors
     /// When as many are posted as may be, or there is more than fits.
+    #[inline]
     pub fn write(
         &mut self,
         what: Gather<'_>,
@@ -192,7 +193,7 @@ impl Stage {
 }
 
 impl Inner {
-    #[inline]
+    #[inline(always)]
     fn stage(
         &mut self,
         what: Gather<'_>,

@@ -273,7 +273,7 @@ impl Flow {
     ///
     /// # Errors
     /// When the device refuses.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
         let is_there = self.prepare(what, length, told)?;
         self.prepared = false;
@@ -543,11 +543,14 @@ impl Watch {
     ///
     /// # Errors
     /// When it is too long.
+    #[inline]
     pub fn idle(&mut self) -> Result<bool, LatError> {
         self.idle += 1;
-        if self.idle < IDLE {
-            return Ok(false);
-        }
+        if self.idle < IDLE { Ok(false) } else { self.has_patience() }
+    }
+
+    #[cold]
+    fn has_patience(&mut self) -> Result<bool, LatError> {
         self.idle = 0;
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() > PATIENCE {

@@ -140,6 +140,7 @@ impl<'a> Run<'a> {
     }
 
     /// Posts a flow's next message; `told` when its completion is to be told.
+    #[inline(always)]
     fn post(&mut self, at: usize, told: bool) -> Result<bool, LatError> {
         self.connected.flows[at].post(self.plan.operation, self.plan.size, told)
     }
@@ -155,6 +156,7 @@ impl<'a> Run<'a> {
     /// Ends a round trip and begins the next: whether there is one. As perftest does it, the time between two
     /// messages counts, everything in it included; it is written down once the next is under way. `now` was asked
     /// before the look that found the answer, since between that and the next message even a clock takes its time.
+    #[inline(always)]
     fn turn(&mut self, at: usize, now: Time) -> Result<bool, LatError> {
         let goes_on = self.sent[at].0 < self.plan.messages();
         if goes_on {
@@ -192,6 +194,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sends that are answered, and reads.
+    #[inline(never)]
     fn round_trips(&mut self) -> Result<(), LatError> {
         let reads = self.plan.operation == Operation::Read;
         let done = if reads { Done::Sends } else { Done::Receives };
@@ -227,9 +230,11 @@ impl<'a> Run<'a> {
     /// Nothing came. What may be lost is, after a while: the next one is sent, and the time of the lost one
     /// does not count. How many flows ended by that.
     fn give_up_lost(&mut self) -> Result<usize, LatError> {
-        if !self.connected.watch.idle()? {
-            return Ok(0);
-        }
+        if self.connected.watch.idle()? { self.give_up() } else { Ok(0) }
+    }
+
+    #[inline(never)]
+    fn give_up(&mut self) -> Result<usize, LatError> {
         self.talk.check()?;
         let mut ended = 0;
         let reliable = self.plan.carrier == super::plan::Carrier::Rc;
@@ -250,6 +255,7 @@ impl<'a> Run<'a> {
     }
 
     /// Writes that are written back.
+    #[inline(never)]
     fn marks(&mut self) -> Result<(), LatError> {
         let (size, messages) = (self.plan.size, self.plan.messages());
         let mut left = self.sent.len();
@@ -283,6 +289,7 @@ impl<'a> Run<'a> {
     }
 
     /// At fixed times, whatever came of the message before.
+    #[inline(never)]
     fn open_loop(&mut self, rate: f64) -> Result<(), LatError> {
         let (flows, messages) = (self.sent.len(), self.plan.messages());
         let window = self.plan.window() as usize;
@@ -327,6 +334,7 @@ impl<'a> Run<'a> {
     }
 
     /// As many as go: the peak rate in bytes a second.
+    #[inline(never)]
     fn stream(&mut self) -> Result<f64, LatError> {
         let (flows, window) = (self.sent.len(), self.plan.window() as usize);
         let messages = self.plan.messages();

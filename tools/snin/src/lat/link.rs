@@ -138,6 +138,7 @@ impl Link {
     ///
     /// # Errors
     /// When as many are posted as may be.
+    #[inline]
     pub fn send(&mut self, what: Gather<'_>, signal: Signal) -> Result<(), VerbsError> {
         match self {
             Self::Rc(pair) => pair.send(what, None, 0, signal),
@@ -150,6 +151,7 @@ impl Link {
     ///
     /// # Errors
     /// When as many are posted as may be, or datagrams are to write.
+    #[inline]
     pub fn write(
         &mut self,
         what: Gather<'_>,
