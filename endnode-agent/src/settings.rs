@@ -196,6 +196,7 @@ impl Checked {
             piece,
             mtu: packet,
             rate: settings.rate,
+            controller: self.controller.is_some(),
             // It counts from the agent's start, so nothing but the controller's answers can say how far off it is.
             clock_error: None,
             // A datagram is done when it has left; RC's completion says that it has arrived.

@@ -29,6 +29,9 @@ pub struct Config {
     pub overhead: u32,
     /// What the port sends, in bits per second: says how long a piece takes.
     pub rate: u64,
+    /// Whether there is a controller that could be asked. Where there is none it is lost from the start, and nobody
+    /// is told so or called.
+    pub controller: bool,
     /// How far from the controller's time the own clock may be, if something keeps it there (PTP); `None`:
     /// the controller is asked.
     pub clock_error: Option<Time>,
@@ -121,6 +124,7 @@ impl Default for Config {
             mtu: 4096,
             overhead: 40,
             rate: 100_000_000_000,
+            controller: true,
             clock_error: None,
             drift: 100,
             ask_time: Time::millis(100),

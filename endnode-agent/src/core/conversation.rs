@@ -7,6 +7,8 @@
 //!      └─────────── Stranger ────────┴───────────────────┘
 //! ```
 //!
+//! Without a controller it never begins: one is `Alone`.
+//!
 //! A Hello says that nothing of an earlier conversation holds, so it waits until that is true.
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ pub(super) const UNASKED: TreeId = TreeId(0);
 /// See the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
+    Alone,
     Parting,
     Greeting,
     Talking,
@@ -69,7 +72,7 @@ pub(super) struct Conversation {
 impl Conversation {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         Self {
-            phase: Phase::Greeting,
+            phase: if config.controller { Phase::Greeting } else { Phase::Alone },
             session: Session(config.session),
             term: Term(0),
             stale: None,
@@ -83,7 +86,7 @@ impl Conversation {
             lease: 0,
             unconfirmed: false,
             heard: now,
-            lost: false,
+            lost: !config.controller,
         }
     }
 }
@@ -98,7 +101,7 @@ impl Mesh {
             }
             return;
         }
-        if frame.session != self.talk.session {
+        if frame.session != self.talk.session || self.talk.phase == Phase::Alone {
             self.counters.stale_session += 1;
             return;
         }
@@ -153,7 +156,7 @@ impl Mesh {
             self.talk.say_at = now;
         }
         match self.talk.phase {
-            Phase::Parting => {}
+            Phase::Alone | Phase::Parting => {}
             Phase::Greeting => self.greet(now),
             Phase::Talking => {
                 self.ask(now);
@@ -237,7 +240,7 @@ impl Mesh {
         let talk = &self.talk;
         let may_speak = match talk.phase {
             Phase::Parting => true,
-            Phase::Greeting => false,
+            Phase::Alone | Phase::Greeting => false,
             Phase::Talking => talk.unconfirmed || talk.wishes && talk.ask.is_none(),
         };
         if may_speak {
@@ -267,7 +270,7 @@ impl Mesh {
     fn arm_conversation(&mut self, now: Time) {
         let talk = &mut self.talk;
         let asks = talk.ask.is_some() || talk.wishes;
-        let speaks = talk.phase == Phase::Greeting || asks;
+        let speaks = talk.phase == Phase::Greeting || asks && talk.phase != Phase::Alone;
         let moments = [
             (!talk.lost).then_some(talk.heard + self.config.silence),
             speaks.then_some(talk.say_at),

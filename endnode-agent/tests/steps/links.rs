@@ -98,6 +98,26 @@ fn room_for_what_is_granted_is_made_before_its_time_comes() {
 }
 
 #[test]
+fn without_a_controller_nobody_is_called_and_flows_send_at_once() {
+    let config = Config { controller: false, loss: LossPolicy::BestEffort, ..Bench::config() };
+    let mut bench = Bench::stranger(config);
+    bench.open(FLOW, PEER);
+    bench.send(FLOW, 0, 10);
+    let pair = bench.connected();
+    assert_eq!(bench.posted(), [10]);
+    bench.done(pair, 0);
+    for _ in 0..100 {
+        bench.pass(config.silence);
+        let outputs = bench.take();
+        assert!(
+            !outputs.iter().any(|output| matches!(output, Output::Controller(_))),
+            "{outputs:?}"
+        );
+    }
+    assert_eq!((bench.counters().conversations, bench.counters().controller_lost), (0, 0));
+}
+
+#[test]
 fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
     for loss in [LossPolicy::Silent, LossPolicy::BestEffort] {
         let (silence, linger) = (Time::millis(500), Time::secs(5));
