@@ -16,7 +16,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
-use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -30,6 +29,7 @@ use snin_fabric::Guid;
 
 use crate::core::{Config, FlowId, Mesh, Notice, Piece, Wanted};
 use crate::error::AgentError;
+use crate::flow::Flow;
 use crate::io::Callers;
 use crate::io::control::Control;
 use crate::io::cores::pin;
@@ -43,6 +43,7 @@ use crate::io::maker::{Maker, timing};
 use crate::io::outbox::{Datagrams, Outbox};
 use crate::io::port::VerbsPort;
 use crate::io::rings::{Call, Received, Rings};
+use crate::message::{Bytes, Held, Incoming};
 use crate::settings::{Checked, Settings, check};
 use crate::verbs::{
     AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, Service, SharedReceives, Slot, Timing,
@@ -174,9 +175,15 @@ impl Agent {
         Ok(Flow { agent: self.clone(), flow, peer, next: 0 })
     }
 
+    /// What its threads share.
+    #[inline]
+    pub(crate) fn rings(&self) -> &Arc<Rings> {
+        &self.shared.rings
+    }
+
     /// There is room for every buffer and two calls a flow, so only a thread that stands still has none.
     #[inline]
-    fn call(&self, mut call: Call) {
+    pub(crate) fn call(&self, mut call: Call) {
         let rings = &self.shared.rings;
         while let Err(again) = rings.calls.push(call) {
             call = again;
@@ -208,7 +215,7 @@ impl Agent {
         // Where nothing came, that is the shorter question.
         while !arrived.is_empty() {
             let Received { peer, piece, slot, start } = arrived.pop()?;
-            let held = Held { rings: Arc::clone(&self.shared.rings), slot: Some(slot), start };
+            let held = Held::new(self.rings(), slot, start);
             if piece.offset == 0 && piece.last {
                 let bytes = Bytes::Held(held, piece.bytes as usize);
                 return Some(Incoming { peer, flow: piece.flow, number: piece.message, bytes });
@@ -441,170 +448,4 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
         listen,
     };
     Ok((engine, control, shared))
-}
-
-/// A flow to a peer. Messages arrive in the order in which they were sent. Dropped, it gives up what was not
-/// sent; [`flush`](Self::flush) waits until everything was.
-#[derive(Debug)]
-pub struct Flow {
-    agent: Agent,
-    flow: FlowId,
-    peer: Guid,
-    next: u64,
-}
-
-impl Flow {
-    /// Sends a message; waits for room.
-    ///
-    /// # Errors
-    /// When it is longer than messages may be.
-    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let agent = self.agent.clone();
-        agent.wait(None, |agent| self.offer(bytes, agent.now()).transpose())?
-    }
-
-    /// Sends a message if there is room.
-    ///
-    /// # Errors
-    /// [`ErrorKind::WouldBlock`] where there is none, and as [`send`](Self::send).
-    #[inline]
-    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.send_due(bytes, self.agent.now())
-    }
-
-    /// As [`try_send`](Self::try_send), a message that was meant to be sent at `due`: latency is counted from
-    /// then, so that a sender that is held up does not hide it.
-    ///
-    /// # Errors
-    /// As [`try_send`](Self::try_send).
-    #[inline]
-    pub fn send_due(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<()> {
-        self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
-    }
-
-    /// `None` where there is no room.
-    #[inline]
-    fn offer(&mut self, bytes: &[u8], due: snin_protocol::Time) -> io::Result<Option<()>> {
-        let shared = &self.agent.shared;
-        self.agent.check_length(bytes.len())?;
-        if self.waiting() >= u64::from(shared.config.queue) {
-            return Ok(None);
-        }
-        let Some(mut buffer) = shared.rings.buffers.pop() else { return Ok(None) };
-        let Some(slot) = Arc::get_mut(&mut buffer) else {
-            // A queue pair that broke still holds it: another may be free.
-            let _ = shared.rings.buffers.push(buffer);
-            return Ok(None);
-        };
-        slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        let (flow, message) = (self.flow, self.next);
-        self.next += 1;
-        self.agent.call(Call::Send { flow, message, buffer, bytes: bytes.len(), due });
-        Ok(Some(()))
-    }
-
-    /// Messages that are not complete.
-    #[inline]
-    pub fn waiting(&self) -> u64 {
-        self.next - self.word().done.load(Ordering::Acquire)
-    }
-
-    /// Waits until all messages are complete: arrived (rc) or sent (ud).
-    ///
-    /// # Errors
-    /// [`ErrorKind::TimedOut`].
-    pub fn flush(&mut self, limit: Duration) -> io::Result<()> {
-        self.agent.wait(Some(limit), |_| (self.waiting() == 0).then_some(()))
-    }
-
-    /// Its number, by which [`Agent::look`] knows it.
-    pub const fn id(&self) -> FlowId {
-        self.flow
-    }
-
-    /// Where it leads.
-    pub const fn peer(&self) -> Guid {
-        self.peer
-    }
-
-    #[inline]
-    fn word(&self) -> &crate::io::rings::FlowWord {
-        &self.agent.shared.rings.flows[self.flow.index()]
-    }
-}
-
-impl Drop for Flow {
-    fn drop(&mut self) {
-        self.agent.call(Call::Close { flow: self.flow });
-    }
-}
-
-/// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come.
-#[derive(Debug)]
-pub struct Incoming {
-    peer: Guid,
-    flow: FlowId,
-    number: u64,
-    bytes: Bytes,
-}
-
-#[derive(Debug)]
-enum Bytes {
-    Held(Held, usize),
-    Joined(Vec<u8>),
-}
-
-impl Incoming {
-    /// Who sent it.
-    pub const fn peer(&self) -> Guid {
-        self.peer
-    }
-
-    /// The sender's number of the flow.
-    pub const fn flow(&self) -> FlowId {
-        self.flow
-    }
-
-    /// Which of the flow's messages it is, counted from 0.
-    pub const fn number(&self) -> u64 {
-        self.number
-    }
-}
-
-impl Deref for Incoming {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Held(held, length) => held.bytes(*length),
-            Bytes::Joined(bytes) => bytes,
-        }
-    }
-}
-
-/// A receive that goes back to the device when it is dropped.
-#[derive(Debug)]
-struct Held {
-    rings: Arc<Rings>,
-    slot: Option<Slot>,
-    start: usize,
-}
-
-impl Held {
-    #[inline]
-    fn bytes(&self, length: usize) -> &[u8] {
-        self.slot.as_ref().map_or(&[], |slot| &slot.bytes()[self.start..self.start + length])
-    }
-}
-
-impl Drop for Held {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            // There is room for every slot.
-            let _ = self.rings.empties.push(slot);
-            self.rings.to_data.ring();
-        }
-    }
 }

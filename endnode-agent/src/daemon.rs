@@ -22,9 +22,10 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 use tracing::{info, warn};
 
-use crate::agent::{Agent, Flow};
+use crate::agent::Agent;
 use crate::core::{FlowId, Notice};
 use crate::error::AgentError;
+use crate::flow::Flow;
 use crate::look::Seen;
 use crate::settings::Settings;
 

@@ -19,9 +19,13 @@ pub mod daemon;
 #[cfg(feature = "verbs")]
 mod error;
 #[cfg(feature = "verbs")]
+mod flow;
+#[cfg(feature = "verbs")]
 mod io;
 #[cfg(feature = "verbs")]
 mod look;
+#[cfg(feature = "verbs")]
+mod message;
 #[cfg_attr(
     not(feature = "verbs"),
     allow(dead_code, reason = "without an agent they are only documented")
@@ -32,9 +36,13 @@ mod settings;
 pub mod verbs;
 
 #[cfg(feature = "verbs")]
-pub use agent::{Agent, Driver, Flow, Incoming};
+pub use agent::{Agent, Driver};
 #[cfg(feature = "verbs")]
 pub use error::AgentError;
 #[cfg(feature = "verbs")]
+pub use flow::Flow;
+#[cfg(feature = "verbs")]
 pub use look::{Seen, Tallies};
+#[cfg(feature = "verbs")]
+pub use message::{Incoming, NotSent, Outgoing};
 pub use settings::Settings;

@@ -1,9 +1,10 @@
-//! Few queue pairs, and datagrams that are lost.
+//! Few queue pairs, memory that is all in use, and datagrams that are lost.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use snin_agent::core::Notice;
-use snin_agent::{Agent, Flow};
+use snin_agent::{Agent, Flow, Outgoing};
 use snin_fabric::Guid;
 
 use crate::controller::Controller;
@@ -59,6 +60,53 @@ fn the_least_recently_used_queue_pair_gives_way() {
     assert!(counters.starved > 0 && counters.evicted > 2, "{counters:?}");
     let came: Vec<_> = agents[1..].iter().map(|agent| agent.look(None).unwrap().counters).collect();
     assert!(came.iter().all(|came| came.repeated == 0 && came.lost == 0), "{came:?}");
+}
+
+/// Both ways of sending in turn, along a flow that nobody has to grant.
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn what_is_written_into_reserved_memory_arrives_and_memory_comes_back() {
+    let mut all = settings(3, None, "policy = \"besteffort\"\n");
+    (all[0].value.buffers, all[0].value.waiting) = (4, 3);
+    // The third host is not there.
+    let agents: Vec<Agent> = all[..2].iter().map(|one| Agent::start(one).unwrap()).collect();
+    let mut flow = agents[0].connect(Guid(2)).unwrap();
+    for number in 0..40 {
+        if number % 3 == 0 {
+            flow.send(&message(number, 300)).unwrap();
+        } else {
+            let mut written = agents[0].reserve(300).unwrap();
+            written.copy_from_slice(&message(number, 300));
+            flow.commit(written).unwrap();
+        }
+        assert_eq!(agents[1].recv_timeout(PATIENCE).unwrap()[..], message(number, 300)[..]);
+        flow.flush(PATIENCE).unwrap();
+    }
+    let longest = agents[0].longest_message();
+    assert_eq!(agents[0].reserve(longest + 1).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let all_memory =
+        || -> Vec<Outgoing> { std::iter::from_fn(|| agents[0].reserve(longest).ok()).collect() };
+    let mut held = all_memory();
+    assert_eq!(held.len(), 4, "all memory that there is");
+    assert_eq!(agents[0].reserve(1).unwrap_err().kind(), ErrorKind::WouldBlock);
+    // Somebody else's memory, and more than may wait, come back as they were.
+    let mut foreign = agents[1].reserve(3).unwrap();
+    foreign.copy_from_slice(b"abc");
+    let refused = flow.commit(foreign).unwrap_err();
+    assert_eq!(
+        (refused.error.kind(), &refused.message[..]),
+        (ErrorKind::InvalidInput, &b"abc"[..])
+    );
+    let mut unheard = agents[0].connect(Guid(3)).unwrap();
+    held[3].fill(7);
+    let last = held.pop().unwrap();
+    held.into_iter().for_each(|message| unheard.commit(message).unwrap());
+    let refused = unheard.commit(last).unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::WouldBlock);
+    assert!(refused.message.iter().all(|&byte| byte == 7));
+    drop(refused);
+    drop(unheard);
+    until("all memory is given back", PATIENCE, || all_memory().len() == 4);
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Flows: what programs send by.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use snin_fabric::Guid;
+use snin_protocol::Time;
+
+use crate::agent::Agent;
+use crate::core::FlowId;
+use crate::io::rings::{Call, FlowWord};
+use crate::message::{NotSent, Outgoing};
+use crate::verbs::Slot;
+
+/// A flow to a peer. Messages arrive in the order in which they were sent. Dropped, it gives up what was not
+/// sent; [`flush`](Self::flush) waits until everything was.
+#[derive(Debug)]
+pub struct Flow {
+    pub(crate) agent: Agent,
+    pub(crate) flow: FlowId,
+    pub(crate) peer: Guid,
+    pub(crate) next: u64,
+}
+
+impl Flow {
+    /// Sends a message; waits for room.
+    ///
+    /// # Errors
+    /// When it is longer than messages may be.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let agent = self.agent.clone();
+        agent.wait(None, |agent| self.offer(bytes, agent.now()).transpose())?
+    }
+
+    /// Sends a message if there is room.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] where there is none, and as [`send`](Self::send).
+    #[inline]
+    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.send_due(bytes, self.agent.now())
+    }
+
+    /// As [`try_send`](Self::try_send), a message that was meant to be sent at `due`: latency is counted from
+    /// then, so that a sender that is held up does not hide it.
+    ///
+    /// # Errors
+    /// As [`try_send`](Self::try_send).
+    #[inline]
+    pub fn send_due(&mut self, bytes: &[u8], due: Time) -> io::Result<()> {
+        self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    /// Sends a message that was written into memory from [`Agent::reserve`], if as many may wait.
+    ///
+    /// # Errors
+    /// With the message, to be tried again.
+    #[inline]
+    pub fn commit(&mut self, message: Outgoing) -> Result<(), NotSent> {
+        self.commit_due(message, self.agent.now())
+    }
+
+    /// As [`commit`](Self::commit), a message that was meant to be sent at `due`.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    #[inline]
+    pub fn commit_due(&mut self, message: Outgoing, due: Time) -> Result<(), NotSent> {
+        if !self.has_room() || !message.is_of(self.agent.rings()) {
+            return Err(self.refuse(message));
+        }
+        if let Some((buffer, bytes)) = message.into_parts() {
+            self.hand_over(buffer, bytes, due);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&self, message: Outgoing) -> NotSent {
+        let error = if message.is_of(self.agent.rings()) {
+            ErrorKind::WouldBlock.into()
+        } else {
+            io::Error::new(ErrorKind::InvalidInput, "the message is in another agent's memory")
+        };
+        NotSent { message, error }
+    }
+
+    /// `None` where there is no room.
+    #[inline]
+    fn offer(&mut self, bytes: &[u8], due: Time) -> io::Result<Option<()>> {
+        self.agent.check_length(bytes.len())?;
+        if !self.has_room() {
+            return Ok(None);
+        }
+        let copy = |slot: &mut Slot| slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        let Some(buffer) = self.agent.fill_buffer(copy) else { return Ok(None) };
+        self.hand_over(buffer, bytes.len(), due);
+        Ok(Some(()))
+    }
+
+    /// Gives the data thread a message.
+    #[inline]
+    fn hand_over(&mut self, buffer: Arc<Slot>, bytes: usize, due: Time) {
+        let (flow, message) = (self.flow, self.next);
+        self.next += 1;
+        self.agent.call(Call::Send { flow, message, buffer, bytes, due });
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.waiting() < u64::from(self.agent.shared.config.queue)
+    }
+
+    /// Messages that are not complete.
+    #[inline]
+    pub fn waiting(&self) -> u64 {
+        self.next - self.word().done.load(Ordering::Acquire)
+    }
+
+    /// Waits until all messages are complete: arrived (rc) or sent (ud).
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`].
+    pub fn flush(&mut self, limit: Duration) -> io::Result<()> {
+        self.agent.wait(Some(limit), |_| (self.waiting() == 0).then_some(()))
+    }
+
+    /// Its number, by which [`Agent::look`] knows it.
+    pub const fn id(&self) -> FlowId {
+        self.flow
+    }
+
+    /// Where it leads.
+    pub const fn peer(&self) -> Guid {
+        self.peer
+    }
+
+    #[inline]
+    fn word(&self) -> &FlowWord {
+        &self.agent.rings().flows[self.flow.index()]
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.agent.call(Call::Close { flow: self.flow });
+    }
+}
