@@ -6,9 +6,10 @@ use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use snin_agent::{Agent, Driver, Flow, Incoming, Settings};
+use snin_agent::{Agent, Driver, Flow, Incoming, Outgoing, Settings};
 use snin_daemon::settings::parse;
 use snin_fabric::Guid;
+use snin_protocol::Time;
 
 use super::turns::{CALLS_ON, WAITS_ON};
 
@@ -23,11 +24,12 @@ const NOTHING: &str = "nothing came for 20 s";
 /// Before what is measured: the queue pairs are made on the first.
 const WARM_UP: usize = 10;
 
-/// A side: an agent, and a flow to the other one.
+/// A side: an agent, a flow to the other one, and memory for its next message.
 struct Side {
     agent: Agent,
     driver: Driver,
     flow: Flow,
+    next: Option<Outgoing>,
 }
 
 impl Side {
@@ -48,7 +50,25 @@ impl Side {
         core.set(if own == ANSWERER { WAITS_ON } else { CALLS_ON });
         sched_setaffinity(None, &core)?;
         let flow = agent.connect(peer)?;
-        Ok(Self { agent, driver, flow })
+        // As with perftest, all but a message's first byte is written once.
+        let pattern = pattern(length.parse()?);
+        let mut all: Vec<Outgoing> =
+            std::iter::from_fn(|| agent.reserve(pattern.len()).ok()).collect();
+        all.iter_mut().for_each(|memory| memory.copy_from_slice(&pattern));
+        let next = all.pop();
+        Ok(Self { agent, driver, flow, next })
+    }
+
+    /// Sends the next message with this first byte, and then looks for memory for the one after it.
+    #[inline]
+    fn send(&mut self, first: u8, due: Time) -> Result<(), Box<dyn Error>> {
+        let mut message = self.next.take().ok_or("no memory")?;
+        let length = message.len();
+        message[0] = first;
+        self.flow.commit_due(message, due)?;
+        self.driver.turn();
+        self.next = Some(self.agent.reserve(length)?);
+        Ok(())
     }
 
     /// Turns until a message came; none if none does for too long.
@@ -70,7 +90,7 @@ impl Side {
     }
 }
 
-/// Sends every message back, until one of another length comes.
+/// Answers every message with one of the same bytes, until one of another length comes.
 ///
 /// # Errors
 /// When the agent cannot start or nothing comes.
@@ -82,9 +102,8 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
         if message.len() != expected {
             return Ok(());
         }
-        side.flow.try_send(&message)?;
         // The answer goes out before the message's memory is given back.
-        side.driver.turn();
+        side.send(message[0], side.agent.now())?;
     }
 }
 
@@ -94,19 +113,17 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
 /// # Errors
 /// When the agent cannot start, an answer does not come, or is another.
 pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
-    let (mut bytes, count) = (vec![0; length.parse()?], count.parse::<usize>()?);
+    let (expected, count) = (pattern(length.parse()?), count.parse::<usize>()?);
     let mut side = Side::start(ASKER, ANSWERER, "rxe0", length)?;
     let mut sent = Vec::with_capacity(WARM_UP + count + 1);
     let mut answer: Option<Incoming> = None;
     for number in 0..=WARM_UP + count {
         let now = side.agent.now();
         sent.push(now);
-        bytes[0] = number as u8;
-        side.flow.send_due(&bytes, now)?;
-        side.driver.turn();
+        side.send(number as u8, now)?;
         // The last answer is looked at while the next is under way.
         if let Some(answer) = answer.take()
-            && !is_answer(&answer, number - 1, &bytes)
+            && !is_answer(&answer, number - 1, &expected)
         {
             return Err(format!("the answer to message {} is another", number - 1).into());
         }
@@ -129,6 +146,11 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// Whether an answer is the message of that number; all messages end alike.
-fn is_answer(answer: &[u8], number: usize, bytes: &[u8]) -> bool {
-    answer.len() == bytes.len() && answer[0] == number as u8 && answer[1..] == bytes[1..]
+fn is_answer(answer: &[u8], number: usize, expected: &[u8]) -> bool {
+    answer.len() == expected.len() && answer[0] == number as u8 && answer[1..] == expected[1..]
+}
+
+/// What messages are but for their first byte.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }

@@ -208,6 +208,13 @@ fn on(core: usize, program: &str) -> Command {
     command
 }
 
+/// Who of `count` has that turn of a round: any of them begins two rounds, and what goes one way about in the first
+/// goes the other way in the second.
+const fn place(round: usize, turn: usize, count: usize) -> usize {
+    let begins = round / 2 % count;
+    if round.is_multiple_of(2) { (begins + turn) % count } else { (begins + count - turn) % count }
+}
+
 /// Waits until somebody listens at a TCP port.
 fn listens(port: u16) -> Result<(), Box<dyn Error>> {
     let wanted = format!(":{port:04X}");
@@ -241,7 +248,7 @@ pub fn take(size: &str, pairs: &str, only: &str) -> Result<(), Box<dyn Error>> {
             let who = case.who();
             let mut said = vec![None; who.len()];
             for turn in 0..who.len() {
-                let at = (round + turn) % who.len();
+                let at = place(round, turn, who.len());
                 said[at] = Some(case.measure(who[at])?);
             }
             for (who, Said { typical, tail }) in who.iter().zip(said.into_iter().flatten()) {
@@ -256,7 +263,24 @@ pub fn take(size: &str, pairs: &str, only: &str) -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn all_have_their_turn_and_nobody_always_follows_the_same_one() {
+        for count in [3, 4] {
+            let mut follows = BTreeSet::new();
+            for round in 0..2 * count {
+                let order: Vec<usize> = (0..count).map(|turn| place(round, turn, count)).collect();
+                assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), count, "{order:?}");
+                follows.extend(order.windows(2).map(|two| (two[1], two[0])));
+            }
+            for one in 0..count {
+                assert_eq!(follows.range((one, 0)..(one + 1, 0)).count(), 2, "{follows:?}");
+            }
+        }
+    }
 
     #[test]
     fn both_sides_call_the_same_message_the_99th_percentile() {
