@@ -20,6 +20,8 @@ const ANSWERER: Guid = Guid(1);
 const ASKER: Guid = Guid(2);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long word of the end may take to get there.
+const FAREWELL: Duration = Duration::from_secs(1);
 const NOTHING: &str = "nothing came for 20 s";
 /// Before what is measured: the queue pairs are made on the first.
 const WARM_UP: usize = 10;
@@ -130,7 +132,9 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
         answer = Some(side.receive().ok_or(NOTHING)?);
     }
     side.flow.try_send(b"")?;
-    while side.flow.waiting() > 0 {
+    // Who has heard that may end before its acknowledgement has left, and then none comes.
+    let last = Instant::now() + FAREWELL;
+    while side.flow.waiting() > 0 && Instant::now() < last {
         side.driver.turn();
     }
     let took = sent[WARM_UP..].windows(2).map(|sent| (sent[1] - sent[0]).nanos() as f64 / 2e3);
