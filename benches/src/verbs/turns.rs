@@ -208,8 +208,8 @@ fn on(core: usize, program: &str) -> Command {
     command
 }
 
-/// Who of `count` has that turn of a round: any of them begins two rounds, and what goes one way about in the first
-/// goes the other way in the second.
+/// Who of `count` has that turn of a round: any of them begins two rounds, and what goes one way about in the
+/// first goes the other way in the second.
 const fn place(round: usize, turn: usize, count: usize) -> usize {
     let begins = round / 2 % count;
     if round.is_multiple_of(2) { (begins + turn) % count } else { (begins + count - turn) % count }

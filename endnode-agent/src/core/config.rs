@@ -29,8 +29,8 @@ pub struct Config {
     pub overhead: u32,
     /// What the port sends, in bits per second: says how long a piece takes.
     pub rate: u64,
-    /// Whether there is a controller that could be asked. Where there is none it is lost from the start, and nobody
-    /// is told so or called.
+    /// Whether there is a controller that could be asked. Where there is none it is lost from the start, and
+    /// nobody is told so or called.
     pub controller: bool,
     /// How far from the controller's time the own clock may be, if something keeps it there (PTP); `None`:
     /// the controller is asked.
