@@ -95,17 +95,21 @@ impl Side {
 /// Answers every message with one of the same bytes, until one of another length comes.
 ///
 /// # Errors
-/// When the agent cannot start or nothing comes.
+/// When the agent cannot start, nothing comes, or what comes is another message.
 pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
-    let expected = length.parse::<usize>()?;
+    let expected = pattern(length.parse()?);
     let mut side = Side::start(ANSWERER, ASKER, "rxe1", length)?;
     loop {
         let message = side.receive().ok_or(NOTHING)?;
-        if message.len() != expected {
+        if message.len() != expected.len() {
             return Ok(());
         }
         // The answer goes out before the message's memory is given back.
         side.send(message[0], side.agent.now())?;
+        // It is looked at while the answer is under way.
+        if !is_message(&message, message.number() as usize, &expected) {
+            return Err(format!("message {} is another", message.number()).into());
+        }
     }
 }
 
@@ -125,7 +129,7 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
         side.send(number as u8, now)?;
         // The last answer is looked at while the next is under way.
         if let Some(answer) = answer.take()
-            && !is_answer(&answer, number - 1, &expected)
+            && !is_message(&answer, number - 1, &expected)
         {
             return Err(format!("the answer to message {} is another", number - 1).into());
         }
@@ -149,9 +153,9 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether an answer is the message of that number; all messages end alike.
-fn is_answer(answer: &[u8], number: usize, expected: &[u8]) -> bool {
-    answer.len() == expected.len() && answer[0] == number as u8 && answer[1..] == expected[1..]
+/// Whether something that came is the message of that number; all messages end alike.
+fn is_message(came: &[u8], number: usize, expected: &[u8]) -> bool {
+    came.len() == expected.len() && came[0] == number as u8 && came[1..] == expected[1..]
 }
 
 /// What messages are but for their first byte.
