@@ -43,6 +43,7 @@ use crate::io::maker::{Maker, timing};
 use crate::io::outbox::{Datagrams, Outbox};
 use crate::io::port::VerbsPort;
 use crate::io::rings::{Call, Received, Rings};
+use crate::io::untold::Untold;
 use crate::message::{Bytes, Held, Incoming};
 use crate::settings::{Checked, Settings, check};
 use crate::verbs::{
@@ -103,7 +104,7 @@ impl Agent {
     /// # Errors
     /// In one line: what is wrong or missing, and how to get it.
     pub fn start(settings: &Loaded<Settings>) -> Result<Self, AgentError> {
-        let (agent, Driver(engine)) = Self::start_driven(settings)?;
+        let (agent, Driver(engine)) = Self::start_threads(settings, false)?;
         let core = settings.value.core;
         let (tell, told) = std::sync::mpsc::channel();
         let run = move || {
@@ -131,8 +132,16 @@ impl Agent {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_driven(settings: &Loaded<Settings>) -> Result<(Self, Driver), AgentError> {
+        Self::start_threads(settings, true)
+    }
+
+    /// All but the data thread.
+    fn start_threads(
+        settings: &Loaded<Settings>,
+        driven: bool,
+    ) -> Result<(Self, Driver), AgentError> {
         let checked = check(settings)?;
-        let (engine, control, shared) = make(&settings.value, &checked)?;
+        let (engine, control, shared) = make(&settings.value, &checked, driven)?;
         let agent = Self { shared: Arc::new(shared) };
         agent.spawn("snin-control", move || control.run())?;
         Ok((agent, Driver(engine)))
@@ -189,7 +198,7 @@ impl Agent {
             call = again;
             thread::yield_now();
         }
-        rings.to_data.ring();
+        rings.to_data.wake();
     }
 
     /// The next message that came in; waits for it.
@@ -345,7 +354,11 @@ fn too_long(bytes: usize, longest: usize) -> io::Error {
 }
 
 /// Makes everything; nothing runs yet.
-fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shared), AgentError> {
+fn make(
+    settings: &Settings,
+    checked: &Checked,
+    driven: bool,
+) -> Result<(Engine, Control, Shared), AgentError> {
     let (device, port) = choose(settings.device.as_deref(), settings.port)?;
     let guid = checked.guid.or_else(|| device.port_guid(port.number));
     let no_guid = || AgentError::NoGuid { device: device.name().to_owned(), port: port.number };
@@ -369,8 +382,9 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
     let start = if checked.datagrams { ROUTE } else { 0 };
     let room = start + HEADER + longest as usize;
     for slot in Slot::allocate(&domain, settings.receives as usize, room)? {
-        receives.receive(slot).map_err(|refused| refused.error)?;
+        receives.receive(Box::new(slot))?;
     }
+    receives.ring()?;
     let shared_queue = receives.queue();
     let datagrams = if checked.datagrams {
         let depth = Depth { sends, receives: 0, inline: settings.inline };
@@ -393,8 +407,8 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
     let (listener, listen) =
         listener.map_err(|error| AgentError::Listen { address: checked.listen, error })?;
     let (inbound, receives_count) = (settings.inbound_pairs as usize, settings.receives as usize);
-    let rings =
-        Rings::new(&config, inbound, receives_count, settings.buffers as usize, checked.busy);
+    let polls = (checked.busy, driven);
+    let rings = Rings::new(&config, inbound, receives_count, settings.buffers as usize, polls);
     let rings =
         Arc::new(rings.map_err(|error| AgentError::System { what: "an event descriptor", error })?);
     for slot in Slot::allocate(&domain, settings.buffers as usize, longest as usize)? {
@@ -407,7 +421,10 @@ fn make(settings: &Settings, checked: &Checked) -> Result<(Engine, Control, Shar
     let inbox = Inbox::new(Arc::clone(&rings), receives, start, datagrams.is_none(), inbound + 1);
     let waiting = (settings.flows as usize, settings.waiting as usize + 1);
     let pairs = settings.pairs as usize;
-    let outbox = Outbox::new(Arc::clone(&rings), sender, pairs, waiting, datagrams);
+    // Memory and flows never wait for what is not to be told.
+    let every = settings.signal_every.min(settings.buffers / 2).min(settings.waiting / 2);
+    let untold = Untold::new(every);
+    let outbox = Outbox::new(Arc::clone(&rings), sender, pairs, waiting, datagrams, untold);
     let engine = Engine::new(
         Mesh::new(config, clock.now())?,
         VerbsPort::new(Arc::clone(&rings), queue.clone(), inbox, outbox),

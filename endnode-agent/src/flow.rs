@@ -124,6 +124,9 @@ impl Flow {
     /// # Errors
     /// [`ErrorKind::TimedOut`].
     pub fn flush(&mut self, limit: Duration) -> io::Result<()> {
+        if self.waiting() > 0 {
+            self.agent.call(Call::Ask);
+        }
         self.agent.wait(Some(limit), |_| (self.waiting() == 0).then_some(()))
     }
 

@@ -60,14 +60,14 @@ impl Deref for Incoming {
 #[derive(Debug)]
 pub(crate) struct Held {
     rings: Arc<Rings>,
-    slot: Option<Slot>,
+    slot: Option<Box<Slot>>,
     start: usize,
 }
 
 impl Held {
     /// Its bytes begin at `start`.
     #[inline]
-    pub(crate) fn new(rings: &Arc<Rings>, slot: Slot, start: usize) -> Self {
+    pub(crate) fn new(rings: &Arc<Rings>, slot: Box<Slot>, start: usize) -> Self {
         Self { rings: Arc::clone(rings), slot: Some(slot), start }
     }
 
@@ -83,7 +83,7 @@ impl Drop for Held {
         if let Some(slot) = self.slot.take() {
             // There is room for every slot.
             let _ = self.rings.empties.push(slot);
-            self.rings.to_data.ring();
+            self.rings.to_data.wake();
         }
     }
 }

@@ -9,6 +9,7 @@ use snin_protocol::message::{Grant, Wait};
 
 use super::config::{Config, HistogramShape};
 use super::events::{FlowId, Message, PairId, Piece, Wanted};
+use super::pairs::Posted;
 
 /// What the controller knows of a flow, or is to be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,16 +217,18 @@ impl Flow {
 
     /// A piece is done: the message that is complete with it, if any.
     #[inline]
-    pub(super) fn done(&mut self, piece: &Piece, now: Time, settle: Time) -> Option<Message> {
+    pub(super) fn done(&mut self, done: &Posted, now: Time, settle: Time) -> Option<Message> {
         self.outstanding -= 1;
         self.settled = now + settle;
         self.idle_since = now;
-        if !piece.last {
+        if !done.piece.last {
             return None;
         }
         let message = self.queue.pop_front()?;
         self.cutting -= 1;
-        if let Some(latency) = &mut self.latency {
+        if let Some(latency) = &mut self.latency
+            && done.told
+        {
             latency.saturating_record((now - message.due).nanos());
         }
         Some(message)

@@ -166,6 +166,7 @@ impl Mesh {
     pub(super) fn tend_pair(&mut self, slot: u32, now: Time) {
         let stall = self.config.stall;
         let pair = self.pairs.at(slot);
+        pair.since.get_or_insert(now);
         let due = pair.deadline(stall) <= now;
         match pair.state {
             State::Connecting(_) if due => self.break_pair(slot, BreakReason::Unconnected, now),
@@ -181,10 +182,13 @@ impl Mesh {
         }
     }
 
-    /// As [`arm_pair`](Self::arm_pair), for one that has something posted since now and had nothing before.
+    /// As [`arm_pair`](Self::arm_pair), for one that has something posted since now and had nothing before. Where
+    /// the time is not known, it is soon looked at, and counts from then.
     #[inline]
-    pub(super) fn arm_first(&mut self, slot: u32, now: Time) {
-        self.timers.set(Timer::Pair(slot), now + self.config.stall.max(Time(1)));
+    pub(super) fn arm_first(&mut self, slot: u32, now: Option<Time>) {
+        let stall = self.config.stall;
+        let at = now.map_or_else(|| self.seen + stall / 4, |now| now + stall.max(Time(1)));
+        self.timers.set(Timer::Pair(slot), at);
     }
 
     pub(super) fn arm_pair(&mut self, slot: u32, now: Time) {

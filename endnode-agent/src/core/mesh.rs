@@ -36,6 +36,8 @@ pub struct Mesh {
     pub(super) pairs: Pairs,
     inbound: Inbounds,
     pub(super) timers: Timers,
+    /// When it was last told the time.
+    pub(super) seen: Time,
     outputs: VecDeque<Output>,
     pub(super) counters: Counters,
     /// Bytes posted and not done: what the port may still have to send.
@@ -122,6 +124,7 @@ impl Mesh {
             pairs: Pairs::new(config.pairs, config.depth),
             inbound: Inbounds::new(config.inbound),
             timers: Timers::new(config.flows, config.pairs),
+            seen: now,
             outputs: VecDeque::with_capacity(most_outputs(&config)),
             counters: Counters::default(),
             backlog: 0,
@@ -309,6 +312,7 @@ impl Mesh {
     /// After what happened on a short way: what was waiting for it.
     #[inline]
     pub fn go_on(&mut self, now: Time) {
+        self.seen = now;
         if !self.hungry.is_empty() {
             self.post_all(now);
         }
@@ -358,7 +362,8 @@ impl Mesh {
         })
     }
 
-    /// How long a flow's messages took from when they were due, in nanoseconds.
+    /// How long those of a flow's messages took from when they were due, in nanoseconds, whose own completion was
+    /// told.
     pub fn latency(&self, flow: FlowId) -> Option<&Histogram<u64>> {
         self.flows.get(flow.index())?.as_ref()?.latency.as_ref()
     }

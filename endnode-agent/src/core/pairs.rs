@@ -32,11 +32,12 @@ pub(super) enum State {
     Paused(Time),
 }
 
-/// A piece on a queue pair, and since when it could have been done.
+/// A piece on a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posted {
     pub(super) piece: Piece,
-    pub(super) since: Time,
+    /// That it is done will be told, and not that a later one is only.
+    pub(super) told: bool,
 }
 
 /// One place in the table.
@@ -49,6 +50,8 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// The ticket of the first of these.
     pub(super) first: u64,
+    /// Since when that could have been done; none if nobody has looked at the clock since.
+    pub(super) since: Option<Time>,
     /// Bytes on the wire of pieces that were taken back: until it is closed the port may be sending them.
     pub(super) doubtful: u64,
     /// When it was last chosen, counted.
@@ -62,24 +65,23 @@ impl Pair {
     pub(super) fn deadline(&self, stall: Time) -> Time {
         match self.state {
             State::Connecting(until) | State::Paused(until) => until,
-            State::Ready => self.posted.front().map_or(Time::MAX, |oldest| oldest.since + stall),
+            State::Ready if self.posted.is_empty() => Time::MAX,
+            State::Ready => self.since.map_or(Time::MAX, |since| since + stall),
             State::Free | State::Closing => Time::MAX,
         }
     }
 
     /// Takes off the first piece if it is done now that `ticket` is.
     #[inline]
-    pub(super) fn finish(&mut self, ticket: u64, now: Time) -> Option<Piece> {
+    pub(super) fn finish(&mut self, ticket: u64, now: Time) -> Option<Posted> {
         if self.first > ticket {
             return None;
         }
         let posted = self.posted.pop_front()?;
         self.first += 1;
         self.failures = 0;
-        if let Some(first) = self.posted.front_mut() {
-            first.since = now;
-        }
-        Some(posted.piece)
+        self.since = Some(now);
+        Some(posted)
     }
 
     /// Whether it leads to that peer along that tree.
@@ -122,6 +124,7 @@ impl Pairs {
             state: State::Free,
             posted: VecDeque::with_capacity(depth as usize),
             first: 0,
+            since: None,
             doubtful: 0,
             used: 0,
             failures: 0,

@@ -15,7 +15,11 @@ use super::timers::Timer;
 pub struct Foreseen {
     /// What is to be posted.
     pub post: Post,
+    /// Nothing waits for its end, so that its completion need not be told.
+    pub is_patient: bool,
     end: Time,
+    /// When that was, where it matters.
+    now: Option<Time>,
 }
 
 impl Mesh {
@@ -67,31 +71,34 @@ impl Mesh {
         let piece = self.flows[index as usize].as_ref()?.upcoming(&self.config, room)?;
         let ticket = self.pairs.at(pair.slot).next_ticket();
         let post = Post { pair, ticket, piece };
-        self.book(&post, end, now);
+        self.book(&post, (end, true), Some(now));
         Some(post)
     }
 
-    /// Keeps the books of a piece that the port posts.
-    #[inline]
-    fn book(&mut self, Post { pair: id, piece, .. }: &Post, end: Time, now: Time) {
+    /// Keeps the books of a piece that the port posts: when it must have left, and whether its own completion
+    /// will be told. Under a grant the time is known.
+    #[inline(always)]
+    fn book(&mut self, post: &Post, (end, told): (Time, bool), now: Option<Time>) {
+        let Post { pair: id, piece, .. } = post;
         let pair = self.pairs.at(id.slot);
         let Some(flow) = &mut self.flows[piece.flow.index()] else { return };
         // When it must have left is news only for the first piece under way, or under another grant.
         let is_news = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
         flow.posted(piece);
         flow.clear_by = end;
-        let is_first = pair.posted.is_empty();
-        pair.posted.push_back(Posted { piece: *piece, since: now });
-        self.pairs.choose(id.slot);
-        self.backlog += self.config.wire(piece.bytes.into());
-        self.counters.posted += 1;
-        self.counters.posted_bytes += u64::from(piece.bytes);
-        if is_first {
+        if pair.posted.is_empty() {
+            pair.since = now;
             self.arm_first(id.slot, now);
         }
-        if is_news {
+        let pair = self.pairs.at(id.slot);
+        pair.posted.push_back(Posted { piece: *piece, told });
+        self.counters.posted += 1;
+        self.backlog += self.config.wire(piece.bytes.into());
+        self.pairs.choose(id.slot);
+        if let Some(now) = now.filter(|_| is_news) {
             self.arm_flow(piece.flow.0, now);
         }
+        self.counters.posted_bytes += u64::from(piece.bytes);
     }
 
     /// The one piece that a message will be posted as, for one who posts it before the mesh hears of the message:
@@ -113,19 +120,25 @@ impl Mesh {
         if waits | is_unsettled | prepares | !self.is_clear_ahead() {
             return None;
         }
-        let now = if is_granted { clock() } else { Time::ZERO };
-        let (pair, end) = self.standing_lane(open, now)?;
-        let piece = open.cut(message, &self.config, self.room(pair, end, now)?)?;
+        let now = is_granted.then(clock);
+        let at = now.unwrap_or_default();
+        let (pair, end) = self.standing_lane(open, at)?;
+        let piece = open.cut(message, &self.config, self.room(pair, end, at)?)?;
         let ticket = self.pairs.peek(pair)?.next_ticket();
-        piece.last.then_some(Foreseen { post: Post { pair, ticket, piece }, end })
+        // A grant's end and a change of tree wait for what is under way, and an answer to a long message is far.
+        let is_patient = !is_granted & (piece.bytes <= self.config.mtu);
+        let post = Post { pair, ticket, piece };
+        piece.last.then_some(Foreseen { post, is_patient, end, now })
     }
 
-    /// As [`Call::Send`](super::Call::Send), of a message that was posted as foreseen just now.
+    /// As [`Call::Send`](super::Call::Send), of a message that was posted as foreseen just now. Where its own
+    /// completion will not be `told` but a later one's, nobody will know how long it took.
     #[inline]
-    pub fn keep(&mut self, message: Message, Foreseen { post, end }: &Foreseen, now: Time) {
+    pub fn keep(&mut self, message: Message, foreseen: &Foreseen, told: bool) {
+        let Foreseen { post, end, now, .. } = foreseen;
         if let Some(flow) = &mut self.flows[post.piece.flow.index()] {
             flow.push(message, self.config.queue);
-            self.book(post, *end, now);
+            self.book(post, (*end, told), *now);
         }
     }
 
@@ -306,23 +319,24 @@ impl Mesh {
     }
 
     /// As [`PortEvent::Done`](super::PortEvent::Done), on the short way: the next message that is complete now
-    /// that a queue pair has done a piece and all before it, and how long it took since it was due. When there is
-    /// none left, [`go_on`](Self::go_on) is due.
-    #[inline]
+    /// that a queue pair has done a piece and all before it, and how long it took at most since it was due. When
+    /// there is none left, [`go_on`](Self::go_on) is due.
+    #[inline(always)]
     pub fn finish(&mut self, id: PairId, ticket: u64, now: Time) -> Option<(FlowId, u64, Time)> {
         loop {
             // What waited for a flow's last piece under way goes on when its message has been told.
             if let Some(index) = self.quiet.take() {
                 self.rest(index, now);
             }
-            let piece = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now))?;
+            let done = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now))?;
+            let piece = &done.piece;
             self.counters.done += 1;
             self.backlog -= self.config.wire(piece.bytes.into());
             let index = piece.flow.0;
             let Some(flow) = &mut self.flows[index as usize] else {
                 continue;
             };
-            let complete = flow.done(&piece, now, self.config.settle);
+            let complete = flow.done(&done, now, self.config.settle);
             self.quiet = (flow.outstanding == 0).then_some(index);
             if let Some(message) = complete {
                 self.counters.messages += 1;

@@ -12,19 +12,35 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(crate) struct Bell {
     descriptor: OwnedFd,
     rang: AtomicBool,
+    /// Whether anybody ever sleeps by it, and how many do.
+    wakes: bool,
     asleep: AtomicU32,
 }
 
 impl Bell {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// One by which threads sleep if it `wakes`; else they always look.
+    pub(crate) fn new(wakes: bool) -> io::Result<Self> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { descriptor, rang: AtomicBool::new(false), asleep: AtomicU32::new(0) })
+        Ok(Self { descriptor, rang: AtomicBool::new(false), wakes, asleep: AtomicU32::new(0) })
     }
 
-    /// Something was put into a ring: wakes whoever sleeps by this bell.
+    /// Something was put into one of many rings: says so, and wakes whoever sleeps by this bell.
     #[inline]
     pub(crate) fn ring(&self) {
         self.rang.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Something was put into a ring that is always looked at: wakes whoever sleeps by this bell.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        if self.wakes {
+            self.wake_now();
+        }
+    }
+
+    #[inline]
+    fn wake_now(&self) {
         // What was put there is seen by one who goes to sleep after this, or its sleep is seen here.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) > 0 {

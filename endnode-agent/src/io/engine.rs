@@ -2,7 +2,7 @@
 //! lock, and makes no system call but those of the device's own library - unless it is to sleep.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,18 +13,16 @@ use snin_protocol::Time;
 use super::inbox::Delivery;
 use super::port::VerbsPort;
 use super::rings::{Call, Look, Received, Rings};
+use super::untold::LATE;
 use crate::core::{
     Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out,
 };
-use crate::verbs::Slot;
+use crate::verbs::{Signal, Slot};
 
 /// Calls of applications that are taken at a time.
 const CALLS: usize = 32;
 /// After so many turns the clock is asked whether something is due, and everything else looked at.
 const LOOKS: u32 = 16;
-/// After so many turns in a row with nothing to do, what is owed is done: what everybody waits for, an answer, may
-/// come with the first of them.
-const IDLE: u32 = 4;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
@@ -41,32 +39,15 @@ pub(crate) struct Engine {
     declined: bool,
     /// Something for applications was put into their rings.
     called: bool,
-    /// Calls may be left over.
-    more: bool,
-    /// It rang for something beside calls, perhaps, and nobody has looked.
-    owed: bool,
-    /// Turns since somebody did, and how many of the last had nothing to do.
+    /// Turns since everything was looked at.
     looks: u32,
-    idle: u32,
     /// The last turn sent, and did not look what that led to.
     sent: bool,
 }
 
 impl Engine {
     pub(crate) const fn new(mesh: Mesh, port: VerbsPort, rings: Arc<Rings>, clock: Clock) -> Self {
-        Self {
-            mesh,
-            port,
-            rings,
-            clock,
-            declined: false,
-            called: false,
-            more: false,
-            owed: false,
-            looks: 0,
-            idle: 0,
-            sent: false,
-        }
+        Self { mesh, port, rings, clock, declined: false, called: false, looks: 0, sent: false }
     }
 
     /// Until the agent ends.
@@ -85,14 +66,12 @@ impl Engine {
     }
 
     /// Does what there is to do: whether there was anything. Most turns find nothing, and something is
-    /// noticed the sooner the less they cost. What nobody waits for is done when there is nothing else, or
-    /// has been something else too often in a row. What most turns do not do is kept out of line, so that the
-    /// processor has all of them at hand.
+    /// noticed the sooner the less they cost. What nobody waits for is done now and then only. What most turns
+    /// do not do is kept out of line, so that the processor has all of them at hand.
     pub(crate) fn turn(&mut self) -> bool {
-        self.listen();
         // What applications send goes out before anything else is looked at, and they have the time that it
         // takes: the next look finds what was done together with what comes.
-        let sent = self.more && self.take_calls();
+        let sent = !self.rings.calls.is_empty() && self.take_calls();
         self.sent = sent && !self.sent;
         let came = !self.sent && self.port.look();
         // What was done meanwhile is looked at when applications have had what came.
@@ -101,32 +80,21 @@ impl Engine {
         }
         let mut busy = sent || came;
         self.looks += 1;
-        self.idle = if busy { 0 } else { self.idle + 1 };
-        if self.looks >= LOOKS || self.owed && self.idle >= IDLE {
+        if self.looks >= LOOKS {
             self.looks = 0;
             busy |= self.do_the_rest();
         }
         if std::mem::take(&mut self.called) {
-            self.rings.to_application.ring();
+            self.rings.to_application.wake();
         }
         busy
-    }
-
-    /// One word tells of everything that others have put into rings.
-    fn listen(&mut self) {
-        if self.rings.to_data.rang() {
-            (self.more, self.owed) = (true, true);
-        }
     }
 
     /// Pieces that came, of which nothing depends on the time: whether there were any.
     #[inline(never)]
     fn take_arrivals(&mut self) -> bool {
         // Whoever sent them has been told of before it could send.
-        self.listen();
-        if self.owed {
-            self.port.hear();
-        }
+        self.port.hear();
         let mut any = false;
         while let Some(Delivery { sender, slot, start }) = self.port.next_arrival() {
             any = true;
@@ -141,6 +109,9 @@ impl Engine {
             } else {
                 self.port.inbox.give_back(slot);
             }
+        }
+        if self.port.inbox.is_short() {
+            self.port.inbox.refill();
         }
         any
     }
@@ -167,8 +138,9 @@ impl Engine {
     /// Words, frames, deadlines, and memory that applications gave back: whether there was anything.
     #[inline(never)]
     fn do_the_rest(&mut self) -> bool {
-        let owed = std::mem::take(&mut self.owed);
-        if owed {
+        // One word tells of everything that others have put into rings.
+        let rang = self.rings.to_data.rang();
+        if rang {
             self.port.hear();
             self.take_events();
             self.take_frames();
@@ -180,13 +152,12 @@ impl Engine {
             self.put_out();
         }
         self.port.outbox.flush();
-        if owed {
-            self.port.inbox.refill();
-            if let Some(look) = self.rings.asked.pop() {
-                self.show(look);
-            }
+        self.port.outbox.ask_if_late(now);
+        self.port.inbox.refill();
+        if rang && let Some(look) = self.rings.asked.pop() {
+            self.show(look);
         }
-        owed || is_due
+        rang || is_due
     }
 
     /// Time has passed: the next turn asks the clock.
@@ -215,12 +186,8 @@ impl Engine {
     #[inline(never)]
     fn take_calls(&mut self) -> bool {
         let mut taken = 0;
-        while taken < CALLS {
-            // Where there is none, that is the shorter question.
-            self.more = !self.rings.calls.is_empty();
-            if !self.more {
-                break;
-            }
+        // Where there is none, that is the shorter question.
+        while taken < CALLS && !self.rings.calls.is_empty() {
             let Some(call) = self.rings.calls.pop() else { break };
             self.call(call, taken == 0);
             if taken == 0 {
@@ -234,22 +201,32 @@ impl Engine {
 
     #[inline]
     fn call(&mut self, call: Call, is_first: bool) {
+        let Call::Send { flow, message, buffer, bytes, due } = call else {
+            return self.other_call(call);
+        };
+        let message = Message { id: message, bytes: bytes as u64, due };
+        if is_first && self.send_at_once(flow, message, &buffer) {
+            self.port.outbox.load(flow, message.id, buffer);
+        } else {
+            self.send(flow, message, buffer);
+        }
+    }
+
+    #[cold]
+    fn other_call(&mut self, call: Call) {
         match call {
-            Call::Send { flow, message, buffer, bytes, due } => {
-                let message = Message { id: message, bytes: bytes as u64, due };
-                if is_first && self.send_at_once(flow, message, &buffer) {
-                    self.port.outbox.load(flow, message.id, buffer);
-                } else {
-                    self.send(flow, message, buffer);
-                }
-            }
+            Call::Send { .. } => {}
             Call::Open { flow, peer, wanted } => {
                 while let Some(room) = self.rings.rooms.pop() {
                     self.mesh.furnish(room);
                 }
                 self.ask(crate::core::Call::Open { flow, peer, wanted });
             }
-            Call::Close { flow } => self.ask(crate::core::Call::Close { flow }),
+            Call::Close { flow } => {
+                self.port.outbox.ask();
+                self.ask(crate::core::Call::Close { flow });
+            }
+            Call::Ask => self.port.outbox.ask(),
         }
     }
 
@@ -257,12 +234,10 @@ impl Engine {
     #[inline]
     fn send_at_once(&mut self, flow: FlowId, message: Message, buffer: &Arc<Slot>) -> bool {
         let foreseen = self.mesh.foresee(flow, &message, || self.clock.now());
-        let left =
-            foreseen.filter(|foreseen| self.port.outbox.post_at_once(&foreseen.post, buffer));
-        if let Some(foreseen) = &left {
-            self.mesh.keep(message, foreseen, self.clock.now());
-        }
-        left.is_some()
+        let Some(foreseen) = &foreseen else { return false };
+        let Some(signal) = self.port.outbox.post_at_once(foreseen, buffer) else { return false };
+        self.mesh.keep(message, foreseen, signal == Signal::Yes);
+        true
     }
 
     fn send(&mut self, flow: FlowId, message: Message, buffer: Arc<Slot>) {
@@ -326,10 +301,12 @@ impl Engine {
             let _ = self.rings.buffers.push(buffer);
         }
         let word = &self.rings.flows[flow.index()];
+        // Nobody else counts.
+        let next = |count: &AtomicU64| count.load(Ordering::Relaxed) + 1;
         if unsent {
-            word.unsent.fetch_add(1, Ordering::Relaxed);
+            word.unsent.store(next(&word.unsent), Ordering::Relaxed);
         }
-        word.done.fetch_add(1, Ordering::Release);
+        word.done.store(next(&word.done), Ordering::Release);
         self.called = true;
     }
 
@@ -372,7 +349,12 @@ impl Engine {
             return;
         }
         let now = self.clock.now();
-        let nap = if armed { NAP } else { Time::millis(1) };
+        let nap = match (armed, self.port.outbox.untold.last()) {
+            (true, None) => NAP,
+            // What is not to be told is asked for.
+            (true, Some(_)) => LATE,
+            (false, _) => Time::millis(1),
+        };
         let deadline = self.mesh.next_deadline().map_or(nap, |deadline| nap.min(deadline - now));
         let limit = Timespec {
             tv_sec: (deadline.nanos() / 1_000_000_000) as i64,

@@ -35,7 +35,7 @@ struct Sender {
 /// A piece that came: from which sender, its memory, and where its bytes begin.
 pub(crate) struct Delivery {
     pub(crate) sender: usize,
-    pub(crate) slot: Slot,
+    pub(crate) slot: Box<Slot>,
     pub(crate) start: usize,
 }
 
@@ -102,7 +102,7 @@ impl Inbox {
     }
 
     #[cold]
-    fn refuse(&mut self, completion: &Completion<'_>, slot: Slot) {
+    fn refuse(&mut self, completion: &Completion<'_>, slot: Box<Slot>) {
         let number = completion.queue_pair();
         if completion.outcome().is_err() {
             self.rings.order(Order::InboundFailed { number });
@@ -144,16 +144,36 @@ impl Inbox {
             .binary_search_by_key(&(number, peer), |known| (known.number, known.arrival.peer))
     }
 
+    /// Whether less is posted than not.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.receives.posted() < self.receives.most() / 2
+    }
+
     /// Posts again what applications have read.
     pub(crate) fn refill(&mut self) {
-        while let Some(slot) = self.rings.empties.pop() {
-            self.give_back(slot);
+        // Where there is none, that is the shorter question.
+        while !self.rings.empties.is_empty()
+            && let Some(slot) = self.rings.empties.pop()
+        {
+            self.stage(slot);
         }
+        self.ring();
     }
 
     /// Posts memory again.
-    pub(crate) fn give_back(&mut self, slot: Slot) {
+    pub(crate) fn give_back(&mut self, slot: Box<Slot>) {
+        self.stage(slot);
+        self.ring();
+    }
+
+    fn stage(&mut self, slot: Box<Slot>) {
         // The queue has room for every slot that there is; one that the device refuses is lost to it.
         let _ = self.receives.receive(slot);
+    }
+
+    fn ring(&mut self) {
+        // As above.
+        let _ = self.receives.ring();
     }
 }

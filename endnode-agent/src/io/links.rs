@@ -88,11 +88,11 @@ pub(crate) fn send_at_once(
     (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
     piece: &Piece,
     body: &Arc<Slot>,
-    ticket: u64,
+    (ticket, signal): (u64, Signal),
 ) -> bool {
     let Some(immediate) = elide(headers.previous.as_ref(), piece) else { return false };
     let part = Gather::Part(body, piece.offset as usize, piece.bytes as usize);
-    let sent = pair.send_at_once(part, Some(immediate), ticket).is_ok();
+    let sent = pair.send_at_once(part, Some(immediate), ticket, signal).is_ok();
     if sent {
         headers.previous = Some(*piece);
     }

@@ -117,7 +117,8 @@ impl Maker {
         let queues = (&self.queue, &self.queue);
         let pair =
             QueuePair::sharing(&self.domain, self.port.number, queues, &self.receives, depth)?;
-        pair.initialise(false, 0)
+        // Peers mark how far they are by writes of no bytes; no memory is theirs to write to.
+        pair.initialise(true, 0)
     }
 
     fn end(&self, number: u32, first_packet: u32) -> End {

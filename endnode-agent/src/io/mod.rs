@@ -18,5 +18,6 @@ pub(crate) mod maker;
 pub(crate) mod outbox;
 pub(crate) mod port;
 pub(crate) mod rings;
+pub(crate) mod untold;
 
 pub(crate) use callers::Callers;

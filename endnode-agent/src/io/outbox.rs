@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use snin_protocol::Time;
+
 use super::links::{Headers, Link, Sender, send, send_at_once, send_datagram};
 use super::port::BATCH;
 use super::rings::{Order, Rings};
-use crate::core::{BreakReason, FlowId, PairId, Piece, PortEvent, Post, Route};
-use crate::verbs::{Completion, QueuePair, Sending, Slot, Ud, VerbsError};
+use super::untold::Untold;
+use crate::core::{BreakReason, FlowId, Foreseen, PairId, Piece, PortEvent, Post, Route};
+use crate::verbs::{Completion, QueuePair, Sending, Signal, Slot, Ud, VerbsError};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Outbox {
     messages: Box<[Messages]>,
     /// Slots with something staged.
     dirty: Vec<u32>,
+    /// What was posted whose completion is not to be told.
+    pub(crate) untold: Untold,
     /// What the mesh is to be told beside completions.
     pub(crate) news: VecDeque<PortEvent>,
 }
@@ -67,6 +72,7 @@ impl Outbox {
         pairs: usize,
         (flows, waiting): (usize, usize),
         datagrams: Option<Datagrams>,
+        untold: Untold,
     ) -> Self {
         let messages = |_| Messages { first: 0, buffers: VecDeque::with_capacity(waiting) };
         Self {
@@ -77,6 +83,7 @@ impl Outbox {
             datagrams,
             messages: (0..flows).map(messages).collect(),
             dirty: Vec::with_capacity(pairs),
+            untold,
             news: VecDeque::with_capacity(2 * usize::from(BATCH) + 4 * pairs),
         }
     }
@@ -104,15 +111,45 @@ impl Outbox {
         self.messages[flow.index()].buffers.pop_back()
     }
 
-    /// Posts a piece of a message that is not loaded yet, if that is all that it takes: whether it was posted.
+    /// Posts a piece of a message that is not loaded yet, if that is all that it takes: whether its completion
+    /// will be told, if it was posted.
     #[inline]
-    pub(crate) fn post_at_once(&mut self, post: &Post, body: &Arc<Slot>) -> bool {
-        let place = &mut self.places[post.pair.slot as usize];
-        match place.link.as_deref_mut() {
-            Some(Link::Connected(pair, headers)) if !place.is_dirty => {
-                send_at_once((pair, headers), &post.piece, body, post.ticket)
-            }
-            _ => false,
+    pub(crate) fn post_at_once(&mut self, foreseen: &Foreseen, body: &Arc<Slot>) -> Option<Signal> {
+        let Foreseen { post: Post { pair: id, ticket, piece }, is_patient, .. } = foreseen;
+        let place = &mut self.places[id.slot as usize];
+        let link = place.link.as_deref_mut().filter(|_| !place.is_dirty);
+        let Some(Link::Connected(pair, headers)) = link else { return None };
+        // Whoever asks later finds room.
+        let has_room = pair.outstanding() < pair.most_sends() / 2;
+        let signal = self.untold.signal(id.slot, *is_patient & has_room);
+        if !send_at_once((pair, headers), piece, body, (*ticket, signal)) {
+            return None;
+        }
+        if self.untold.leaves(id.slot) {
+            self.ask();
+        }
+        self.untold.posted(id.slot, *ticket, signal);
+        Some(signal)
+    }
+
+    /// Asks whether what is not to be told is done, if so much time has passed.
+    #[inline]
+    pub(crate) fn ask_if_late(&mut self, now: Time) {
+        if self.untold.is_late(now) {
+            self.ask();
+        }
+    }
+
+    /// Asks whether what is not to be told is done.
+    #[cold]
+    pub(crate) fn ask(&mut self) {
+        let Some((slot, ticket)) = self.untold.last() else { return };
+        let link = self.places[slot as usize].link.as_deref_mut();
+        let Some(Link::Connected(pair, _)) = link else { return };
+        let marked = pair.mark(ticket);
+        self.untold.told(slot);
+        if marked.is_err() {
+            self.failed(slot);
         }
     }
 
@@ -157,6 +194,7 @@ impl Outbox {
     fn ring(&mut self, slot: u32) {
         let place = &mut self.places[slot as usize];
         place.is_dirty = false;
+        self.untold.told(slot);
         let rung = match place.link.as_deref_mut() {
             Some(Link::Connected(pair, _)) => pair.ring_told(),
             // What cannot be handed over is lost, as datagrams may be; the mesh's heartbeat notices.
@@ -238,6 +276,7 @@ impl Outbox {
     pub(crate) fn close(&mut self, pair: PairId) {
         let place = &mut self.places[pair.slot as usize];
         (place.is_open, place.is_dirty) = (false, false);
+        self.untold.told(pair.slot);
         self.dirty.retain(|&slot| slot != pair.slot);
         match place.link.take() {
             Some(link) => {

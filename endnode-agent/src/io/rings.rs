@@ -35,6 +35,8 @@ pub(crate) enum Call {
     Send { flow: FlowId, message: u64, buffer: Arc<Slot>, bytes: usize, due: Time },
     /// The flow's end.
     Close { flow: FlowId },
+    /// That it be told soon what is done.
+    Ask,
 }
 
 /// A piece that came in; its bytes are `start..start + piece.bytes` of the slot.
@@ -42,7 +44,7 @@ pub(crate) enum Call {
 pub(crate) struct Received {
     pub(crate) peer: Guid,
     pub(crate) piece: Piece,
-    pub(crate) slot: Slot,
+    pub(crate) slot: Box<Slot>,
     pub(crate) start: usize,
 }
 
@@ -126,7 +128,7 @@ pub(crate) struct Rings {
     furnished: AtomicUsize,
     pub(crate) flows: Box<[FlowWord]>,
     pub(crate) arrived: ArrayQueue<Received>,
-    pub(crate) empties: ArrayQueue<Slot>,
+    pub(crate) empties: ArrayQueue<Box<Slot>>,
     pub(crate) orders: ArrayQueue<Order>,
     pub(crate) words: ArrayQueue<Word>,
     /// What the controller said; `None`: something that is no frame.
@@ -157,7 +159,7 @@ impl Rings {
         inbound: usize,
         receives: usize,
         buffers: usize,
-        busy: bool,
+        (busy, driven): (bool, bool),
     ) -> io::Result<Self> {
         let (flows, pairs) = (config.flows as usize, config.pairs as usize);
         let numbers = ArrayQueue::new(flows);
@@ -182,9 +184,9 @@ impl Rings {
             notices: ArrayQueue::new(NOTICES),
             asked: ArrayQueue::new(1),
             shown: ArrayQueue::new(1),
-            to_data: Bell::new()?,
-            to_control: Bell::new()?,
-            to_application: Bell::new()?,
+            to_data: Bell::new(!busy && !driven)?,
+            to_control: Bell::new(true)?,
+            to_application: Bell::new(true)?,
             tally: Tally::default(),
             stop: AtomicBool::new(false),
             busy,

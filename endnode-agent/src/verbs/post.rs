@@ -41,6 +41,7 @@ enum Work<'a> {
     Send { immediate: Option<u32> },
     Write { to: RemoteMemory, offset: u64 },
     Read { from: RemoteMemory, offset: u64 },
+    Mark,
     Datagram { to: &'a AddressHandle, number: u32, q_key: u32 },
 }
 
@@ -60,8 +61,8 @@ impl<K: Connected> QueuePair<K, Sending> {
         self.inner.stage(what, Work::Send { immediate }, token, signal)
     }
 
-    /// Sends a message to a receive of the peer's, with whatever is staged, and has its completion told: what
-    /// [`send`](Self::send) and [`ring`](Self::ring) do, on the short way.
+    /// Sends a message to a receive of the peer's, with whatever is staged: what [`send`](Self::send) and
+    /// [`ring`](Self::ring) do, on the short way.
     ///
     /// # Errors
     /// As theirs.
@@ -71,8 +72,20 @@ impl<K: Connected> QueuePair<K, Sending> {
         what: Gather<'_>,
         immediate: Option<u32>,
         token: u64,
+        signal: Signal,
     ) -> Result<(), VerbsError> {
-        self.inner.post(what, Work::Send { immediate }, token)
+        self.inner.post(what, Work::Send { immediate }, token, signal)
+    }
+
+    /// Has it told when all posted so far is done: the peer is sent a write of no bytes, which is the last. It has
+    /// to allow writes, but no memory is asked for (IBA 9.4.3: without a payload nobody looks at the key).
+    ///
+    /// # Errors
+    /// When as many are posted as may be, or the device refuses.
+    #[cold]
+    pub fn mark(&mut self, token: u64) -> Result<(), VerbsError> {
+        self.inner.stage(Gather::Copy(&[]), Work::Mark, token, Signal::Yes)?;
+        self.inner.ring()
     }
 
     /// Stages a write to the peer's shared memory.
@@ -212,10 +225,16 @@ impl Inner {
 
     /// Stages and rings in one, and looks after its books only then.
     #[inline]
-    fn post(&mut self, what: Gather<'_>, work: Work<'_>, token: u64) -> Result<(), VerbsError> {
+    fn post(
+        &mut self,
+        what: Gather<'_>,
+        work: Work<'_>,
+        token: u64,
+        signal: Signal,
+    ) -> Result<(), VerbsError> {
         what.check()?;
         self.make_room()?;
-        let flags = self.flags(what, Signal::Yes)?;
+        let flags = self.flags(what, signal)?;
         let entries = self.entries(what);
         let id = self.fill(entries, work, flags);
         self.ring()?;
@@ -377,6 +396,10 @@ fn prepare(post: &mut ibv_send_wr, work: Work<'_>) {
         Work::Read { from, offset } => {
             post.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
             post.wr.rdma = raw::remote(from.address + offset, from.key);
+        }
+        Work::Mark => {
+            post.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
+            post.wr.rdma = raw::remote(0, 0);
         }
         Work::Datagram { to, number, q_key } => {
             post.opcode = ibv_wr_opcode::IBV_WR_SEND;

@@ -295,6 +295,12 @@ impl<K, S> QueuePair<K, S> {
         }
     }
 
+    /// The most sends posted at a time.
+    #[inline]
+    pub const fn most_sends(&self) -> usize {
+        self.inner.most.sends as usize
+    }
+
     /// How many sends are posted and not finished.
     #[inline]
     pub fn outstanding(&self) -> usize {

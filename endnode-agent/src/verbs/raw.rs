@@ -1,10 +1,11 @@
 //! Structures of C that are nothing but numbers, and the unions among them.
 
 use std::mem::zeroed;
+use std::ptr::null_mut;
 
 use rdma_sys::{
     ibv_context, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_port_attr, ibv_qp_attr,
-    ibv_qp_init_attr, ibv_send_wr, ibv_sge, ibv_wc, rdma_t, ud_t,
+    ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc, rdma_t, ud_t,
 };
 
 use super::address::AddressHandle;
@@ -61,6 +62,11 @@ pub(super) fn no_queue_pair() -> ibv_qp_init_attr {
 pub(super) fn no_send() -> ibv_send_wr {
     // SAFETY: the structure and its unions are integers and raw pointers, and zero is a value of all of them.
     unsafe { zeroed() }
+}
+
+/// All zero, all pointers null.
+pub(super) const fn no_receive() -> ibv_recv_wr {
+    ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: null_mut(), num_sge: 0 }
 }
 
 /// Nothing to be sent.

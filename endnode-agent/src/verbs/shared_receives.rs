@@ -6,23 +6,39 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdma_sys::{
-    ibv_create_srq, ibv_destroy_srq, ibv_post_srq_recv, ibv_recv_wr, ibv_srq, ibv_srq_attr,
-    ibv_srq_init_attr,
+    ibv_create_srq, ibv_destroy_srq, ibv_post_srq_recv, ibv_recv_wr, ibv_sge, ibv_srq,
+    ibv_srq_attr, ibv_srq_init_attr,
 };
 
 use super::completion::Completion;
 use super::error::{VerbsError, check};
 use super::memory::{Allocated, Domain, Slot};
-use super::queue_pair::{NotPosted, RECEIVE, is_of, serial};
+use super::queue_pair::{RECEIVE, is_of, serial};
+use super::raw;
 
 /// Receives for whichever of its queue pairs something comes in on first.
 pub struct SharedReceives {
     queue: Arc<Queue>,
     serial: u64,
     /// What is posted, by the number that its completion has.
-    posted: Box<[Option<Slot>]>,
+    posted: Box<[Option<Box<Slot>>]>,
     free: Vec<u32>,
+    stage: Stage,
 }
+
+/// As many are handed over at a time.
+const BATCH: usize = 16;
+
+/// Room for what is staged, made with the queue.
+struct Stage {
+    works: Box<[ibv_recv_wr]>,
+    entries: Box<[ibv_sge]>,
+    /// How many are staged.
+    count: usize,
+}
+
+// SAFETY: the pointers in it mean something during `ring` only.
+unsafe impl Send for Stage {}
 
 /// The device's part, which queue pairs are made with; whoever posts may be on another thread.
 #[derive(Clone)]
@@ -37,7 +53,7 @@ impl fmt::Debug for SharedQueue {
 pub(super) struct Queue {
     queue: NonNull<ibv_srq>,
     /// What was posted when nobody was left to take it back; freed after the device's queue.
-    kept: Mutex<Vec<Slot>>,
+    kept: Mutex<Vec<Box<Slot>>>,
     _domain: Arc<Allocated>,
 }
 
@@ -79,6 +95,11 @@ impl SharedReceives {
             serial: serial(),
             posted: (0..most).map(|_| None).collect(),
             free: (0..most).rev().collect(),
+            stage: Stage {
+                works: vec![raw::no_receive(); BATCH].into(),
+                entries: vec![raw::no_entry(); BATCH].into(),
+                count: 0,
+            },
         })
     }
 
@@ -87,34 +108,74 @@ impl SharedReceives {
         SharedQueue(Arc::clone(&self.queue))
     }
 
-    /// How many are posted.
+    /// The most that may be.
+    pub fn most(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// How many are posted or staged.
     pub fn posted(&self) -> usize {
         self.posted.len() - self.free.len()
     }
 
-    /// Gives `slot` to one of the next messages.
+    /// Stages `slot` for one of the next messages: [`ring`](Self::ring) is due.
     ///
     /// # Errors
     /// When as many are posted as may be, or the device refuses.
-    pub fn receive(&mut self, slot: Slot) -> Result<(), NotPosted> {
-        let Some(place) = self.free.pop() else {
-            return Err(NotPosted { slot, error: VerbsError::QueueFull });
-        };
-        let mut entry = slot.entry(0, slot.len());
-        let wr_id = self.serial | RECEIVE | u64::from(place);
-        let mut work = ibv_recv_wr { wr_id, next: null_mut(), sg_list: &raw mut entry, num_sge: 1 };
+    pub fn receive(&mut self, slot: Box<Slot>) -> Result<(), VerbsError> {
+        if self.stage.count == BATCH {
+            self.ring()?;
+        }
+        let Some(place) = self.free.pop() else { return Err(VerbsError::QueueFull) };
+        let Stage { works, entries, count } = &mut self.stage;
+        works[*count].wr_id = self.serial | RECEIVE | u64::from(place);
+        entries[*count] = slot.entry(0, slot.len());
+        *count += 1;
+        self.posted[place as usize] = Some(slot);
+        Ok(())
+    }
+
+    /// Hands what is staged to the device, in one call.
+    ///
+    /// # Errors
+    /// When the device refuses: what it did not take is freed.
+    pub fn ring(&mut self) -> Result<(), VerbsError> {
+        let Stage { works, entries, count } = &mut self.stage;
+        // From the last to the first, so that each knows the next.
+        let mut first = null_mut();
+        for at in (0..std::mem::take(count)).rev() {
+            let work = &mut works[at];
+            (work.sg_list, work.num_sge) = (&raw mut entries[at], 1);
+            work.next = first;
+            first = work;
+        }
+        if first.is_null() {
+            return Ok(());
+        }
         let mut bad = null_mut();
-        // SAFETY: the queue is there; work and entry are read during the call only; the memory that the entry
-        // names belongs to the slot, which is kept until the completion or the queue's end.
-        let code = unsafe { ibv_post_srq_recv(self.queue.as_ptr(), &raw mut work, &raw mut bad) };
-        match check("ibv_post_srq_recv", code) {
-            Ok(()) => {
-                self.posted[place as usize] = Some(slot);
-                Ok(())
-            }
-            Err(error) => {
+        // SAFETY: the queue is there; works and entries are read during the call only; the memory that the entries
+        // name belongs to slots, which are kept until their completions or the queue's end.
+        let code = unsafe { ibv_post_srq_recv(self.queue.as_ptr(), first, &raw mut bad) };
+        let posted = check("ibv_post_srq_recv", code);
+        if posted.is_err() {
+            self.take_back(bad);
+        }
+        posted
+    }
+
+    /// What the device did not take, from this one on.
+    #[cold]
+    fn take_back(&mut self, bad: *mut ibv_recv_wr) {
+        let mut refused = false;
+        for work in &mut self.stage.works {
+            refused |= std::ptr::eq(work, bad);
+            if refused {
+                let place = (work.wr_id & (RECEIVE - 1)) as u32;
+                self.posted[place as usize] = None;
                 self.free.push(place);
-                Err(NotPosted { slot, error })
+                if work.next.is_null() {
+                    return;
+                }
             }
         }
     }
@@ -127,7 +188,7 @@ impl SharedReceives {
 
     /// The slot whose completion this is; none if it is none of these receives'.
     #[inline]
-    pub fn finish(&mut self, completion: &Completion<'_>) -> Option<Slot> {
+    pub fn finish(&mut self, completion: &Completion<'_>) -> Option<Box<Slot>> {
         if !self.posted_it(completion) {
             return None;
         }

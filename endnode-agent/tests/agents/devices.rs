@@ -148,7 +148,7 @@ fn exchange<K: snin_agent::verbs::Connected>(
             a.send(what, immediate, 7, Signal::Yes).unwrap();
             a.ring().unwrap();
         } else {
-            a.send_at_once(what, immediate, 7).unwrap();
+            a.send_at_once(what, immediate, 7, Signal::Yes).unwrap();
         }
         let (outcome, mut finished) = bench.wait(&bench.receives, b);
         assert_eq!(outcome.outcome, Ok(()));
@@ -270,14 +270,40 @@ fn silence_and_failure_end_in_finite_time_and_give_everything_back() {
 
 #[test]
 #[ignore = "runs in the virtual machine"]
+fn a_mark_tells_that_all_before_it_is_done_and_takes_no_receive() {
+    let bench = Bench::new();
+    let (mut a, mut b): (QueuePair<Rc, Sending>, _) = connect!(&bench, Rc, &bench.paths()[0]);
+    for (token, slot) in bench.slots(4, 64).into_iter().enumerate() {
+        b.receive(slot, token as u64).unwrap();
+    }
+    let from = Arc::new(bench.slots(1, 64).pop().unwrap());
+    for token in 0..3 {
+        a.send_at_once(Gather::One(&from, 64), None, token, Signal::No).unwrap();
+        assert_eq!(bench.wait(&bench.receives, &mut b).1[0].token, token);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(bench.sends.poll(&mut Batch::new(1)).unwrap(), 0, "nobody is told");
+    a.mark(9).unwrap();
+    let (outcome, finished) = bench.wait(&bench.sends, &mut a);
+    assert_eq!(outcome.outcome, Ok(()));
+    let tokens: Vec<u64> = finished.iter().map(|done| done.token).collect();
+    assert_eq!(tokens, [0, 1, 2, 9]);
+    assert_eq!(bench.receives.poll(&mut Batch::new(1)).unwrap(), 0);
+    a.send_at_once(Gather::One(&from, 64), None, 10, Signal::Yes).unwrap();
+    assert_eq!(bench.wait(&bench.receives, &mut b).1[0].token, 3, "the last receive was there");
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
 fn receives_are_shared_by_queue_pairs() {
     let bench = Bench::new();
     let mut shared = SharedReceives::new(&bench.domain, 4).unwrap();
     for slot in bench.slots(4, 2_000) {
-        shared.receive(slot).unwrap();
+        shared.receive(Box::new(slot)).unwrap();
     }
+    shared.ring().unwrap();
     let spare = bench.slots(1, 64).pop().unwrap();
-    assert!(shared.receive(spare).is_err(), "there is room for four");
+    assert!(shared.receive(Box::new(spare)).is_err(), "there is room for four");
     let pairs: Vec<_> = (0..2).map(|_| connect_sharing(&bench, &shared)).collect();
     for (seed, (mut a, b)) in pairs.into_iter().enumerate() {
         let mut parts = bench.slots(2, 1_500).into_iter();

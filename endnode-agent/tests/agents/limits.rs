@@ -111,6 +111,42 @@ fn what_is_written_into_reserved_memory_arrives_and_memory_comes_back() {
 
 #[test]
 #[ignore = "runs in the virtual machine"]
+fn of_messages_that_follow_each_other_one_in_so_many_is_told_and_the_last_is_asked_for() {
+    for every in [1, 4, 8] {
+        let more = format!("policy = \"besteffort\"\nsignal_every = {every}\n");
+        let all = settings(2, None, &more);
+        let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
+        let mut flow = agents[0].connect(Guid(2)).unwrap();
+        let mut send = |number: u64| {
+            flow.send(&message(number, 64)).unwrap();
+            assert_eq!(agents[1].recv_timeout(PATIENCE).unwrap()[..], message(number, 64)[..]);
+        };
+        // The queue pair is made on the first ones.
+        (0..10).for_each(&mut send);
+        let histogram = |flow: &Flow| {
+            let seen = agents[0].look(Some(flow.id())).unwrap();
+            assert_eq!((seen.counters.broken, seen.tallies.strange), (0, 0));
+            seen.latency.unwrap().len()
+        };
+        (10..110).for_each(&mut send);
+        // Nothing follows the last one, and nobody flushes.
+        until("all are done", PATIENCE, || flow.waiting() == 0);
+        let told = histogram(&flow);
+        // More are told where the machine held something up for half a millisecond.
+        assert!((110 / every..=110).contains(&told), "one in {every}: {told}");
+        assert!(told < 80 || every == 1, "one in {every}: {told}");
+        for number in 110..113 {
+            flow.send(&message(number, 64)).unwrap();
+            flow.flush(PATIENCE).unwrap();
+            assert_eq!(flow.waiting(), 0);
+        }
+        let told = agents[0].look(None).unwrap().tallies.free_buffers;
+        assert_eq!(told, u64::from(all[0].value.buffers), "all memory came back");
+    }
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
 fn datagrams_that_nobody_has_room_for_are_counted_as_lost() {
     let controller = Controller::start(1);
     let mut all = settings(2, Some(controller.address), "mode = \"ud\"\n");

@@ -179,7 +179,7 @@ impl World {
         port.now = self.now;
         if let Some(foreseen) = mesh.foresee(flow, &message, || now) {
             port.post(&foreseen.post);
-            mesh.keep(message, &foreseen, now);
+            mesh.keep(message, &foreseen, self.rng.random());
             self.foreseen += 1;
         } else {
             self.tell(host, Event::App(Call::Send { flow, message }));

@@ -1,8 +1,8 @@
 //! A mesh at a time, told what happens step by step, and everything that it wants done.
 
 use snin_agent::core::{
-    Call, Config, Counters, Event, FlowId, Mesh, Message, Output, PairId, PortCall, PortEvent,
-    Post, Wanted,
+    Call, Config, Counters, Event, FlowId, LossPolicy, Mesh, Message, Output, PairId, PortCall,
+    PortEvent, Post, Wanted,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
@@ -85,6 +85,18 @@ impl Bench {
         let mut bench = Self::asking(config, bytes);
         bench.grant(FLOW, TREE, Time::ZERO, MS);
         let pair = bench.connected();
+        (bench, pair)
+    }
+
+    /// One without a controller, after a first message that is done.
+    pub(crate) fn ungranted(config: Config) -> (Self, PairId) {
+        let config = Config { controller: false, loss: LossPolicy::BestEffort, ..config };
+        let mut bench = Self::stranger(config);
+        bench.open(FLOW, PEER);
+        bench.send(FLOW, 0, 10);
+        let pair = bench.connected();
+        bench.done(pair, 0);
+        bench.take();
         (bench, pair)
     }
 

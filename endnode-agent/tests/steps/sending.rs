@@ -175,7 +175,7 @@ fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
     plain.0.send(FLOW, 1, bytes);
     if let Some(known) = bench.mesh.foresee(FLOW, &message, || bench.now) {
         foreseen = true;
-        bench.mesh.keep(message, &known, bench.now);
+        bench.mesh.keep(message, &known, true);
         bench.outputs.push(Output::Port(PortCall::Post(known.post)));
         bench.collect();
     } else {
@@ -192,6 +192,35 @@ fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
         ahead.done(*pair, ticket);
     }
     foreseen
+}
+
+#[test]
+fn how_long_a_message_took_is_known_only_if_its_own_completion_is_told() {
+    let config = Config { queue: 8, depth: 8, ..Bench::config() };
+    let (mut bench, pair) = Bench::ungranted(config);
+    for (id, told) in [(1, true), (2, false), (3, false), (4, true)] {
+        let message = Message { id, bytes: 100, due: bench.now };
+        let foreseen = bench.mesh.foresee(FLOW, &message, || unreachable!("no grant ends"));
+        let foreseen = foreseen.unwrap();
+        assert!(foreseen.is_patient);
+        bench.mesh.keep(message, &foreseen, told);
+    }
+    bench.pass(MS);
+    bench.done(pair, 1);
+    assert_eq!(bench.mesh.latency(FLOW).unwrap().len(), 2);
+    bench.pass(MS);
+    bench.done(pair, 4);
+    let latency = bench.mesh.latency(FLOW).unwrap();
+    assert_eq!((latency.len(), bench.counters().messages), (3, 5));
+    assert_eq!(latency.count_between(2 * MS.nanos() - MS.nanos() / 10, u64::MAX), 1);
+    // What is longer than a packet, or has a grant that ends, is told.
+    let long = Message { id: 5, bytes: 500, due: bench.now };
+    let foreseen = bench.mesh.foresee(FLOW, &long, || unreachable!("no grant ends")).unwrap();
+    assert!(!foreseen.is_patient);
+    let (mut bench, pair) = Bench::granted(Bench::config(), 100);
+    bench.done(pair, 0);
+    let short = Message { id: 1, bytes: 100, due: bench.now };
+    assert!(!bench.mesh.foresee(FLOW, &short, || bench.now).unwrap().is_patient);
 }
 
 #[test]
