@@ -23,7 +23,7 @@ use snin_protocol::Time;
 use tracing::{info, warn};
 
 use crate::agent::Agent;
-use crate::core::{FlowId, Notice};
+use crate::core::{ControllerState, FlowId, Notice};
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::look::Seen;
@@ -218,7 +218,7 @@ impl Daemon {
         json!({
             "guid": self.agent.guid().to_string(),
             "listen": self.agent.listens_at().to_string(),
-            "controller_is_lost": seen.controller_is_lost,
+            "controller": seen.controller.name(),
             "flows": seen.flows.len(),
             "pairs": seen.pairs.len(),
             "received": received,
@@ -287,9 +287,9 @@ impl Daemon {
                     page.health(client, false, &format!("the data thread: {error}"));
                 }
                 (Wanted::Health(client), Ok(seen)) => {
-                    let word =
-                        if seen.controller_is_lost { "no controller is heard" } else { "well" };
-                    page.health(client, !seen.controller_is_lost, word);
+                    let is_lost = seen.controller == ControllerState::Lost;
+                    let word = if is_lost { "no controller is heard" } else { "well" };
+                    page.health(client, !is_lost, word);
                 }
             }
         }
@@ -307,7 +307,7 @@ fn metrics(seen: &Seen) -> Page {
     }
     page.gauge("snin_agent_flows", "Open flows", seen.flows.len() as f64);
     page.gauge("snin_agent_pairs", "Queue pairs to send on", seen.pairs.len() as f64);
-    let lost = f64::from(u8::from(seen.controller_is_lost));
+    let lost = f64::from(u8::from(seen.controller == ControllerState::Lost));
     page.gauge("snin_agent_controller_is_lost", "1: no controller is heard", lost);
     page
 }

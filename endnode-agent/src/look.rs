@@ -8,7 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::agent::Agent;
-use crate::core::{Counters, FlowId, FlowStatus, PairStatus};
+use crate::core::{ControllerState, Counters, FlowId, FlowStatus, PairStatus};
 use crate::io::rings::Look;
 
 /// How long the data thread may take to answer.
@@ -25,8 +25,8 @@ pub struct Seen {
     pub counters: Counters,
     /// What was counted elsewhere.
     pub tallies: Tallies,
-    /// Whether no controller was heard for too long.
-    pub controller_is_lost: bool,
+    /// What is known of the controller.
+    pub controller: ControllerState,
     /// Of the flow asked for, how long messages took in nanoseconds.
     pub latency: Option<Histogram<u64>>,
 }
@@ -80,7 +80,7 @@ impl Agent {
             flows: Vec::with_capacity(shared.config.flows as usize),
             pairs: Vec::with_capacity(shared.config.pairs as usize),
             counters: Counters::default(),
-            lost: false,
+            controller: ControllerState::None,
             latency,
         };
         // Nobody else looks; one that was given up on is out of date.
@@ -88,10 +88,10 @@ impl Agent {
         let _ = shared.rings.asked.push(Box::new(look));
         shared.rings.to_data.ring();
         let look = self.wait(Some(PATIENCE), |agent| agent.shared.rings.shown.pop())?;
-        let Look { flows, pairs, counters, lost, latency } = *look;
+        let Look { flows, pairs, counters, controller, latency } = *look;
         let tallies = self.tallies();
         let latency = latency.map(|(_, latency)| latency);
-        Ok(Seen { flows, pairs, counters, tallies, controller_is_lost: lost, latency })
+        Ok(Seen { flows, pairs, counters, tallies, controller, latency })
     }
 
     fn histogram(&self) -> Option<Histogram<u64>> {

@@ -30,6 +30,28 @@ use super::timers::Timer;
 /// The tree that carries everything that asks nobody.
 pub(super) const UNASKED: TreeId = TreeId(0);
 
+/// What is known of the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControllerState {
+    /// There is none to be asked.
+    None,
+    /// It was heard not long ago.
+    Heard,
+    /// It was not heard for too long.
+    Lost,
+}
+
+impl ControllerState {
+    /// In one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Heard => "heard",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// See the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
@@ -281,9 +303,13 @@ impl Mesh {
         }
     }
 
-    /// Whether no controller was heard for too long.
-    pub const fn controller_is_lost(&self) -> bool {
-        self.talk.lost
+    /// What is known of the controller.
+    pub const fn controller(&self) -> ControllerState {
+        match (self.config.controller, self.talk.lost) {
+            (false, _) => ControllerState::None,
+            (true, false) => ControllerState::Heard,
+            (true, true) => ControllerState::Lost,
+        }
     }
 
     /// Whether flows may send without a grant, for want of anybody who could give one.

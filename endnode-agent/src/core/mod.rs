@@ -33,6 +33,7 @@ mod timers;
 
 pub use clock::Clock;
 pub use config::{Config, ConfigError, HistogramShape, LossPolicy};
+pub use conversation::ControllerState;
 pub use counters::Counters;
 pub use events::{
     Arrival, BreakReason, Call, Decline, Event, FlowId, Message, Notice, Output, PairId, Piece,

@@ -326,7 +326,7 @@ impl Engine {
         let room = look.pairs.capacity();
         look.pairs.extend(self.mesh.pairs().take(room));
         look.counters = *self.mesh.counters();
-        look.lost = self.mesh.controller_is_lost();
+        look.controller = self.mesh.controller();
         if let Some((flow, latency)) = &mut look.latency {
             latency.reset();
             if let Some(known) = self.mesh.latency(*flow) {

@@ -21,8 +21,8 @@ use snin_protocol::message::{FromAgent, ToAgent};
 use super::bell::Bell;
 use super::links::Link;
 use crate::core::{
-    BreakReason, Config, Counters, FlowId, FlowStatus, Notice, PairId, PairStatus, Piece, Room,
-    Route, Wanted,
+    BreakReason, Config, ControllerState, Counters, FlowId, FlowStatus, Notice, PairId, PairStatus,
+    Piece, Room, Route, Wanted,
 };
 use crate::verbs::Slot;
 
@@ -86,7 +86,7 @@ pub(crate) struct Look {
     pub(crate) flows: Vec<FlowStatus>,
     pub(crate) pairs: Vec<PairStatus>,
     pub(crate) counters: Counters,
-    pub(crate) lost: bool,
+    pub(crate) controller: ControllerState,
     /// Of the flow asked for.
     pub(crate) latency: Option<(FlowId, Histogram<u64>)>,
 }

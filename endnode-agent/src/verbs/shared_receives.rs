@@ -53,7 +53,7 @@ impl fmt::Debug for SharedQueue {
 pub(super) struct Queue {
     queue: NonNull<ibv_srq>,
     /// What was posted when nobody was left to take it back; freed after the device's queue.
-    kept: Mutex<Vec<Box<Slot>>>,
+    kept: Mutex<Vec<Slot>>,
     _domain: Arc<Allocated>,
 }
 
@@ -202,7 +202,7 @@ impl SharedReceives {
 impl Drop for SharedReceives {
     /// The device may write to what is posted as long as its queue is there: that keeps the memory.
     fn drop(&mut self) {
-        let posted = self.posted.iter_mut().filter_map(Option::take);
+        let posted = self.posted.iter_mut().filter_map(Option::take).map(|slot| *slot);
         self.queue.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(posted);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use snin_agent::Agent;
-use snin_agent::core::Notice;
+use snin_agent::core::{ControllerState, Notice};
 use snin_daemon::control::Connection;
 use snin_fabric::Guid;
 use snin_protocol::Term;
@@ -93,7 +93,7 @@ fn a_controller_dies_and_another_takes_over() {
         resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
         let at = first.address;
         until("the controller is heard", PATIENCE, || {
-            !agents[0].look(None).unwrap().controller_is_lost
+            agents[0].look(None).unwrap().controller == ControllerState::Heard
         });
         // What was said before, as while everything started, is over.
         while agents[0].notice().is_some() {}

@@ -1,8 +1,8 @@
 //! Queue pairs, ports and flows that come, go and fail.
 
 use snin_agent::core::{
-    Arrival, BreakReason, Call, Config, Decline, Event, FlowId, LossPolicy, Message, Notice,
-    Output, PairId, PairState, Piece, PortCall, PortEvent, Post, Route,
+    Arrival, BreakReason, Call, Config, ControllerState, Decline, Event, FlowId, LossPolicy,
+    Message, Notice, Output, PairId, PairState, Piece, PortCall, PortEvent, Post, Route,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{Change, Grant};
@@ -114,6 +114,7 @@ fn without_a_controller_nobody_is_called_and_flows_send_at_once() {
             "{outputs:?}"
         );
     }
+    assert_eq!(bench.mesh.controller(), ControllerState::None);
     assert_eq!((bench.counters().conversations, bench.counters().controller_lost), (0, 0));
 }
 
@@ -128,7 +129,7 @@ fn a_silent_policy_stops_and_besteffort_takes_tree_0() {
         bench.take();
         bench.send(FLOW, 1, 20);
         bench.pass(config.silence);
-        assert!(bench.mesh.controller_is_lost());
+        assert_eq!(bench.mesh.controller(), ControllerState::Lost);
         let outputs = bench.take();
         assert!(outputs.contains(&Output::App(Notice::ControllerLost)));
         let tree_0 = |output: &Output| {

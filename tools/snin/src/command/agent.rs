@@ -23,8 +23,7 @@ pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdic
     } else {
         show(agent, &answer, out)?;
     }
-    let lost = answer["controller_is_lost"].as_bool().unwrap_or(false);
-    Ok(if lost { Verdict::Unwell } else { Verdict::Well })
+    Ok(if answer["controller"] == "lost" { Verdict::Unwell } else { Verdict::Well })
 }
 
 fn request(agent: &Agent) -> (&AgentSocket, Value) {
@@ -89,12 +88,13 @@ fn show<W: Write>(agent: &Agent, answer: &Value, out: &mut Output<W>) -> Result<
 }
 
 fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let heard = if answer["controller_is_lost"] == true { "lost" } else { "heard" };
     let text = |key: &str| answer[key].as_str().unwrap_or("").to_owned();
     out.line(format!("port {}, listens at {}", text("guid"), text("listen")))?;
     out.line(format!(
-        "controller {heard}, {} flows, {} queue pairs",
-        answer["flows"], answer["pairs"]
+        "controller {}, {} flows, {} queue pairs",
+        text("controller"),
+        answer["flows"],
+        answer["pairs"]
     ))?;
     for came in answer["received"].as_array().into_iter().flatten() {
         let peer = came["peer"].as_str().unwrap_or("");
