@@ -160,7 +160,7 @@ fn is_message(came: &[u8], number: usize, expected: &[u8]) -> bool {
     came.len() == expected.len()
         && came[0] == number as u8
         && (came.len() == 1 || came.last() == expected.last())
-        && (number % 8 > 0 || came[1..] == expected[1..])
+        && (!number.is_multiple_of(8) || came[1..] == expected[1..])
 }
 
 /// What messages are but for their first byte.
