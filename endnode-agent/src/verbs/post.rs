@@ -214,11 +214,7 @@ impl Inner {
         token: u64,
         signal: Signal,
     ) -> Result<(), VerbsError> {
-        what.check()?;
-        self.make_room()?;
-        let flags = self.flags(what, signal)?;
-        let entries = self.entries(what);
-        let id = self.fill(entries, work, flags);
+        let id = self.put_on_stage(what, work, signal)?;
         self.keep(id, token, what.held(), work);
         Ok(())
     }
@@ -232,14 +228,25 @@ impl Inner {
         token: u64,
         signal: Signal,
     ) -> Result<(), VerbsError> {
+        let id = self.put_on_stage(what, work, signal)?;
+        self.ring()?;
+        self.keep(id, token, what.held(), work);
+        Ok(())
+    }
+
+    /// Its number; the caller keeps its memory until the completion.
+    #[inline(always)]
+    fn put_on_stage(
+        &mut self,
+        what: Gather<'_>,
+        work: Work<'_>,
+        signal: Signal,
+    ) -> Result<u64, VerbsError> {
         what.check()?;
         self.make_room()?;
         let flags = self.flags(what, signal)?;
         let entries = self.entries(what);
-        let id = self.fill(entries, work, flags);
-        self.ring()?;
-        self.keep(id, token, what.held(), work);
-        Ok(())
+        Ok(self.fill(entries, work, flags))
     }
 
     /// For one more.
