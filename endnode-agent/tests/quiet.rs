@@ -163,7 +163,7 @@ impl World {
             let connection = ConnectionNumber(flow);
             let tree = TreeId(self.rng.random_range(0..TREES));
             // Some were under way for too long.
-            let from = self.now + Time::micros(self.rng.random_range(0..2000)) - Time::micros(300);
+            let from = self.now + Time::micros(self.rng.random_range(0..2000)) - Time::millis(1);
             let until = from + Time::micros(self.rng.random_range(50..20_000));
             match self.rng.random_range(0..10) {
                 0 => answers.push(Answer { connection, verdict: Verdict::Served }),

@@ -29,6 +29,11 @@ impl Clock {
         Self { sample: Some((sample, Time::ZERO)), kept: true, drift }
     }
 
+    /// Whether anything is known of the controller's time.
+    pub const fn is_known(&self) -> bool {
+        self.sample.is_some()
+    }
+
     /// Whether something else keeps it right.
     pub const fn is_kept(&self) -> bool {
         self.kept

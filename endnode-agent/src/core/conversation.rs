@@ -200,7 +200,7 @@ impl Mesh {
 
     /// One ask at a time, until it is heard.
     fn ask(&mut self, now: Time) {
-        if self.talk.ask.is_none() && self.talk.wishes {
+        if self.talk.ask.is_none() && self.has_to_ask() {
             self.next_ask(now);
         }
         if let Some(number) = self.talk.ask
@@ -210,6 +210,12 @@ impl Mesh {
             let changes = Arc::clone(&self.talk.changes);
             self.say(AgentSays::Ask(Ask { number, changes }));
         }
+    }
+
+    /// Whether something is to be asked, and a grant would be of use: as long as nothing is known of the
+    /// controller's time, every grant would be refused as late.
+    fn has_to_ask(&self) -> bool {
+        self.talk.wishes && self.clock.is_known()
     }
 
     fn next_ask(&mut self, now: Time) {
@@ -263,7 +269,7 @@ impl Mesh {
         let may_speak = match talk.phase {
             Phase::Parting => true,
             Phase::Alone | Phase::Greeting => false,
-            Phase::Talking => talk.unconfirmed || talk.wishes && talk.ask.is_none(),
+            Phase::Talking => talk.unconfirmed || talk.ask.is_none() && self.has_to_ask(),
         };
         if may_speak {
             self.converse(now);
@@ -290,8 +296,8 @@ impl Mesh {
     }
 
     fn arm_conversation(&mut self, now: Time) {
-        let talk = &mut self.talk;
-        let asks = talk.ask.is_some() || talk.wishes;
+        let talk = &self.talk;
+        let asks = talk.ask.is_some() || self.has_to_ask();
         let speaks = talk.phase == Phase::Greeting || asks && talk.phase != Phase::Alone;
         let moments = [
             (!talk.lost).then_some(talk.heard + self.config.silence),

@@ -3,8 +3,8 @@
 use snin_agent::core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
 use snin_fabric::TreeId;
 use snin_protocol::message::{
-    AgentSays, Answer, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Refusal,
-    ToAgent, Verdict, Wait,
+    AgentSays, Answer, Change, ClockAnswer, ClockQuestion, ControllerSays, FromAgent, Grant, Lease,
+    Refusal, ToAgent, Verdict, Wait,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -83,6 +83,27 @@ fn a_pinned_grant_does_not_move() {
         (1, 2),
         "it was let go first"
     );
+}
+
+/// Grants that came before would be refused as late, and a controller has no reason to repeat long ones.
+#[test]
+fn nobody_asks_before_anything_is_known_of_the_time() {
+    let config = Config { clock_error: None, ..Bench::config() };
+    let mut bench = Bench::stranger(config);
+    bench.open(FLOW, PEER);
+    bench.send(FLOW, 0, 10);
+    bench.pass(Time(1));
+    bench.take();
+    bench.welcome();
+    let question = |bench: &Bench| bench.says(AgentSays::Clock(ClockQuestion { sent: bench.now }));
+    assert_eq!(bench.take(), [question(&bench)]);
+    bench.pass(config.ask_again);
+    assert_eq!(bench.take(), [question(&bench)], "the answer may be lost");
+    bench.controller(ControllerSays::Clock(ClockAnswer { sent: bench.now }));
+    assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+    bench.asks = 1;
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    assert_eq!((bench.counters().grants, bench.counters().late_grants), (1, 0));
 }
 
 #[test]

@@ -117,9 +117,13 @@ fn a_renewal_in_time_stops_nothing() {
 #[test]
 fn a_clock_that_is_not_known_well_enough_sends_nothing() {
     let config = Config { clock_error: None, drift: 0, ..Bench::config() };
-    let mut bench = Bench::asking(config, 10);
+    let mut bench = Bench::new(config);
+    bench.open(FLOW, PEER);
+    bench.send(FLOW, 0, 10);
     let sent = bench.now - Time::micros(21);
     bench.controller(ControllerSays::Clock(ClockAnswer { sent }));
+    assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
+    bench.asks = 1;
     bench.grant(FLOW, TREE, Time::ZERO, MS);
     bench.connected();
     bench.pass(Time::micros(50));

@@ -75,9 +75,10 @@ fn the_story_is_true_on_a_small_fabric_and_a_wrong_entry_is_found() {
     assert!(output.status.success(), "{said}");
     let code = |name: &str| fs::read_to_string(out.path().join(name)).unwrap().trim().to_owned();
 
+    assert_eq!(code("right"), "0", "{said}");
     let right = document(&out, "right.json");
     tells_the_story(&right);
-    assert_eq!((code("right").as_str(), list(&right, "/failures").len()), ("0", 0), "{right:#}");
+    assert!(list(&right, "/failures").is_empty(), "{right:#}");
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(table.contains("36 of 36 flows"), "{table}");
     assert!(fs::read_to_string(out.path().join("right.html")).unwrap().contains("</svg>"));
@@ -86,8 +87,8 @@ fn the_story_is_true_on_a_small_fabric_and_a_wrong_entry_is_found() {
     assert_eq!(code("rules").lines().count(), 3, "{}", code("rules"));
     assert!(!code("links").contains("snin"), "{}", code("links"));
 
+    assert_eq!(code("wrong"), "1", "{said}");
     let document = document(&out, "wrong.json");
-    assert_eq!(code("wrong"), "1");
     // Two hosts send to that address from the leaf with the wrong entry.
     assert_eq!(number(&document, "/crossings/right") as u64, 34);
     let named = list(&document, "/crossings/wrong");
