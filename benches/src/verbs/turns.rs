@@ -4,18 +4,23 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Instant;
 
 use super::Said;
+use super::sides::{Sides, take_turns};
 
 /// perftest does not know that this device can copy messages when posting; so `snin lat` does not either.
 const INLINE: &str = "0";
-/// perftest's own, and that of `snin lat`.
+/// perftest's own, that of `snin lat`, and perftest's when it runs twice.
 const PERFTEST_PORT: u16 = 18_515;
 const LAT_PORT: u16 = 18_516;
-/// How long a side may take to begin, and to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const AGAIN_PORT: u16 = 18_517;
+/// The longest messages whose programs take turns of a slice: of longer ones so few fit into it that the one which
+/// is under way when it ends would count.
+const LONGEST_SLICED: usize = 4096;
+/// How often they begin at most.
+const TRIES: usize = 3;
 /// Each side polls on a processor of its own: on the same one they take turns of 4 ms, and where Linux puts
 /// them is chance.
 pub const CALLS_ON: usize = 0;
@@ -82,13 +87,14 @@ pub fn cases(size: &str, only: &str) -> Vec<Case> {
     let small = size == "small";
     let lengths: &[usize] = if small { &[64] } else { &[2, 64, 4096, 65_536] };
     let case = |kind, length, iterations| Case { kind, length, iterations };
+    let iterations = |length| match length {
+        ..=LONGEST_SLICED if small => 400,
+        ..=LONGEST_SLICED => 4000,
+        _ => 100,
+    };
     let mut cases = Vec::new();
     for kind in [Kind::SendLatency, Kind::WriteLatency] {
-        cases.extend(
-            lengths
-                .iter()
-                .map(|&length| case(kind, length, if small || length > 4096 { 100 } else { 1000 })),
-        );
+        cases.extend(lengths.iter().map(|&length| case(kind, length, iterations(length))));
     }
     cases.push(case(Kind::SendBandwidth, 65_536, if small { 130 } else { 300 }));
     cases.retain(|case| case.name().contains(only));
@@ -128,36 +134,62 @@ impl Case {
         }
     }
 
-    fn measure(&self, who: Who) -> Result<Said, Box<dyn Error>> {
-        let (mut waits, mut calls, port) = match who {
-            Who::Perftest | Who::Again => self.perftest_sides(),
+    /// Whether its programs may be stopped and go on: an average over time would count the pauses.
+    fn is_sliced(&self) -> bool {
+        self.is_latency() && self.length <= LONGEST_SLICED
+    }
+
+    /// What everybody says in a round, as they are listed. Perftest counts cycles, and stopped just while it finds
+    /// out how long one takes it says `inf`: then all begin anew.
+    fn measure(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
+        for _ in 0..TRIES {
+            let said = self.measure_once(round)?;
+            if said.iter().all(|said| said.typical.is_finite() && said.tail.is_finite()) {
+                return Ok(said);
+            }
+        }
+        Err(format!("{} says inf, {TRIES} times", self.perftest()).into())
+    }
+
+    fn measure_once(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
+        let who = self.who();
+        let said = if self.is_sliced() {
+            let all = who.iter().map(|&who| self.start(who)).collect::<Result<_, _>>()?;
+            take_turns(all, |cycle, turn| place(round + cycle, turn, who.len()))?
+        } else {
+            let mut said = vec![String::new(); who.len()];
+            for turn in 0..who.len() {
+                let at = place(round, turn, who.len());
+                said[at] = self.start(who[at])?.end()?;
+            }
+            said
+        };
+        let read = |(who, text): (&Who, &String)| {
+            self.read(text).ok_or_else(|| format!("{} says\n{text}", who.name()).into())
+        };
+        who.iter().zip(&said).map(read).collect()
+    }
+
+    fn start(&self, who: Who) -> Result<Sides, Box<dyn Error>> {
+        let (waits, calls, port) = match who {
+            Who::Perftest => self.perftest_sides(PERFTEST_PORT),
+            Who::Again => self.perftest_sides(AGAIN_PORT),
             Who::Snin => self.snin_sides(),
             Who::Agent => self.agent_sides(),
         };
-        let mut waiting = waits.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let called = listens(port).and_then(|()| Ok(calls.output()?));
-        // A side that waits for nobody must not outlive its turn.
-        if !called.as_ref().is_ok_and(|output| output.status.success()) {
-            waiting.kill()?;
-        }
-        let (waited, called) = (waiting.wait_with_output()?, called?);
-        if !waited.status.success() || !called.status.success() {
-            return Err(format!("{waits:?}: {waited:?}\n{calls:?}: {called:?}").into());
-        }
-        let text = String::from_utf8_lossy(&called.stdout);
-        self.read(&text).ok_or_else(|| format!("{calls:?} says\n{text}").into())
+        Sides::start(waits, calls, port)
     }
 
-    fn perftest_sides(&self) -> (Command, Command, u16) {
+    fn perftest_sides(&self, port: u16) -> (Command, Command, u16) {
         let side = |core: usize, device: &str| {
             let mut command = on(core, self.perftest());
             command.args(["-F", "-d", device, "-s", &self.length.to_string()]);
-            command.args(["-n", &self.iterations.to_string()]);
+            command.args(["-n", &self.iterations.to_string(), "-p", &port.to_string()]);
             command
         };
         let mut calls = side(CALLS_ON, "rxe0");
         calls.arg("127.0.0.1");
-        (side(WAITS_ON, "rxe1"), calls, PERFTEST_PORT)
+        (side(WAITS_ON, "rxe1"), calls, port)
     }
 
     fn snin_sides(&self) -> (Command, Command, u16) {
@@ -208,32 +240,11 @@ fn on(core: usize, program: &str) -> Command {
     command
 }
 
-/// Who of `count` has that turn of a round: any of them begins two rounds, and what goes one way about in the
-/// first goes the other way in the second.
+/// Who of `count` has that turn of a round, or of a cycle of slices: any of them begins two rounds, and what goes
+/// one way about in the first goes the other way in the second.
 const fn place(round: usize, turn: usize, count: usize) -> usize {
     let begins = round / 2 % count;
     if round.is_multiple_of(2) { (begins + turn) % count } else { (begins + count - turn) % count }
-}
-
-/// Waits until somebody listens at a TCP port.
-fn listens(port: u16) -> Result<(), Box<dyn Error>> {
-    let wanted = format!(":{port:04X}");
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            let table = fs::read_to_string(table)?;
-            let is_there = table.lines().any(|line| {
-                let mut words = line.split_whitespace().skip(1);
-                let local = words.next().is_some_and(|local| local.ends_with(&wanted));
-                local && words.nth(1) == Some("0A")
-            });
-            if is_there {
-                return Ok(());
-            }
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Err(format!("nobody listens at {port}").into())
 }
 
 /// Takes `pairs` rounds of all cases, and leaves a line a run in `$OUT/runs`.
@@ -245,13 +256,7 @@ pub fn take(size: &str, pairs: &str, only: &str) -> Result<(), Box<dyn Error>> {
     let mut runs = String::new();
     for round in 0..pairs {
         for case in cases(size, only) {
-            let who = case.who();
-            let mut said = vec![None; who.len()];
-            for turn in 0..who.len() {
-                let at = place(round, turn, who.len());
-                said[at] = Some(case.measure(who[at])?);
-            }
-            for (who, Said { typical, tail }) in who.iter().zip(said.into_iter().flatten()) {
+            for (who, Said { typical, tail }) in case.who().iter().zip(case.measure(round)?) {
                 writeln!(runs, "{} {} {typical} {tail}", case.name(), who.name())?;
             }
         }

@@ -1,0 +1,117 @@
+//! Programs that measure two by two, one after the other or by turns of a slice.
+
+use std::error::Error;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a side may take to begin.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a pair runs before the next one does: less than the machine keeps its speed, and so long that the few
+/// messages which meet its ends are no hundredth of all.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// One that waits for the other, and the other, which says what they measured.
+pub(super) struct Sides {
+    waits: Child,
+    calls: Child,
+}
+
+impl Sides {
+    /// Starts both, when who waits listens at the port.
+    pub(super) fn start(
+        mut waits: Command,
+        mut calls: Command,
+        port: u16,
+    ) -> Result<Self, Box<dyn Error>> {
+        let mut waits = waits.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let called = listens(port)
+            .and_then(|()| Ok(calls.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
+        match called {
+            Ok(calls) => Ok(Self { waits, calls }),
+            Err(error) => {
+                // A side that waits for nobody must not outlive its turn.
+                waits.kill()?;
+                Err(format!("{error}: {:?}", waits.wait_with_output()?).into())
+            }
+        }
+    }
+
+    /// What was said, when both are done.
+    pub(super) fn end(mut self) -> Result<String, Box<dyn Error>> {
+        let called = self.calls.wait_with_output()?;
+        if !called.status.success() {
+            self.waits.kill()?;
+        }
+        let waited = self.waits.wait_with_output()?;
+        if !waited.status.success() || !called.status.success() {
+            return Err(format!("who waits: {waited:?}\nwho calls: {called:?}").into());
+        }
+        Ok(String::from_utf8_lossy(&called.stdout).into_owned())
+    }
+
+    /// Stops both or lets them go on; who calls has not ended.
+    fn signal(&self, signal: Signal) -> Result<(), Box<dyn Error>> {
+        for child in [&self.calls, &self.waits] {
+            let pid = Pid::from_raw(child.id().cast_signed()).ok_or("no such process")?;
+            kill_process(pid, signal)?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets pairs run by turns, of which `place` says whose each of a cycle is, until all are done; what each said.
+///
+/// The machine's speed changes by half for half a second at a time: so all have the same share of it.
+pub(super) fn take_turns(
+    all: Vec<Sides>,
+    place: impl Fn(usize, usize) -> usize,
+) -> Result<Vec<String>, Box<dyn Error>> {
+    for sides in &all {
+        sides.signal(Signal::STOP)?;
+    }
+    let mut said = vec![String::new(); all.len()];
+    let mut running: Vec<Option<Sides>> = all.into_iter().map(Some).collect();
+    for cycle in 0.. {
+        if running.iter().all(Option::is_none) {
+            break;
+        }
+        for turn in 0..running.len() {
+            let at = place(cycle, turn);
+            let Some(mut sides) = running[at].take() else { continue };
+            sides.signal(Signal::CONT)?;
+            sleep(SLICE);
+            if sides.calls.try_wait()?.is_some() {
+                said[at] = sides.end()?;
+            } else {
+                sides.signal(Signal::STOP)?;
+                running[at] = Some(sides);
+            }
+        }
+    }
+    Ok(said)
+}
+
+/// Waits until somebody listens at a TCP port.
+fn listens(port: u16) -> Result<(), Box<dyn Error>> {
+    let wanted = format!(":{port:04X}");
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            let table = fs::read_to_string(table)?;
+            let is_there = table.lines().any(|line| {
+                let mut words = line.split_whitespace().skip(1);
+                let local = words.next().is_some_and(|local| local.ends_with(&wanted));
+                local && words.nth(1) == Some("0A")
+            });
+            if is_there {
+                return Ok(());
+            }
+        }
+        sleep(Duration::from_millis(10));
+    }
+    Err(format!("nobody listens at {port}").into())
+}
