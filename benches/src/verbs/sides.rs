@@ -40,6 +40,12 @@ impl Sides {
         }
     }
 
+    /// Has both wait for their first turn, so that they are in nobody's way until then.
+    pub(super) fn stopped(self) -> Result<Self, Box<dyn Error>> {
+        self.signal(Signal::STOP)?;
+        Ok(self)
+    }
+
     /// What was said, when both are done.
     pub(super) fn end(mut self) -> Result<String, Box<dyn Error>> {
         let called = self.calls.wait_with_output()?;
@@ -63,16 +69,14 @@ impl Sides {
     }
 }
 
-/// Lets pairs run by turns, of which `place` says whose each of a cycle is, until all are done; what each said.
+/// Lets stopped pairs run by turns, of which `place` says whose each of a cycle is, until all are done; what each
+/// said.
 ///
 /// The machine's speed changes by half for half a second at a time: so all have the same share of it.
 pub(super) fn take_turns(
     all: Vec<Sides>,
     place: impl Fn(usize, usize) -> usize,
 ) -> Result<Vec<String>, Box<dyn Error>> {
-    for sides in &all {
-        sides.signal(Signal::STOP)?;
-    }
     let mut said = vec![String::new(); all.len()];
     let mut running: Vec<Option<Sides>> = all.into_iter().map(Some).collect();
     for cycle in 0.. {

@@ -154,7 +154,8 @@ impl Case {
     fn measure_once(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
         let who = self.who();
         let said = if self.is_sliced() {
-            let all = who.iter().map(|&who| self.start(who)).collect::<Result<_, _>>()?;
+            let all = who.iter().map(|&who| self.start(who)?.stopped());
+            let all = all.collect::<Result<_, _>>()?;
             take_turns(all, |cycle, turn| place(round + cycle, turn, who.len()))?
         } else {
             let mut said = vec![String::new(); who.len()];
