@@ -132,9 +132,10 @@ fn of_messages_that_follow_each_other_one_in_so_many_is_told_and_the_last_is_ask
         // Nothing follows the last one, and nobody flushes.
         until("all are done", PATIENCE, || flow.waiting() == 0);
         let told = histogram(&flow);
-        // More are told where the machine held something up for half a millisecond.
-        assert!((110 / every..=110).contains(&told), "one in {every}: {told}");
-        assert!(told < 80 || every == 1, "one in {every}: {told}");
+        // How many of the others depends on how often the machine held something up for half a millisecond: then
+        // the last one is asked for, and the count begins anew.
+        let expected = if every == 1 { 110..=110 } else { 1..=79 };
+        assert!(expected.contains(&told), "one in {every}: {told}");
         for number in 110..113 {
             flow.send(&message(number, 64)).unwrap();
             flow.flush(PATIENCE).unwrap();
