@@ -94,8 +94,10 @@ impl Flow {
         if !self.has_room() {
             return Ok(None);
         }
-        let copy = |slot: &mut Slot| slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        let Some(buffer) = self.agent.fill_buffer(copy) else { return Ok(None) };
+        let Some(mut buffer) = self.agent.take_buffer() else { return Ok(None) };
+        if let Some(slot) = Arc::get_mut(&mut buffer) {
+            slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        }
         self.hand_over(buffer, bytes.len(), due);
         Ok(Some(()))
     }

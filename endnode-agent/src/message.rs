@@ -170,17 +170,16 @@ impl Agent {
     #[inline]
     pub fn reserve(&self, bytes: usize) -> io::Result<Outgoing> {
         self.check_length(bytes)?;
-        let buffer = self.fill_buffer(|_| {}).ok_or(ErrorKind::WouldBlock)?;
+        let buffer = self.take_buffer().ok_or(ErrorKind::WouldBlock)?;
         Ok(Outgoing { rings: Arc::clone(self.rings()), buffer: Some(buffer), length: bytes })
     }
 
-    /// Memory that nobody else has, filled.
+    /// Memory that nobody else has, and so nobody else can get.
     #[inline]
-    pub(crate) fn fill_buffer(&self, fill: impl FnOnce(&mut Slot)) -> Option<Arc<Slot>> {
+    pub(crate) fn take_buffer(&self) -> Option<Arc<Slot>> {
         let buffers = &self.rings().buffers;
-        let mut buffer = buffers.pop()?;
-        if let Some(slot) = Arc::get_mut(&mut buffer) {
-            fill(slot);
+        let buffer = buffers.pop()?;
+        if Arc::strong_count(&buffer) == 1 {
             return Some(buffer);
         }
         // A queue pair that broke still holds it: another may be free.
