@@ -10,10 +10,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a side may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a pair runs before the next one does: less than the machine keeps its speed, and so long that the few
-/// messages which meet its ends are no hundredth of all.
-const SLICE: Duration = Duration::from_millis(50);
-
 /// One that waits for the other, and the other, which says what they measured.
 pub(super) struct Sides {
     waits: Child,
@@ -69,12 +65,13 @@ impl Sides {
     }
 }
 
-/// Lets stopped pairs run by turns, of which `place` says whose each of a cycle is, until all are done; what each
-/// said.
+/// Lets stopped pairs run by turns of a slice, of which `place` says whose each of a cycle is, until all are done;
+/// what each said.
 ///
 /// The machine's speed changes by half for half a second at a time: so all have the same share of it.
 pub(super) fn take_turns(
     all: Vec<Sides>,
+    slice: Duration,
     place: impl Fn(usize, usize) -> usize,
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let mut said = vec![String::new(); all.len()];
@@ -87,7 +84,7 @@ pub(super) fn take_turns(
             let at = place(cycle, turn);
             let Some(mut sides) = running[at].take() else { continue };
             sides.signal(Signal::CONT)?;
-            sleep(SLICE);
+            sleep(slice);
             if sides.calls.try_wait()?.is_some() {
                 said[at] = sides.end()?;
             } else {

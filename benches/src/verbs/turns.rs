@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Said;
 use super::sides::{Sides, take_turns};
@@ -19,6 +19,8 @@ const AGAIN_PORT: u16 = 18_517;
 /// The longest messages whose programs take turns of a slice: of longer ones so few fit into it that the one which
 /// is under way when it ends would count.
 const LONGEST_SLICED: usize = 4096;
+/// Of messages longer than this, half as many fit into a slice.
+const LONGEST_QUICK: usize = 64;
 /// How often they begin at most.
 const TRIES: usize = 3;
 /// Each side polls on a processor of its own: on the same one they take turns of 4 ms, and where Linux puts
@@ -89,7 +91,7 @@ pub fn cases(size: &str, only: &str) -> Vec<Case> {
     let case = |kind, length, iterations| Case { kind, length, iterations };
     let iterations = |length| match length {
         ..=LONGEST_SLICED if small => 400,
-        ..=LONGEST_SLICED => 4000,
+        ..=LONGEST_SLICED => 8000,
         _ => 100,
     };
     let mut cases = Vec::new();
@@ -139,6 +141,12 @@ impl Case {
         self.is_latency() && self.length <= LONGEST_SLICED
     }
 
+    /// How long a pair runs before the next one does: less than the machine keeps its speed, and so long that the
+    /// few messages which meet its ends are far from a hundredth of all.
+    const fn slice(&self) -> Duration {
+        Duration::from_millis(if self.length > LONGEST_QUICK { 100 } else { 50 })
+    }
+
     /// What everybody says in a round, as they are listed. Perftest counts cycles, and stopped just while it finds
     /// out how long one takes it says `inf`: then all begin anew.
     fn measure(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
@@ -156,7 +164,7 @@ impl Case {
         let said = if self.is_sliced() {
             let all = who.iter().map(|&who| self.start(who)?.stopped());
             let all = all.collect::<Result<_, _>>()?;
-            take_turns(all, |cycle, turn| place(round + cycle, turn, who.len()))?
+            take_turns(all, self.slice(), |cycle, turn| place(round + cycle, turn, who.len()))?
         } else {
             let mut said = vec![String::new(); who.len()];
             for turn in 0..who.len() {

@@ -16,8 +16,8 @@ use super::plan::{Carrier, Operation, Plan};
 
 /// Without any completion for so long something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Sends of which only the last is signalled, at most.
-const UNSIGNALLED: u64 = 16;
+/// Sends of which only the last is signalled, at most (perftest: 100), for each completion is work.
+const UNSIGNALLED: u64 = 100;
 /// Completions taken at a time.
 const BATCH: u16 = 16;
 /// Writes of the congestor that are under way at a time.
