@@ -6,7 +6,6 @@ use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,6 +16,7 @@ use snin_protocol::Time;
 
 use super::controllers::Controller;
 use super::error::VerbsLabError;
+use super::worker::Worker;
 
 /// The most lines: hosts have one each.
 const LINES: usize = 128;
@@ -28,13 +28,12 @@ pub(super) struct Desk {
     common: Arc<Common>,
     /// Where agents call.
     pub(super) address: SocketAddr,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    worker: Worker,
 }
 
 struct Common {
     controller: Mutex<Controller>,
     bell: OwnedFd,
-    stop: AtomicBool,
     clock: Clock,
 }
 
@@ -45,14 +44,10 @@ impl Desk {
         let address = lines.address();
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = bell.map_err(|error| failed()(error.into()))?;
-        let (controller, stop) = (Mutex::new(controller), AtomicBool::new(false));
-        let common = Arc::new(Common { controller, bell, stop, clock });
+        let common = Arc::new(Common { controller: Mutex::new(controller), bell, clock });
         let inside = Arc::clone(&common);
-        let spawned = thread::Builder::new()
-            .name("controller".to_owned())
-            .spawn(move || serve(lines, &inside));
-        let thread = Some(spawned.map_err(failed())?);
-        Ok(Self { common, address, thread })
+        let worker = Worker::start("controller", move |stops| serve(lines, &inside, stops))?;
+        Ok(Self { common, address, worker })
     }
 
     /// Does something with the controller, which acts on it at once.
@@ -64,24 +59,14 @@ impl Desk {
 
     /// Whether anybody sits there still; if not, why.
     pub(super) fn check(&mut self) -> Result<(), VerbsLabError> {
-        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
-            return Ok(());
-        };
-        match thread.join() {
-            Ok(Err(error)) => Err(VerbsLabError::system("the controller")(error)),
-            _ => Err(VerbsLabError::Stopped("the controller stopped".to_owned())),
-        }
+        self.worker.check()
     }
 }
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        self.common.stop.store(true, Ordering::Relaxed);
+        self.worker.stop();
         self.common.wake();
-        if let Some(thread) = self.thread.take() {
-            // What it failed of was told by `check`, or nobody wants to know any more.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -96,9 +81,9 @@ impl Common {
     }
 }
 
-fn serve(mut lines: Lines, common: &Common) -> io::Result<()> {
+fn serve(mut lines: Lines, common: &Common, stops: &AtomicBool) -> io::Result<()> {
     let mut ready = Ready::default();
-    while !common.stop.load(Ordering::Relaxed) {
+    while !stops.load(Ordering::Relaxed) {
         let next = {
             let mut controller = common.controller();
             let now = common.clock.now();

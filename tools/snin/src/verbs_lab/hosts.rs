@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{io, thread};
 
 use hdrhistogram::Histogram;
 use snin_agent::core::{FlowId, Notice};
@@ -20,6 +19,7 @@ use super::error::VerbsLabError;
 use super::fabric::{Fabric, Place};
 use super::interfaces;
 use super::rates::Rates;
+use super::worker::Worker;
 
 /// Where agents listen for each other, on an address of their own.
 const PORT: u16 = 18517;
@@ -53,7 +53,7 @@ const NAP: Duration = Duration::from_millis(2);
 pub(super) struct Hosts {
     guids: Vec<Guid>,
     agents: Vec<Agent>,
-    _drive: Drive,
+    drive: Worker,
     senders: Vec<Sender>,
     /// Messages that applications took.
     taken: u64,
@@ -90,8 +90,8 @@ impl Hosts {
         let started = places.iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
         let (agents, drivers) = started.into_iter().unzip();
         let guids = places.iter().map(|place| place.guid).collect();
-        let drive = Drive::start(drivers)?;
-        Ok(Self { guids, agents, _drive: drive, senders: Vec::new(), taken: 0, broken: Vec::new() })
+        let drive = Worker::start("hosts", move |stops| drive(drivers, stops))?;
+        Ok(Self { guids, agents, drive, senders: Vec::new(), taken: 0, broken: Vec::new() })
     }
 
     /// Has every host send every other a message of so many bytes; gives how many that are.
@@ -134,6 +134,7 @@ impl Hosts {
 
     /// Everybody's turn, once; how long until something is due again.
     pub(super) fn work(&mut self) -> Result<Time, VerbsLabError> {
+        self.drive.check()?;
         for sender in &mut self.senders {
             sender.work(self.agents[sender.task.source].now())?;
         }
@@ -181,39 +182,15 @@ impl Hosts {
 }
 
 /// The one data thread of all agents: a wake for each message at each host is more than the machine has time for.
-struct Drive {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drive {
-    fn start(mut drivers: Vec<Driver>) -> Result<Self, VerbsLabError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stops = Arc::clone(&stop);
-        let run = move || {
-            while !stops.load(Ordering::Relaxed) {
-                let worked =
-                    drivers.iter_mut().fold(false, |worked, driver| driver.turn() | worked);
-                if !worked {
-                    thread::sleep(NAP);
-                    drivers.iter_mut().for_each(Driver::has_slept);
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("hosts".to_owned()).spawn(run);
-        let thread = thread.map_err(VerbsLabError::system("a thread for the hosts"))?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Drive {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
-            let _ = thread.join();
+fn drive(mut drivers: Vec<Driver>, stops: &AtomicBool) -> io::Result<()> {
+    while !stops.load(Ordering::Relaxed) {
+        let worked = drivers.iter_mut().fold(false, |worked, driver| driver.turn() | worked);
+        if !worked {
+            thread::sleep(NAP);
+            drivers.iter_mut().for_each(Driver::has_slept);
         }
     }
+    Ok(())
 }
 
 /// A task under way. All times are by the agent's clock.
@@ -290,7 +267,7 @@ fn listen(place: &Place) -> SocketAddr {
     (Ipv4Addr::new(127, 9, high, low), PORT).into()
 }
 
-fn failed(error: std::io::Error) -> VerbsLabError {
+fn failed(error: io::Error) -> VerbsLabError {
     VerbsLabError::Stopped(format!("an agent: {error}"))
 }
 

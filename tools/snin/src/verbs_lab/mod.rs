@@ -21,6 +21,7 @@ mod rates;
 mod story;
 mod uplink;
 mod wire;
+mod worker;
 
 pub use document::{
     Agents, Busy, Crossings, Document, Exclusive, Flow, Moved, Rearrangement, Uplink, Way, Window,

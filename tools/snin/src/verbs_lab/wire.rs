@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -14,6 +13,7 @@ use snin_protocol::Time;
 use tun_rs::SyncDevice;
 
 use super::error::VerbsLabError;
+use super::worker::Worker;
 
 /// A TAP, and the host port that it stands for.
 pub(super) struct Tap {
@@ -24,12 +24,11 @@ pub(super) struct Tap {
 /// The fabric that frames cross in real time. It stops when dropped.
 pub(super) struct Wire {
     shared: Arc<Common>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    worker: Worker,
 }
 
 struct Common {
     frames: Mutex<Frames>,
-    stop: AtomicBool,
     clock: Clock,
 }
 
@@ -47,13 +46,10 @@ impl Wire {
         frames: Frames,
         clock: Clock,
     ) -> Result<Self, VerbsLabError> {
-        let stop = AtomicBool::new(false);
-        let shared = Arc::new(Common { frames: Mutex::new(frames), stop, clock });
+        let shared = Arc::new(Common { frames: Mutex::new(frames), clock });
         let common = Arc::clone(&shared);
-        let spawned =
-            thread::Builder::new().name("fabric".to_owned()).spawn(move || forward(&taps, &common));
-        let thread = spawned.map_err(VerbsLabError::system("a thread for the fabric"))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let worker = Worker::start("fabric", move |stops| forward(&taps, &common, stops))?;
+        Ok(Self { shared, worker })
     }
 
     /// The fabric, which stands still as long as this is held.
@@ -63,23 +59,7 @@ impl Wire {
 
     /// Whether it forwards still; if not, why.
     pub(super) fn check(&mut self) -> Result<(), VerbsLabError> {
-        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
-            return Ok(());
-        };
-        match thread.join() {
-            Ok(Err(error)) => Err(VerbsLabError::system("the emulated fabric")(error)),
-            _ => Err(VerbsLabError::Stopped("the emulated fabric stopped".to_owned())),
-        }
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // What it failed of was told by `check`, or nobody wants to know any more.
-            let _ = thread.join();
-        }
+        self.worker.check()
     }
 }
 
@@ -89,7 +69,7 @@ impl Common {
     }
 }
 
-fn forward(taps: &[Tap], common: &Common) -> io::Result<()> {
+fn forward(taps: &[Tap], common: &Common, stops: &AtomicBool) -> io::Result<()> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, tap) in taps.iter().enumerate() {
         let data = epoll::EventData::new_u64(number as u64);
@@ -97,7 +77,7 @@ fn forward(taps: &[Tap], common: &Common) -> io::Result<()> {
     }
     let mut ready: Vec<epoll::Event> = Vec::with_capacity(taps.len());
     let mut room = vec![0; LONGEST_FRAME];
-    while !common.stop.load(Ordering::Relaxed) {
+    while !stops.load(Ordering::Relaxed) {
         let next = common.frames().next_deadline().unwrap_or(Time::MAX);
         let sleep = (next - common.clock.now()).min(LONGEST_SLEEP);
         let sleep = Timespec { tv_sec: 0, tv_nsec: sleep.nanos() as i64 };

@@ -1,0 +1,55 @@
+//! A thread that does one thing until it is told to stop.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use super::error::VerbsLabError;
+
+/// See the module's documentation. It is told to stop, and waited for, when dropped.
+pub(super) struct Worker {
+    name: &'static str,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Worker {
+    /// Begins. The work looks every now and then whether it is to stop.
+    pub(super) fn start(
+        name: &'static str,
+        work: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
+    ) -> Result<Self, VerbsLabError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || work(&stops));
+        let thread = spawned.map_err(VerbsLabError::system(format!("a thread for the {name}")))?;
+        Ok(Self { name, stop, thread: Some(thread) })
+    }
+
+    /// Whether it works still; if not, why.
+    pub(super) fn check(&mut self) -> Result<(), VerbsLabError> {
+        let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
+            return Ok(());
+        };
+        match thread.join() {
+            Ok(Err(error)) => Err(VerbsLabError::system(format!("the {}", self.name))(error)),
+            _ => Err(VerbsLabError::Stopped(format!("the {} stopped", self.name))),
+        }
+    }
+
+    /// Tells it to stop when it looks next.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            // What it failed of was told by `check`, or nobody wants to know any more.
+            let _ = thread.join();
+        }
+    }
+}
