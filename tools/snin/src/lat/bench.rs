@@ -12,12 +12,15 @@ use snin_fabric::{Dlid, Lid};
 use super::LatError;
 use super::exchange::{End, Ends};
 use super::link::{Link, Loose, Material, ROUTE, Source};
-use super::plan::{Carrier, Operation, Plan};
+use super::plan::{Carrier, Operation, Pattern, Plan};
 
 /// Without any completion for so long something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Sends of which only the last is signalled, at most (perftest: 100), for each completion is work.
 const UNSIGNALLED: u64 = 100;
+/// Sources of a flow, and their bytes, at most.
+const MOST_SOURCES: usize = 64;
+const SOURCES_BYTES: usize = 1 << 20;
 /// Completions taken at a time.
 const BATCH: u16 = 16;
 /// Writes of the congestor that are under way at a time.
@@ -124,7 +127,7 @@ struct LooseFlow {
     first_packet: u32,
     tree: u16,
     memory: Shared,
-    source: Source,
+    sources: Vec<Source>,
     sinks: Vec<Slot>,
 }
 
@@ -158,11 +161,11 @@ impl Prepared<'_> {
         // Reads go to slots of their own.
         let reads = plan.operation == Operation::Read && !congests;
         let sinks = Slot::allocate(domain, if reads { window as usize } else { 0 }, size)?;
-        let source = Slot::allocate(domain, 1, size)?.pop().map(Arc::new);
-        let source = source.ok_or_else(|| LatError::Plan("no memory".to_owned()))?;
+        let sources = if congests { 1 } else { sources(plan) };
+        let sources = Slot::allocate(domain, sources, size)?.into_iter().map(Arc::new).collect();
         let memory = Shared::new(domain, size)?;
         let first_packet = pair.number().wrapping_mul(0x9e37_79b1) >> 8;
-        Ok(LooseFlow { pair, first_packet, tree, memory, source, sinks })
+        Ok(LooseFlow { pair, first_packet, tree, memory, sources, sinks })
     }
 
     /// What the peer has to be told.
@@ -206,12 +209,13 @@ impl Prepared<'_> {
             Ok::<_, LatError>(Flow {
                 link,
                 memory: flow.memory,
-                source: flow.source,
+                told_every: told_every(plan, flow.sources.len()),
+                sources: flow.sources,
+                next: 0,
                 theirs: end.memory.into(),
                 sinks: flow.sinks,
                 unawaited: plan.messages().saturating_sub(plan.receives().into()),
                 staged: 0,
-                told_every: (u64::from(plan.depth) / 2).clamp(1, UNSIGNALLED),
                 prepared: false,
             })
         };
@@ -235,6 +239,23 @@ impl Prepared<'_> {
     }
 }
 
+/// How many sources a flow has. Those of writes that are answered are marked anew each time, once they are sent:
+/// so that nobody waits for that there are several, as long as they are short.
+fn sources(plan: &Plan) -> usize {
+    if is_marked(plan) { (SOURCES_BYTES / plan.size.max(1)).clamp(1, MOST_SOURCES) } else { 1 }
+}
+
+fn is_marked(plan: &Plan) -> bool {
+    plan.operation == Operation::Write && plan.pattern == Pattern::PingPong
+}
+
+/// Of so many sends one's completion is told, and those before it are done then, too: soon enough for the queue of
+/// sends, and for sources.
+fn told_every(plan: &Plan, sources: usize) -> u64 {
+    let most = u64::from(plan.depth / 2).clamp(1, UNSIGNALLED);
+    if is_marked(plan) { most.min(sources as u64 / 2).max(1) } else { most }
+}
+
 /// The path to the peer along a tree; tree 0 is the base address, whatever that is.
 fn way(port: &Port, peer: &Ends, tree: u16, level: u8) -> Result<Path, LatError> {
     let address = peer.address.into();
@@ -253,8 +274,10 @@ pub struct Flow {
     pub link: Link,
     /// What the peer writes and reads.
     pub memory: Shared,
-    /// What is sent.
-    pub source: Source,
+    /// What is sent: one after the other.
+    sources: Vec<Source>,
+    /// Which of them next.
+    next: usize,
     /// The peer's memory.
     pub theirs: RemoteMemory,
     /// Where reads go.
@@ -307,15 +330,20 @@ impl Flow {
         self.staged += 1;
         let told = told || self.staged.is_multiple_of(self.told_every);
         let signal = if told { Signal::Yes } else { Signal::No };
+        let source = &self.sources[self.next];
         match what {
-            Operation::Send => self.link.send(Gather::One(&self.source, length), signal)?,
+            Operation::Send => self.link.send(Gather::One(source, length), signal)?,
             Operation::Write => {
-                self.link.write(Gather::One(&self.source, length), self.theirs, signal)?;
+                self.link.write(Gather::One(source, length), self.theirs, signal)?;
             }
             Operation::Read => {
                 let Some(sink) = self.sinks.pop() else { return Ok(false) };
                 self.link.read(sink, self.theirs).map_err(|refused| refused.error)?;
             }
+        }
+        self.next += 1;
+        if self.next == self.sources.len() {
+            self.next = 0;
         }
         Ok(true)
     }
@@ -348,7 +376,7 @@ impl Congestor {
             check(&completion)?;
             self.flow.link.finish(&completion, |_| {});
         }
-        let length = self.flow.source.len();
+        let length = self.flow.sources[0].len();
         while self.flow.link.outstanding() < CONGESTION as usize {
             self.flow.post(Operation::Write, length, true)?;
         }
@@ -453,13 +481,14 @@ impl Connected {
         Ok(count)
     }
 
-    /// Waits until a flow's source may be written again, and has its last byte say `mark`.
+    /// Waits until a flow's next source may be written again, and has its last byte say `mark`.
     ///
     /// # Errors
     /// When something failed.
     pub fn mark(&mut self, at: usize, length: usize, mark: u8) -> Result<(), LatError> {
         loop {
-            if let Some(source) = Arc::get_mut(&mut self.flows[at].source) {
+            let Flow { sources, next, .. } = &mut self.flows[at];
+            if let Some(source) = Arc::get_mut(&mut sources[*next]) {
                 source.bytes_mut()[length - 1] = mark;
                 return Ok(());
             }

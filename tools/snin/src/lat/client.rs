@@ -173,9 +173,9 @@ impl<'a> Run<'a> {
         Ok(goes_on)
     }
 
-    /// Of a message that is answered: whether its completion is. A write's source is to be written again.
+    /// Of a message that is answered: whether its completion is. A read's is the answer.
     fn is_told(&self) -> bool {
-        self.plan.operation != Operation::Send
+        self.plan.operation == Operation::Read
     }
 
     /// While a flow's message is under way: has the next one, if there is one, wait for nothing but its turn.

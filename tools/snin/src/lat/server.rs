@@ -116,7 +116,7 @@ fn write_back(connected: &mut Connected, plan: &Plan, talk: &mut Talk) -> Result
     let get_ready = |connected: &mut Connected, at: usize, number: u64| {
         connected.make_room(at, depth)?;
         connected.mark(at, size, mark_of(number))?;
-        connected.flows[at].prepare(operation, size, true)
+        connected.flows[at].prepare(operation, size, false)
     };
     for at in 0..next.len() {
         get_ready(connected, at, 1)?;
@@ -129,7 +129,7 @@ fn write_back(connected: &mut Connected, plan: &Plan, talk: &mut Talk) -> Result
                 continue;
             }
             idle = false;
-            connected.flows[at].post(operation, size, true)?;
+            connected.flows[at].post(operation, size, false)?;
             *next += 1;
             if *next <= plan.messages() {
                 get_ready(connected, at, *next)?;
