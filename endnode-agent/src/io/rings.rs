@@ -115,6 +115,8 @@ pub(crate) struct Tally {
     pub(crate) inbound: AtomicU64,
     /// Notices that nobody read in time.
     pub(crate) unread: AtomicU64,
+    /// How often the last of several messages was asked for, because nothing followed it.
+    pub(crate) asked: AtomicU64,
 }
 
 /// See the module's documentation.
