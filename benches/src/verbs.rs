@@ -2,7 +2,7 @@
 //!
 //! Every round runs each case with perftest, with ours, and with perftest once more; who begins changes from
 //! round to round, and every other round goes the other way about, so that nobody always follows the same one.
-//! Where messages are short, all of them run at once, by turns of 50 or 100 ms, and the others are stopped: so
+//! Where messages are short, all of them run at once, by turns of 250 ms, and the others are stopped: so
 //! what changes the machine's speed, which happens every half second, strikes all of them alike.
 //! What counts is the median over rounds of ours by perftest's. Perftest's second run by its first is the
 //! *control*: it says what no difference looks like on this machine at this hour. Of its ratios the quartiles are

@@ -19,8 +19,10 @@ const AGAIN_PORT: u16 = 18_517;
 /// The longest messages whose programs take turns of a slice: of longer ones so few fit into it that the one which
 /// is under way when it ends would count.
 const LONGEST_SLICED: usize = 4096;
-/// Of messages longer than this, half as many fit into a slice.
-const LONGEST_QUICK: usize = 64;
+/// How long a pair runs before the next one does. A slice begins with what others have driven out of the emulator's
+/// tables and the caches, and some 500 messages go by before that is made up for: in 50 ms a program with more code
+/// was never as fast as it is by itself.
+const SLICE: Duration = Duration::from_millis(250);
 /// How often they begin at most.
 const TRIES: usize = 3;
 /// Each side polls on a processor of its own: on the same one they take turns of 4 ms, and where Linux puts
@@ -141,12 +143,6 @@ impl Case {
         self.is_latency() && self.length <= LONGEST_SLICED
     }
 
-    /// How long a pair runs before the next one does: less than the machine keeps its speed, and so long that the
-    /// few messages which meet its ends are far from a hundredth of all.
-    const fn slice(&self) -> Duration {
-        Duration::from_millis(if self.length > LONGEST_QUICK { 100 } else { 50 })
-    }
-
     /// What everybody says in a round, as they are listed. Perftest counts cycles, and stopped just while it finds
     /// out how long one takes it says `inf`: then all begin anew.
     fn measure(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
@@ -164,7 +160,7 @@ impl Case {
         let said = if self.is_sliced() {
             let all = who.iter().map(|&who| self.start(who)?.stopped());
             let all = all.collect::<Result<_, _>>()?;
-            take_turns(all, self.slice(), |cycle, turn| place(round + cycle, turn, who.len()))?
+            take_turns(all, SLICE, |cycle, turn| place(round + cycle, turn, who.len()))?
         } else {
             let mut said = vec![String::new(); who.len()];
             for turn in 0..who.len() {
