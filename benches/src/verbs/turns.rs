@@ -19,9 +19,9 @@ const AGAIN_PORT: u16 = 18_517;
 /// The longest messages whose programs take turns of a slice: of longer ones so few fit into it that the one which
 /// is under way when it ends would count.
 const LONGEST_SLICED: usize = 4096;
-/// How long a pair runs before the next one does. A slice begins with what others have driven out of the emulator's
-/// tables and the caches, and some 500 messages go by before that is made up for: in 50 ms a program with more code
-/// was never as fast as it is by itself.
+/// How long a pair runs before the next one does. A slice begins with what others have driven out of the
+/// emulator's tables and the caches, and some 500 messages go by before that is made up for: in 50 ms a program
+/// with more code was never as fast as it is by itself.
 const SLICE: Duration = Duration::from_millis(250);
 /// How often they begin at most.
 const TRIES: usize = 3;

@@ -126,8 +126,8 @@ fn of_messages_that_follow_each_other_one_in_so_many_is_told_and_the_last_is_ask
         let seen = agents[0].look(Some(flow.id())).unwrap();
         assert_eq!((seen.counters.broken, seen.tallies.strange), (0, 0));
         let (told, asked) = (seen.latency.unwrap().len(), seen.tallies.asked);
-        // The machine may hold something up: then the last one is asked for, and the count begins anew. Between two
-        // that are told or asked for there never are more than so many.
+        // The machine may hold something up: then the last one is asked for, and the count begins anew. Between
+        // two that are told or asked for there never are more than so many.
         assert!(told * every + asked * (every - 1) >= 110, "of {every}: {told}, {asked}");
         let most = if every == 1 { 110 } else { 79 };
         assert!(told <= most && (every > 1 || asked == 0), "of {every}: {told}, {asked}");

@@ -4,8 +4,8 @@
 //! whose low 16 bits are the LID (`interfaces`). One thread moves frames between the TAPs by the tables that
 //! the subnet manager's core wrote, and counts them (`wire`). On every host runs an agent (`hosts`). They exchange
 //! queue pairs among themselves and ask over TCP (`desk`) who may send along which tree: the controller's core, or
-//! one that knows nothing of links (`controllers`). Each of these threads is a `worker`: it turns until it is stopped,
-//! and one that ends before is noticed.
+//! one that knows nothing of links (`controllers`). Each of these threads is a `worker`: it turns until it is
+//! stopped, and one that ends before is noticed.
 //! What the counters prove is judged by code that knows neither (`judge`). The `story` puts it together.
 
 mod busy;
