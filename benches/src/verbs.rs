@@ -174,6 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_forty_one_ratios_half_lie_between_the_quartiles_and_two_beyond_each_end_of_nine_in_ten() {
+        let ours: Vec<f64> = (0..41).rev().map(f64::from).collect();
+        let Spread { least, low, middle, high, most } = Spread::of(&ours, &[1.0; 41]);
+        assert_eq!([least, low, middle, high, most], [2.0, 10.0, 20.0, 30.0, 38.0]);
+    }
+
+    #[test]
     fn ratios_are_taken_within_a_round() {
         let cases = turns::cases("small", "");
         let mut text = String::new();

@@ -46,8 +46,9 @@ pub struct Tallies {
     pub inbound: u64,
     /// Notices that nobody read in time.
     pub unread: u64,
-    /// How often the last of several messages was asked for, because nothing followed it.
-    pub asked: u64,
+    /// How often it was asked whether the last of several messages is done: nothing followed it on its queue pair,
+    /// or somebody waits.
+    pub asked_for: u64,
     /// Buffers that no message is in, at present.
     pub free_buffers: u64,
 }
@@ -55,7 +56,7 @@ pub struct Tallies {
 impl Tallies {
     /// Each: its name, what it counts, how many.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let Self { malformed, declined, gone, strange, inbound, unread, asked, free_buffers } =
+        let Self { malformed, declined, gone, strange, inbound, unread, asked_for, free_buffers } =
             *self;
         [
             ("malformed_streams", "Streams that ended because what came was no frame", malformed),
@@ -64,7 +65,7 @@ impl Tallies {
             ("strange_pieces", "Pieces from nobody known, or without a header", strange),
             ("inbound_pairs", "Queue pairs that receive", inbound),
             ("unread_notices", "Notices that nobody read in time", unread),
-            ("asked_for", "Times the last of several messages was asked for", asked),
+            ("asked_for", "Times the last of several messages was asked for", asked_for),
             ("free_buffers", "Buffers that no message is in", free_buffers),
         ]
         .into_iter()
@@ -114,7 +115,7 @@ impl Agent {
             strange: read(&tally.strange),
             inbound: read(&tally.inbound),
             unread: read(&tally.unread),
-            asked: read(&tally.asked),
+            asked_for: read(&tally.asked_for),
             free_buffers: rings.buffers.len() as u64,
         }
     }

@@ -147,7 +147,7 @@ impl Outbox {
         let link = self.places[slot as usize].link.as_deref_mut();
         let Some(Link::Connected(pair, _)) = link else { return };
         let marked = pair.mark(ticket);
-        Rings::count(&self.rings.tally.asked);
+        Rings::count(&self.rings.tally.asked_for);
         self.untold.told(slot);
         if marked.is_err() {
             self.failed(slot);

@@ -115,8 +115,9 @@ pub(crate) struct Tally {
     pub(crate) inbound: AtomicU64,
     /// Notices that nobody read in time.
     pub(crate) unread: AtomicU64,
-    /// How often the last of several messages was asked for, because nothing followed it.
-    pub(crate) asked: AtomicU64,
+    /// How often it was asked whether the last of several messages is done: nothing followed it on its queue pair,
+    /// or somebody waits.
+    pub(crate) asked_for: AtomicU64,
 }
 
 /// See the module's documentation.

@@ -125,7 +125,7 @@ fn of_messages_that_follow_each_other_one_in_so_many_is_told_and_the_last_is_ask
         until("all are done", PATIENCE, || flow.waiting() == 0);
         let seen = agents[0].look(Some(flow.id())).unwrap();
         assert_eq!((seen.counters.broken, seen.tallies.strange), (0, 0));
-        let (told, asked) = (seen.latency.unwrap().len(), seen.tallies.asked);
+        let (told, asked) = (seen.latency.unwrap().len(), seen.tallies.asked_for);
         // The machine may hold something up: then the last one is asked for, and the count begins anew. Between
         // two that are told or asked for there never are more than so many.
         assert!(told * every + asked * (every - 1) >= 110, "of {every}: {told}, {asked}");

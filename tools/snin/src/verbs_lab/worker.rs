@@ -53,3 +53,42 @@ impl Drop for Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it says once its thread has ended.
+    fn end(mut worker: Worker) -> String {
+        while worker.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            thread::yield_now();
+        }
+        worker.check().expect_err("it ended").to_string()
+    }
+
+    #[test]
+    fn one_that_ends_by_itself_is_noticed() {
+        let failed = || Err(io::Error::other("no more room"));
+        let text = end(Worker::start("fabric", move |_| failed()).unwrap());
+        assert!(text.contains("the fabric") && text.contains("no more room"), "{text}");
+        let text = end(Worker::start("hosts", |_| Ok(())).unwrap());
+        assert!(text.contains("the hosts stopped"), "{text}");
+    }
+
+    #[test]
+    fn one_that_works_is_well_until_it_is_dropped() {
+        let ended = Arc::new(AtomicBool::new(false));
+        let says = Arc::clone(&ended);
+        let work = move |stops: &AtomicBool| {
+            while !stops.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            says.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        let mut worker = Worker::start("hosts", work).unwrap();
+        assert!(worker.check().is_ok() && !ended.load(Ordering::Relaxed));
+        drop(worker);
+        assert!(ended.load(Ordering::Relaxed), "it is waited for");
+    }
+}
