@@ -27,7 +27,7 @@ use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
 
-use crate::core::{Config, FlowId, Mesh, Notice, Piece, Wanted};
+use crate::core::{Arrival, Config, FlowId, Mesh, Notice, Piece, Wanted};
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::io::Callers;
@@ -44,11 +44,11 @@ use crate::io::outbox::{Datagrams, Outbox};
 use crate::io::port::VerbsPort;
 use crate::io::rings::{Call, Received, Rings};
 use crate::io::untold::Untold;
-use crate::message::{Bytes, Held, Incoming};
+use crate::message::{Held, Incoming, Joined, Whole};
 use crate::settings::{Checked, Settings, check};
 use crate::verbs::{
-    AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, Service, SharedReceives, Slot, Timing,
-    Ud, choose,
+    AsyncEvents, CompletionQueue, Depth, Domain, Noted, QueuePair, Service, SharedReceives, Slot,
+    Timing, Ud, choose,
 };
 
 /// What comes before a datagram's bytes: its global route.
@@ -191,14 +191,21 @@ impl Agent {
     }
 
     /// There is room for every buffer and two calls a flow, so only a thread that stands still has none.
-    #[inline]
-    pub(crate) fn call(&self, mut call: Call) {
+    #[inline(always)]
+    pub(crate) fn call(&self, call: Call) {
         let rings = &self.shared.rings;
-        while let Err(again) = rings.calls.push(call) {
+        if let Err(again) = rings.calls.push(call) {
+            self.call_again(again);
+        }
+        rings.to_data.wake();
+    }
+
+    #[cold]
+    fn call_again(&self, mut call: Call) {
+        while let Err(again) = self.shared.rings.calls.push(call) {
             call = again;
             thread::yield_now();
         }
-        rings.to_data.wake();
     }
 
     /// The next message that came in; waits for it.
@@ -223,14 +230,14 @@ impl Agent {
         let arrived = &self.shared.rings.arrived;
         // Where nothing came, that is the shorter question.
         while !arrived.is_empty() {
-            let Received { peer, piece, slot, start } = arrived.pop()?;
-            let held = Held::new(self.rings(), slot, start);
-            if piece.offset == 0 && piece.last {
-                let bytes = Bytes::Held(held, piece.bytes as usize);
-                return Some(Incoming { peer, flow: piece.flow, number: piece.message, bytes });
+            let slot = arrived.pop()?;
+            let Piece { offset, last, .. } = slot.note.arrival.piece;
+            let held = Held::new(self.rings(), slot);
+            if offset == 0 && last {
+                return Some(Incoming(Whole::Held(held)));
             }
-            if let Some(whole) = self.join(peer, &piece, &held) {
-                return Some(whole);
+            if let Some(whole) = self.join(&held) {
+                return Some(Incoming(Whole::Joined(Box::new(whole))));
             }
         }
         None
@@ -238,8 +245,9 @@ impl Agent {
 
     /// A message in several pieces, with its last.
     #[cold]
-    fn join(&self, peer: Guid, piece: &Piece, held: &Held) -> Option<Incoming> {
-        let bytes = held.bytes(piece.bytes as usize);
+    fn join(&self, held: &Held) -> Option<Joined> {
+        let Arrival { peer, piece, .. } = held.received().arrival;
+        let bytes = held.bytes();
         let mut partial = self.shared.partial.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (peer, piece.flow);
         if piece.offset == 0 {
@@ -255,13 +263,8 @@ impl Agent {
         if !piece.last {
             return None;
         }
-        let whole = partial.remove(&key)?;
-        Some(Incoming {
-            peer,
-            flow: piece.flow,
-            number: piece.message,
-            bytes: Bytes::Joined(whole),
-        })
+        let bytes = partial.remove(&key)?;
+        Some(Joined { peer, flow: piece.flow, number: piece.message, bytes })
     }
 
     /// What happened beside messages: the next notice, if there is one.
@@ -382,7 +385,7 @@ fn make(
     let start = if checked.datagrams { ROUTE } else { 0 };
     let room = start + HEADER + longest as usize;
     for slot in Slot::allocate(&domain, settings.receives as usize, room)? {
-        receives.receive(Box::new(slot))?;
+        receives.receive(Box::new(Noted::new(slot, Received::NOTHING)))?;
     }
     receives.ring()?;
     let shared_queue = receives.queue();

@@ -1,7 +1,6 @@
 //! Flows: what programs send by.
 
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::agent::Agent;
 use crate::core::FlowId;
 use crate::io::rings::{Call, FlowWord};
 use crate::message::{NotSent, Outgoing};
-use crate::verbs::Slot;
+use crate::verbs::Unshared;
 
 /// A flow to a peer. Messages arrive in the order in which they were sent. Dropped, it gives up what was not
 /// sent; [`flush`](Self::flush) waits until everything was.
@@ -95,17 +94,15 @@ impl Flow {
             return Ok(None);
         }
         let Some(mut buffer) = self.agent.take_buffer() else { return Ok(None) };
-        if let Some(slot) = Arc::get_mut(&mut buffer) {
-            slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        }
+        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         self.hand_over(buffer, bytes.len(), due);
         Ok(Some(()))
     }
 
     /// Gives the data thread a message.
     #[inline]
-    fn hand_over(&mut self, buffer: Arc<Slot>, bytes: usize, due: Time) {
-        let (flow, message) = (self.flow, self.next);
+    fn hand_over(&mut self, buffer: Unshared, bytes: usize, due: Time) {
+        let (flow, message, buffer) = (self.flow, self.next, buffer.share());
         self.next += 1;
         self.agent.call(Call::Send { flow, message, buffer, bytes, due });
     }

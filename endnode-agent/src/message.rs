@@ -9,38 +9,55 @@ use snin_fabric::Guid;
 
 use crate::agent::Agent;
 use crate::core::FlowId;
-use crate::io::rings::Rings;
-use crate::verbs::Slot;
+use crate::io::rings::{Received, Rings};
+use crate::verbs::{Noted, Unshared};
 
 /// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct Incoming(pub(crate) Whole);
+
+/// A message in one piece, or put together of several.
+#[derive(Debug)]
+pub(crate) enum Whole {
+    Held(Held),
+    Joined(Box<Joined>),
+}
+
+/// A message that came in several pieces.
+#[derive(Debug)]
+pub(crate) struct Joined {
     pub(crate) peer: Guid,
     pub(crate) flow: FlowId,
     pub(crate) number: u64,
-    pub(crate) bytes: Bytes,
-}
-
-#[derive(Debug)]
-pub(crate) enum Bytes {
-    Held(Held, usize),
-    Joined(Vec<u8>),
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Incoming {
     /// Who sent it.
-    pub const fn peer(&self) -> Guid {
-        self.peer
+    #[inline]
+    pub fn peer(&self) -> Guid {
+        match &self.0 {
+            Whole::Held(held) => held.received().arrival.peer,
+            Whole::Joined(joined) => joined.peer,
+        }
     }
 
     /// The sender's number of the flow.
-    pub const fn flow(&self) -> FlowId {
-        self.flow
+    #[inline]
+    pub fn flow(&self) -> FlowId {
+        match &self.0 {
+            Whole::Held(held) => held.received().arrival.piece.flow,
+            Whole::Joined(joined) => joined.flow,
+        }
     }
 
     /// Which of the flow's messages it is, counted from 0.
-    pub const fn number(&self) -> u64 {
-        self.number
+    #[inline]
+    pub fn number(&self) -> u64 {
+        match &self.0 {
+            Whole::Held(held) => held.received().arrival.piece.message,
+            Whole::Joined(joined) => joined.number,
+        }
     }
 }
 
@@ -49,9 +66,9 @@ impl Deref for Incoming {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Held(held, length) => held.bytes(*length),
-            Bytes::Joined(bytes) => bytes,
+        match &self.0 {
+            Whole::Held(held) => held.bytes(),
+            Whole::Joined(joined) => &joined.bytes,
         }
     }
 }
@@ -60,20 +77,26 @@ impl Deref for Incoming {
 #[derive(Debug)]
 pub(crate) struct Held {
     rings: Arc<Rings>,
-    slot: Option<Box<Slot>>,
-    start: usize,
+    slot: Option<Box<Noted<Received>>>,
 }
 
 impl Held {
-    /// Its bytes begin at `start`.
     #[inline]
-    pub(crate) fn new(rings: &Arc<Rings>, slot: Box<Slot>, start: usize) -> Self {
-        Self { rings: Arc::clone(rings), slot: Some(slot), start }
+    pub(crate) fn new(rings: &Arc<Rings>, slot: Box<Noted<Received>>) -> Self {
+        Self { rings: Arc::clone(rings), slot: Some(slot) }
+    }
+
+    /// What came with it.
+    #[inline]
+    pub(crate) fn received(&self) -> &Received {
+        self.slot.as_ref().map_or(&Received::NOTHING, |slot| &slot.note)
     }
 
     #[inline]
-    pub(crate) fn bytes(&self, length: usize) -> &[u8] {
-        self.slot.as_ref().map_or(&[], |slot| &slot.bytes()[self.start..self.start + length])
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let Some(slot) = &self.slot else { return &[] };
+        let Received { arrival, start } = &slot.note;
+        &slot.bytes()[*start..][..arrival.piece.bytes as usize]
     }
 }
 
@@ -93,14 +116,14 @@ impl Drop for Held {
 #[derive(Debug)]
 pub struct Outgoing {
     rings: Arc<Rings>,
-    buffer: Option<Arc<Slot>>,
+    buffer: Option<Unshared>,
     length: usize,
 }
 
 impl Outgoing {
     /// The memory, which nobody gives back any more, and how much of it is the message.
     #[inline]
-    pub(crate) fn into_parts(mut self) -> Option<(Arc<Slot>, usize)> {
+    pub(crate) fn into_parts(mut self) -> Option<(Unshared, usize)> {
         self.buffer.take().map(|buffer| (buffer, self.length))
     }
 
@@ -123,9 +146,7 @@ impl Deref for Outgoing {
 impl DerefMut for Outgoing {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // Nobody else has had it since it was reserved.
-        let slot = self.buffer.as_mut().and_then(Arc::get_mut);
-        slot.map_or(&mut [], |slot| &mut slot.bytes_mut()[..self.length])
+        self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.bytes_mut()[..self.length])
     }
 }
 
@@ -134,7 +155,7 @@ impl Drop for Outgoing {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             // It came from there.
-            let _ = self.rings.buffers.push(buffer);
+            let _ = self.rings.buffers.push(buffer.share());
         }
     }
 }
@@ -176,14 +197,14 @@ impl Agent {
 
     /// Memory that nobody else has, and so nobody else can get.
     #[inline]
-    pub(crate) fn take_buffer(&self) -> Option<Arc<Slot>> {
+    pub(crate) fn take_buffer(&self) -> Option<Unshared> {
         let buffers = &self.rings().buffers;
-        let buffer = buffers.pop()?;
-        if Arc::strong_count(&buffer) == 1 {
-            return Some(buffer);
-        }
+        let held = match Unshared::new(buffers.pop()?) {
+            Ok(buffer) => return Some(buffer),
+            Err(held) => held,
+        };
         // A queue pair that broke still holds it: another may be free.
-        let _ = buffers.push(buffer);
+        let _ = buffers.push(held);
         None
     }
 }

@@ -34,29 +34,46 @@ struct Inbound {
 pub(super) struct Inbounds {
     flows: Vec<Inbound>,
     most: usize,
+    /// Where the one is by which the last piece came.
+    last: usize,
+}
+
+impl Inbound {
+    /// Whether a piece is its next one; takes note of it then.
+    #[inline(always)]
+    fn takes(&mut self, arrival: &Arrival) -> bool {
+        let Arrival { peer, session, piece } = arrival;
+        // All numbers at once: nearly always they are the same.
+        let differ = self.peer.0 ^ peer.0
+            | u64::from(self.flow.0 ^ piece.flow.0)
+            | self.session ^ session
+            | self.next ^ piece.sequence;
+        let takes = differ == 0 && piece.sequence < u64::MAX;
+        self.next += u64::from(takes);
+        takes
+    }
 }
 
 impl Inbounds {
     pub(super) fn new(most: u32) -> Self {
-        Self { flows: Vec::with_capacity(most as usize), most: most as usize }
+        Self { flows: Vec::with_capacity(most as usize), most: most as usize, last: 0 }
     }
 
     /// Whether it is the next piece of a flow that was heard of, as most are, and takes note of it then. Of others
     /// [`judge`](Self::judge) says what they are.
-    #[inline]
+    #[inline(always)]
     pub(super) fn follows(&mut self, arrival: &Arrival) -> bool {
-        let Arrival { peer, session, piece } = arrival;
-        let key = (*peer, piece.flow);
-        let at = self.flows.partition_point(|known| (known.peer, known.flow) < key);
-        let Some(known) = self.flows.get_mut(at) else { return false };
-        // All numbers at once: nearly always they are the same.
-        let differ = known.peer.0 ^ peer.0
-            | u64::from(known.flow.0 ^ piece.flow.0)
-            | known.session ^ session
-            | known.next ^ piece.sequence;
-        let follows = differ == 0 && piece.sequence < u64::MAX;
-        known.next += u64::from(follows);
-        follows
+        // Where they come one after the other by the same flow it need not be looked for.
+        self.flows.get_mut(self.last).is_some_and(|known| known.takes(arrival))
+            || self.follows_another(arrival)
+    }
+
+    /// The same of any flow.
+    #[inline(never)]
+    fn follows_another(&mut self, arrival: &Arrival) -> bool {
+        let key = (arrival.peer, arrival.piece.flow);
+        self.last = self.flows.partition_point(|known| (known.peer, known.flow) < key);
+        self.flows.get_mut(self.last).is_some_and(|known| known.takes(arrival))
     }
 
     /// Judges a piece and takes note of it. A flow not heard of before begins with whatever piece comes:
@@ -136,7 +153,7 @@ mod tests {
         let pieces =
             [(5, 0), (5, 1), (5, 1), (5, 3), (4, 4), (5, 4), (6, 5), (6, 6), (6, u64::MAX)];
         for (session, sequence) in pieces.into_iter().chain([(6, u64::MAX)]) {
-            let mut ahead = Inbounds { flows: inbounds.flows.clone(), most: 1 };
+            let mut ahead = Inbounds { flows: inbounds.flows.clone(), most: 1, last: 0 };
             let known = inbounds.flows.first().copied();
             let piece = arrival(session, sequence);
             let follows = ahead.follows(&piece);

@@ -10,13 +10,10 @@ use rustix::time::Timespec;
 use snin_daemon::clock::Clock;
 use snin_protocol::Time;
 
-use super::inbox::Delivery;
 use super::port::VerbsPort;
-use super::rings::{Call, Look, Received, Rings};
+use super::rings::{Call, Look, Rings};
 use super::untold::LATE;
-use crate::core::{
-    Arrival, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out,
-};
+use crate::core::{Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out};
 use crate::verbs::{Signal, Slot};
 
 /// Calls of applications that are taken at a time.
@@ -67,7 +64,9 @@ impl Engine {
 
     /// Does what there is to do: whether there was anything. Most turns find nothing, and something is
     /// noticed the sooner the less they cost. What nobody waits for is done now and then only. What most turns
-    /// do not do is kept out of line, so that the processor has all of them at hand.
+    /// do not do is kept out of line, and the rest is part of the loop that it is called in, so that the processor
+    /// has all of them at hand.
+    #[inline(always)]
     pub(crate) fn turn(&mut self) -> bool {
         // What applications send goes out before anything else is looked at, and they have the time that it
         // takes: the next look finds what was done together with what comes.
@@ -96,15 +95,14 @@ impl Engine {
         // Whoever sent them has been told of before it could send.
         self.port.hear();
         let mut any = false;
-        while let Some(Delivery { sender, slot, start }) = self.port.next_arrival() {
+        while let Some(slot) = self.port.next_arrival() {
             any = true;
-            let is_wanted = self.mesh.receive(self.port.inbox.arrival(sender));
+            let is_wanted = self.mesh.receive(&slot.note.arrival);
             // What was lost before it.
             self.put_out();
             if is_wanted {
-                let Arrival { peer, piece, .. } = *self.port.inbox.arrival(sender);
                 // There is room for every slot.
-                let _ = self.rings.arrived.push(Received { peer, piece, slot, start });
+                let _ = self.rings.arrived.push(slot);
                 self.called = true;
             } else {
                 self.port.inbox.give_back(slot);

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, supply};
-use super::rings::{Order, Rings};
-use crate::core::{Arrival, FlowId, Piece};
-use crate::verbs::{Completion, SharedReceives, Slot};
+use super::rings::{Order, Received, Rings};
+use crate::core::Arrival;
+use crate::verbs::{Completion, Noted, SharedReceives};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     rings: Arc<Rings>,
-    receives: SharedReceives,
+    receives: SharedReceives<Received>,
     /// Bytes before the header: a datagram's global route.
     start: usize,
     /// What comes was not sent as datagrams: the queue pair says who did, and a piece may have no header.
@@ -32,22 +32,11 @@ struct Sender {
     is_known: bool,
 }
 
-/// A piece that came: from which sender, its memory, and where its bytes begin.
-pub(crate) struct Delivery {
-    pub(crate) sender: usize,
-    pub(crate) slot: Box<Slot>,
-    pub(crate) start: usize,
-}
-
-/// Before the first one came.
-const NOTHING: Piece =
-    Piece { flow: FlowId(0), sequence: 0, message: 0, offset: 0, bytes: 0, last: false };
-
 impl Inbox {
     /// For so many senders; `start` bytes are before a header.
     pub(crate) fn new(
         rings: Arc<Rings>,
-        receives: SharedReceives,
+        receives: SharedReceives<Received>,
         start: usize,
         is_reliable: bool,
         senders: usize,
@@ -57,7 +46,7 @@ impl Inbox {
 
     /// What comes by this queue pair comes from this peer.
     pub(crate) fn admit(&mut self, number: u32, peer: Guid, session: u64) {
-        let arrival = Arrival { peer, session, piece: NOTHING };
+        let arrival = Arrival { peer, session, ..Received::NOTHING.arrival };
         let sender = Sender { number, arrival, is_known: false };
         match self.find(number, peer) {
             Ok(at) => self.senders[at] = sender,
@@ -81,28 +70,22 @@ impl Inbox {
 
     /// The piece that came; none if it is nobody's, which is counted.
     #[inline]
-    pub(crate) fn open(&mut self, completion: &Completion<'_>) -> Option<Delivery> {
-        let slot = self.receives.finish(completion)?;
-        let read = match completion.immediate() {
-            _ if completion.outcome().is_err() => None,
-            Some(immediate) => self.follows(completion, immediate),
-            None => self.is_headed(completion, &slot),
+    pub(crate) fn open(&mut self, completion: &Completion<'_>) -> Option<Box<Noted<Received>>> {
+        let mut slot = self.receives.finish(completion)?;
+        let is_known = match completion.immediate() {
+            _ if completion.outcome().is_err() => false,
+            Some(immediate) => self.follows(completion, immediate, &mut slot.note),
+            None => self.is_headed(completion, &mut slot),
         };
-        if let Some((sender, start)) = read {
-            return Some(Delivery { sender, slot, start });
+        if is_known {
+            return Some(slot);
         }
         self.refuse(completion, slot);
         None
     }
 
-    /// What came last by a sender.
-    #[inline]
-    pub(crate) fn arrival(&self, sender: usize) -> &Arrival {
-        &self.senders[sender].arrival
-    }
-
     #[cold]
-    fn refuse(&mut self, completion: &Completion<'_>, slot: Box<Slot>) {
+    fn refuse(&mut self, completion: &Completion<'_>, slot: Box<Noted<Received>>) {
         let number = completion.queue_pair();
         if completion.outcome().is_err() {
             self.rings.order(Order::InboundFailed { number });
@@ -115,28 +98,44 @@ impl Inbox {
         self.give_back(slot);
     }
 
-    /// A piece without a header: its sender, and where its bytes begin.
+    /// Whether it is a piece without a header; notes what it is.
     #[inline]
-    fn follows(&mut self, completion: &Completion<'_>, immediate: u32) -> Option<(usize, usize)> {
+    fn follows(
+        &mut self,
+        completion: &Completion<'_>,
+        immediate: u32,
+        note: &mut Received,
+    ) -> bool {
         let number = completion.queue_pair();
         let at = self.senders.partition_point(|known| known.number < number);
-        let known = self.senders.get_mut(at)?;
+        let Some(known) = self.senders.get_mut(at) else { return false };
         let is_next = known.number == number
             && known.is_known
             && supply(&mut known.arrival.piece, immediate, completion.bytes());
-        is_next.then_some((at, 0))
+        if is_next {
+            *note = Received { arrival: known.arrival, start: 0 };
+        }
+        is_next
     }
 
-    /// A piece with a header: its sender, and where its bytes begin.
-    fn is_headed(&mut self, completion: &Completion<'_>, slot: &Slot) -> Option<(usize, usize)> {
+    /// Whether it is a piece with a header; notes what it is.
+    fn is_headed(&mut self, completion: &Completion<'_>, slot: &mut Noted<Received>) -> bool {
+        let read = self.read(completion, slot.bytes());
+        if let Some(received) = read {
+            slot.note = received;
+        }
+        read.is_some()
+    }
+
+    fn read(&mut self, completion: &Completion<'_>, bytes: &[u8]) -> Option<Received> {
         let reliable = self.is_reliable;
         let number = if reliable { completion.queue_pair() } else { completion.source() };
-        let bytes = slot.bytes().get(self.start..completion.bytes() as usize);
+        let bytes = bytes.get(self.start..completion.bytes() as usize);
         let Header { peer, session, piece } = bytes.and_then(Header::read)?;
         let at = self.find(number, peer).ok()?;
         let known = Some(&mut self.senders[at]).filter(|known| known.arrival.session == session)?;
         (known.arrival.piece, known.is_known) = (piece, reliable);
-        Some((at, self.start + HEADER))
+        Some(Received { arrival: known.arrival, start: self.start + HEADER })
     }
 
     fn find(&self, number: u32, peer: Guid) -> Result<usize, usize> {
@@ -162,12 +161,12 @@ impl Inbox {
     }
 
     /// Posts memory again.
-    pub(crate) fn give_back(&mut self, slot: Box<Slot>) {
+    pub(crate) fn give_back(&mut self, slot: Box<Noted<Received>>) {
         self.stage(slot);
         self.ring();
     }
 
-    fn stage(&mut self, slot: Box<Slot>) {
+    fn stage(&mut self, slot: Box<Noted<Received>>) {
         // The queue has room for every slot that there is; one that the device refuses is lost to it.
         let _ = self.receives.receive(slot);
     }

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::inbox::{Delivery, Inbox};
+use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::rings::{Rings, Word};
+use super::rings::{Received, Rings, Word};
 use crate::core::{PairId, Port, PortEvent, Post, Route};
-use crate::verbs::{Batch, CompletionQueue};
+use crate::verbs::{Batch, CompletionQueue, Noted};
 
 /// Completions that are taken at a time.
 pub(super) const BATCH: u16 = 32;
@@ -38,7 +38,7 @@ impl VerbsPort {
     }
 
     /// Takes completions from the device when those before are dealt with: whether there is anything to look at.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look(&mut self) -> bool {
         if self.done < self.batch.len() || !self.outbox.news.is_empty() {
             return true;
@@ -55,15 +55,15 @@ impl VerbsPort {
 
     /// The next piece that came. Somebody waits for it, so it is told before what was done.
     #[inline]
-    pub(crate) fn next_arrival(&mut self) -> Option<Delivery> {
+    pub(crate) fn next_arrival(&mut self) -> Option<Box<Noted<Received>>> {
         while let Some(completion) = self.batch.completion(self.came) {
             let at = self.came;
             self.came += 1;
             if self.inbox.expects(&completion) {
                 self.done += usize::from(self.done == at);
-                let delivery = self.inbox.open(&completion);
-                if delivery.is_some() {
-                    return delivery;
+                let slot = self.inbox.open(&completion);
+                if slot.is_some() {
+                    return slot;
                 }
             }
         }

@@ -21,10 +21,10 @@ use snin_protocol::message::{FromAgent, ToAgent};
 use super::bell::Bell;
 use super::links::Link;
 use crate::core::{
-    BreakReason, Config, ControllerState, Counters, FlowId, FlowStatus, Notice, PairId, PairStatus,
-    Piece, Room, Route, Wanted,
+    Arrival, BreakReason, Config, ControllerState, Counters, FlowId, FlowStatus, Notice, PairId,
+    PairStatus, Piece, Room, Route, Wanted,
 };
-use crate::verbs::Slot;
+use crate::verbs::{Noted, Slot};
 
 /// What applications ask of the data thread.
 #[derive(Debug)]
@@ -39,13 +39,20 @@ pub(crate) enum Call {
     Ask,
 }
 
-/// A piece that came in; its bytes are `start..start + piece.bytes` of the slot.
-#[derive(Debug)]
+/// A piece that came in; its bytes are `start..start + piece.bytes` of the slot that it is the note of.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    pub(crate) peer: Guid,
-    pub(crate) piece: Piece,
-    pub(crate) slot: Box<Slot>,
+    pub(crate) arrival: Arrival,
     pub(crate) start: usize,
+}
+
+impl Received {
+    /// Before anything came.
+    pub(crate) const NOTHING: Self = {
+        let piece =
+            Piece { flow: FlowId(0), sequence: 0, message: 0, offset: 0, bytes: 0, last: false };
+        Self { arrival: Arrival { peer: Guid(0), session: 0, piece }, start: 0 }
+    };
 }
 
 /// What the data thread has the control thread do: whatever takes system calls.
@@ -130,8 +137,8 @@ pub(crate) struct Rings {
     pub(crate) rooms: ArrayQueue<Room>,
     furnished: AtomicUsize,
     pub(crate) flows: Box<[FlowWord]>,
-    pub(crate) arrived: ArrayQueue<Received>,
-    pub(crate) empties: ArrayQueue<Box<Slot>>,
+    pub(crate) arrived: ArrayQueue<Box<Noted<Received>>>,
+    pub(crate) empties: ArrayQueue<Box<Noted<Received>>>,
     pub(crate) orders: ArrayQueue<Order>,
     pub(crate) words: ArrayQueue<Word>,
     /// What the controller said; `None`: something that is no frame.

@@ -187,6 +187,62 @@ impl Slot {
     }
 }
 
+/// A slot that is to be shared, while nobody else has it: it may be written, and nobody is asked again.
+#[derive(Debug)]
+pub struct Unshared(Arc<Slot>);
+
+impl Unshared {
+    /// The slot, if it is nobody else's.
+    ///
+    /// # Errors
+    /// With the slot, if it is.
+    #[inline]
+    pub fn new(mut slot: Arc<Slot>) -> Result<Self, Arc<Slot>> {
+        if Arc::get_mut(&mut slot).is_some() { Ok(Self(slot)) } else { Err(slot) }
+    }
+
+    /// What is in it.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    /// What is in it, to be changed.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `Slot::bytes`; nobody else had the slot when this was made, nobody but this could share it
+        // since, and this is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.0.memory.as_ptr(), self.0.len()) }
+    }
+
+    /// To be shared: it may only be read from now on.
+    #[inline]
+    pub fn share(self) -> Arc<Slot> {
+        self.0
+    }
+}
+
+/// A slot with what is noted of it, so that both go from hand to hand as one pointer.
+#[derive(Debug)]
+pub struct Noted<T> {
+    pub(super) slot: Slot,
+    /// What whoever has it last has noted.
+    pub note: T,
+}
+
+impl<T> Noted<T> {
+    /// A slot and its note.
+    pub const fn new(slot: Slot, note: T) -> Self {
+        Self { slot, note }
+    }
+
+    /// What is in the slot.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.slot.bytes()
+    }
+}
+
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot").field("memory", &self.memory).field("length", &self.length).finish()

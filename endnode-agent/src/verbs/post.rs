@@ -302,7 +302,9 @@ impl Inner {
         let post = &mut self.stage.works[at];
         prepare(post, work);
         (post.wr_id, post.num_sge, post.send_flags) = (id, entries.1 as i32, flags);
-        self.stage.entries[at] = entries.0;
+        let place = &mut self.stage.entries[at];
+        *place = entries.0;
+        post.sg_list = place.as_mut_ptr();
         self.stage.count = at + 1;
         id
     }
@@ -326,18 +328,15 @@ impl Inner {
 
     #[inline]
     pub(super) fn ring(&mut self) -> Result<(), VerbsError> {
-        let Stage { works, entries, count, .. } = &mut self.stage;
+        let Stage { works, count, .. } = &mut self.stage;
+        let staged = &mut works[..std::mem::take(count)];
+        let [before @ .., last] = staged else { return Ok(()) };
+        last.next = null_mut();
         // From the last to the first, so that each knows the next.
-        let mut first = null_mut();
-        for at in (0..std::mem::take(count)).rev() {
-            let work = &mut works[at];
-            work.sg_list = entries[at].as_mut_ptr();
-            work.next = first;
-            first = work;
-        }
-        if first.is_null() {
-            return Ok(());
-        }
+        let first = before.iter_mut().rfold(&raw mut *last, |next, work| {
+            work.next = next;
+            work
+        });
         let mut bad = null_mut();
         let queue_pair = self.queue_pair.as_ptr();
         // SAFETY: the queue pair is there; works and entries are read during the call only; the memory that the

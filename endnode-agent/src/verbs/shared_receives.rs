@@ -12,16 +12,16 @@ use rdma_sys::{
 
 use super::completion::Completion;
 use super::error::{VerbsError, check};
-use super::memory::{Allocated, Domain, Slot};
+use super::memory::{Allocated, Domain, Noted, Slot};
 use super::queue_pair::{RECEIVE, is_of, serial};
 use super::raw;
 
-/// Receives for whichever of its queue pairs something comes in on first.
-pub struct SharedReceives {
+/// Receives for whichever of its queue pairs something comes in on first, each with a note of its owner's.
+pub struct SharedReceives<T> {
     queue: Arc<Queue>,
     serial: u64,
     /// What is posted, by the number that its completion has.
-    posted: Box<[Option<Box<Slot>>]>,
+    posted: Box<[Option<Box<Noted<T>>>]>,
     free: Vec<u32>,
     stage: Stage,
 }
@@ -75,7 +75,7 @@ impl Drop for Queue {
     }
 }
 
-impl SharedReceives {
+impl<T> SharedReceives<T> {
     /// Room for so many.
     ///
     /// # Errors
@@ -118,20 +118,20 @@ impl SharedReceives {
         self.posted.len() - self.free.len()
     }
 
-    /// Stages `slot` for one of the next messages: [`ring`](Self::ring) is due.
+    /// Stages a slot for one of the next messages: [`ring`](Self::ring) is due.
     ///
     /// # Errors
     /// When as many are posted as may be, or the device refuses.
-    pub fn receive(&mut self, slot: Box<Slot>) -> Result<(), VerbsError> {
+    pub fn receive(&mut self, noted: Box<Noted<T>>) -> Result<(), VerbsError> {
         if self.stage.count == BATCH {
             self.ring()?;
         }
         let Some(place) = self.free.pop() else { return Err(VerbsError::QueueFull) };
         let Stage { works, entries, count } = &mut self.stage;
         works[*count].wr_id = self.serial | RECEIVE | u64::from(place);
-        entries[*count] = slot.entry(0, slot.len());
+        entries[*count] = noted.slot.entry(0, noted.slot.len());
         *count += 1;
-        self.posted[place as usize] = Some(slot);
+        self.posted[place as usize] = Some(noted);
         Ok(())
     }
 
@@ -188,26 +188,26 @@ impl SharedReceives {
 
     /// The slot whose completion this is; none if it is none of these receives'.
     #[inline]
-    pub fn finish(&mut self, completion: &Completion<'_>) -> Option<Box<Slot>> {
+    pub fn finish(&mut self, completion: &Completion<'_>) -> Option<Box<Noted<T>>> {
         if !self.posted_it(completion) {
             return None;
         }
         let place = (completion.id() & (RECEIVE - 1)) as u32;
-        let slot = self.posted.get_mut(place as usize)?.take()?;
+        let noted = self.posted.get_mut(place as usize)?.take()?;
         self.free.push(place);
-        Some(slot)
+        Some(noted)
     }
 }
 
-impl Drop for SharedReceives {
+impl<T> Drop for SharedReceives<T> {
     /// The device may write to what is posted as long as its queue is there: that keeps the memory.
     fn drop(&mut self) {
-        let posted = self.posted.iter_mut().filter_map(Option::take).map(|slot| *slot);
+        let posted = self.posted.iter_mut().filter_map(Option::take).map(|noted| noted.slot);
         self.queue.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(posted);
     }
 }
 
-impl fmt::Debug for SharedReceives {
+impl<T> fmt::Debug for SharedReceives<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedReceives").field("posted", &self.posted()).finish_non_exhaustive()
     }

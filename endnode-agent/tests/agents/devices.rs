@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use snin_agent::verbs::{
     AddressHandle, AsyncEvents, Batch, CompletionQueue, Depth, Device, Domain, Finished, Gather,
-    Held, LocalAddresses, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared,
+    Held, LocalAddresses, Noted, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared,
     SharedReceives, Signal, Slot, Timing, Uc, Ud, choose, path,
 };
 use snin_fabric::{Dlid, Lid};
@@ -299,11 +299,11 @@ fn receives_are_shared_by_queue_pairs() {
     let bench = Bench::new();
     let mut shared = SharedReceives::new(&bench.domain, 4).unwrap();
     for slot in bench.slots(4, 2_000) {
-        shared.receive(Box::new(slot)).unwrap();
+        shared.receive(Box::new(Noted::new(slot, ()))).unwrap();
     }
     shared.ring().unwrap();
     let spare = bench.slots(1, 64).pop().unwrap();
-    assert!(shared.receive(Box::new(spare)).is_err(), "there is room for four");
+    assert!(shared.receive(Box::new(Noted::new(spare, ()))).is_err(), "there is room for four");
     let pairs: Vec<_> = (0..2).map(|_| connect_sharing(&bench, &shared)).collect();
     for (seed, (mut a, b)) in pairs.into_iter().enumerate() {
         let mut parts = bench.slots(2, 1_500).into_iter();
@@ -329,7 +329,7 @@ fn receives_are_shared_by_queue_pairs() {
 
 fn connect_sharing(
     bench: &Bench,
-    shared: &SharedReceives,
+    shared: &SharedReceives<()>,
 ) -> (QueuePair<Rc, Sending>, QueuePair<Rc, Sending>) {
     let queues = (&bench.sends, &bench.receives);
     let (domain, port) = (&bench.domain, bench.port.number);
