@@ -79,17 +79,18 @@ pub fn main(run: impl FnOnce(Size) -> Vec<Outcome>) -> io::Result<()> {
             "{bench:<12} {case:<44} {ours:>12.3} {unit:<8} {peer_name} {peer:.3} ({ratio:.3}) {hash:016x}"
         )?;
     }
-    append(&outcomes)
+    let lines: String = outcomes.iter().map(|outcome| outcome.json() + "\n").collect();
+    append("results.jsonl", &lines)
 }
 
-fn append(outcomes: &[Outcome]) -> io::Result<()> {
+/// Adds lines to a file in `target/bench`.
+fn append(name: &str, lines: &str) -> io::Result<()> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     let folder = target.join("bench");
     std::fs::create_dir_all(&folder)?;
-    let mut file =
-        std::fs::OpenOptions::new().create(true).append(true).open(folder.join("results.jsonl"))?;
-    outcomes.iter().try_for_each(|outcome| writeln!(file, "{}", outcome.json()))
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(folder.join(name))?;
+    file.write_all(lines.as_bytes())
 }
 
 /// A program of the workspace, built as this one was.

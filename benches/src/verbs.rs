@@ -12,7 +12,8 @@
 //! of translations like some places less: of six boots with the same programs, an agent took from 1.07 to 1.27 of
 //! perftest's time.
 //!
-//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` measures only what is so called.
+//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` measures only what is so called. Every single run is a
+//! line `CASE WHO TYPICAL TAIL` in `target/bench/verbs.runs`, for whoever asks for another figure.
 
 pub mod agents;
 mod sides;
@@ -77,7 +78,11 @@ pub fn measure(program: &Path, size: Size) -> Vec<Outcome> {
         command.args(["--", "verbs", "turns", name, &rounds, &only]);
         let status = command.status().expect("tools/vm/run");
         assert!(status.success(), "the virtual machine: {status}");
-        text += &fs::read_to_string(out.path().join("runs")).expect("what was measured");
+        let runs = fs::read_to_string(out.path().join("runs")).expect("what was measured");
+        if size == Size::Full {
+            crate::append("verbs.runs", &runs).expect("target/bench/verbs.runs");
+        }
+        text += &runs;
     }
     let outcomes = judge(&turns::cases(name, &only), &text);
     assert!(

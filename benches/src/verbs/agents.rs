@@ -100,7 +100,7 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
     let expected = pattern(length.parse()?);
     let mut side = Side::start(ANSWERER, ASKER, "rxe1", length)?;
     loop {
-        let message = side.receive().ok_or(NOTHING)?;
+        let Some(message) = side.receive() else { return Err(NOTHING.into()) };
         if message.len() != expected.len() {
             return Ok(());
         }
@@ -125,15 +125,16 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     let mut answer: Option<Incoming> = None;
     for number in 0..=WARM_UP + count {
         let now = side.agent.now();
-        sent.push(now);
         side.send(number as u8, now)?;
+        sent.push(now);
         // The last answer is looked at while the next is under way.
         if let Some(answer) = answer.take()
             && !is_message(&answer, number - 1, &expected)
         {
             return Err(format!("the answer to message {} is another", number - 1).into());
         }
-        answer = Some(side.receive().ok_or(NOTHING)?);
+        let Some(came) = side.receive() else { return Err(NOTHING.into()) };
+        answer = Some(came);
     }
     side.flow.try_send(b"")?;
     // Who has heard that may end before its acknowledgement has left, and then none comes.
