@@ -98,6 +98,27 @@ pub struct States;
 /// }
 /// ```
 ///
+/// Changing memory that was given to others.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use snin_agent::verbs::{Slot, Unshared};
+/// fn right(mut slot: Unshared) -> Arc<Slot> {
+///     slot.bytes_mut()[0] = 1;
+///     slot.share()
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// use std::sync::Arc;
+/// use snin_agent::verbs::{Slot, Unshared};
+/// fn wrong(mut slot: Unshared) -> Arc<Slot> {
+///     let shared = slot.share();
+///     slot.bytes_mut()[0] = 1;
+///     shared
+/// }
+/// ```
+///
 /// Having a reference into memory that peers write.
 ///
 /// ```no_run

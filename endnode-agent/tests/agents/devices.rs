@@ -6,7 +6,7 @@ use std::sync::Arc;
 use snin_agent::verbs::{
     AddressHandle, AsyncEvents, Batch, CompletionQueue, Depth, Device, Domain, Finished, Gather,
     Held, LocalAddresses, Noted, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared,
-    SharedReceives, Signal, Slot, Timing, Uc, Ud, choose, path,
+    SharedReceives, Signal, Slot, Timing, Uc, Ud, Unshared, choose, path,
 };
 use snin_fabric::{Dlid, Lid};
 use snin_protocol::Time;
@@ -150,6 +150,7 @@ fn exchange<K: snin_agent::verbs::Connected>(
         } else {
             a.send_at_once(what, immediate, 7, Signal::Yes).unwrap();
         }
+        let from = Unshared::new(from).expect_err("the device may read it");
         let (outcome, mut finished) = bench.wait(&bench.receives, b);
         assert_eq!(outcome.outcome, Ok(()));
         assert_eq!((outcome.bytes as usize, outcome.immediate), (length, Some(round as u32)));
@@ -161,7 +162,12 @@ fn exchange<K: snin_agent::verbs::Connected>(
         assert_eq!((outcome.outcome, finished.len()), (Ok(()), 1));
         assert!(matches!(finished[0].held, Held::Shared(_, None)), "inline or not");
         finished.clear();
-        slots.push(Arc::into_inner(from).expect("the device is done with it"));
+        let mut from = Unshared::new(from).expect("the device is done with it");
+        from.bytes_mut()[0] = !from.bytes()[0];
+        let changed = from.bytes()[0];
+        let from = Arc::into_inner(from.share()).expect("nobody else has it");
+        assert_eq!(from.bytes()[0], changed);
+        slots.push(from);
     }
     // Copied sends, of which only the last is signalled: it brings all back.
     for (token, slot) in slots.into_iter().enumerate() {
@@ -299,11 +305,12 @@ fn receives_are_shared_by_queue_pairs() {
     let bench = Bench::new();
     let mut shared = SharedReceives::new(&bench.domain, 4).unwrap();
     for slot in bench.slots(4, 2_000) {
-        shared.receive(Box::new(Noted::new(slot, ()))).unwrap();
+        let begins = address(slot.bytes());
+        shared.receive(Box::new(Noted::new(slot, begins))).unwrap();
     }
     shared.ring().unwrap();
     let spare = bench.slots(1, 64).pop().unwrap();
-    assert!(shared.receive(Box::new(Noted::new(spare, ()))).is_err(), "there is room for four");
+    assert!(shared.receive(Box::new(Noted::new(spare, 0))).is_err(), "there is room for four");
     let pairs: Vec<_> = (0..2).map(|_| connect_sharing(&bench, &shared)).collect();
     for (seed, (mut a, b)) in pairs.into_iter().enumerate() {
         let mut parts = bench.slots(2, 1_500).into_iter();
@@ -320,6 +327,7 @@ fn receives_are_shared_by_queue_pairs() {
         let completion = batch.completions().next().unwrap();
         assert_eq!((completion.queue_pair(), completion.bytes()), (b.number(), 1_032));
         let slot = shared.finish(&completion).expect("it is one of these");
+        assert_eq!(slot.note, address(slot.bytes()), "each keeps its note");
         assert_eq!(slot.bytes()[..32], head.bytes()[..32]);
         assert_eq!(slot.bytes()[32..1_032], body.bytes()[100..1_100]);
         assert_eq!(bench.wait(&bench.sends, &mut a).0.outcome, Ok(()));
@@ -327,9 +335,13 @@ fn receives_are_shared_by_queue_pairs() {
     assert_eq!(shared.posted(), 2);
 }
 
+fn address(bytes: &[u8]) -> usize {
+    bytes.as_ptr() as usize
+}
+
 fn connect_sharing(
     bench: &Bench,
-    shared: &SharedReceives<()>,
+    shared: &SharedReceives<usize>,
 ) -> (QueuePair<Rc, Sending>, QueuePair<Rc, Sending>) {
     let queues = (&bench.sends, &bench.receives);
     let (domain, port) = (&bench.domain, bench.port.number);
