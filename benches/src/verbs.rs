@@ -5,16 +5,16 @@
 //! Where messages are short, all of them run at once, by turns of 250 ms, and the others are stopped: so
 //! what changes the machine's speed, which happens every half second, strikes all of them alike.
 //! What counts is the median over rounds of ours by perftest's. Perftest's second run by its first is the
-//! *control*: it says what no difference looks like on this machine at this hour. Between what nine in ten of its ratios
-//! are is its *spread*, which is told and what ours are held to; between what the half in the middle is, too, for whoever
-//! asks for more: half of all runs of one and the same program are outside that.
+//! *control*: it says what no difference looks like on this machine at this hour. Between what nine in ten of its
+//! ratios are is its *spread*, which is told and what ours are held to; between what the half in the middle is,
+//! too, for whoever asks for more: half of all runs of one and the same program are outside that.
 //!
 //! The machine is booted several times, for Linux places itself and what it allocates by chance, and QEMU's tables
 //! of translations like some places less: of six boots with the same programs, an agent took from 1.07 to 1.27 of
 //! perftest's time.
 //!
-//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` measures only what is so called. Every single run is a
-//! line `CASE WHO TYPICAL TAIL` in `target/bench/verbs.runs`, for whoever asks for another figure.
+//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` measures only what is so called. Every single run is
+//! a line `CASE WHO TYPICAL TAIL` in `target/bench/verbs.runs`, for whoever asks for another figure.
 
 pub mod agents;
 mod sides;
