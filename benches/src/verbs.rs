@@ -5,9 +5,8 @@
 //! Where messages are short, all of them run at once, by turns of 250 ms, and the others are stopped: so
 //! what changes the machine's speed, which happens every half second, strikes all of them alike.
 //! What counts is the median over rounds of ours by perftest's. Perftest's second run by its first is the
-//! *control*: it says what no difference looks like on this machine at this hour. Between what nine in ten of its
-//! ratios are is its *spread*, which is told and what ours are held to; between what the half in the middle is,
-//! too, for whoever asks for more: half of all runs of one and the same program are outside that.
+//! *control*: it says what no difference looks like on this machine at this hour. Of its ratios the quartiles are
+//! told, which is what ours are held to, and between what nine in ten are.
 //!
 //! The machine is booted several times, for Linux places itself and what it allocates by chance, and QEMU's tables
 //! of translations like some places less: of six boots with the same programs, an agent took from 1.07 to 1.27 of
@@ -131,8 +130,8 @@ fn judge(cases: &[Case], text: &str) -> Vec<Outcome> {
                         case.perftest().to_owned()
                     } else {
                         let Spread { least, low, high, most, .. } = spread;
-                        let half = format!("half {low:.3} to {high:.3}");
-                        format!("{} (itself {least:.3} to {most:.3}, {half})", case.perftest())
+                        let half = format!("{low:.3} to {high:.3}");
+                        format!("{} (itself: {half}; {least:.3} to {most:.3})", case.perftest())
                     },
                     paired: Some(Spread::of(&ours, &peer).middle),
                     hash: hash.0,

@@ -171,6 +171,24 @@ mod tests {
     }
 
     #[test]
+    fn flows_by_turns_are_told_apart_wherever_they_are() {
+        let mut inbounds = Inbounds::new(3);
+        let of = |peer, sequence| Arrival { peer: Guid(peer), ..arrival(5, sequence) };
+        assert_eq!(inbounds.judge(&of(9, 0)), Verdict::Deliver);
+        assert!(inbounds.follows(&of(9, 1)));
+        // Sorted before the one by which the last piece came, and after it.
+        assert_eq!(inbounds.judge(&of(8, 0)), Verdict::Deliver);
+        assert_eq!(inbounds.judge(&of(10, 0)), Verdict::Deliver);
+        for sequence in 1..4 {
+            assert!(inbounds.follows(&of(8, sequence)));
+            assert!(inbounds.follows(&of(9, sequence + 1)));
+            assert!(inbounds.follows(&of(10, sequence)));
+            assert!(!inbounds.follows(&of(8, sequence)), "it came before");
+            assert!(!inbounds.follows(&of(11, sequence)), "nobody knows it");
+        }
+    }
+
+    #[test]
     fn flows_to_here_are_limited() {
         let mut inbounds = Inbounds::new(1);
         assert_eq!(inbounds.judge(&arrival(0, 3)), Verdict::Deliver);
