@@ -186,7 +186,7 @@ impl Agent {
 
     /// What its threads share.
     #[inline]
-    pub(crate) fn rings(&self) -> &Arc<Rings> {
+    pub(crate) fn rings(&self) -> &Rings {
         &self.shared.rings
     }
 
@@ -212,7 +212,7 @@ impl Agent {
     ///
     /// # Errors
     /// Never so far; one who waits is told so here.
-    pub fn recv(&self) -> io::Result<Incoming> {
+    pub fn recv(&self) -> io::Result<Incoming<'_>> {
         self.wait(None, Self::try_recv)
     }
 
@@ -220,13 +220,13 @@ impl Agent {
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`].
-    pub fn recv_timeout(&self, limit: Duration) -> io::Result<Incoming> {
+    pub fn recv_timeout(&self, limit: Duration) -> io::Result<Incoming<'_>> {
         self.wait(Some(limit), Self::try_recv)
     }
 
     /// The next message that came in, if there is one.
     #[inline]
-    pub fn try_recv(&self) -> Option<Incoming> {
+    pub fn try_recv(&self) -> Option<Incoming<'_>> {
         let arrived = &self.shared.rings.arrived;
         // Where nothing came, that is the shorter question.
         while !arrived.is_empty() {
@@ -245,7 +245,7 @@ impl Agent {
 
     /// A message in several pieces, with its last.
     #[cold]
-    fn join(&self, held: &Held) -> Option<Joined> {
+    fn join(&self, held: &Held<'_>) -> Option<Joined> {
         let Arrival { peer, piece, .. } = held.received().arrival;
         let bytes = held.bytes();
         let mut partial = self.shared.partial.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,10 +307,10 @@ impl Agent {
     }
 
     /// Tries until there is something, sleeping in between.
-    pub(crate) fn wait<T>(
-        &self,
+    pub(crate) fn wait<'a, T>(
+        &'a self,
         limit: Option<Duration>,
-        mut take: impl FnMut(&Self) -> Option<T>,
+        mut take: impl FnMut(&'a Self) -> Option<T>,
     ) -> io::Result<T> {
         let until = limit.map(|limit| Instant::now() + limit);
         let bell = &self.shared.rings.to_application;

@@ -57,7 +57,7 @@ impl Flow {
     /// # Errors
     /// With the message, to be tried again.
     #[inline]
-    pub fn commit(&mut self, message: Outgoing) -> Result<(), NotSent> {
+    pub fn commit<'a>(&mut self, message: Outgoing<'a>) -> Result<(), NotSent<'a>> {
         self.commit_due(message, self.agent.now())
     }
 
@@ -66,7 +66,7 @@ impl Flow {
     /// # Errors
     /// As [`commit`](Self::commit).
     #[inline]
-    pub fn commit_due(&mut self, message: Outgoing, due: Time) -> Result<(), NotSent> {
+    pub fn commit_due<'a>(&mut self, message: Outgoing<'a>, due: Time) -> Result<(), NotSent<'a>> {
         if !self.has_room() || !message.is_of(self.agent.rings()) {
             return Err(self.refuse(message));
         }
@@ -77,7 +77,7 @@ impl Flow {
     }
 
     #[cold]
-    fn refuse(&self, message: Outgoing) -> NotSent {
+    fn refuse<'a>(&self, message: Outgoing<'a>) -> NotSent<'a> {
         let error = if message.is_of(self.agent.rings()) {
             ErrorKind::WouldBlock.into()
         } else {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use snin_fabric::Guid;
 
@@ -12,14 +11,24 @@ use crate::core::FlowId;
 use crate::io::rings::{Received, Rings};
 use crate::verbs::{Noted, Unshared};
 
-/// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come.
+/// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come, and the agent
+/// does not go before it.
+///
+/// ```compile_fail,E0505
+/// fn keep(agent: snin_agent::Agent) -> std::io::Result<()> {
+///     let message = agent.recv()?;
+///     drop(agent);
+///     println!("{}", message.len());
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
-pub struct Incoming(pub(crate) Whole);
+pub struct Incoming<'a>(pub(crate) Whole<'a>);
 
 /// A message in one piece, or put together of several.
 #[derive(Debug)]
-pub(crate) enum Whole {
-    Held(Held),
+pub(crate) enum Whole<'a> {
+    Held(Held<'a>),
     Joined(Box<Joined>),
 }
 
@@ -32,7 +41,7 @@ pub(crate) struct Joined {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Incoming {
+impl Incoming<'_> {
     /// Who sent it.
     #[inline]
     pub fn peer(&self) -> Guid {
@@ -61,7 +70,7 @@ impl Incoming {
     }
 }
 
-impl Deref for Incoming {
+impl Deref for Incoming<'_> {
     type Target = [u8];
 
     #[inline]
@@ -75,15 +84,15 @@ impl Deref for Incoming {
 
 /// A receive that goes back to the device when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
-    rings: Arc<Rings>,
+pub(crate) struct Held<'a> {
+    rings: &'a Rings,
     slot: Option<Box<Noted<Received>>>,
 }
 
-impl Held {
+impl<'a> Held<'a> {
     #[inline]
-    pub(crate) fn new(rings: &Arc<Rings>, slot: Box<Noted<Received>>) -> Self {
-        Self { rings: Arc::clone(rings), slot: Some(slot) }
+    pub(crate) const fn new(rings: &'a Rings, slot: Box<Noted<Received>>) -> Self {
+        Self { rings, slot: Some(slot) }
     }
 
     /// What came with it.
@@ -100,7 +109,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
@@ -114,13 +123,13 @@ impl Drop for Held {
 /// A message that is written where the device reads it, and so sent without being copied: from
 /// [`Agent::reserve`], for [`Flow::commit`](crate::Flow::commit). Dropped, its memory is given back.
 #[derive(Debug)]
-pub struct Outgoing {
-    rings: Arc<Rings>,
+pub struct Outgoing<'a> {
+    rings: &'a Rings,
     buffer: Option<Unshared>,
     length: usize,
 }
 
-impl Outgoing {
+impl Outgoing<'_> {
     /// The memory, which nobody gives back any more, and how much of it is the message.
     #[inline]
     pub(crate) fn into_parts(mut self) -> Option<(Unshared, usize)> {
@@ -129,12 +138,12 @@ impl Outgoing {
 
     /// Whether it is of this agent's memory.
     #[inline]
-    pub(crate) fn is_of(&self, rings: &Arc<Rings>) -> bool {
-        Arc::ptr_eq(&self.rings, rings)
+    pub(crate) fn is_of(&self, rings: &Rings) -> bool {
+        std::ptr::eq(self.rings, rings)
     }
 }
 
-impl Deref for Outgoing {
+impl Deref for Outgoing<'_> {
     type Target = [u8];
 
     #[inline]
@@ -143,14 +152,14 @@ impl Deref for Outgoing {
     }
 }
 
-impl DerefMut for Outgoing {
+impl DerefMut for Outgoing<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.bytes_mut()[..self.length])
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for Outgoing<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
@@ -161,26 +170,33 @@ impl Drop for Outgoing {
 }
 
 /// A message that was not taken, to be tried again.
-pub struct NotSent {
+pub struct NotSent<'a> {
     /// As it was.
-    pub message: Outgoing,
+    pub message: Outgoing<'a>,
     /// [`ErrorKind::WouldBlock`]: as many wait as may. [`ErrorKind::InvalidInput`]: it is another agent's.
     pub error: io::Error,
 }
 
-impl fmt::Debug for NotSent {
+impl fmt::Debug for NotSent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NotSent").field("error", &self.error).finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for NotSent {
+impl fmt::Display for NotSent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl std::error::Error for NotSent {}
+impl std::error::Error for NotSent<'_> {}
+
+impl From<NotSent<'_>> for io::Error {
+    /// Why, for one who does not try again.
+    fn from(refused: NotSent<'_>) -> Self {
+        refused.error
+    }
+}
 
 impl Agent {
     /// Memory for a message of so many bytes, if there is any. What is in it was written there for a message
@@ -189,10 +205,10 @@ impl Agent {
     /// # Errors
     /// [`ErrorKind::WouldBlock`] where all memory is in use, and when messages may not be so long.
     #[inline]
-    pub fn reserve(&self, bytes: usize) -> io::Result<Outgoing> {
+    pub fn reserve(&self, bytes: usize) -> io::Result<Outgoing<'_>> {
         self.check_length(bytes)?;
         let buffer = self.take_buffer().ok_or(ErrorKind::WouldBlock)?;
-        Ok(Outgoing { rings: Arc::clone(self.rings()), buffer: Some(buffer), length: bytes })
+        Ok(Outgoing { rings: self.rings(), buffer: Some(buffer), length: bytes })
     }
 
     /// Memory that nobody else has, and so nobody else can get.

@@ -27,34 +27,50 @@ const NOTHING: &str = "nothing came for 20 s";
 const WARM_UP: usize = 10;
 
 /// A side: an agent, a flow to the other one, and memory for its next message.
-struct Side {
-    agent: Agent,
+struct Side<'a> {
+    agent: &'a Agent,
     driver: Driver,
     flow: Flow,
-    next: Option<Outgoing>,
+    next: Option<Outgoing<'a>>,
 }
 
-impl Side {
-    fn start(own: Guid, peer: Guid, device: &str, length: &str) -> Result<Self, Box<dyn Error>> {
-        let at = |guid| if guid == ANSWERER { ANSWERS_AT } else { ASKS_AT };
-        let text = format!(
-            "guid = \"{own}\"\ndevice = \"{device}\"\nlisten = \"127.0.0.1:{}\"\n\
-             peers = {{ \"{peer}\" = \"127.0.0.1:{}\" }}\npolicy = \"besteffort\"\n\
-             message = {}\nbuffers = 16\nreceives = 16\npairs = 4\nflows = 4\n\
-             acknowledgement_us = 500000\nheartbeat_ms = 3000\n",
-            at(own),
-            at(peer),
-            length.parse::<u32>()?.max(64)
-        );
-        let (agent, driver) = Agent::start_driven(&parse::<Settings>(&text, "agent.toml")?)?;
-        // Only this thread polls; the agent's other one is where there is time.
-        let mut core = CpuSet::new();
-        core.set(if own == ANSWERER { WAITS_ON } else { CALLS_ON });
-        sched_setaffinity(None, &core)?;
+/// An agent of its own, and what drives it.
+fn start(
+    own: Guid,
+    peer: Guid,
+    device: &str,
+    length: &str,
+) -> Result<(Agent, Driver), Box<dyn Error>> {
+    let at = |guid| if guid == ANSWERER { ANSWERS_AT } else { ASKS_AT };
+    let text = format!(
+        "guid = \"{own}\"\ndevice = \"{device}\"\nlisten = \"127.0.0.1:{}\"\n\
+         peers = {{ \"{peer}\" = \"127.0.0.1:{}\" }}\npolicy = \"besteffort\"\n\
+         message = {}\nbuffers = 16\nreceives = 16\npairs = 4\nflows = 4\n\
+         acknowledgement_us = 500000\nheartbeat_ms = 3000\n",
+        at(own),
+        at(peer),
+        length.parse::<u32>()?.max(64)
+    );
+    let started = Agent::start_driven(&parse::<Settings>(&text, "agent.toml")?)?;
+    // Only this thread polls; the agent's other one is where there is time.
+    let mut core = CpuSet::new();
+    core.set(if own == ANSWERER { WAITS_ON } else { CALLS_ON });
+    sched_setaffinity(None, &core)?;
+    Ok(started)
+}
+
+impl<'a> Side<'a> {
+    /// That agent's, with messages to this peer.
+    fn new(
+        agent: &'a Agent,
+        driver: Driver,
+        peer: Guid,
+        length: &str,
+    ) -> Result<Self, Box<dyn Error>> {
         let flow = agent.connect(peer)?;
         // As with perftest, all but a message's first byte is written once.
         let pattern = pattern(length.parse()?);
-        let mut all: Vec<Outgoing> =
+        let mut all: Vec<Outgoing<'_>> =
             std::iter::from_fn(|| agent.reserve(pattern.len()).ok()).collect();
         all.iter_mut().for_each(|memory| memory.copy_from_slice(&pattern));
         let next = all.pop();
@@ -67,7 +83,7 @@ impl Side {
         let mut message = self.next.take().ok_or("no memory")?;
         let length = message.len();
         message[0] = first;
-        self.flow.commit_due(message, due)?;
+        self.flow.commit_due(message, due).map_err(|refused| refused.error)?;
         self.driver.turn();
         self.next = Some(self.agent.reserve(length)?);
         Ok(())
@@ -75,7 +91,7 @@ impl Side {
 
     /// Turns until a message came; none if none does for too long.
     #[inline]
-    fn receive(&mut self) -> Option<Incoming> {
+    fn receive(&mut self) -> Option<Incoming<'a>> {
         let mut deadline = None;
         loop {
             for _ in 0..1000 {
@@ -98,7 +114,8 @@ impl Side {
 /// When the agent cannot start, nothing comes, or what comes is another message.
 pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
     let expected = pattern(length.parse()?);
-    let mut side = Side::start(ANSWERER, ASKER, "rxe1", length)?;
+    let (agent, driver) = start(ANSWERER, ASKER, "rxe1", length)?;
+    let mut side = Side::new(&agent, driver, ASKER, length)?;
     loop {
         let Some(message) = side.receive() else { return Err(NOTHING.into()) };
         if message.len() != expected.len() {
@@ -120,9 +137,10 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
 /// When the agent cannot start, an answer does not come, or is another.
 pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     let (expected, count) = (pattern(length.parse()?), count.parse::<usize>()?);
-    let mut side = Side::start(ASKER, ANSWERER, "rxe0", length)?;
+    let (agent, driver) = start(ASKER, ANSWERER, "rxe0", length)?;
+    let mut side = Side::new(&agent, driver, ANSWERER, length)?;
     let mut sent = Vec::with_capacity(WARM_UP + count + 1);
-    let mut answer: Option<Incoming> = None;
+    let mut answer: Option<Incoming<'_>> = None;
     for number in 0..=WARM_UP + count {
         let now = side.agent.now();
         side.send(number as u8, now)?;

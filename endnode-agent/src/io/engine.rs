@@ -20,6 +20,8 @@ use crate::verbs::{Signal, Slot};
 const CALLS: usize = 32;
 /// After so many turns the clock is asked whether something is due, and everything else looked at.
 const LOOKS: u32 = 16;
+/// After so many even if something came in each of them, which would have to wait.
+const MOST_LOOKS: u32 = 4 * LOOKS;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
@@ -79,7 +81,8 @@ impl Engine {
         }
         let mut busy = sent || came;
         self.looks += 1;
-        if self.looks >= LOOKS {
+        // Somebody waits for what came.
+        if self.looks >= if came { MOST_LOOKS } else { LOOKS } {
             self.looks = 0;
             busy |= self.do_the_rest();
         }
@@ -160,7 +163,7 @@ impl Engine {
 
     /// Time has passed: the next turn asks the clock.
     pub(crate) const fn has_slept(&mut self) {
-        self.looks = LOOKS;
+        self.looks = MOST_LOOKS;
     }
 
     fn take_frames(&mut self) {
@@ -184,14 +187,16 @@ impl Engine {
     #[inline(never)]
     fn take_calls(&mut self) -> bool {
         let mut taken = 0;
-        // Where there is none, that is the shorter question.
-        while taken < CALLS && !self.rings.calls.is_empty() {
-            let Some(call) = self.rings.calls.pop() else { break };
+        while let Some(call) = self.rings.calls.pop() {
             self.call(call, taken == 0);
             if taken == 0 {
                 self.port.outbox.flush();
             }
             taken += 1;
+            // Where there is none, that is the shorter question.
+            if taken == CALLS || self.rings.calls.is_empty() {
+                break;
+            }
         }
         self.port.outbox.flush();
         taken > 0

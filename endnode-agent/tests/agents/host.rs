@@ -63,7 +63,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    fn check(&mut self, message: &Incoming) {
+    fn check(&mut self, message: &Incoming<'_>) {
         let next = self.next.entry((message.peer(), message.flow().0)).or_default();
         assert_eq!(message.number(), *next, "of {} flow {}", message.peer(), message.flow().0);
         let said = message.first_chunk().map(|&bytes| u64::from_be_bytes(bytes));

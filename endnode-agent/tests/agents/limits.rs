@@ -84,8 +84,9 @@ fn what_is_written_into_reserved_memory_arrives_and_memory_comes_back() {
     }
     let longest = agents[0].longest_message();
     assert_eq!(agents[0].reserve(longest + 1).unwrap_err().kind(), ErrorKind::InvalidInput);
-    let all_memory =
-        || -> Vec<Outgoing> { std::iter::from_fn(|| agents[0].reserve(longest).ok()).collect() };
+    let all_memory = || -> Vec<Outgoing<'_>> {
+        std::iter::from_fn(|| agents[0].reserve(longest).ok()).collect()
+    };
     let mut held = all_memory();
     assert_eq!(held.len(), 4, "all memory that there is");
     assert_eq!(agents[0].reserve(1).unwrap_err().kind(), ErrorKind::WouldBlock);
