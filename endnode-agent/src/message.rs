@@ -11,8 +11,8 @@ use crate::core::FlowId;
 use crate::io::rings::{Received, Rings};
 use crate::verbs::{Noted, Unshared};
 
-/// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come, and the agent
-/// does not go before it.
+/// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come, and the
+/// agent does not go before it.
 ///
 /// ```compile_fail,E0505
 /// fn keep(agent: snin_agent::Agent) -> std::io::Result<()> {
