@@ -20,9 +20,8 @@ use crate::verbs::{Signal, Slot};
 const CALLS: usize = 32;
 /// After so many turns the clock is asked whether something is due, and everything else looked at.
 const LOOKS: u32 = 16;
-/// After so many even if something came in the last ones, which has to wait then: where messages come without an
-/// end a turn takes long, and so would a grant or a new queue pair wait.
-const MOST_LOOKS: u32 = LOOKS + 4;
+/// After so many even if something came in each of them, which would have to wait.
+const MOST_LOOKS: u32 = 4 * LOOKS;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
