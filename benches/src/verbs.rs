@@ -2,8 +2,10 @@
 //!
 //! Every round runs each case with perftest, with ours, and with perftest once more; who begins changes from
 //! round to round, and every other round goes the other way about, so that nobody always follows the same one.
-//! Where messages are short, all of them run at once, by turns of 250 ms, and the others are stopped: so
-//! what changes the machine's speed, which happens every half second, strikes all of them alike.
+//! Each runs from beginning to end before the next one starts, as one would type them. Where messages are short,
+//! all are also started at once and run by turns of 250 ms while the others are stopped (`-slices`): so what
+//! changes the machine's speed, which happens every half second, strikes all of them alike. The first says what
+//! whoever runs both sees, the second tells apart what is nearer than that.
 //! What counts is the median over rounds of ours by perftest's. Perftest's second run by its first is the
 //! *control*: it says what no difference looks like on this machine at this hour. Of its ratios the quartiles are
 //! told, which is what ours are held to, and between what nine in ten are.
@@ -12,8 +14,8 @@
 //! of translations like some places less: of six boots with the same programs, an agent took from 1.07 to 1.27 of
 //! perftest's time.
 //!
-//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` measures only what is so called. Every single run is
-//! a line `CASE WHO TYPICAL TAIL` in `target/bench/verbs.runs`, for whoever asks for another figure.
+//! `SNIN_PAIRS=10` takes so many rounds, `SNIN_CASE=send-64B` only cases with that in their name. Every single run
+//! is a line `CASE WHO TYPICAL TAIL` in `target/bench/verbs.runs`, for whoever asks for another figure.
 
 pub mod agents;
 mod sides;

@@ -82,6 +82,16 @@ pub struct Case {
     kind: Kind,
     length: usize,
     iterations: u32,
+    way: Way,
+}
+
+/// How those who measure it alternate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Each runs from beginning to end before the next one starts.
+    Whole,
+    /// All are started, and take turns of a slice.
+    Slices,
 }
 
 /// The cases of a size whose names contain `only`. Of hundreds of messages both sides call the same one the 99th
@@ -90,7 +100,6 @@ pub struct Case {
 pub fn cases(size: &str, only: &str) -> Vec<Case> {
     let small = size == "small";
     let lengths: &[usize] = if small { &[64] } else { &[2, 64, 4096, 65_536] };
-    let case = |kind, length, iterations| Case { kind, length, iterations };
     let iterations = |length| match length {
         ..=LONGEST_SLICED if small => 400,
         ..=LONGEST_SLICED => 8000,
@@ -98,9 +107,16 @@ pub fn cases(size: &str, only: &str) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for kind in [Kind::SendLatency, Kind::WriteLatency] {
-        cases.extend(lengths.iter().map(|&length| case(kind, length, iterations(length))));
+        for &length in lengths {
+            let case = Case { kind, length, iterations: iterations(length), way: Way::Whole };
+            if length <= LONGEST_SLICED {
+                cases.push(Case { way: Way::Slices, ..case });
+            }
+            cases.push(case);
+        }
     }
-    cases.push(case(Kind::SendBandwidth, 65_536, if small { 130 } else { 300 }));
+    let iterations = if small { 130 } else { 300 };
+    cases.push(Case { kind: Kind::SendBandwidth, length: 65_536, iterations, way: Way::Whole });
     cases.retain(|case| case.name().contains(only));
     cases
 }
@@ -113,7 +129,8 @@ impl Case {
             Kind::WriteLatency => "write",
             Kind::SendBandwidth => "bandwidth",
         };
-        format!("{kind}-{}B", self.length)
+        let way = if self.way == Way::Slices { "-slices" } else { "" };
+        format!("{kind}-{}B{way}", self.length)
     }
 
     /// The peer's program.
@@ -138,11 +155,6 @@ impl Case {
         }
     }
 
-    /// Whether its programs may be stopped and go on: an average over time would count the pauses.
-    fn is_sliced(&self) -> bool {
-        self.is_latency() && self.length <= LONGEST_SLICED
-    }
-
     /// What everybody says in a round, as they are listed. Perftest counts cycles, and stopped just while it finds
     /// out how long one takes it says `inf`: then all begin anew.
     fn measure(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
@@ -157,7 +169,7 @@ impl Case {
 
     fn measure_once(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
         let who = self.who();
-        let said = if self.is_sliced() {
+        let said = if self.way == Way::Slices {
             let all = who.iter().map(|&who| self.start(who)?.stopped());
             let all = all.collect::<Result<_, _>>()?;
             take_turns(all, SLICE, |cycle, turn| place(round + cycle, turn, who.len()))?

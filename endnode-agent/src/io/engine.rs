@@ -20,8 +20,6 @@ use crate::verbs::{Signal, Slot};
 const CALLS: usize = 32;
 /// After so many turns the clock is asked whether something is due, and everything else looked at.
 const LOOKS: u32 = 16;
-/// After so many even if something came in each of them, which would have to wait.
-const MOST_LOOKS: u32 = 4 * LOOKS;
 /// So long nothing happens before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// It sleeps no longer, so that it notices its end.
@@ -81,8 +79,7 @@ impl Engine {
         }
         let mut busy = sent || came;
         self.looks += 1;
-        // Somebody waits for what came.
-        if self.looks >= if came { MOST_LOOKS } else { LOOKS } {
+        if self.looks >= LOOKS {
             self.looks = 0;
             busy |= self.do_the_rest();
         }
@@ -163,7 +160,7 @@ impl Engine {
 
     /// Time has passed: the next turn asks the clock.
     pub(crate) const fn has_slept(&mut self) {
-        self.looks = MOST_LOOKS;
+        self.looks = LOOKS;
     }
 
     fn take_frames(&mut self) {
