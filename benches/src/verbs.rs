@@ -3,7 +3,7 @@
 //! Every round runs each case with perftest, with ours, and with perftest once more; who begins changes from
 //! round to round, and every other round goes the other way about, so that nobody always follows the same one.
 //! Each runs from beginning to end before the next one starts, as one would type them. Where messages are short,
-//! all are also started at once and run by turns of 250 ms while the others are stopped (`-slices`): so what
+//! all are also started at once and run by turns of a second while the others are stopped (`-slices`): so what
 //! changes the machine's speed, which happens every half second, strikes all of them alike. The first says what
 //! whoever runs both sees, the second tells apart what is nearer than that.
 //! What counts is the median over rounds of ours by perftest's. Perftest's second run by its first is the
