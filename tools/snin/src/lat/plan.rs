@@ -140,11 +140,15 @@ impl Plan {
         self.depth.min(self.fit())
     }
 
-    /// How many receives are posted on a flow before the first message: perftest's number, or all that come.
+    /// How many receives are posted on a flow before the first message. Where each is answered before the next one
+    /// comes it is few, whose memory stays in the caches and the tables of pages; else perftest's number, or all
+    /// that come.
     pub fn receives(&self) -> u32 {
+        const ANSWERED: u32 = 4;
         const AHEAD: u32 = 512;
+        let ahead = if self.is_answered() { ANSWERED } else { AHEAD.max(self.depth) };
         let all = u32::try_from(self.messages()).unwrap_or(u32::MAX);
-        AHEAD.max(self.depth).min(self.fit()).min(all).max(2)
+        ahead.min(self.fit()).min(all).max(2)
     }
 
     /// Messages that a flow has memory for at a time.
