@@ -162,3 +162,41 @@ impl Plan {
         matches!(self.pattern, Pattern::PingPong) && !matches!(self.operation, Operation::Read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(operation: Operation, pattern: Pattern, size: usize, iterations: u64) -> Plan {
+        Plan {
+            version: VERSION,
+            operation,
+            carrier: Carrier::Rc,
+            pattern,
+            size,
+            iterations,
+            warm_up: 0,
+            trees: vec![0],
+            inline: 0,
+            depth: 128,
+            level: 0,
+            congestor: None,
+        }
+    }
+
+    #[test]
+    fn what_is_answered_has_few_receives_and_what_is_not_has_many_as_far_as_they_fit() {
+        let receives =
+            |pattern, size, iterations| plan(Operation::Send, pattern, size, iterations).receives();
+        for size in [1, 64, 4096, 1 << 20] {
+            assert_eq!(receives(Pattern::PingPong, size, 1000), 4, "{size}");
+        }
+        assert_eq!(receives(Pattern::PingPong, LONGEST, 1000), 2);
+        assert_eq!(receives(Pattern::PingPong, 64, 1), 2);
+        for pattern in [Pattern::Bandwidth, Pattern::Open { rate: 1e3 }] {
+            assert_eq!(receives(pattern, 64, 1000), 512);
+            assert_eq!(receives(pattern, 1 << 20, 1000), 16);
+            assert_eq!(receives(pattern, 64, 100), 100);
+        }
+    }
+}
