@@ -114,6 +114,7 @@ impl World {
                 Output::Port(PortCall::Post(Post { pair, ticket, .. })) => {
                     self.posted.push((pair, ticket));
                 }
+                Output::Port(PortCall::Hurry { .. }) => {}
                 Output::Port(PortCall::Close { pair }) => {
                     self.connecting.retain(|&other| other != pair);
                     self.posted.retain(|&(other, _)| other != pair);

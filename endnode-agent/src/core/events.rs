@@ -223,6 +223,11 @@ pub enum PortCall {
     },
     /// Send a piece; answered by `Done` or `Broken`.
     Post(Post),
+    /// Somebody waits for what was posted: no `Done` waits for another piece any more.
+    Hurry {
+        /// On which queue pair.
+        pair: PairId,
+    },
     /// Stop sending and give the queue pair up; answered by `Closed`.
     Close {
         /// Which.

@@ -225,6 +225,7 @@ impl Mesh {
     fn close(&mut self, flow: FlowId, now: Time) -> Result<(), Decline> {
         let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
         open.close();
+        self.hurry(flow.0);
         self.tend(flow.0, now);
         Ok(())
     }

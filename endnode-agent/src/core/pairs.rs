@@ -50,6 +50,8 @@ pub(super) struct Pair {
     pub(super) posted: VecDeque<Posted>,
     /// The ticket of the first of these.
     pub(super) first: u64,
+    /// Of all before this ticket the port knows that somebody waits for them.
+    pub(super) hurried: u64,
     /// Since when that could have been done; none if nobody has looked at the clock since.
     pub(super) since: Option<Time>,
     /// Bytes on the wire of pieces that were taken back: until it is closed the port may be sending them.
@@ -82,6 +84,13 @@ impl Pair {
         self.failures = 0;
         self.since = Some(now);
         Some(posted)
+    }
+
+    /// Whether something of it will be told only with what follows, for which somebody begins to wait.
+    pub(super) fn hurries(&mut self) -> bool {
+        let next = self.next_ticket();
+        let untold = self.posted.back().is_some_and(|last| !last.told);
+        untold && std::mem::replace(&mut self.hurried, next) < next
     }
 
     /// Whether it leads to that peer along that tree.
@@ -124,6 +133,7 @@ impl Pairs {
             state: State::Free,
             posted: VecDeque::with_capacity(depth as usize),
             first: 0,
+            hurried: 0,
             since: None,
             doubtful: 0,
             used: 0,
@@ -181,7 +191,7 @@ impl Pairs {
         let pair = &mut self.places[slot as usize];
         pair.life = pair.life.wrapping_add(1);
         pair.state = State::Connecting(until);
-        pair.first = 0;
+        (pair.first, pair.hurried) = (0, 0);
         PairId { slot, life: pair.life }
     }
 

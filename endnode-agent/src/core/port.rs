@@ -17,6 +17,10 @@ pub trait Port {
     /// Sends a piece, after those that were posted on this queue pair before.
     fn post(&mut self, post: &Post);
 
+    /// Somebody waits for what was posted on a queue pair: whatever [`PortEvent::Done`] would be told only with one
+    /// that follows is told as soon as it is so. Most ports tell everything, and have nothing to do.
+    fn hurry(&mut self, _pair: PairId) {}
+
     /// Stops sending and gives a queue pair up. What is under way may arrive or not.
     fn close(&mut self, pair: PairId);
 
@@ -57,6 +61,7 @@ pub fn carry_out<P: Port>(call: PortCall, port: &mut P) {
     match call {
         PortCall::Connect { pair, route } => port.connect(pair, &route),
         PortCall::Post(post) => port.post(&post),
+        PortCall::Hurry { pair } => port.hurry(pair),
         PortCall::Close { pair } => port.close(pair),
     }
 }

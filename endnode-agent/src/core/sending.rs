@@ -7,8 +7,11 @@ use super::conversation::UNASKED;
 use super::events::{BreakReason, FlowId, Message, PairId, PortCall, Post, Route};
 use super::flow::{Flow, Wish};
 use super::mesh::Mesh;
-use super::pairs::{Posted, State};
+use super::pairs::{Pair, Posted, State};
 use super::timers::Timer;
+
+/// An answer to so many bytes comes soon, so that what waits to be told with it need not be much.
+const SHORT: u32 = 4096;
 
 /// A piece that may be posted now, and until when by the controller's clock it must have left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,8 +128,8 @@ impl Mesh {
         let (pair, end) = self.standing_lane(open, at)?;
         let piece = open.cut(message, &self.config, self.room(pair, end, at)?)?;
         let ticket = self.pairs.peek(pair)?.next_ticket();
-        // A grant's end and a change of tree wait for what is under way, and an answer to a long message is far.
-        let is_patient = !is_granted & (piece.bytes <= self.config.mtu);
+        // A grant's end waits for what is under way, and an answer to a long message is far.
+        let is_patient = !is_granted & (piece.bytes <= SHORT);
         let post = Post { pair, ticket, piece };
         piece.last.then_some(Foreseen { post, is_patient, end, now })
     }
@@ -191,13 +194,27 @@ impl Mesh {
             self.want(&Route { peer, tree, dlid }, now);
             return None;
         };
-        if self.pairs.at(slot).state != State::Ready || !self.is_clear(index, now) {
+        if self.pairs.at(slot).state != State::Ready {
+            return None;
+        }
+        if !self.is_clear(index, now) {
+            self.hurry(index);
             return None;
         }
         let id = self.pairs.id(slot);
         let flow = self.flows[index as usize].as_mut()?;
         self.counters.changes += u64::from(flow.on.replace(id).is_some());
         Some(id)
+    }
+
+    /// Somebody waits until nothing of a flow is under way.
+    pub(super) fn hurry(&mut self, index: u32) {
+        let flow = self.flows[index as usize].as_ref().filter(|flow| flow.outstanding > 0);
+        if let Some(pair) = flow.and_then(|flow| flow.on)
+            && self.pairs.get(pair).is_some_and(Pair::hurries)
+        {
+            self.ask_port(PortCall::Hurry { pair });
+        }
     }
 
     fn permit(&self, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {

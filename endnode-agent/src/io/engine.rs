@@ -222,10 +222,7 @@ impl Engine {
                 }
                 self.ask(crate::core::Call::Open { flow, peer, wanted });
             }
-            Call::Close { flow } => {
-                self.port.outbox.ask();
-                self.ask(crate::core::Call::Close { flow });
-            }
+            Call::Close { flow } => self.ask(crate::core::Call::Close { flow }),
             Call::Ask => self.port.outbox.ask(),
         }
     }

@@ -132,6 +132,13 @@ impl Outbox {
         Some(signal)
     }
 
+    /// Asks whether what is not to be told is done, if it is this queue pair's.
+    pub(crate) fn hurry(&mut self, pair: PairId) {
+        if self.untold.last().is_some_and(|(slot, _)| slot == pair.slot) {
+            self.ask();
+        }
+    }
+
     /// Asks whether what is not to be told is done, if so much time has passed.
     #[inline]
     pub(crate) fn ask_if_late(&mut self, now: Time) {

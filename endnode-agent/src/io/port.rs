@@ -125,6 +125,10 @@ impl Port for VerbsPort {
         self.outbox.post(post);
     }
 
+    fn hurry(&mut self, pair: PairId) {
+        self.outbox.hurry(pair);
+    }
+
     fn close(&mut self, pair: PairId) {
         self.outbox.close(pair);
     }

@@ -8,8 +8,8 @@ use snin_protocol::Time;
 
 use crate::verbs::Signal;
 
-/// When nothing follows for so long, it is asked for.
-pub(crate) const LATE: Time = Time::micros(500);
+/// When nothing follows for so long, it is asked for. Whoever waits for it asks at once.
+pub(crate) const LATE: Time = Time::millis(2);
 
 /// What was posted on the queue pair that was posted on last, and is not to be told.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! What is posted, when, and how much of it.
 
-use snin_agent::core::{Config, Message, Notice, Output, PortCall};
+use snin_agent::core::{
+    Call, Config, ControllerState, Event, LossPolicy, Message, Notice, Output, PortCall,
+};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
 use snin_protocol::message::{ClockAnswer, ControllerSays};
@@ -200,7 +202,7 @@ fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
 
 #[test]
 fn how_long_a_message_took_is_known_only_if_its_own_completion_is_told() {
-    let config = Config { queue: 8, depth: 8, ..Bench::config() };
+    let config = Config { queue: 8, depth: 8, piece: 5_000, ..Bench::config() };
     let (mut bench, pair) = Bench::ungranted(config);
     for (id, told) in [(1, true), (2, false), (3, false), (4, true)] {
         let message = Message { id, bytes: 100, due: bench.now };
@@ -217,14 +219,64 @@ fn how_long_a_message_took_is_known_only_if_its_own_completion_is_told() {
     let latency = bench.mesh.latency(FLOW).unwrap();
     assert_eq!((latency.len(), bench.counters().messages), (3, 5));
     assert_eq!(latency.count_between(2 * MS.nanos() - MS.nanos() / 10, u64::MAX), 1);
-    // What is longer than a packet, or has a grant that ends, is told.
-    let long = Message { id: 5, bytes: 500, due: bench.now };
-    let foreseen = bench.mesh.foresee(FLOW, &long, || unreachable!("no grant ends")).unwrap();
-    assert!(!foreseen.is_patient);
+    // What is long, or has a grant that ends, is told.
+    for (bytes, is_patient) in [(4_096, true), (4_097, false)] {
+        let message = Message { id: 5, bytes, due: bench.now };
+        let foreseen = bench.mesh.foresee(FLOW, &message, || unreachable!("no grant ends"));
+        assert_eq!(foreseen.unwrap().is_patient, is_patient, "{bytes} bytes");
+    }
     let (mut bench, pair) = Bench::granted(Bench::config(), 100);
     bench.done(pair, 0);
     let short = Message { id: 1, bytes: 100, due: bench.now };
     assert!(!bench.mesh.foresee(FLOW, &short, || bench.now).unwrap().is_patient);
+}
+
+/// Posts a message whose own completion will not be told.
+fn send_untold(bench: &mut Bench, id: u64) {
+    let message = Message { id, bytes: 100, due: bench.now };
+    let foreseen = bench.mesh.foresee(FLOW, &message, || bench.now).unwrap();
+    assert!(foreseen.is_patient);
+    bench.mesh.keep(message, &foreseen, false);
+}
+
+#[test]
+fn a_change_of_tree_hurries_what_would_be_told_later() {
+    let config = Config {
+        loss: LossPolicy::BestEffort,
+        silence: MS,
+        linger: Time::secs(5),
+        queue: 8,
+        ..Bench::config()
+    };
+    let (mut bench, pair) = Bench::granted(config, 10);
+    bench.done(pair, 0);
+    bench.pass(MS * 2);
+    assert_eq!(bench.mesh.controller(), ControllerState::Lost);
+    bench.send(FLOW, 1, 20);
+    let unasked = bench.connected();
+    bench.done(unasked, 0);
+    bench.take();
+    send_untold(&mut bench, 2);
+    send_untold(&mut bench, 3);
+    bench.grant(FLOW, TREE, Time::ZERO, MS);
+    let hurry = Output::Port(PortCall::Hurry { pair: unasked });
+    assert!(!bench.take().contains(&hurry), "nobody waits yet");
+    bench.send(FLOW, 4, 30);
+    assert_eq!(bench.take(), [hurry]);
+    bench.send(FLOW, 5, 40);
+    assert!(bench.take().is_empty(), "the port knows it");
+    bench.done(unasked, 2);
+    assert_eq!(bench.posted(), [30, 40]);
+}
+
+#[test]
+fn a_flow_that_is_closed_hurries_what_would_be_told_later() {
+    let (mut bench, pair) = Bench::ungranted(Bench::config());
+    send_untold(&mut bench, 1);
+    bench.tell(Event::App(Call::Close { flow: FLOW }));
+    assert_eq!(bench.take(), [Output::Port(PortCall::Hurry { pair })]);
+    bench.done(pair, 1);
+    assert!(bench.take().contains(&Output::App(Notice::Closed { flow: FLOW, unsent: 0 })));
 }
 
 #[test]
