@@ -17,8 +17,8 @@ pub trait Port {
     /// Sends a piece, after those that were posted on this queue pair before.
     fn post(&mut self, post: &Post);
 
-    /// Somebody waits for what was posted on a queue pair: whatever [`PortEvent::Done`] would be told only with one
-    /// that follows is told as soon as it is so. Most ports tell everything, and have nothing to do.
+    /// Somebody waits for what was posted on a queue pair: whatever [`PortEvent::Done`] would be told only with
+    /// one that follows is told as soon as it is so. Most ports tell everything, and have nothing to do.
     fn hurry(&mut self, _pair: PairId) {}
 
     /// Stops sending and gives a queue pair up. What is under way may arrive or not.

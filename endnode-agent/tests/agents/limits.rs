@@ -113,14 +113,15 @@ fn what_is_written_into_reserved_memory_arrives_and_memory_comes_back() {
 #[test]
 #[ignore = "runs in the virtual machine"]
 fn of_messages_that_follow_each_other_one_in_so_many_is_told_and_the_last_is_asked_for() {
-    for every in [1, 4, 8] {
+    for (every, bytes) in [(1, 64), (4, 64), (8, 4096)] {
         let more = format!("policy = \"besteffort\"\nsignal_every = {every}\n");
         let all = settings(2, None, &more);
         let agents: Vec<Agent> = all.iter().map(|one| Agent::start(one).unwrap()).collect();
         let mut flow = agents[0].connect(Guid(2)).unwrap();
         for number in 0..110 {
-            flow.send(&message(number, 64)).unwrap();
-            assert_eq!(agents[1].recv_timeout(PATIENCE).unwrap()[..], message(number, 64)[..]);
+            flow.send(&message(number, bytes)).unwrap();
+            let came = agents[1].recv_timeout(PATIENCE).unwrap();
+            assert_eq!(came[..], message(number, bytes)[..]);
         }
         // Nothing follows the last one, and nobody flushes.
         until("all are done", PATIENCE, || flow.waiting() == 0);
