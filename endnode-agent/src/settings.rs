@@ -57,9 +57,9 @@ snin_daemon::settings! {
         receives: u32 = 512,
         /// Messages up to so many bytes, header included, are copied when posted, if the device can.
         inline: u32 = 220,
-        /// Of short messages that follow each other on a queue pair, nothing having been granted, so many
-        /// are done when one is told to be: that is fast, and latencies are those of every so many. 1: all
-        /// are told.
+        /// Of messages up to 4 KiB that follow each other on a queue pair, nothing having been granted, so
+        /// many are done when one is told to be: that is fast, and latencies are those of every so many. 1:
+        /// all are told.
         signal_every: u32 = 8,
         /// A message that is not done after this makes its queue pair be given up.
         stall_ms: u64 = 1000,
