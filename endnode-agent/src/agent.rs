@@ -48,7 +48,7 @@ use crate::message::{Held, Incoming, Joined, Whole};
 use crate::settings::{Checked, Settings, check};
 use crate::verbs::{
     AsyncEvents, CompletionQueue, Depth, Domain, Noted, QueuePair, Service, SharedReceives, Slot,
-    Timing, Ud, choose,
+    Source, Timing, Ud, choose,
 };
 
 /// What comes before a datagram's bytes: its global route.
@@ -416,7 +416,7 @@ fn make(
         Arc::new(rings.map_err(|error| AgentError::System { what: "an event descriptor", error })?);
     for slot in Slot::allocate(&domain, settings.buffers as usize, longest as usize)? {
         // There is room for all.
-        let _ = rings.buffers.push(Arc::new(slot));
+        let _ = rings.buffers.push(Source::new(slot));
     }
 
     let clock = Clock::start();

@@ -14,7 +14,7 @@ use super::port::VerbsPort;
 use super::rings::{Call, Look, Rings};
 use super::untold::LATE;
 use crate::core::{Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out};
-use crate::verbs::{Signal, Slot};
+use crate::verbs::{Signal, Source};
 
 /// Calls of applications that are taken at a time.
 const CALLS: usize = 32;
@@ -229,7 +229,7 @@ impl Engine {
 
     /// The message leaves first, and its books are kept while it is on its way: whether it left.
     #[inline]
-    fn send_at_once(&mut self, flow: FlowId, message: Message, buffer: &Arc<Slot>) -> bool {
+    fn send_at_once(&mut self, flow: FlowId, message: Message, buffer: &Source) -> bool {
         let foreseen = self.mesh.foresee(flow, &message, || self.clock.now());
         let Some(foreseen) = &foreseen else { return false };
         let Some(signal) = self.port.outbox.post_at_once(foreseen, buffer) else { return false };
@@ -237,7 +237,7 @@ impl Engine {
         true
     }
 
-    fn send(&mut self, flow: FlowId, message: Message, buffer: Arc<Slot>) {
+    fn send(&mut self, flow: FlowId, message: Message, buffer: Source) {
         self.port.outbox.load(flow, message.id, buffer);
         self.declined = false;
         self.ask(crate::core::Call::Send { flow, message });
@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// A message is complete, or never will be.
-    fn finish(&mut self, flow: FlowId, buffer: Option<Arc<Slot>>, unsent: bool) {
+    fn finish(&mut self, flow: FlowId, buffer: Option<Source>, unsent: bool) {
         if let Some(buffer) = buffer {
             // It came from there.
             let _ = self.rings.buffers.push(buffer);

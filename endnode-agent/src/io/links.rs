@@ -1,13 +1,11 @@
 //! A queue pair as the data thread sends on it, with the room for its headers.
 
-use std::sync::Arc;
-
 use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, elide};
 use crate::core::Piece;
 use crate::verbs::{
-    AddressHandle, Domain, Gather, QueuePair, Rc, Sending, Signal, Slot, Ud, VerbsError,
+    AddressHandle, Domain, Gather, QueuePair, Rc, Sending, Signal, Slot, Source, Ud, VerbsError,
 };
 
 /// Datagrams have to show it.
@@ -26,7 +24,7 @@ pub(crate) enum Link {
 /// Memory for headers, in turn: as many as may be posted at a time.
 #[derive(Debug)]
 pub(crate) struct Headers {
-    slots: Box<[Arc<Slot>]>,
+    slots: Box<[Source]>,
     next: usize,
     /// What was sent last.
     previous: Option<Piece>,
@@ -35,16 +33,16 @@ pub(crate) struct Headers {
 impl Headers {
     pub(crate) fn new(domain: &Domain, depth: u32) -> Result<Self, VerbsError> {
         let slots = Slot::allocate(domain, depth as usize, HEADER)?;
-        let slots = slots.into_iter().map(Arc::new).collect();
+        let slots = slots.into_iter().map(Source::new).collect();
         Ok(Self { slots, next: 0, previous: None })
     }
 
     /// A header, written.
-    fn write(&mut self, header: &Header) -> Result<&Arc<Slot>, VerbsError> {
+    fn write(&mut self, header: &Header) -> Result<&Source, VerbsError> {
         self.next = (self.next + 1) % self.slots.len();
         let slot = &mut self.slots[self.next];
         // The device holds it only while its message is posted, and there are as many as may be.
-        let free = Arc::get_mut(slot).ok_or(VerbsError::QueueFull)?;
+        let free = slot.get_mut().ok_or(VerbsError::QueueFull)?;
         header.write(free.bytes_mut());
         Ok(slot)
     }
@@ -69,7 +67,7 @@ impl Sender {
 pub(crate) fn send(
     (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
     (sender, piece): (Sender, Piece),
-    body: &Arc<Slot>,
+    body: &Source,
     ticket: u64,
 ) -> Result<(), VerbsError> {
     let known = elide(headers.previous.as_ref(), &piece);
@@ -87,7 +85,7 @@ pub(crate) fn send(
 pub(crate) fn send_at_once(
     (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
     piece: &Piece,
-    body: &Arc<Slot>,
+    body: &Source,
     (ticket, signal): (u64, Signal),
 ) -> bool {
     let Some(immediate) = elide(headers.previous.as_ref(), piece) else { return false };
@@ -103,14 +101,14 @@ pub(crate) fn send_at_once(
 pub(crate) fn send_datagram(
     (pair, headers): (&mut QueuePair<Ud, Sending>, &mut Headers),
     (sender, piece): (Sender, Piece),
-    body: &Arc<Slot>,
+    body: &Source,
     (to, number): (&AddressHandle, u32),
 ) -> Result<(), VerbsError> {
     let header = headers.write(&sender.header(piece))?;
     pair.send_to(gather(header, body, piece), to, (number, Q_KEY), 0, Signal::No)
 }
 
-fn gather<'a>(header: &'a Arc<Slot>, body: &'a Arc<Slot>, piece: Piece) -> Gather<'a> {
+fn gather<'a>(header: &'a Source, body: &'a Source, piece: Piece) -> Gather<'a> {
     if piece.bytes == 0 {
         Gather::One(header, HEADER)
     } else {

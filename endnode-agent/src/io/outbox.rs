@@ -10,7 +10,7 @@ use super::port::BATCH;
 use super::rings::{Order, Rings};
 use super::untold::Untold;
 use crate::core::{BreakReason, FlowId, Foreseen, PairId, Piece, PortEvent, Post, Route};
-use crate::verbs::{Completion, QueuePair, Sending, Signal, Slot, Ud, VerbsError};
+use crate::verbs::{Completion, QueuePair, Sending, Signal, Source, Ud, VerbsError};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ struct Place {
 #[derive(Debug)]
 struct Messages {
     first: u64,
-    buffers: VecDeque<Arc<Slot>>,
+    buffers: VecDeque<Source>,
 }
 
 impl Outbox {
@@ -90,7 +90,7 @@ impl Outbox {
 
     /// A message whose pieces will be posted.
     #[inline]
-    pub(crate) fn load(&mut self, flow: FlowId, message: u64, buffer: Arc<Slot>) {
+    pub(crate) fn load(&mut self, flow: FlowId, message: u64, buffer: Source) {
         let of_it = &mut self.messages[flow.index()];
         if of_it.buffers.is_empty() {
             of_it.first = message;
@@ -100,21 +100,21 @@ impl Outbox {
 
     /// Gives the flow's first message back: it is complete.
     #[inline]
-    pub(crate) fn unload(&mut self, flow: FlowId) -> Option<Arc<Slot>> {
+    pub(crate) fn unload(&mut self, flow: FlowId) -> Option<Source> {
         let of_it = &mut self.messages[flow.index()];
         of_it.first += 1;
         of_it.buffers.pop_front()
     }
 
     /// Gives the flow's last message back: it was not taken.
-    pub(crate) fn reject(&mut self, flow: FlowId) -> Option<Arc<Slot>> {
+    pub(crate) fn reject(&mut self, flow: FlowId) -> Option<Source> {
         self.messages[flow.index()].buffers.pop_back()
     }
 
     /// Posts a piece of a message that is not loaded yet, if that is all that it takes: whether its completion
     /// will be told, if it was posted.
     #[inline]
-    pub(crate) fn post_at_once(&mut self, foreseen: &Foreseen, body: &Arc<Slot>) -> Option<Signal> {
+    pub(crate) fn post_at_once(&mut self, foreseen: &Foreseen, body: &Source) -> Option<Signal> {
         let Foreseen { post: Post { pair: id, ticket, piece }, is_patient, .. } = foreseen;
         let place = &mut self.places[id.slot as usize];
         let link = place.link.as_deref_mut().filter(|_| !place.is_dirty);

@@ -9,7 +9,6 @@
 //! ```
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
@@ -24,7 +23,7 @@ use crate::core::{
     Arrival, BreakReason, Config, ControllerState, Counters, FlowId, FlowStatus, Notice, PairId,
     PairStatus, Piece, Room, Route, Wanted,
 };
-use crate::verbs::{Noted, Slot};
+use crate::verbs::{Noted, Source};
 
 /// What applications ask of the data thread.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(crate) enum Call {
     /// A flow.
     Open { flow: FlowId, peer: Guid, wanted: Wanted },
     /// The first so many bytes of a buffer on a flow, as the message of that number.
-    Send { flow: FlowId, message: u64, buffer: Arc<Slot>, bytes: usize, due: Time },
+    Send { flow: FlowId, message: u64, buffer: Source, bytes: usize, due: Time },
     /// The flow's end.
     Close { flow: FlowId },
     /// That it be told soon what is done.
@@ -131,7 +130,7 @@ pub(crate) struct Tally {
 #[derive(Debug)]
 pub(crate) struct Rings {
     pub(crate) calls: ArrayQueue<Call>,
-    pub(crate) buffers: ArrayQueue<Arc<Slot>>,
+    pub(crate) buffers: ArrayQueue<Source>,
     pub(crate) numbers: ArrayQueue<u32>,
     /// The memory of flows, made by who opens more of them at a time than there ever were, and how often that was.
     pub(crate) rooms: ArrayQueue<Room>,

@@ -7,8 +7,10 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use rdma_sys::{ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr, ibv_sge};
 
@@ -187,9 +189,49 @@ impl Slot {
     }
 }
 
+/// A slot that devices read: whoever has posted it has it, too, and until the completion nobody writes it.
+#[derive(Clone, Debug)]
+pub struct Source(Arc<Slot>);
+
+impl Source {
+    /// One that nobody else has.
+    pub fn new(slot: Slot) -> Self {
+        Self(Arc::new(slot))
+    }
+
+    /// Whether nobody else has it. As long as this is borrowed mutably, nobody else can get it.
+    #[inline]
+    fn is_unshared(&mut self) -> bool {
+        let alone = Arc::strong_count(&self.0) == 1;
+        // What others have read of it they have read before this.
+        fence(Ordering::Acquire);
+        alone
+    }
+
+    /// The slot, to be changed, if nobody else has it.
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut Slot> {
+        if !self.is_unshared() {
+            return None;
+        }
+        // SAFETY: this is the only one, as `Arc::get_mut` would find with two atomic operations more: there never
+        // is a `Weak`, since the `Arc` is nobody's but this type's. And it is borrowed mutably.
+        Some(unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() })
+    }
+}
+
+impl Deref for Source {
+    type Target = Slot;
+
+    #[inline]
+    fn deref(&self) -> &Slot {
+        &self.0
+    }
+}
+
 /// A slot that is to be shared, while nobody else has it: it may be written, and nobody is asked again.
 #[derive(Debug)]
-pub struct Unshared(Arc<Slot>);
+pub struct Unshared(Source);
 
 impl Unshared {
     /// The slot, if it is nobody else's.
@@ -197,8 +239,8 @@ impl Unshared {
     /// # Errors
     /// With the slot, if it is.
     #[inline]
-    pub fn new(mut slot: Arc<Slot>) -> Result<Self, Arc<Slot>> {
-        if Arc::get_mut(&mut slot).is_some() { Ok(Self(slot)) } else { Err(slot) }
+    pub fn new(mut slot: Source) -> Result<Self, Source> {
+        if slot.is_unshared() { Ok(Self(slot)) } else { Err(slot) }
     }
 
     /// What is in it.
@@ -217,7 +259,7 @@ impl Unshared {
 
     /// To be shared: it may only be read from now on.
     #[inline]
-    pub fn share(self) -> Arc<Slot> {
+    pub fn share(self) -> Source {
         self.0
     }
 }

@@ -81,19 +81,17 @@ pub struct States;
 /// Changing memory that may be on its way out.
 ///
 /// ```no_run
-/// use std::sync::Arc;
-/// use snin_agent::verbs::Slot;
-/// fn right(slot: &mut Arc<Slot>) {
-///     if let Some(slot) = Arc::get_mut(slot) {
+/// use snin_agent::verbs::Source;
+/// fn right(slot: &mut Source) {
+///     if let Some(slot) = slot.get_mut() {
 ///         slot.bytes_mut()[0] = 1;
 ///     }
 /// }
 /// ```
 ///
 /// ```compile_fail,E0596
-/// use std::sync::Arc;
-/// use snin_agent::verbs::Slot;
-/// fn wrong(slot: &mut Arc<Slot>) {
+/// use snin_agent::verbs::Source;
+/// fn wrong(slot: &mut Source) {
 ///     slot.bytes_mut()[0] = 1;
 /// }
 /// ```
@@ -101,18 +99,16 @@ pub struct States;
 /// Changing memory that was given to others.
 ///
 /// ```no_run
-/// use std::sync::Arc;
-/// use snin_agent::verbs::{Slot, Unshared};
-/// fn right(mut slot: Unshared) -> Arc<Slot> {
+/// use snin_agent::verbs::{Source, Unshared};
+/// fn right(mut slot: Unshared) -> Source {
 ///     slot.bytes_mut()[0] = 1;
 ///     slot.share()
 /// }
 /// ```
 ///
 /// ```compile_fail,E0382
-/// use std::sync::Arc;
-/// use snin_agent::verbs::{Slot, Unshared};
-/// fn wrong(mut slot: Unshared) -> Arc<Slot> {
+/// use snin_agent::verbs::{Source, Unshared};
+/// fn wrong(mut slot: Unshared) -> Source {
 ///     let shared = slot.share();
 ///     slot.bytes_mut()[0] = 1;
 ///     shared

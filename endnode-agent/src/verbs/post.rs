@@ -1,29 +1,28 @@
 //! Sending: what is posted is staged first, and handed to the device in one call.
 
 use std::ptr::null_mut;
-use std::sync::Arc;
 
 use rdma_sys::{ibv_post_send, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode};
 
 use super::address::AddressHandle;
 use super::error::{VerbsError, check};
 use super::kind::{Connected, Kind, Rc, Sending, Ud};
-use super::memory::{RemoteMemory, Slot};
+use super::memory::{RemoteMemory, Slot, Source};
 use super::queue_pair::{Held, Inner, NotPosted, Posted, QueuePair};
 use super::raw;
 
-/// What is to be sent. Slots are shared with the device until the completion, however few bytes the device
-/// copies when it is rung.
+/// What is to be sent. Slots are shared with the device until the completion, or, where the bytes are so few that
+/// the device copies them when it is rung, at least until then.
 #[derive(Clone, Copy, Debug)]
 pub enum Gather<'a> {
     /// Bytes that have to be copied.
     Copy(&'a [u8]),
     /// The first so many bytes of a slot.
-    One(&'a Arc<Slot>, usize),
+    One(&'a Source, usize),
     /// A part of a slot: where it begins and its length.
-    Part(&'a Arc<Slot>, usize, usize),
+    Part(&'a Source, usize, usize),
     /// The first so many bytes of a slot, then a part of another: where it begins and its length.
-    Two((&'a Arc<Slot>, usize), (&'a Arc<Slot>, usize, usize)),
+    Two((&'a Source, usize), (&'a Source, usize, usize)),
 }
 
 /// Whether a send's completion is to be told; one that is not comes back with the next that is.
@@ -230,7 +229,9 @@ impl Inner {
     ) -> Result<(), VerbsError> {
         let id = self.put_on_stage(what, work, signal)?;
         self.ring()?;
-        self.keep(id, token, what.held(), work);
+        // What is short was copied just now.
+        let held = if what.bytes() <= self.inline_most { Held::Nothing } else { what.held() };
+        self.keep(id, token, held, work);
         Ok(())
     }
 
@@ -340,8 +341,8 @@ impl Inner {
         let mut bad = null_mut();
         let queue_pair = self.queue_pair.as_ptr();
         // SAFETY: the queue pair is there; works and entries are read during the call only; the memory that the
-        // entries name is in the stage and copied during the call, or kept until the completion by `sends`, to
-        // which the caller adds what it has not yet.
+        // entries name is copied during the call, or kept until the completion by `sends`, to which the caller
+        // adds what it has not yet.
         let code = unsafe { ibv_post_send(queue_pair, first, &raw mut bad) };
         check("ibv_post_send", code)
     }
@@ -361,9 +362,9 @@ impl Gather<'_> {
     fn held(self) -> Held {
         match self {
             Gather::Copy(_) => Held::Nothing,
-            Gather::One(slot, _) | Gather::Part(slot, ..) => Held::Shared(Arc::clone(slot), None),
+            Gather::One(slot, _) | Gather::Part(slot, ..) => Held::Shared(slot.clone(), None),
             Gather::Two((first, _), (second, ..)) => {
-                Held::Shared(Arc::clone(first), Some(Arc::clone(second)))
+                Held::Shared(first.clone(), Some(second.clone()))
             }
         }
     }

@@ -25,7 +25,7 @@ use super::attributes::{self, Mtu, Remote, Timing, Transition, Transport};
 use super::completion::{Completion, CompletionQueue, Created};
 use super::error::{VerbsError, check};
 use super::kind::{Connected, Initialised, Kind, Receives, Receiving, Reset, Sending, Ud};
-use super::memory::{Allocated, Domain, Slot};
+use super::memory::{Allocated, Domain, Slot, Source};
 use super::path::Path;
 use super::post::Stage;
 use super::raw;
@@ -65,7 +65,7 @@ pub enum Held {
     /// The device wrote to it, or was to.
     Own(Slot),
     /// The device read it: others may have too.
-    Shared(Arc<Slot>, Option<Arc<Slot>>),
+    Shared(Source, Option<Source>),
 }
 
 impl Held {

@@ -1,17 +1,16 @@
 //! What both sides have: a device, queue pairs for each flow, memory.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use snin_agent::verbs::{
     Batch, Completion, CompletionQueue, Depth, Device, Domain, Failure, Gather, Mtu, Path,
-    PeerAddress, Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, choose, path,
+    PeerAddress, Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, Source, choose, path,
 };
 use snin_fabric::{Dlid, Lid};
 
 use super::LatError;
 use super::exchange::{End, Ends};
-use super::link::{Link, Loose, Material, ROUTE, Source};
+use super::link::{Link, Loose, Material, ROUTE};
 use super::plan::{Carrier, Operation, Pattern, Plan};
 
 /// Without any completion for so long something is wrong.
@@ -162,7 +161,7 @@ impl Prepared<'_> {
         let reads = plan.operation == Operation::Read && !congests;
         let sinks = Slot::allocate(domain, if reads { window as usize } else { 0 }, size)?;
         let sources = if congests { 1 } else { sources(plan) };
-        let sources = Slot::allocate(domain, sources, size)?.into_iter().map(Arc::new).collect();
+        let sources = Slot::allocate(domain, sources, size)?.into_iter().map(Source::new).collect();
         let memory = Shared::new(domain, size)?;
         let first_packet = pair.number().wrapping_mul(0x9e37_79b1) >> 8;
         Ok(LooseFlow { pair, first_packet, tree, memory, sources, sinks })
@@ -488,7 +487,7 @@ impl Connected {
     pub fn mark(&mut self, at: usize, length: usize, mark: u8) -> Result<(), LatError> {
         loop {
             let Flow { sources, next, .. } = &mut self.flows[at];
-            if let Some(source) = Arc::get_mut(&mut sources[*next]) {
+            if let Some(source) = sources[*next].get_mut() {
                 source.bytes_mut()[length - 1] = mark;
                 return Ok(());
             }

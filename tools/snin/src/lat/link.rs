@@ -1,7 +1,5 @@
 //! One flow's queue pair, of whichever kind.
 
-use std::sync::Arc;
-
 use snin_agent::verbs::{
     AddressHandle, Completion, CompletionQueue, Connected, Depth, Domain, Finished, Gather,
     Initialised, Mtu, NotPosted, Path, QueuePair, Rc, Remote, RemoteMemory, Sending, Signal, Slot,
@@ -213,6 +211,3 @@ impl Link {
         each!(self, pair => pair.number())
     }
 }
-
-/// A slot that is sent again and again.
-pub type Source = Arc<Slot>;
