@@ -100,18 +100,17 @@ enum Way {
 pub fn cases(size: &str, only: &str) -> Vec<Case> {
     let small = size == "small";
     let lengths: &[usize] = if small { &[64] } else { &[2, 64, 4096, 65_536] };
-    let iterations = |length, way| match (length, way) {
-        (..=LONGEST_SLICED, _) if small => 400,
-        (..=LONGEST_SLICED, Way::Whole) => 8000,
-        // Four slices: what a program takes to begin is no 99th percentile then.
-        (..=64, Way::Slices) => 32_000,
-        (..=LONGEST_SLICED, Way::Slices) => 16_000,
+    let iterations = |length| match length {
+        ..=LONGEST_SLICED if small => 400,
+        // Some seconds, or four slices: what a program takes to begin is no 99th percentile then.
+        ..=64 => 32_000,
+        ..=LONGEST_SLICED => 16_000,
         _ => 100,
     };
     let mut cases = Vec::new();
     for kind in [Kind::SendLatency, Kind::WriteLatency] {
         for &length in lengths {
-            let case = |way| Case { kind, length, iterations: iterations(length, way), way };
+            let case = |way| Case { kind, length, iterations: iterations(length), way };
             if length <= LONGEST_SLICED {
                 cases.push(case(Way::Slices));
             }
