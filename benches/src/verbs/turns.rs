@@ -104,7 +104,7 @@ pub fn cases(size: &str, only: &str) -> Vec<Case> {
         ..=LONGEST_SLICED if small => 400,
         // Some seconds, or four slices: what a program takes to begin is no 99th percentile then.
         ..=64 => 32_000,
-        ..=LONGEST_SLICED => 16_000,
+        65..=LONGEST_SLICED => 16_000,
         _ => 100,
     };
     let mut cases = Vec::new();
