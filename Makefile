@@ -101,6 +101,7 @@ soak-packing: deps-build
 # machine; a mesh of 8 hosts and 4 trees made and torn down 1,000 times, 11 minutes. SNIN_CHANGES=300 and
 # SNIN_MESHES=50 take fewer.
 soak-agent: deps
+	$(CARGO) build -p snin-agent $(FEATURES) --example echo
 	SNIN_CHANGES=$(or $(SNIN_CHANGES),10000) SNIN_ONLY=changes_of_tree SNIN_LIMIT=7200 \
 		$(CARGO) test -p snin-agent $(FEATURES) --test agents -- --nocapture
 	SNIN_MESHES=$(or $(SNIN_MESHES),1000) SNIN_ONLY=a_mesh SNIN_LIMIT=7200 \
