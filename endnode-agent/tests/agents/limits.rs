@@ -1,7 +1,8 @@
 //! Few queue pairs, memory that is all in use, and datagrams that are lost.
 
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use snin_agent::core::Notice;
 use snin_agent::{Agent, Flow, Outgoing};
@@ -141,6 +142,37 @@ fn of_messages_that_follow_each_other_one_in_so_many_is_told_and_the_last_is_ask
         let told = agents[0].look(None).unwrap().tallies.free_buffers;
         assert_eq!(told, u64::from(all[0].value.buffers), "all memory came back");
     }
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn whoever_closes_a_flow_asks_at_once_for_what_would_be_told_with_a_later_message() {
+    let all = settings(2, None, "policy = \"besteffort\"\n");
+    let (near, mut driver) = Agent::start_driven(&all[0]).unwrap();
+    let _far = Agent::start(&all[1]).unwrap();
+    let mut flow = near.connect(Guid(2)).unwrap();
+    for number in 0..2 {
+        flow.try_send(&message(number, 64)).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while flow.waiting() > 0 {
+            driver.turn();
+            assert!(Instant::now() < deadline, "message {number} is not done");
+        }
+    }
+    // From here on fewer turns than it takes to look twice for what is late, however long each of them takes.
+    let mut turn = || {
+        driver.turn();
+        sleep(Duration::from_millis(100));
+    };
+    flow.try_send(&message(2, 64)).unwrap();
+    (0..4).for_each(|_| turn());
+    assert_eq!(flow.waiting(), 1, "it arrived long ago, and nobody was told");
+    drop(flow);
+    let mut notices = (0..10).flat_map(|_| {
+        turn();
+        near.notice()
+    });
+    assert!(notices.any(|notice| matches!(notice, Notice::Closed { .. })), "nobody asked");
 }
 
 #[test]
