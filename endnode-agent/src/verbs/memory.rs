@@ -2,8 +2,8 @@
 //!
 //! A device works on memory while the program runs on, so the two must not meet. A [`Slot`] is a part of
 //! registered memory that has one owner: the program, which may read and write it, or a queue pair, from
-//! posting it until its completion gives it back. Peers may write to [`Shared`] memory at any moment, so
-//! the program has no references into it and copies in and out.
+//! posting it until its completion gives it back. Peers may write to [`Shared`] memory at any moment, and
+//! messages may come into it, so the program has no references into it and copies in and out.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -293,9 +293,12 @@ impl fmt::Debug for Slot {
 
 /// Memory that peers may read and write.
 pub struct Shared {
-    region: Region,
+    region: Arc<Region>,
     length: usize,
 }
+
+/// Shared memory that a device may still write to.
+pub struct Lent(Arc<Region>);
 
 /// Where a peer's shared memory is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -314,13 +317,26 @@ impl Shared {
     /// # Errors
     /// When the device or the system has no more.
     pub fn new(domain: &Domain, bytes: usize) -> Result<Self, VerbsError> {
-        Ok(Self { region: Region::new(domain, bytes, true)?, length: bytes })
+        Ok(Self { region: Arc::new(Region::new(domain, bytes, true)?), length: bytes })
     }
 
     /// What a peer has to be told.
     pub fn remote(&self) -> RemoteMemory {
         let address = self.region.memory.as_ptr() as u64;
         RemoteMemory { address, key: self.region.remote_key(), length: self.length as u64 }
+    }
+
+    /// All of it, as a device is told.
+    pub(super) fn entry(&self) -> ibv_sge {
+        let addr = self.region.memory.as_ptr() as u64;
+        // What is longer is written to only as far as one entry reaches.
+        let length = u32::try_from(self.length).unwrap_or(u32::MAX);
+        ibv_sge { addr, length, lkey: self.region.local_key() }
+    }
+
+    /// What keeps it as long as a device may write to it.
+    pub(super) fn lend(&self) -> Lent {
+        Lent(Arc::clone(&self.region))
     }
 
     /// Copies out what is at `start`. While a peer writes there it may be some old and some new bytes.
@@ -350,6 +366,12 @@ impl Shared {
     fn check(&self, start: usize, length: usize) {
         let end = start.checked_add(length);
         assert!(end.is_some_and(|end| end <= self.length), "{start} + {length} is beyond the end");
+    }
+}
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lent").field(&self.0.memory).finish()
     }
 }
 

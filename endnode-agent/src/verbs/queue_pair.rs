@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rdma_sys::{
     ibv_create_qp, ibv_destroy_qp, ibv_modify_qp, ibv_post_recv, ibv_qp, ibv_qp_type, ibv_recv_wr,
+    ibv_sge,
 };
 
 use super::address::AddressHandle;
@@ -25,7 +26,7 @@ use super::attributes::{self, Mtu, Remote, Timing, Transition, Transport};
 use super::completion::{Completion, CompletionQueue, Created};
 use super::error::{VerbsError, check};
 use super::kind::{Connected, Initialised, Kind, Receives, Receiving, Reset, Sending, Ud};
-use super::memory::{Allocated, Domain, Slot, Source};
+use super::memory::{Allocated, Domain, Lent, Shared, Slot, Source};
 use super::path::Path;
 use super::post::Stage;
 use super::raw;
@@ -66,6 +67,8 @@ pub enum Held {
     Own(Slot),
     /// The device read it: others may have too.
     Shared(Source, Option<Source>),
+    /// The device wrote to it, or was to, and others may, too.
+    Lent(Lent),
 }
 
 impl Held {
@@ -329,26 +332,24 @@ impl<K: Kind, S: Receives> QueuePair<K, S> {
     /// # Errors
     /// When as many are posted as may be, or the device refuses.
     pub fn receive(&mut self, slot: Slot, token: u64) -> Result<(), NotPosted> {
-        if self.inner.receives.len() >= self.inner.most.receives as usize {
-            return Err(NotPosted { slot, error: VerbsError::QueueFull });
-        }
-        let id = self.inner.next_id(RECEIVE);
-        let mut entry = slot.entry(0, slot.len());
-        let mut work =
-            ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: &raw mut entry, num_sge: 1 };
-        let mut bad = null_mut();
-        let queue_pair = self.inner.queue_pair.as_ptr();
-        // SAFETY: the queue pair is there; work and entry are read during the call only; the memory that the
-        // entry names belongs to the slot, which is kept until the completion or the queue pair's end.
-        let code = unsafe { ibv_post_recv(queue_pair, &raw mut work, &raw mut bad) };
-        match check("ibv_post_recv", code) {
-            Ok(()) => {
-                let held = Held::Own(slot);
-                self.inner.receives.push_back(Posted { id, token, held, _to: None });
+        match self.inner.post_receive(slot.entry(0, slot.len())) {
+            Ok(id) => {
+                self.inner.keep_receive(id, token, Held::Own(slot));
                 Ok(())
             }
             Err(error) => Err(NotPosted { slot, error }),
         }
+    }
+
+    /// Gives shared memory to the next message that comes; the same may be given to others, too. For one who does
+    /// not look at messages, or only at what came last.
+    ///
+    /// # Errors
+    /// When as many are posted as may be, or the device refuses.
+    pub fn receive_shared(&mut self, into: &Shared, token: u64) -> Result<(), VerbsError> {
+        let id = self.inner.post_receive(into.entry())?;
+        self.inner.keep_receive(id, token, Held::Lent(into.lend()));
+        Ok(())
     }
 }
 
@@ -359,6 +360,28 @@ impl Inner {
         // SAFETY: the queue pair is there, and the call reads one structure.
         let code = unsafe { ibv_modify_qp(self.queue_pair.as_ptr(), &raw mut attributes, mask) };
         check("ibv_modify_qp", code)
+    }
+
+    /// Its number, under which the caller keeps the memory that the entry names.
+    fn post_receive(&mut self, mut entry: ibv_sge) -> Result<u64, VerbsError> {
+        if self.receives.len() >= self.most.receives as usize {
+            return Err(VerbsError::QueueFull);
+        }
+        let id = self.next_id(RECEIVE);
+        let mut work =
+            ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: &raw mut entry, num_sge: 1 };
+        let mut bad = null_mut();
+        let queue_pair = self.queue_pair.as_ptr();
+        // SAFETY: the queue pair is there; work and entry are read during the call only; the memory that the
+        // entry names is kept by `receives`, to which the caller adds it, until the completion or the queue
+        // pair's end.
+        let code = unsafe { ibv_post_recv(queue_pair, &raw mut work, &raw mut bad) };
+        check("ibv_post_recv", code).map(|()| id)
+    }
+
+    /// Keeps what a receive was posted with until its completion.
+    fn keep_receive(&mut self, id: u64, token: u64, held: Held) {
+        self.receives.push_back(Posted { id, token, held, _to: None });
     }
 
     pub(super) fn next_id(&mut self, receive: u64) -> u64 {

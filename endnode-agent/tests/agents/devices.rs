@@ -230,6 +230,35 @@ fn peers_write_and_read_shared_memory() {
 
 #[test]
 #[ignore = "runs in the virtual machine"]
+fn messages_come_into_the_same_shared_memory_which_stays_as_long_as_one_may_come() {
+    let bench = Bench::new();
+    let into = Shared::new(&bench.domain, 64).unwrap();
+    let (mut a, mut b) = connect!(&bench, Rc, &bench.paths()[0]);
+    for token in 0..16 {
+        b.receive_shared(&into, token).unwrap();
+    }
+    assert!(b.receive_shared(&into, 16).is_err(), "there is room for 16");
+    let arrives = |a: &mut QueuePair<Rc, Sending>, b: &mut QueuePair<Rc, Sending>, number: u8| {
+        a.send(Gather::Copy(&[number; 60]), None, 0, Signal::Yes).unwrap();
+        a.ring().unwrap();
+        assert_eq!(bench.wait(&bench.sends, a).0.outcome, Ok(()));
+        let (outcome, finished) = bench.wait(&bench.receives, b);
+        assert_eq!((outcome.outcome, outcome.bytes), (Ok(()), 60));
+        assert_eq!((finished.len(), finished[0].token), (1, number.into()));
+        assert!(matches!(finished[0].held, Held::Lent(_)));
+    };
+    let mut seen = [0; 64];
+    for number in 0..15 {
+        arrives(&mut a, &mut b, number);
+        into.read(0, &mut seen);
+        assert_eq!((&seen[..60], &seen[60..]), (&[number; 60][..], &[0; 4][..]));
+    }
+    drop(into);
+    arrives(&mut a, &mut b, 15);
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
 fn datagrams_arrive_along_every_tree() {
     let bench = Bench::new();
     let queues = (&bench.sends, &bench.receives);

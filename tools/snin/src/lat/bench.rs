@@ -151,18 +151,17 @@ impl Prepared<'_> {
         let carrier = if congests { Carrier::Rc } else { plan.carrier };
         let mut pair = Loose::new(carrier, &self.material(depth, congests))?;
         let domain = &self.bench.domain;
+        let room = size + if carrier == Carrier::Ud { ROUTE } else { 0 };
+        let memory = Shared::new(domain, room)?;
         if receives {
-            let room = size + if carrier == Carrier::Ud { ROUTE } else { 0 };
-            for slot in Slot::allocate(domain, depth.receives as usize, room)? {
-                pair.receive(slot).map_err(|refused| refused.error)?;
-            }
+            // All messages come into the same memory, which stays in the caches: nobody looks at them.
+            (0..depth.receives).try_for_each(|_| pair.receive(&memory))?;
         }
         // Reads go to slots of their own.
         let reads = plan.operation == Operation::Read && !congests;
         let sinks = Slot::allocate(domain, if reads { window as usize } else { 0 }, size)?;
         let sources = if congests { 1 } else { sources(plan) };
         let sources = Slot::allocate(domain, sources, size)?.into_iter().map(Source::new).collect();
-        let memory = Shared::new(domain, size)?;
         let first_packet = pair.number().wrapping_mul(0x9e37_79b1) >> 8;
         Ok(LooseFlow { pair, first_packet, tree, memory, sources, sinks })
     }
@@ -271,7 +270,7 @@ fn way(port: &Port, peer: &Ends, tree: u16, level: u8) -> Result<Path, LatError>
 pub struct Flow {
     /// Its queue pair.
     pub link: Link,
-    /// What the peer writes and reads.
+    /// What the peer writes and reads, and where messages come into.
     pub memory: Shared,
     /// What is sent: one after the other.
     sources: Vec<Source>,
@@ -443,7 +442,7 @@ impl Connected {
     }
 
     /// Ends what the completions of the last poll say is done: what was sent is told to `sent` by its flow, and
-    /// memory of messages that came is posted again if more come than it is posted for.
+    /// a receive is posted again for each message that came, if more come than are posted.
     ///
     /// # Errors
     /// When something failed.
@@ -452,19 +451,16 @@ impl Connected {
         let (_, batch) = if done == Done::Sends { &self.sends } else { &self.receives };
         for completion in batch.completions() {
             let at = flow_of(&self.numbers, &completion)?;
-            let Flow { link, sinks, unawaited, .. } = &mut self.flows[at];
+            let Flow { link, memory, sinks, unawaited, .. } = &mut self.flows[at];
             if done == Done::Sends {
                 link.finish(&completion, |finished| {
                     sinks.extend(finished.held.own());
                     sent(at);
                 });
             } else if *unawaited > 0 {
-                let mut came = None;
-                link.finish(&completion, |finished| came = finished.held.own());
-                if let Some(slot) = came {
-                    link.receive(slot).map_err(|refused| refused.error)?;
-                    *unawaited -= 1;
-                }
+                link.finish(&completion, |_| {});
+                link.receive(memory)?;
+                *unawaited -= 1;
             }
         }
         Ok(())

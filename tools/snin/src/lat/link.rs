@@ -2,8 +2,8 @@
 
 use snin_agent::verbs::{
     AddressHandle, Completion, CompletionQueue, Connected, Depth, Domain, Finished, Gather,
-    Initialised, Mtu, NotPosted, Path, QueuePair, Rc, Remote, RemoteMemory, Sending, Signal, Slot,
-    Timing, Uc, Ud, VerbsError,
+    Initialised, Mtu, NotPosted, Path, QueuePair, Rc, Remote, RemoteMemory, Sending, Shared,
+    Signal, Slot, Timing, Uc, Ud, VerbsError,
 };
 
 use super::plan::Carrier;
@@ -87,12 +87,12 @@ impl Loose {
         each!(self, pair => pair.number())
     }
 
-    /// Gives memory to a message that comes.
+    /// Gives memory to a message that comes; the same may be given to several.
     ///
     /// # Errors
     /// When as many are posted as may be.
-    pub fn receive(&mut self, slot: Slot) -> Result<(), NotPosted> {
-        each!(self, pair => pair.receive(slot, 0))
+    pub fn receive(&mut self, into: &Shared) -> Result<(), VerbsError> {
+        each!(self, pair => pair.receive_shared(into, 0))
     }
 
     /// Connects it.
@@ -186,12 +186,12 @@ impl Link {
         each!(self, pair => pair.ring())
     }
 
-    /// Gives memory to a message that comes.
+    /// Gives memory to a message that comes; the same may be given to several.
     ///
     /// # Errors
     /// When as many are posted as may be.
-    pub fn receive(&mut self, slot: Slot) -> Result<(), NotPosted> {
-        each!(self, pair => pair.receive(slot, 0))
+    pub fn receive(&mut self, into: &Shared) -> Result<(), VerbsError> {
+        each!(self, pair => pair.receive_shared(into, 0))
     }
 
     /// Takes back what a completion says is done.
