@@ -114,7 +114,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it is registered, and all slots, posted ones too, hold an `Arc` of this: no device works
+        // SAFETY: it is registered, and all parts, those posted too, hold an `Arc` of this: no device works
         // on it any more.
         unsafe { ibv_dereg_mr(self.registration.as_ptr()) };
         // SAFETY: it was allocated with this layout, and nobody has a part of it.
