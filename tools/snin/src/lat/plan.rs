@@ -141,8 +141,8 @@ impl Plan {
     }
 
     /// How many receives are posted on a flow before the first message. Where each is answered before the next one
-    /// comes it is few, which stay in the caches; else perftest's number, or all that come, and of long ones fewer: many
-    /// flows have one completion queue, which holds an entry for each.
+    /// comes it is few, which stay in the caches; else perftest's number, or all that come. Of long ones it is
+    /// fewer: many flows have one completion queue, with an entry for each.
     pub fn receives(&self) -> u32 {
         const ANSWERED: u32 = 4;
         const AHEAD: u32 = 512;
