@@ -1,4 +1,5 @@
-//! Counts what the calling thread allocates, and what all threads hold.
+//! Counts what the calling thread allocates, and what all threads hold. The packer's counter, `stats_alloc`, knows
+//! nothing of threads, and of an agent's only the data thread is quiet: the control thread may allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
