@@ -30,7 +30,7 @@ const SPEAK_C: [&str; 2] = ["snin-agent", "snin-umad"];
 /// Sources that know no clocks, sockets, files or threads: whole crates, and the cores of daemons.
 const PURE: [&str; 10] = [
     "fabric/src",
-    "fabric/protocol/src",
+    "protocol/src",
     "sm/mad/src",
     "sm/src/core",
     "controller/src/admission",
