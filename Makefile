@@ -80,9 +80,9 @@ soak: soak-sm soak-ibsim soak-packing soak-agent
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts.
 soak-sm: deps-build
-	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm --test sweep -- --nocapture scenarios
-	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm --test sweep -- --nocapture states
-	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm --test sweep -- --nocapture wire
+	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture scenarios
+	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture states
+	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture wire
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture
 	SNIN_FUZZ=10000 $(CARGO) test --release -p snin-emulator --test management -- --nocapture fuzz

@@ -8,7 +8,7 @@ use clap::Parser as _;
 use snin_daemon::log;
 use snin_daemon::settings::{Loaded, load, template};
 use snin_protocol::Time;
-use snin_sm::Sweep;
+use snin_sm_core::Sweep;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::memory::Memory;

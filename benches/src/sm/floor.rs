@@ -9,7 +9,7 @@ use snin_mad::{Attribute, LinearForwarding, Mad, Method};
 use snin_protocol::Time;
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port, Sent};
-use snin_sm::{Config, Event, LocalPort, Output, Report, Saved, Sweep};
+use snin_sm_core::{Config, Event, LocalPort, Output, Report, Saved, Sweep};
 
 use super::{Case, lmc};
 use crate::Hash;

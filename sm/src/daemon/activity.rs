@@ -3,7 +3,7 @@
 use serde::Serialize;
 use snin_protocol::Time;
 
-use crate::metrics::Metrics;
+use snin_sm_core::metrics::Metrics;
 
 /// What was done from when something happened until nothing was left to be done.
 #[derive(Clone, Debug, Serialize)]

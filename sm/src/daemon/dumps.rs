@@ -10,7 +10,7 @@ use snin_daemon::store::{StoreError, replace_by_texts};
 use snin_fabric::{Addresses, ForwardingTable, Topology, dump};
 use tracing::{error, info};
 
-use crate::core::FabricView;
+use snin_sm_core::FabricView;
 
 /// Writes dump_fts.txt, opensm-lfts.dump and guid2lid into a directory, which is made if it is not there.
 ///

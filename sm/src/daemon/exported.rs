@@ -6,7 +6,7 @@ use snin_mad::{Class, Method, attribute};
 
 use super::run::Daemon;
 use super::summary::Summary;
-use crate::error::Dropped;
+use snin_sm_core::error::Dropped;
 
 /// Everything, now.
 pub(super) fn page(daemon: &Daemon, summary: &Summary) -> String {

@@ -21,7 +21,7 @@ use snin_fabric::dump::guid2lid;
 use snin_fabric::{Guid, Lmc};
 
 use super::failure::Failure;
-use crate::core::Saved;
+use snin_sm_core::Saved;
 
 /// Routing trees at most: a root and a plane each.
 const TREES: usize = 65_536;

@@ -17,8 +17,8 @@ use snin_mad::SmState;
 use super::exported::page;
 use super::failure::Failure;
 use super::run::Daemon;
-use crate::core::FabricView;
-use crate::events::Event;
+use snin_sm_core::FabricView;
+use snin_sm_core::events::Event;
 
 const COMMANDS: &str = "status, sweep, dump, lfts or events";
 

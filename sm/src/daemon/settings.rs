@@ -8,8 +8,8 @@ use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_mad::PKey;
 
-use crate::config::Config;
-use crate::error::ConfigError;
+use snin_sm_core::config::Config;
+use snin_sm_core::error::ConfigError;
 
 snin_daemon::settings! {
     /// Every key of the daemon.
@@ -174,7 +174,7 @@ mod tests {
     use snin_daemon::settings::{parse, template};
 
     use super::*;
-    use crate::core::{Saved, Sweep};
+    use snin_sm_core::{Saved, Sweep};
 
     #[test]
     fn its_defaults_are_the_cores() {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use snin_mad::SmState;
 
-use crate::core::Sweep;
+use snin_sm_core::Sweep;
 use crate::port::{Counters, LocalInfo};
 
 /// Rises when a field changes its meaning or goes.

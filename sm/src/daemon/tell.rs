@@ -7,7 +7,7 @@ use tracing::{error, info, warn};
 
 use super::activity::Activity;
 use super::run::Daemon;
-use crate::events::Report;
+use snin_sm_core::events::Report;
 
 /// Switches that an event names one by one; of more it says how many there are.
 const NAMED: usize = 64;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use snin_daemon::watch::Watch;
 use snin_mad::Mad;
 
-use crate::events::Destination;
+use snin_sm_core::events::Destination;
 use crate::port::{Address, Port, PortError, Received, Sent};
 
 /// How soon a port that cannot say when it has room is tried again.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::core::{Computed, Job};
+use snin_sm_core::{Computed, Job};
 
 /// A thread that runs one job after the other; it ends with the value, after the job that it has begun.
 pub struct Worker {

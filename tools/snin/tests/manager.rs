@@ -12,7 +12,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{PortIndex, Topology, ibnet};
 use snin_judges::Simulator;
 use snin_protocol::Time;
-use snin_sm::Sweep;
+use snin_sm_core::Sweep;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
 use snin_sm::daemon::run::{Clock, Daemon};

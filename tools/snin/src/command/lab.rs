@@ -184,12 +184,12 @@ impl<'a> Lab<'a> {
         let args = self.args;
         let hardware =
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
-        let manager = snin_sm::Config {
+        let manager = snin_sm_core::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
             // As long as grants may be in force of agents that nobody hears of any more.
             clear_wait_ms: 200,
             seed: args.seed,
-            ..snin_sm::Config::default()
+            ..snin_sm_core::Config::default()
         };
         let mut subnet =
             Subnet::new(self.topology, hardware, manager).map_err(|error| failed(&error))?;

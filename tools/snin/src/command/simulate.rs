@@ -7,7 +7,7 @@ use snin_emulator::Noise;
 use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
-use snin_sm::Config;
+use snin_sm_core::Config;
 use snin_sm::port::Recording;
 
 use crate::command::tables;
@@ -157,7 +157,7 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         print(&report, out)?;
         for told in subnet.reports() {
             // What came up, and how many blocks were written, is said above.
-            if !matches!(told, snin_sm::Report::Ready { .. } | snin_sm::Report::Tables { .. }) {
+            if !matches!(told, snin_sm_core::Report::Ready { .. } | snin_sm_core::Report::Tables { .. }) {
                 out.line(format_args!("the manager says: {told}"))?;
             }
         }

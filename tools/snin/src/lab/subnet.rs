@@ -12,7 +12,7 @@ use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortInde
 use snin_mad::{Mad, PERMISSIVE, PortState};
 use snin_protocol::Time;
 use snin_sm::port::{PortError, Recording};
-use snin_sm::{
+use snin_sm_core::{
     ConfigError, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
 };
 
@@ -81,7 +81,7 @@ impl Subnet {
     pub fn new(
         topology: &Topology,
         hardware: snin_emulator::Config,
-        config: snin_sm::Config,
+        config: snin_sm_core::Config,
     ) -> Result<Self, SubnetError> {
         let mut emulator = Emulator::new(topology, hardware);
         let adapters = topology.nodes().filter(|&n| topology.node(n).kind == NodeKind::Adapter);
@@ -291,7 +291,7 @@ impl Subnet {
     }
 
     /// The manager's counters.
-    pub const fn metrics(&self) -> &snin_sm::Metrics {
+    pub const fn metrics(&self) -> &snin_sm_core::Metrics {
         self.sweep.metrics()
     }
 

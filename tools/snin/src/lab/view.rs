@@ -6,7 +6,7 @@ use std::sync::Arc;
 use snin_controller::core::{Pair, View};
 use snin_fabric::routing::Routing;
 use snin_fabric::{Addresses, Dlid, PortIndex, Topology, TreeId};
-use snin_sm::FabricView;
+use snin_sm_core::FabricView;
 
 /// A view that a manager published.
 #[derive(Clone, Debug)]

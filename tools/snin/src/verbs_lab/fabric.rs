@@ -53,7 +53,7 @@ impl Fabric {
     /// # Errors
     /// When it does not come up, or is no Clos.
     pub fn bring_up(topology: &Topology, lmc: Option<Lmc>) -> Result<Self, VerbsLabError> {
-        let manager = snin_sm::Config { lmc: lmc.map(Lmc::bits), ..snin_sm::Config::default() };
+        let manager = snin_sm_core::Config { lmc: lmc.map(Lmc::bits), ..snin_sm_core::Config::default() };
         let hardware = snin_emulator::Config::default();
         let mut subnet = Subnet::new(topology, hardware, manager)?;
         let cost = subnet.bring_up(PATIENCE);

@@ -1,4 +1,4 @@
-//! What the sweep core is told once. The daemon reads it from a file ([`settings`](crate::daemon::settings)).
+//! What the sweep core is told once. The daemon reads it from a file.
 
 use snin_fabric::Lmc;
 use snin_mad::{GidPrefix, MKey, PKey};

@@ -6,7 +6,7 @@ use snin_emulator::{Config as Hardware, Fault};
 use snin_fabric::{ForwardingTable, Lid};
 use snin_mad::{Attribute, LinearForwarding, Method};
 use snin_protocol::Time;
-use snin_sm::{Config, Event};
+use snin_sm_core::{Config, Event};
 
 use crate::lab::{Lab, config, fabric};
 

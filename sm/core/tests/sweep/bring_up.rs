@@ -2,7 +2,7 @@
 
 use snin_emulator::Config as Hardware;
 use snin_protocol::Time;
-use snin_sm::Config;
+use snin_sm_core::Config;
 
 use crate::lab::{Lab, config, fabric};
 
@@ -53,7 +53,7 @@ fn nothing_is_written_when_nothing_changed() {
     lab.bring_up();
     let writes = lab.emulator.stats().writes;
     let now = lab.now();
-    lab.sweep.handle(snin_sm::Event::Resweep, now);
+    lab.sweep.handle(snin_sm_core::Event::Resweep, now);
     lab.settle();
     assert_eq!(lab.emulator.stats().writes, writes, "a full sweep writes");
     lab.run(Time::secs(25));

@@ -3,9 +3,9 @@
 use snin_fabric::PortNum;
 
 use super::Survey;
-use crate::core::ask::{Ask, NodeId};
-use crate::core::graph::Graph;
-use crate::core::lanes::{self, LaneTable};
+use crate::ask::{Ask, NodeId};
+use crate::graph::Graph;
+use crate::lanes::{self, LaneTable};
 
 impl Survey {
     /// When all is answered: what was not met any more is gone, and tables of switches that may have been

@@ -8,7 +8,7 @@ use snin_mad::{
     Trap,
 };
 use snin_protocol::Time;
-use snin_sm::{Config, Destination, Dropped, Event, LocalPort, Output, Report};
+use snin_sm_core::{Config, Destination, Dropped, Event, LocalPort, Output, Report};
 
 use crate::lab::{Lab, config, fabric};
 

@@ -7,7 +7,7 @@ use snin_fabric::routing::RoutingError;
 use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{Mad, SmInfo, SmState};
 
-use crate::core::{Computed, FabricView, Job, Saved};
+use crate::{Computed, FabricView, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -4,8 +4,8 @@ use snin_fabric::{Lid, PortNum};
 use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
 
 use super::{Stage, Sweep};
-use crate::core::ask::{End, NodeId};
-use crate::core::smp::key;
+use crate::ask::{End, NodeId};
+use crate::smp::key;
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
 

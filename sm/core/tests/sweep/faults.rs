@@ -3,7 +3,7 @@
 use snin_emulator::{Config as Hardware, Fault, Health, Noise};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex};
 use snin_protocol::Time;
-use snin_sm::Missing;
+use snin_sm_core::Missing;
 
 use crate::lab::{Lab, config, fabric};
 

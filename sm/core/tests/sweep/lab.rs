@@ -12,7 +12,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute, Mad, PERMISSIVE, PortState, SmInfo, Status};
 use snin_protocol::Time;
-use snin_sm::{
+use snin_sm_core::{
     Config, Destination, Event, FabricView, Job, LocalPort, Missing, Output, Report, Saved, Sweep,
 };
 

@@ -6,7 +6,7 @@ use snin_mad::{
     Attribute, AttributeId, Method, PKeyTable, PortInfo, SlToVl, VlArbitration, VlCount,
 };
 use snin_protocol::Time;
-use snin_sm::{Config, Event};
+use snin_sm_core::{Config, Event};
 
 use crate::lab::{Lab, config, fabric};
 

@@ -8,14 +8,14 @@ use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SmState, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Applying, MOST_STRIKES, Stage, Sweep};
-use crate::core::activate::{activate, is_guarded, took};
-use crate::core::ask::{Ask, NodeId};
-use crate::core::distribute::{count_blocks, distribute};
-use crate::core::lanes::{self, LaneTable};
-use crate::core::planning::{Saved, Target};
-use crate::core::schedule::{Schedule, Step, StepId};
-use crate::core::smp;
-use crate::core::view::{FabricView, Pair, carried_over, uncovered};
+use crate::activate::{activate, is_guarded, took};
+use crate::ask::{Ask, NodeId};
+use crate::distribute::{count_blocks, distribute};
+use crate::lanes::{self, LaneTable};
+use crate::planning::{Saved, Target};
+use crate::schedule::{Schedule, Step, StepId};
+use crate::smp;
+use crate::view::{FabricView, Pair, carried_over, uncovered};
 use crate::events::{Missing, Output, Report};
 
 impl Sweep {
@@ -320,7 +320,7 @@ impl Sweep {
 }
 
 fn block_taken(
-    graph: &mut crate::core::graph::Graph,
+    graph: &mut crate::graph::Graph,
     node: NodeId,
     block: u16,
     mad: &Mad,

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Sweep;
-use crate::core::graph::Trouble;
-use crate::core::planning::Target;
+use crate::graph::Trouble;
+use crate::planning::Target;
 use crate::events::Missing;
 
 impl Sweep {

@@ -4,7 +4,7 @@
 use snin_emulator::Config as Hardware;
 use snin_mad::{Attribute, DrPath, MKey, PERMISSIVE, PortInfo, Route, Smp};
 use snin_protocol::Time;
-use snin_sm::{Config, Missing};
+use snin_sm_core::{Config, Missing};
 
 use crate::lab::{Lab, config, fabric};
 
@@ -75,7 +75,7 @@ fn a_key_that_is_shown_is_exchanged() {
         all_hold(&lab, key, level, lease);
         let writes = lab.emulator.stats().writes;
         let now = lab.now();
-        lab.sweep.handle(snin_sm::Event::Resweep, now);
+        lab.sweep.handle(snin_sm_core::Event::Resweep, now);
         lab.settle();
         assert_eq!(lab.emulator.stats().writes, writes);
     }

@@ -14,7 +14,7 @@ use snin_mad::{
     PERMISSIVE, PortInfo, Route, Smp, Status, TransactionId, Trap,
 };
 use snin_protocol::Time;
-use snin_sm::{Config, Dropped, Event, LocalPort, Output, Saved, Sweep};
+use snin_sm_core::{Config, Dropped, Event, LocalPort, Output, Saved, Sweep};
 
 use crate::lab::{Lab, config, fabric, for_seeds};
 

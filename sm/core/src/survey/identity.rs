@@ -4,8 +4,8 @@ use snin_fabric::PortNum;
 use snin_mad::NodeInfo;
 
 use super::Survey;
-use crate::core::ask::{Ask, End, NodeId};
-use crate::core::graph::{Graph, Port, Trouble};
+use crate::ask::{Ask, End, NodeId};
+use crate::graph::{Graph, Port, Trouble};
 
 impl Survey {
     pub(super) fn identified(&mut self, graph: &mut Graph, via: Option<End>, info: &NodeInfo) {

@@ -9,7 +9,7 @@ use snin_fabric::Lid;
 use snin_mad::{Attribute, Mad, Method, PERMISSIVE, Route, SmInfo, SmState, Smp, Status};
 
 use super::Sweep;
-use crate::core::ask::NodeId;
+use crate::ask::NodeId;
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
 

@@ -2,8 +2,8 @@
 //! lease ran out; left alone where they do not.
 
 use super::Survey;
-use crate::core::ask::{Ask, NodeId};
-use crate::core::graph::Graph;
+use crate::ask::{Ask, NodeId};
+use crate::graph::Graph;
 
 impl Survey {
     /// What guards a node was read: is that why it took no writes, or does it take them again?

@@ -1,0 +1,62 @@
+//! The core of the subnet manager: protocol as a pure state machine.
+//!
+//! [`Sweep`] is a state machine without clock, socket or thread that discovers a fabric by subnet
+//! management packets, gives every port its addresses and every switch its table, brings the links up,
+//! publishes the result as a [`FabricView`] and keeps all that right while cables and switches come and go.
+//!
+//! Data flows one way, a module a stage:
+//!
+//! ```text
+//! discover -> recognise -> address -> grow -> fill -> distribute -> activate -> publish
+//! survey.rs   discovered.rs  \____ planning.rs ____/  distribute.rs  activate.rs  view.rs
+//! ```
+//!
+//! Whoever drives the core gives it [`Event`]s and the time, and does what the [`Output`]s say:
+//!
+//! ```
+//! use snin_protocol::Time;
+//! use snin_sm_core::{Config, Event, Output, Saved, Sweep};
+//!
+//! let mut sweep = Sweep::new(Config::default(), Saved::default())?;
+//! sweep.handle(Event::Start, Time::ZERO);
+//! // The first thing that it wants to know is who it is itself.
+//! let Some(Output::Send { mad, .. }) = sweep.poll_output() else { panic!("nothing to send") };
+//! assert_eq!(mad.header().attribute().0, 0x0011);
+//! // If no answer comes, it asks again.
+//! let deadline = sweep.next_deadline().expect("a time-out");
+//! sweep.handle_deadline(deadline);
+//! assert!(matches!(sweep.poll_output(), Some(Output::Send { .. })));
+//! # Ok::<(), snin_sm_core::ConfigError>(())
+//! ```
+
+pub mod config;
+pub mod error;
+pub mod events;
+pub mod metrics;
+
+mod activate;
+mod address;
+mod ask;
+mod discovered;
+mod distribute;
+mod graph;
+mod lanes;
+mod mirror;
+mod order;
+mod planning;
+mod schedule;
+mod smp;
+mod survey;
+mod sweep;
+mod transactions;
+mod turns;
+mod view;
+mod window;
+
+pub use config::Config;
+pub use error::{ConfigError, Dropped};
+pub use events::{Destination, Event, LocalPort, Missing, Output, Report};
+pub use metrics::Metrics;
+pub use planning::{Computed, Job, Saved};
+pub use sweep::Sweep;
+pub use view::{FabricView, Pair};
