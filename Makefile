@@ -95,7 +95,7 @@ soak-ibsim: deps
 
 # 10^8 packed connections, each link's owner judged after every call.
 soak-packing: deps-build
-	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller --test packing_soak -- --nocapture
+	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller-core --test packing_soak -- --nocapture
 
 # Whole agents on real verbs, in the emulated virtual machine: 10,000 changes of tree under load, 8 minutes on a quiet
 # machine; a mesh of 8 hosts and 4 trees made and torn down 1,000 times, 11 minutes. SNIN_CHANGES=300 and

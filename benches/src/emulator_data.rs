@@ -2,7 +2,7 @@
 //! link, acknowledgements included. The peer is the same network with a binary heap for its agenda; both
 //! must give the same run.
 
-use snin_controller::plan::plan_window;
+use snin_controller_core::plan::plan_window;
 use snin_emulator::data::{Agenda, Config, Heap, Message, Network, Transport, Wheel};
 use snin_fabric::generate::Recipe;
 use snin_fabric::hosts::{Host, HostId};
@@ -74,7 +74,7 @@ impl<'a> Case<'a> {
         let base = |host| port(host).and_then(|port| routing.plan.addresses().base(port));
         let flows = if engine == Engine::Trees {
             let grants = plan_window(topology, &routing, &demands).grants;
-            let flow = |grant: &snin_controller::plan::Grant| {
+            let flow = |grant: &snin_controller_core::plan::Grant| {
                 Some((port(demands[grant.demand].source)?, grant.dlid.0))
             };
             grants.iter().filter_map(flow).collect()

@@ -1,4 +1,4 @@
-//! The bugs: a file below `src/`, an expression or statement that it holds once, and what is there instead when
+//! The bugs: a file below `controller/core/src/`, an expression or statement that it holds once, and what is there instead when
 //! the bug is planted.
 
 /// A bug.

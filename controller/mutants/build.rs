@@ -8,7 +8,7 @@ use std::{env, fs, io};
 mod bugs;
 
 fn main() -> io::Result<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src");
     let planted = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("planted");
     writeln!(io::stdout(), "cargo::rerun-if-changed={}", source.display())?;
     writeln!(io::stdout(), "cargo::rerun-if-changed=bugs.rs")?;

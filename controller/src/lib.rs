@@ -1,16 +1,5 @@
-//! The connection controller of a strictly non-interfering fabric: packs requested connections onto
-//! trees so that no directed link ever carries two of them.
+//! The daemon around the [core](snin_controller_core) of the connection controller: lines to agents, and cores of
+//! the machine to pack on.
 
-pub mod admission;
-pub mod bound;
-pub mod config;
-pub mod core;
-pub mod error;
-pub mod events;
 pub mod lines;
-pub mod metrics;
-pub mod owners;
-pub mod packing;
-pub mod plan;
-pub mod slices;
 pub mod threads;

@@ -1,5 +1,5 @@
 //! The lines to agents: a listening socket and a stream of frames for each agent that calls. Whoever drives the
-//! [core](crate::core) gives it what is heard here, and says here what it puts out.
+//! [core](snin_controller_core::Core) gives it what is heard here, and says here what it puts out.
 //!
 //! Whose a line is its first frame says. An agent that calls again, having lost a line or found one lost, has one
 //! line: the latest. One that goes on with a conversation before it has said who it is was talking to somebody
@@ -16,7 +16,7 @@ use snin_fabric::Guid;
 use snin_protocol::message::{AgentSays, ControllerSays, FromAgent, ToAgent};
 use snin_protocol::{Term, Time};
 
-use crate::events::Event;
+use snin_controller_core::events::Event;
 
 /// What was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::packing::Workers;
+use snin_controller_core::packing::Workers;
 
 /// A pool of threads.
 #[derive(Debug)]

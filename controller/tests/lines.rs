@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-use snin_controller::events::Event;
 use snin_controller::lines::{Lines, Tally};
+use snin_controller_core::events::Event;
 use snin_daemon::watch::{Ready, Watch};
 use snin_fabric::Guid;
 use snin_protocol::codec::{MAX_FRAME, decode, encode};

@@ -7,10 +7,10 @@ use rand::seq::index::sample;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{
+use snin_controller::threads::Threads;
+use snin_controller_core::packing::{
     Alone, Certificate, LeafId, Packer, Request, SetId, Shape, Workers,
 };
-use snin_controller::threads::Threads;
 use snin_fabric::TreeId;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 

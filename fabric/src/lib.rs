@@ -17,6 +17,7 @@ pub mod link;
 pub mod routing;
 pub mod topology;
 pub mod traffic;
+pub mod view;
 
 pub use addresses::Addresses;
 pub use id::{Dlid, Guid, Lid, Lmc, PortNum, TreeId};

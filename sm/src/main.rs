@@ -8,7 +8,6 @@ use clap::Parser as _;
 use snin_daemon::log;
 use snin_daemon::settings::{Loaded, load, template};
 use snin_protocol::Time;
-use snin_sm_core::Sweep;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::memory::Memory;
@@ -16,6 +15,7 @@ use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{Settings, objection};
 use snin_sm::port::{Capture, Options, open};
+use snin_sm_core::Sweep;
 
 fn main() -> ExitCode {
     let clock = Clock::start();

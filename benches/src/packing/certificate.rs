@@ -1,7 +1,7 @@
 //! What a window's certificate costs beside its packing: to make it, and to check it.
 
-use snin_controller::owners::{Granted, check};
-use snin_controller::packing::{Certificate, Packer, Request, Shape};
+use snin_controller_core::owners::{Granted, check};
+use snin_controller_core::packing::{Certificate, Packer, Request, Shape};
 
 use super::patterns::{permutation, requests};
 use super::{line, middle, timed};

@@ -7,8 +7,10 @@ use std::time::Duration;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, LeafId, Outcome as Packed, Packer, Request, Shape};
-use snin_controller::plan::packing_shape;
+use snin_controller_core::packing::{
+    ConnectionId, LeafId, Outcome as Packed, Packer, Request, Shape,
+};
+use snin_controller_core::plan::packing_shape;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{TreeId, ibnet};
 use snin_judges::shared;

@@ -3,7 +3,7 @@
 use rustworkx_core::bipartite_coloring::bipartite_edge_color;
 use rustworkx_core::petgraph::Undirected;
 use rustworkx_core::petgraph::graph::{EdgeIndex, Graph};
-use snin_controller::packing::{ConnectionId, Packer, Shape};
+use snin_controller_core::packing::{ConnectionId, Packer, Shape};
 
 use super::euler::EulerSplit;
 use super::patterns::{Ends, assert_spread, permutation, requests};

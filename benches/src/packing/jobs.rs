@@ -1,8 +1,8 @@
 //! Slices for a list of jobs, first come, first served: how much of the fabric is used until the last one
 //! starts, and how long the searches take, those that fail among them.
 
-use snin_controller::packing::{LeafId, Shape};
-use snin_controller::slices::{Limits, Slices, generate, replay};
+use snin_controller_core::packing::{LeafId, Shape};
+use snin_controller_core::slices::{Limits, Slices, generate, replay};
 
 use super::{line, timed_on_core};
 use crate::{Hash, Outcome, Size};

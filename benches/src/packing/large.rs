@@ -1,7 +1,7 @@
 //! Three stages: leaves over groups of trees, then pods over the trees of each group; on one core and on two.
 
-use snin_controller::packing::{Alone, ConnectionId, Packer, Shape, Workers};
 use snin_controller::threads::Threads;
+use snin_controller_core::packing::{Alone, ConnectionId, Packer, Shape, Workers};
 
 use super::patterns::{assert_spread, permutation, requests};
 use super::{line, middle, timed};

@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{LeafId, Request};
+use snin_controller_core::packing::{LeafId, Request};
 
 /// Connections between leaves: from, to.
 pub(super) type Ends = Vec<(u32, u32)>;

@@ -9,24 +9,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-extern crate self as snin_controller;
+extern crate self as snin_controller_core;
 
 include!(concat!(env!("OUT_DIR"), "/planted/lib.rs"));
 
 #[path = "../bugs.rs"]
 mod bugs;
 
-#[path = "../../tests/admission.rs"]
+#[path = "../../core/tests/admission.rs"]
 mod admission_tests;
-#[path = "../../tests/exhaustive.rs"]
+#[path = "../../core/tests/exhaustive.rs"]
 mod exhaustive_tests;
-#[path = "../../tests/packing_moves.rs"]
+#[path = "../../core/tests/packing_moves.rs"]
 mod packing_moves_tests;
-#[path = "../../tests/packing_soak.rs"]
+#[path = "../../core/tests/packing_soak.rs"]
 mod packing_soak_tests;
-#[path = "../../tests/promises.rs"]
+#[path = "../../core/tests/promises.rs"]
 mod promises_tests;
-#[path = "../../tests/slices.rs"]
+#[path = "../../core/tests/slices.rs"]
 mod slices_tests;
 
 /// Names the bug that is awake.

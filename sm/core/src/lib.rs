@@ -59,4 +59,4 @@ pub use events::{Destination, Event, LocalPort, Missing, Output, Report};
 pub use metrics::Metrics;
 pub use planning::{Computed, Job, Saved};
 pub use sweep::Sweep;
-pub use view::{FabricView, Pair};
+pub use view::FabricView;

@@ -5,12 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use snin_fabric::routing::Routing;
+use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
 use super::planning::Target;
-
-/// A switch with hosts and a tree along which nothing may be granted to or from them.
-pub type Pair = (NodeIndex, TreeId);
 
 /// The fabric as it is. A later view has a greater version.
 #[derive(Clone)]
@@ -107,6 +105,32 @@ impl FabricView {
     /// The address of the subnet manager.
     pub const fn manager(&self) -> Lid {
         self.manager
+    }
+}
+
+impl View for FabricView {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn topology(&self) -> &Topology {
+        self.topology()
+    }
+
+    fn routing(&self) -> &Routing {
+        self.routing()
+    }
+
+    fn addresses(&self) -> &Addresses {
+        self.addresses()
+    }
+
+    fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
+        self.dlid(port, tree)
+    }
+
+    fn unusable(&self) -> &BTreeSet<Pair> {
+        &self.unusable
     }
 }
 

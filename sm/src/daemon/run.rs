@@ -15,10 +15,10 @@ use super::outlets::Outlets;
 use super::summary::{Summary, Told};
 use super::wire::Wire;
 use super::worker::Worker;
+use crate::port::Port;
 use snin_sm_core::Sweep;
 use snin_sm_core::events::{Event, LocalPort, Output};
 use snin_sm_core::metrics::Metrics;
-use crate::port::Port;
 
 /// Bounds of the histogram of busy times, in seconds.
 const SECONDS: [f64; 12] =

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::Serialize;
 use snin_mad::SmState;
 
-use snin_sm_core::Sweep;
 use crate::port::{Counters, LocalInfo};
+use snin_sm_core::Sweep;
 
 /// Rises when a field changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use snin_daemon::watch::Watch;
 use snin_mad::Mad;
 
-use snin_sm_core::events::Destination;
 use crate::port::{Address, Port, PortError, Received, Sent};
+use snin_sm_core::events::Destination;
 
 /// How soon a port that cannot say when it has room is tried again.
 const AGAIN: Duration = Duration::from_millis(1);

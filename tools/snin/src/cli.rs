@@ -470,7 +470,7 @@ pub(crate) enum Policy {
     Off,
 }
 
-impl From<Policy> for snin_controller::config::Policy {
+impl From<Policy> for snin_controller_core::config::Policy {
     fn from(policy: Policy) -> Self {
         match policy {
             Policy::Strict => Self::Strict,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use snin_controller::plan::{Hop, Plan};
+use snin_controller_core::plan::{Hop, Plan};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;

@@ -3,7 +3,7 @@
 use snin::lab::event::Happening;
 use snin::lab::subnet::Subnet;
 use snin::lab::world::{Setup, Window, World, WorldError};
-use snin_controller::config::Policy;
+use snin_controller_core::config::Policy;
 use snin_emulator::data::{Config, Transport};
 use snin_fabric::ForwardingTable;
 use snin_fabric::generate::Recipe;

@@ -12,12 +12,12 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{PortIndex, Topology, ibnet};
 use snin_judges::Simulator;
 use snin_protocol::Time;
-use snin_sm_core::Sweep;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::port::{Choice, Options, open};
+use snin_sm_core::Sweep;
 
 /// The daemon's own loop, on a thread of this test: it ends with the simulator.
 fn manage(name: String, socket: PathBuf) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use snin_fabric::view::Pair;
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SmState, SwitchInfo};
 use snin_protocol::Time;
@@ -11,12 +12,12 @@ use super::{Applying, MOST_STRIKES, Stage, Sweep};
 use crate::activate::{activate, is_guarded, took};
 use crate::ask::{Ask, NodeId};
 use crate::distribute::{count_blocks, distribute};
+use crate::events::{Missing, Output, Report};
 use crate::lanes::{self, LaneTable};
 use crate::planning::{Saved, Target};
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
-use crate::view::{FabricView, Pair, carried_over, uncovered};
-use crate::events::{Missing, Output, Report};
+use crate::view::{FabricView, carried_over, uncovered};
 
 impl Sweep {
     pub(super) fn begin_applying(&mut self, target: Arc<Target>, now: Time) {

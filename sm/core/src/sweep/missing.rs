@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Sweep;
+use crate::events::Missing;
 use crate::graph::Trouble;
 use crate::planning::Target;
-use crate::events::Missing;
 
 impl Sweep {
     /// What keeps the fabric from being complete, by name.

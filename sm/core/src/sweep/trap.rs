@@ -5,9 +5,9 @@ use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
 
 use super::{Stage, Sweep};
 use crate::ask::{End, NodeId};
-use crate::smp::key;
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
+use crate::smp::key;
 
 impl Sweep {
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {

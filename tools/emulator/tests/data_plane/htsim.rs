@@ -4,7 +4,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::plan::plan_window;
+use snin_controller_core::plan::plan_window;
 use snin_emulator::data::{Config, Message, MessageId, Network, Outcome, Queues, Transport};
 use snin_fabric::routing::Engine;
 use snin_fabric::traffic::{Demand, HostNames, parse};

@@ -1,6 +1,6 @@
 //! A checker that watches every transmission: does any directed link ever carry two flows?
 
-use snin_controller::plan::plan_window;
+use snin_controller_core::plan::plan_window;
 use snin_emulator::data::{
     Config, Message, MessageId, Observer, Outcome, Transmission, Transport, Wait,
 };

@@ -1,6 +1,6 @@
 //! What all this is for: a full permutation, strictly non-interfering, and as static routing carries it.
 
-use snin_controller::plan::plan_window;
+use snin_controller_core::plan::plan_window;
 use snin_emulator::data::{Config, Message, Network, Outcome, Statistics, Transport};
 use snin_fabric::routing::Engine;
 use snin_fabric::traffic::{Demand, Pattern};
@@ -16,7 +16,7 @@ const SLICE: Time = Time::micros(40);
 fn granted(fabric: &Fabric, demands: &[Demand]) -> Vec<(PortIndex, Lid)> {
     let plan = plan_window(&fabric.topology, &fabric.routing, demands);
     assert_eq!(plan.grants.len(), demands.len());
-    let flow = |grant: &snin_controller::plan::Grant| {
+    let flow = |grant: &snin_controller_core::plan::Grant| {
         (fabric.port(demands[grant.demand].source.0), grant.dlid.0)
     };
     plan.grants.iter().map(flow).collect()

@@ -13,7 +13,7 @@ use snin::lab::compare::{self, Comparison, Job, Routed, sampled};
 use snin::lab::subnet::{Cost, Subnet};
 use snin::lab::traffic::{Served, Tally, degree};
 use snin::lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
-use snin_controller::plan::{Grant, Hop, Plan};
+use snin_controller_core::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 
-use snin_controller::plan::{Plan, plan_window};
+use snin_controller_core::plan::{Plan, plan_window};
 use snin_fabric::Topology;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
 use snin_fabric::routing::Routing;

@@ -7,8 +7,8 @@ use snin_emulator::Noise;
 use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
-use snin_sm_core::Config;
 use snin_sm::port::Recording;
+use snin_sm_core::Config;
 
 use crate::command::tables;
 use crate::document::SCHEMA_VERSION;
@@ -157,7 +157,10 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         print(&report, out)?;
         for told in subnet.reports() {
             // What came up, and how many blocks were written, is said above.
-            if !matches!(told, snin_sm_core::Report::Ready { .. } | snin_sm_core::Report::Tables { .. }) {
+            if !matches!(
+                told,
+                snin_sm_core::Report::Ready { .. } | snin_sm_core::Report::Tables { .. }
+            ) {
                 out.line(format_args!("the manager says: {told}"))?;
             }
         }

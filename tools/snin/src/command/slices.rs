@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use snin_controller::plan::packing_shape;
-use snin_controller::slices::{self, Job, Limits, Refusal, Replay, Slices, generate, replay};
+use snin_controller_core::plan::packing_shape;
+use snin_controller_core::slices::{self, Job, Limits, Refusal, Replay, Slices, generate, replay};
 use snin_fabric::routing::{Engine, Routing};
 
 use crate::document::SCHEMA_VERSION;

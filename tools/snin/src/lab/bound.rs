@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use snin_controller::config::{Bound, Statistic};
+use snin_controller_core::config::{Bound, Statistic};
 use snin_emulator::data::{Statistics, Wait};
 use snin_fabric::{PortIndex, Topology};
 use snin_protocol::Time;

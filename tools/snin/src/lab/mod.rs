@@ -20,7 +20,6 @@ pub mod host;
 pub mod port;
 pub mod subnet;
 pub mod traffic;
-pub mod view;
 pub mod watch;
 pub mod wire;
 pub mod world;

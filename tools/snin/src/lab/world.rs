@@ -18,9 +18,9 @@ use std::sync::Arc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_agent::core::PortEvent;
-use snin_controller::config::{Config, Policy};
-use snin_controller::core::Core;
-use snin_controller::events::WindowReport;
+use snin_controller_core::Core;
+use snin_controller_core::config::{Config, Policy};
+use snin_controller_core::events::WindowReport;
 use snin_emulator::data::{self, Transport};
 use snin_fabric::hosts::{Host as HostPort, HostId, Hosts};
 use snin_fabric::traffic::Demand;
@@ -35,7 +35,6 @@ use super::guard;
 use super::host::Host;
 use super::subnet::Subnet;
 use super::traffic::{Served, Tally, Traffic, degree};
-use super::view::ManagedView;
 use super::wire::Wire;
 
 /// What a user decides.
@@ -83,7 +82,7 @@ pub enum WorldError {
     Data(#[from] data::ConfigError),
     /// The controller.
     #[error(transparent)]
-    Controller(#[from] snin_controller::error::ConfigError),
+    Controller(#[from] snin_controller_core::error::ConfigError),
     /// An agent.
     #[error(transparent)]
     Agent(#[from] snin_agent::core::ConfigError),
@@ -275,7 +274,7 @@ impl<'a> World<'a> {
             bounds: setup.bounds.iter().map(|&limit| limit.into()).collect(),
             ..Config::default()
         };
-        let controller = Core::new(config, Arc::new(ManagedView(view)), now)?;
+        let controller = Core::new(config, view, now)?;
         let hosts_of = Hosts::of(topology);
         let guid = |(id, host): (HostId, &HostPort)| (topology.port(host.port).guid, id.0);
         let place = hosts_of.iter().map(guid).collect();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use snin::lab::carry::Carried;
 use snin::lab::traffic::Served;
-use snin_controller::plan::Plan;
+use snin_controller_core::plan::Plan;
 use snin_emulator::data::Statistics;
 use snin_fabric::Topology;
 use snin_fabric::routing::Routing;

@@ -8,7 +8,7 @@ mod paull;
 
 use std::fmt::Write as _;
 
-use snin_controller::plan::Plan;
+use snin_controller_core::plan::Plan;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
 use snin_fabric::{NodeIndex, PortIndex, Topology};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_controller::core::Core;
-use snin_controller::events::{Event, Output};
+use snin_controller_core::Core;
+use snin_controller_core::events::{Event, Output};
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{
     AgentSays, Ask, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,

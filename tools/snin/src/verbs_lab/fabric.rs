@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use snin_controller::core::View;
 use snin_emulator::Fault;
 use snin_fabric::hosts::Hosts;
+use snin_fabric::view::View;
 use snin_fabric::{
     Addresses, Dlid, ForwardingTable, Guid, Lid, Lmc, NodeIndex, PortIndex, Topology, TreeId,
 };
 use snin_protocol::Time;
+use snin_sm_core::FabricView;
 
 use super::error::VerbsLabError;
 use crate::lab::subnet::{Cost, Subnet};
-use crate::lab::view::ManagedView;
 
 /// How much virtual time the manager has for what it does.
 const PATIENCE: Time = Time::secs(60);
@@ -39,7 +39,7 @@ pub(super) struct Place {
 /// The fabric and its manager.
 pub struct Fabric {
     subnet: Subnet,
-    view: Arc<ManagedView>,
+    view: Arc<FabricView>,
     topology: Topology,
     cost: Cost,
     places: Vec<Place>,
@@ -53,7 +53,8 @@ impl Fabric {
     /// # Errors
     /// When it does not come up, or is no Clos.
     pub fn bring_up(topology: &Topology, lmc: Option<Lmc>) -> Result<Self, VerbsLabError> {
-        let manager = snin_sm_core::Config { lmc: lmc.map(Lmc::bits), ..snin_sm_core::Config::default() };
+        let manager =
+            snin_sm_core::Config { lmc: lmc.map(Lmc::bits), ..snin_sm_core::Config::default() };
         let hardware = snin_emulator::Config::default();
         let mut subnet = Subnet::new(topology, hardware, manager)?;
         let cost = subnet.bring_up(PATIENCE);
@@ -87,10 +88,8 @@ impl Fabric {
         self.replaced = Some(tables);
     }
 
-    fn published(subnet: &Subnet) -> Result<Arc<ManagedView>, VerbsLabError> {
-        let view = subnet.last_view();
-        view.map(|view| Arc::new(ManagedView(view)))
-            .ok_or_else(|| VerbsLabError::Fabric("was never published".to_owned()))
+    fn published(subnet: &Subnet) -> Result<Arc<FabricView>, VerbsLabError> {
+        subnet.last_view().ok_or_else(|| VerbsLabError::Fabric("was never published".to_owned()))
     }
 
     /// A cable is pulled, and the manager deals with it. `port` is either end.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use snin_controller::config::Config as ControllerConfig;
-use snin_controller::events::Event;
+use snin_controller_core::config::Config as ControllerConfig;
+use snin_controller_core::events::Event;
 use snin_fabric::traffic::Demand;
 use snin_fabric::{NodeIndex, PortIndex};
 use snin_protocol::Epoch;

@@ -1,7 +1,7 @@
 //! All that follows from how fast links are: messages, times, and what controller and agents are told.
 
 use snin_agent::Settings;
-use snin_controller::config::Config as ControllerConfig;
+use snin_controller_core::config::Config as ControllerConfig;
 use snin_protocol::{Term, Time};
 
 /// Payload of a packet.

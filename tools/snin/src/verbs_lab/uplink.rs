@@ -1,7 +1,7 @@
 //! Two flows from one leaf: forced onto one uplink, then as the controller grants.
 
 use hdrhistogram::Histogram;
-use snin_controller::core::Core;
+use snin_controller_core::Core;
 use snin_fabric::TreeId;
 use snin_protocol::Time;
 

@@ -1,6 +1,6 @@
 //! A window's begin, and what came of what it simulates.
 
-use snin_controller::events::WindowReport;
+use snin_controller_core::events::WindowReport;
 use snin_emulator::data::MessageId;
 use snin_fabric::hosts::HostId;
 use snin_protocol::Time;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use snin_agent::core::{Arrival, Event as AgentEvent, PortEvent};
-use snin_controller::events::{Event as ControllerEvent, Note, Output};
+use snin_controller_core::events::{Event as ControllerEvent, Note, Output};
 use snin_emulator::data::{MessageId, Transport};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::codec::{decode, encode};
 use snin_protocol::message::{FromAgent, ToAgent};
 
-use super::super::view::ManagedView;
 use super::super::wire::{News, UnderWay};
 use super::{Happening, World};
 
@@ -80,7 +79,6 @@ impl World<'_> {
                 self.tell_host(place, event);
             }
             Happening::View(view) => {
-                let view = Arc::new(ManagedView(view));
                 self.controller.handle(ControllerEvent::View(view), self.now);
                 self.after_controller();
             }

@@ -8,8 +8,8 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use slices_checker::{Fabric, exists, exists_on, jobs, owners, subsets};
-use snin_controller::packing::{ConnectionId, LeafId, Link, Packer, Request};
-use snin_controller::slices::{JobId, Limits, Refusal, Slices, generate, replay};
+use snin_controller_core::packing::{ConnectionId, LeafId, Link, Packer, Request};
+use snin_controller_core::slices::{JobId, Limits, Refusal, Slices, generate, replay};
 use snin_fabric::hosts::HostId;
 
 fn rng(seed: u64) -> ChaCha8Rng {

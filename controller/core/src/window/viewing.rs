@@ -11,9 +11,9 @@ use super::Core;
 use super::connections::Connection;
 use super::fabric::{Fabric, LinkId};
 use super::ledger::{Claim, ClaimId};
-use super::view::View;
 use crate::config::Policy;
 use crate::events::Output;
+use snin_fabric::view::View;
 
 impl Core {
     pub(super) fn take_view(&mut self, view: Arc<dyn View>) {

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use snin_controller::packing::{LeafId, Shape};
-use snin_controller::slices::{JobId, Slices};
+use snin_controller_core::packing::{LeafId, Shape};
+use snin_controller_core::slices::{JobId, Slices};
 use snin_fabric::TreeId;
 use snin_fabric::hosts::HostId;
 

@@ -7,10 +7,10 @@ use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::{Dlid, Guid, Lid, NodeIndex, PortIndex, PortNum, TreeId};
 use snin_protocol::message::{Refusal, UnusablePair, ViewChange};
 
-use super::view::{Pair, View};
 use crate::config::Policy;
 use crate::packing::{LeafId, SetId, Shape};
 use crate::plan::packing_shape;
+use snin_fabric::view::{Pair, View};
 
 /// What policy `strict` keeps free: the tree of every base address.
 const UNASKED: TreeId = TreeId(0);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use snin_controller::core::{Pair, PlannedView};
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::view::{Pair, PlannedView};
 use snin_fabric::{Dlid, Guid, PortIndex, PortNum, Topology};
 use snin_protocol::message::UnusablePair;
 

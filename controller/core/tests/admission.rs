@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::admission::{Admission, Ask, HostLinks, Limits, Refused};
-use snin_controller::packing::ConnectionId;
+use snin_controller_core::admission::{Admission, Ask, HostLinks, Limits, Refused};
+use snin_controller_core::packing::ConnectionId;
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::{Pattern, Shape};
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, Deferral, Refusal, Workers};
+use snin_controller_core::packing::{ConnectionId, Deferral, Refusal, Workers};
 use support::{Ask, Checked, Fabric, rng};
 
 /// A connection between leaves that have a link left in `room`, which it takes.

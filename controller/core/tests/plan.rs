@@ -1,6 +1,6 @@
 //! Whole windows on whole fabrics: demands in, and every grant's path judged by the independent checker.
 
-use snin_controller::plan::{Plan, Refuse, Wait, plan_window};
+use snin_controller_core::plan::{Plan, Refuse, Wait, plan_window};
 use snin_fabric::check::owner::{PlannedPath, owner};
 use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::hosts::HostId;

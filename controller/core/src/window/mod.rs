@@ -2,7 +2,7 @@
 //! leases come out.
 //!
 //! Every window is decided a `lead` before it begins: `collect -> admit -> pack -> certify -> grant`
-//! (`window`). What the packer wants becomes grants as soon as the ledger says that
+//! (`decide`). What the packer wants becomes grants as soon as the ledger says that
 //! links are clear (`granting`), and that alone decides whether they may: whatever admission and packer
 //! do, no link is given to a second connection before it is certain that the first has left it.
 //!
@@ -13,19 +13,19 @@
 mod agents;
 mod asking;
 mod connections;
+mod decide;
 mod fabric;
 mod granting;
 mod ledger;
 mod transition;
-mod view;
 mod viewing;
-mod window;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
+use snin_fabric::view::View;
 use snin_protocol::{Epoch, Time};
 
 use crate::admission::{Admission, HostLinks, Limits};
@@ -38,8 +38,6 @@ use agents::Agent;
 use connections::Connections;
 use fabric::{Fabric, LinkNames};
 use ledger::{Claim, ClaimId, Ledger};
-
-pub use view::{Pair, PlannedView, View};
 
 /// Admission before there is a view.
 const NO_REQUESTS: Limits = Limits { requests: 0, overdue_after: 0 };

@@ -10,7 +10,7 @@ use snin_protocol::message::{FromAgent, ToAgent, ViewChange, ViewClear, Wait};
 use snin_protocol::{ConnectionNumber, Epoch, Term, Time};
 
 use crate::config::Policy;
-use crate::core::View;
+use snin_fabric::view::View;
 
 /// What happened.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::io::Write;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, LeafId, Outcome, Packer, Request, Shape};
+use snin_controller_core::packing::{ConnectionId, LeafId, Outcome, Packer, Request, Shape};
 use snin_fabric::TreeId;
 
 /// A fabric of equal leaves, in two stages or in three.

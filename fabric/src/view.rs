@@ -1,10 +1,10 @@
-//! What the controller needs of a fabric, whoever found out.
+//! A fabric as a subnet manager publishes it and a controller reads it.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use snin_fabric::routing::Routing;
-use snin_fabric::{Addresses, Dlid, NodeIndex, PortIndex, Topology, TreeId};
+use crate::routing::Routing;
+use crate::{Addresses, Dlid, NodeIndex, PortIndex, Topology, TreeId};
 
 /// A switch with hosts and a tree along which nothing may be granted to or from them.
 pub type Pair = (NodeIndex, TreeId);

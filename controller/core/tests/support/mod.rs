@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use snin_controller::bound::degree_bound;
-use snin_controller::owners::{Granted, check};
-use snin_controller::packing::{
+use snin_controller_core::bound::degree_bound;
+use snin_controller_core::owners::{Granted, check};
+use snin_controller_core::packing::{
     ConnectionId, Direction, LeafId, Link, Outcome, Packer, Request, SetId, Shape,
 };
 use snin_fabric::TreeId;

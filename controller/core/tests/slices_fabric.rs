@@ -4,9 +4,9 @@
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::packing::{ConnectionId, LeafId, Packer, Request, Shape};
-use snin_controller::plan::packing_shape;
-use snin_controller::slices::{JobId, Limits, Slice, Slices};
+use snin_controller_core::packing::{ConnectionId, LeafId, Packer, Request, Shape};
+use snin_controller_core::plan::packing_shape;
+use snin_controller_core::slices::{JobId, Limits, Slice, Slices};
 use snin_fabric::check::owner::{PlannedPath, owner};
 use snin_fabric::generate::Recipe;
 use snin_fabric::hosts::HostId;

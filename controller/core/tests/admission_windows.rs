@@ -1,6 +1,6 @@
 //! Window after window on whole fabrics: patterns are done in their degree where nothing is missing.
 
-use snin_controller::plan::plan_window;
+use snin_controller_core::plan::plan_window;
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::{Demand, Pattern, Shape};

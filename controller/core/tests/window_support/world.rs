@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::config::Config;
-use snin_controller::core::{Core, PlannedView};
-use snin_controller::events::{Event, Output, WindowReport};
+use snin_controller_core::Core;
+use snin_controller_core::config::Config;
+use snin_controller_core::events::{Event, Output, WindowReport};
+use snin_fabric::view::PlannedView;
 use snin_fabric::{Guid, PortIndex};
 use snin_protocol::codec::{decode, encode};
 use snin_protocol::message::{AgentSays, Confirm, FromAgent, Request, ToAgent, ViewChange};

@@ -1,0 +1,16 @@
+//! The core of the connection controller: packs requested connections onto trees so that no directed link ever
+//! carries two of them. Pure: no clock, no socket, no thread, no file.
+
+pub mod admission;
+pub mod bound;
+pub mod config;
+pub mod error;
+pub mod events;
+pub mod metrics;
+pub mod owners;
+pub mod packing;
+pub mod plan;
+pub mod slices;
+pub mod window;
+
+pub use window::Core;
