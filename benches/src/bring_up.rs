@@ -8,7 +8,7 @@ use snin_fabric::generate::Recipe;
 use snin_protocol::Time;
 use snin_sm_core::Config;
 
-use snin::lab::subnet::Subnet;
+use snin_lab::subnet::Subnet;
 
 use crate::{Hash, Outcome, Size};
 

@@ -1,8 +1,10 @@
-//! MADs as a packet capture that Wireshark reads: bytes out, no files.
+//! MADs as a packet capture that Wireshark reads: bytes out; where they go is the caller's business.
 //!
 //! A MAD by itself says too little, so each one is wrapped in the packet it travels in (LRH, BTH, DETH, the
 //! MAD, the two CRCs) and that in an ERF record, the one link type (197) by which Wireshark's reader takes
 //! InfiniBand from a pcap file; it refuses LINKTYPE_INFINIBAND (247). The CRCs are zeros.
+
+use std::io::{self, Write};
 
 use snin_fabric::Lid;
 
@@ -59,6 +61,39 @@ impl Packet {
             p_key: PKey::DEFAULT,
             q_key: QKey(q_key),
         }
+    }
+}
+
+/// A capture that is being written.
+pub struct Recording<W> {
+    to: W,
+}
+
+impl<W: Write> Recording<W> {
+    /// Begins with what a file begins with.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(mut to: W) -> io::Result<Self> {
+        to.write_all(&FILE_HEADER)?;
+        to.flush()?;
+        Ok(Self { to })
+    }
+
+    /// Adds a MAD that passed `time` nanoseconds after the epoch.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, time: u64, from: Lid, to: Lid, mad: &Mad) -> io::Result<()> {
+        self.to.write_all(&record(time, &Packet::around(mad, from, to), mad))
+    }
+
+    /// Has everything written that was added.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 

@@ -6,9 +6,8 @@ use clap::Parser;
 use snin_fabric::Guid;
 
 use super::settings::Settings;
-use crate::port::Choice;
 use crate::port::ibsim::DEFAULT_NAME;
-use crate::port::umad::Selector;
+use crate::port::{Choice, Selector};
 
 const EXIT_CODES: &str = "Signals:
   SIGHUP   look at the whole fabric again; what is as it should be is not written

@@ -1,62 +1,21 @@
 //! A port that writes down what passes, for Wireshark.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use snin_fabric::Lid;
-use snin_mad::capture::{FILE_HEADER, Packet, record};
+use snin_mad::capture::Recording;
 use snin_mad::{Mad, PERMISSIVE};
-use snin_protocol::Time;
 
 use super::{Address, Counters, LocalInfo, Port, PortError, Received, Sent};
 
-/// A file of MADs: pcap, link type ERF.
-pub struct Recording {
-    file: BufWriter<File>,
-    name: String,
-}
-
-impl Recording {
-    /// Begins a new file.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn create(path: &Path) -> Result<Self, PortError> {
-        let name = path.display().to_string();
-        let failed = |error| PortError::Capture { file: name.clone(), error };
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        file.write_all(&FILE_HEADER).map_err(failed)?;
-        let mut recording = Self { file, name };
-        recording.flush()?;
-        Ok(recording)
-    }
-
-    /// Adds a MAD that passed at `time`, counted from the epoch.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn add(&mut self, time: Time, from: Lid, to: Lid, mad: &Mad) -> Result<(), PortError> {
-        let record = record(time.nanos(), &Packet::around(mad, from, to), mad);
-        let failed = |error| PortError::Capture { file: self.name.clone(), error };
-        self.file.write_all(&record).map_err(failed)
-    }
-
-    /// Whoever looks at the file now sees all of it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn flush(&mut self) -> Result<(), PortError> {
-        let failed = |error| PortError::Capture { file: self.name.clone(), error };
-        self.file.flush().map_err(failed)
-    }
-}
-
 /// Records every MAD that passes through a port, in the order in which they pass.
 pub struct Capture<P: ?Sized> {
-    recording: Recording,
+    recording: Recording<BufWriter<File>>,
+    name: String,
     lid: Lid,
     port: Box<P>,
 }
@@ -67,13 +26,20 @@ impl<P: Port + ?Sized> Capture<P> {
     /// # Errors
     /// When it cannot be written.
     pub fn new(port: Box<P>, path: &Path) -> Result<Self, PortError> {
-        let lid = port.info().lid;
-        Ok(Self { recording: Recording::create(path)?, lid, port })
+        let name = path.display().to_string();
+        let begin = File::create(path).and_then(|file| Recording::begin(BufWriter::new(file)));
+        let recording = begin.map_err(|error| PortError::Capture { file: name.clone(), error })?;
+        Ok(Self { recording, name, lid: port.info().lid, port })
     }
 
     fn write(&mut self, from: Lid, to: Lid, mad: &Mad) -> Result<(), PortError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.recording.add(Time(now.as_nanos() as u64), from, to, mad)
+        let written = self.recording.add(now.as_nanos() as u64, from, to, mad);
+        written.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> PortError {
+        PortError::Capture { file: self.name.clone(), error }
     }
 
     /// This end's address beside the other's: on directed routes both are permissive.
@@ -108,7 +74,7 @@ impl<P: Port + ?Sized> Port for Capture<P> {
         match &received {
             Some(Received { mad, from }) => self.write(from.lid, self.own(from.lid), mad)?,
             // A moment of quiet.
-            None => self.recording.flush()?,
+            None => self.recording.flush().map_err(|error| self.failed(error))?,
         }
         Ok(received)
     }

@@ -23,8 +23,13 @@ pub enum PortError {
         candidates: String,
     },
     /// libibumad or the kernel refuse.
+    #[cfg(feature = "umad")]
     #[error(transparent)]
     Umad(#[from] snin_umad::Error),
+    /// This build lacks libibumad.
+    #[cfg(not(feature = "umad"))]
+    #[error("this build knows no ports of this machine: build snin-sm with the feature `umad`")]
+    WithoutUmad,
     /// There is no place on a simulated fabric.
     #[error(transparent)]
     Ibsim(#[from] super::ibsim::IbsimError),

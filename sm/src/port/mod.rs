@@ -27,6 +27,7 @@
 
 pub mod capture;
 pub mod ibsim;
+#[cfg(feature = "umad")]
 pub mod umad;
 
 mod error;
@@ -37,7 +38,7 @@ use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{Mad, PERMISSIVE, QKey};
 use snin_protocol::Time;
 
-pub use capture::{Capture, Recording};
+pub use capture::Capture;
 pub use error::PortError;
 
 /// One local port, open for subnet management.
@@ -145,11 +146,22 @@ pub struct Counters {
     pub dropped: u64,
 }
 
+/// Which port of this machine is wanted; what is not said does not matter.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Selector {
+    /// The adapter: `mlx5_0`.
+    pub adapter: Option<String>,
+    /// The port's number on it.
+    pub number: Option<u8>,
+    /// The port's GUID.
+    pub guid: Option<Guid>,
+}
+
 /// Which port is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// A port of this machine.
-    Umad(umad::Selector),
+    Umad(Selector),
     /// A node of a fabric that ibsim simulates.
     Ibsim {
         /// What its sockets are called (`IBSIM_SOCKNAME`).
@@ -172,7 +184,10 @@ pub struct Options {
 /// When there is none, several, or it cannot be opened: one line that says which there are.
 pub fn open(choice: &Choice, options: Options) -> Result<Box<dyn Port>, PortError> {
     match choice {
+        #[cfg(feature = "umad")]
         Choice::Umad(selector) => Ok(Box::new(umad::UmadPort::open(selector, options)?)),
+        #[cfg(not(feature = "umad"))]
+        Choice::Umad(_) => Err(PortError::WithoutUmad),
         Choice::Ibsim { name, host } => {
             Ok(Box::new(ibsim::IbsimPort::attach(name, host.as_deref())?))
         }

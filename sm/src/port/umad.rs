@@ -16,7 +16,7 @@ use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{Class, Mad, Method, QKey};
 use snin_umad::{Agent, Announced, Description, Open, Outgoing};
 
-use super::{Address, Counters, LocalInfo, Options, Port, PortError, Received, Sent};
+use super::{Address, Counters, LocalInfo, Options, Port, PortError, Received, Selector, Sent};
 
 /// What is not taken in time beyond this is dropped; managers have at most a few thousand requests in flight.
 const QUEUE: usize = 8_192;
@@ -29,17 +29,6 @@ const AGENTS: [Agent; 2] = [
     Agent { class: Class::Subnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::DirectedSubnet.code(), version: 1, methods: METHODS },
 ];
-
-/// Which port is wanted; what is not said does not matter.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Selector {
-    /// The adapter: `mlx5_0`.
-    pub adapter: Option<String>,
-    /// The port's number on it.
-    pub number: Option<u8>,
-    /// The port's GUID.
-    pub guid: Option<Guid>,
-}
 
 impl Selector {
     fn takes(&self, port: &Description) -> bool {

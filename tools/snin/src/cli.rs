@@ -8,10 +8,10 @@ use snin_fabric::routing::Engine;
 use snin_fabric::{Guid, Lmc};
 use snin_protocol::Time;
 
-use snin::lab::bound::Limit;
-use snin::lab::event::{self, Happening};
+use snin_lab::bound::Limit;
+use snin_lab::event::{self, Happening};
 #[cfg(feature = "verbs")]
-use snin::lat::plan::{Carrier, LONGEST, Operation};
+use snin_lat::plan::{Carrier, LONGEST, Operation};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well

@@ -45,10 +45,7 @@ pub(crate) enum Failure {
     /// A measurement that did not come to its end.
     #[cfg(feature = "verbs")]
     #[error(transparent)]
-    Lat(#[from] snin::lat::LatError),
-    /// A capture that cannot be written.
-    #[error(transparent)]
-    Capture(#[from] snin_sm::port::PortError),
+    Lat(#[from] snin_lat::LatError),
     /// A daemon that does not answer, or refuses.
     #[error(transparent)]
     Daemon(#[from] snin_daemon::control::ControlError),
@@ -58,7 +55,7 @@ pub(crate) enum Failure {
     /// A lab on real verbs that did not come to its end.
     #[cfg(feature = "verbs")]
     #[error("the lab on real verbs: {0}")]
-    VerbsLab(#[from] snin::verbs_lab::VerbsLabError),
+    VerbsLab(#[from] snin_lab::verbs::VerbsLabError),
     /// A command that takes real verbs, in a build without them.
     #[cfg(not(feature = "verbs"))]
     #[error(

@@ -6,8 +6,6 @@ mod document;
 mod failure;
 mod input;
 mod output;
-mod report;
-mod svg;
 
 use std::io;
 use std::process::ExitCode;

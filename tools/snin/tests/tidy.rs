@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates and the layer each is in; a crate depends on lower layers only.
-const LAYERS: [(&str, u32); 15] = [
+const LAYERS: [(&str, u32); 18] = [
     ("snin-fabric", 0),
     ("snin-protocol", 1),
     ("snin-mad", 1),
@@ -20,10 +20,13 @@ const LAYERS: [(&str, u32); 15] = [
     ("snin-mutants", 3),
     ("snin-agent", 3),
     ("snin-emulator", 3),
-    ("snin", 4),
+    ("snin-lab", 4),
+    ("snin-lat", 4),
+    ("snin-report", 5),
+    ("snin", 6),
     // Test support: starts the programs that judge our claims.
-    ("snin-judges", 5),
-    ("snin-benches", 6),
+    ("snin-judges", 7),
+    ("snin-benches", 8),
 ];
 
 /// Crates that call C: unsafe code is denied there, and allowed in one named module.

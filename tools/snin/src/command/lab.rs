@@ -8,23 +8,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use snin::lab::carry::{Flow, loads};
-use snin::lab::compare::{self, Comparison, Job, Routed, sampled};
-use snin::lab::subnet::{Cost, Subnet};
-use snin::lab::traffic::{Served, Tally, degree};
-use snin::lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
 use snin_controller_core::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::{Demand, Listed, Pattern};
 use snin_fabric::{Dlid, ForwardingTable, Lid, PortIndex, PortNum, Topology, TreeId};
+use snin_lab::carry::{Flow, loads};
+use snin_lab::compare::{self, Comparison, Job, Routed, sampled};
+use snin_lab::subnet::{Cost, Subnet};
+use snin_lab::traffic::{Served, Tally, degree};
+use snin_lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
 use snin_protocol::Time;
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
-use crate::report::{self, Document, Facts, Last, Report, Run, Unasked};
 use crate::{Verdict, cli, input};
+use snin_report::{Document, Facts, Last, Report, Run, Unasked};
 
 /// How much virtual time the manager has to bring the fabric up.
 const PATIENCE: Time = Time::secs(60);
@@ -57,7 +57,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     if let Some(file) = &args.html {
         progress.step("drawing");
         let report = Report {
-            command: report::command(std::env::args()),
+            command: snin_report::command(std::env::args()),
             topology: &topology,
             routing: &lab.routing,
             document: &document,
@@ -67,7 +67,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
             runs: &done.runs,
             last: &done.last,
         };
-        fs::write(file, report::html(&report)).map_err(Failure::file(file))?;
+        fs::write(file, snin_report::html(&report)).map_err(Failure::file(file))?;
     }
     drop(progress);
     match &args.json {
@@ -491,7 +491,7 @@ fn print<W: Write>(
     done: &Done,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    for (key, value) in report::facts(document, &done.facts, &done.patterns) {
+    for (key, value) in snin_report::facts(document, &done.facts, &done.patterns) {
         out.line(format_args!("{key:<12}{value}"))?;
     }
     let Lab { args, samples, windows, .. } = lab;
@@ -504,7 +504,7 @@ fn print<W: Write>(
         false => "all three ways in every window".to_owned(),
     };
     out.line(format_args!("traffic     {what}; {other}\n"))?;
-    for [name, cells @ ..] in report::table(document) {
+    for [name, cells @ ..] in snin_report::table(document) {
         let [by_static, ecmp, snin] = cells;
         out.line(format_args!("{name:<16}{by_static:>12}{ecmp:>12}{snin:>12}"))?;
     }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use snin::lat::bench::Bench;
-use snin::lat::client::{Client, Measured};
-use snin::lat::plan::{LONGEST, Pattern, Plan, VERSION};
-use snin::lat::server::Server;
+use snin_lat::bench::Bench;
+use snin_lat::client::{Client, Measured};
+use snin_lat::plan::{LONGEST, Pattern, Plan, VERSION};
+use snin_lat::server::Server;
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};

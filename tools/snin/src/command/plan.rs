@@ -14,7 +14,7 @@ use crate::command::tables;
 use crate::document::{PlanDocument, ReasonEntry};
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
-use crate::{Verdict, cli, input, svg};
+use crate::{Verdict, cli, input};
 
 /// How many violations are named; all are counted.
 const NAMED: usize = 10;
@@ -43,7 +43,7 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
     }
     if let Some(file) = &args.svg {
         progress.step("drawing");
-        let drawing = svg::draw(&topology, &routing, &demands, &plan);
+        let drawing = snin_report::svg::draw(&topology, &routing, &demands, &plan);
         fs::write(file, drawing).map_err(Failure::file(file))?;
     }
     drop(progress);

@@ -1,13 +1,13 @@
 //! `snin sm simulate`: bring an emulated fabric up in virtual time, and see what each event costs.
 
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
 
 use serde::Serialize;
 use snin_emulator::Noise;
 use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
-use snin_sm::port::Recording;
 use snin_sm_core::Config;
 
 use crate::command::tables;
@@ -15,8 +15,8 @@ use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
 use crate::output::{Output, Progress};
 use crate::{Verdict, cli, input};
-use snin::lab::event::When;
-use snin::lab::subnet::{Cost, Subnet};
+use snin_lab::event::When;
+use snin_lab::subnet::{Cost, Subnet};
 
 /// How much virtual time the manager has to deal with anything.
 const PATIENCE: Time = Time::secs(60);
@@ -106,7 +106,8 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         .map_err(|error| Failure::content(&args.topology, format_args!(" {error}")))?;
 
     if let Some(file) = &args.capture {
-        subnet.record(Recording::create(file)?);
+        let to = fs::File::create(file).map_err(Failure::file(file))?;
+        subnet.record(Box::new(io::BufWriter::new(to)));
     }
     progress.step(format!("bringing up {} nodes", topology.node_count()));
     let bring_up = subnet.bring_up(PATIENCE);
@@ -118,7 +119,9 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         let cost = subnet.strike(fault, PATIENCE).into();
         events.push(EventEntry { event: happening.text.clone(), cost });
     }
-    subnet.end_recording()?;
+    if let Some(file) = &args.capture {
+        subnet.end_recording().map_err(Failure::file(file))?;
+    }
     progress.step("judging the tables");
     let judged = subnet.judge(NAMED);
     if let (Some(directory), Some((addresses, held))) = (&args.lfts, subnet.read_back()) {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 
-use snin::verbs_lab::{Document, Fabric, Settings, tell};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::Demand;
+use snin_lab::verbs::{Document, Fabric, Settings, tell};
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, note};
-use crate::{Verdict, cli, input, report};
+use crate::{Verdict, cli, input};
 
 /// Slow enough to be what limits real verbs on an emulated machine.
 const BANDWIDTH: u64 = 10_000_000;
@@ -49,7 +49,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     drop(progress);
 
     if let Some(file) = &args.html {
-        fs::write(file, report::verbs::html(&document)).map_err(Failure::file(file))?;
+        fs::write(file, snin_report::verbs::html(&document)).map_err(Failure::file(file))?;
     }
     match &args.json {
         Some(file) if file.as_os_str() == "-" => out.json(&document)?,
@@ -73,11 +73,11 @@ fn is_permutation(pattern: &[Demand]) -> bool {
 }
 
 fn print<W: Write>(document: &Document, out: &mut Output<W>) -> Result<(), Failure> {
-    for (key, value) in report::verbs::facts(document) {
+    for (key, value) in snin_report::verbs::facts(document) {
         out.line(format_args!("{key:<13}{value}"))?;
     }
     out.line("")?;
-    for [name, forced, snin] in report::verbs::table(document) {
+    for [name, forced, snin] in snin_report::verbs::table(document) {
         out.line(format_args!("{name:<36}{forced:>14}{snin:>14}"))?;
     }
     out.line("")?;

@@ -3,11 +3,11 @@
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use snin::lab::carry::{CarryError, Flow, Forwarding};
-use snin::lab::subnet::Subnet;
 use snin_fabric::generate::Recipe;
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::{ForwardingTable, PortIndex, Topology};
+use snin_lab::carry::{CarryError, Flow, Forwarding};
+use snin_lab::subnet::Subnet;
 use snin_protocol::Time;
 
 use super::{Lab, PATIENCE};

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
-use snin::lat::client::Measured;
-use snin::lat::plan::{Pattern, Plan};
+use snin_lat::client::Measured;
+use snin_lat::plan::{Pattern, Plan};
 
 use super::{MEGABYTE, average};
-use crate::svg::{self, Frame};
+use snin_report::svg::{self, Frame};
 
 const FRAME: Frame =
     Frame { left: 80.0, top: 30.0, width: 700.0, height: 300.0, foot: 50.0, side: 120.0 };

@@ -13,7 +13,7 @@ use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
 use snin_fabric::{NodeIndex, PortIndex, Topology};
 
-pub(crate) use self::frame::Frame;
+pub use self::frame::Frame;
 
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 44.0;
@@ -64,12 +64,7 @@ impl Scene<'_> {
 }
 
 /// One SVG document: the fabric above, Paull's matrix below where there are grants between switches.
-pub(crate) fn draw(
-    topology: &Topology,
-    routing: &Routing,
-    demands: &[Demand],
-    plan: &Plan,
-) -> String {
+pub fn draw(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &Plan) -> String {
     let scene = Scene { topology, routing, demands, plan };
     let mut body = String::new();
     let owners = owners(topology, plan);
@@ -111,7 +106,7 @@ pub(crate) fn draw(
 }
 
 /// The fabric alone, with every directed link in the colour of its load: a line, or in large fabrics a cell.
-pub(crate) fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> String {
+pub fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> String {
     let plan = Plan::default();
     let scene = Scene { topology, routing, demands: &[], plan: &plan };
     let paint = |port: PortIndex| {
@@ -129,7 +124,7 @@ pub(crate) fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> Str
 }
 
 /// Loads and their colours: a link that carries one connection, two, three, and more.
-pub(crate) const LOADS: [(f64, &str); 4] =
+pub const LOADS: [(f64, &str); 4] =
     [(1.01, "#5fb79a"), (2.01, "#e9a23b"), (3.01, "#dd5f2a"), (f64::INFINITY, "#c2185b")];
 
 /// The colour of a load, and its place among the colours.
@@ -139,12 +134,7 @@ fn load_colour(load: f64) -> (usize, &'static str) {
 }
 
 /// Paull's matrix alone; empty where nothing was granted between switches.
-pub(crate) fn matrix(
-    topology: &Topology,
-    routing: &Routing,
-    demands: &[Demand],
-    plan: &Plan,
-) -> String {
+pub fn matrix(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &Plan) -> String {
     let scene = Scene { topology, routing, demands, plan };
     let mut body = String::new();
     let matrix = paull::draw(&scene, &mut body, MARGIN, MARGIN);
@@ -168,7 +158,7 @@ fn owners(topology: &Topology, plan: &Plan) -> Vec<Option<usize>> {
 }
 
 /// A white page of that size. Its classes let a page around it choose other colours.
-pub(crate) fn head(width: f64, height: f64) -> String {
+pub fn head(width: f64, height: f64) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\" \
@@ -189,7 +179,7 @@ struct Extent {
 }
 
 /// Neighbouring numbers get colours far apart: steps of the golden angle around the wheel.
-pub(crate) fn colour(number: usize) -> String {
+pub fn colour(number: usize) -> String {
     let hue = (number as f64 * 137.508) % 360.0;
     let lightness = [42, 55, 34][number % 3];
     format!("hsl({hue:.0},72%,{lightness}%)")
@@ -220,7 +210,7 @@ fn common_length(reversed: Vec<Vec<char>>) -> usize {
     (0..first.len()).take_while(|&at| same(at)).count()
 }
 
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

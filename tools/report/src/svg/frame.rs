@@ -5,30 +5,34 @@ use std::fmt::Write as _;
 use super::head;
 
 /// Where a chart lies on its page.
-pub(crate) struct Frame {
-    pub(crate) left: f64,
-    pub(crate) top: f64,
-    pub(crate) width: f64,
-    pub(crate) height: f64,
+pub struct Frame {
+    /// From the left of the page.
+    pub left: f64,
+    /// From its top.
+    pub top: f64,
+    /// Across.
+    pub width: f64,
+    /// Upwards.
+    pub height: f64,
     /// Below it, for the axis' numbers and name.
-    pub(crate) foot: f64,
+    pub foot: f64,
     /// Right of it, for the names of what is drawn.
-    pub(crate) side: f64,
+    pub side: f64,
 }
 
 impl Frame {
     /// Where a share of the width lies, from the left.
-    pub(crate) const fn x(&self, share: f64) -> f64 {
+    pub const fn x(&self, share: f64) -> f64 {
         self.left + self.width * share
     }
 
     /// Where a share of the height lies, from the top.
-    pub(crate) const fn y(&self, share: f64) -> f64 {
+    pub const fn y(&self, share: f64) -> f64 {
         self.top + self.height * (1.0 - share)
     }
 
     /// A page with both axes and their names. What has to be written right of the chart has that height.
-    pub(crate) fn page(&self, across: &str, upwards: &str, beside: f64) -> String {
+    pub fn page(&self, across: &str, upwards: &str, beside: f64) -> String {
         let Self { left, top, width, height, foot, side } = *self;
         let mut svg = head(left + width + side, top + height.max(beside) + foot);
         let (centre, middle) = (self.x(0.5), self.y(0.5));
@@ -45,7 +49,7 @@ impl Frame {
     }
 
     /// A line across at `y`, and its number.
-    pub(crate) fn row(&self, svg: &mut String, y: f64, label: &str) {
+    pub fn row(&self, svg: &mut String, y: f64, label: &str) {
         let _ = writeln!(
             svg,
             "<path class=\"grid\" d=\"M{} {y:.1}h{}\" stroke=\"#e6e6e6\"/>\
@@ -58,7 +62,7 @@ impl Frame {
     }
 
     /// A line upwards at `x`, and its number.
-    pub(crate) fn column(&self, svg: &mut String, x: f64, label: &str) {
+    pub fn column(&self, svg: &mut String, x: f64, label: &str) {
         let _ = writeln!(
             svg,
             "<path class=\"grid\" d=\"M{x:.1} {}v{}\" stroke=\"#e6e6e6\"/>",
@@ -68,7 +72,7 @@ impl Frame {
     }
 
     /// A number below the chart.
-    pub(crate) fn number(&self, svg: &mut String, x: f64, label: &str) {
+    pub fn number(&self, svg: &mut String, x: f64, label: &str) {
         let y = self.y(0.0) + 18.0;
         let _ =
             writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{label}</text>");

@@ -1,8 +1,5 @@
 //! The cores in one virtual time: what is sent is watched, whatever happens to clocks, messages and cables.
 
-use snin::lab::event::Happening;
-use snin::lab::subnet::Subnet;
-use snin::lab::world::{Setup, Window, World, WorldError};
 use snin_controller_core::config::Policy;
 use snin_emulator::data::{Config, Transport};
 use snin_fabric::ForwardingTable;
@@ -10,6 +7,9 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::traffic::{Demand, Pattern, Shape};
 use snin_fabric::{Topology, ibnet};
 use snin_judges::shared;
+use snin_lab::event::Happening;
+use snin_lab::subnet::Subnet;
+use snin_lab::world::{Setup, Window, World, WorldError};
 use snin_protocol::Time;
 
 /// Slow links, so that windows are full of few packets.

@@ -13,7 +13,7 @@ use snin_protocol::Time;
 use snin_sm_core::FabricView;
 
 use super::error::VerbsLabError;
-use crate::lab::subnet::{Cost, Subnet};
+use crate::subnet::{Cost, Subnet};
 
 /// How much virtual time the manager has for what it does.
 const PATIENCE: Time = Time::secs(60);

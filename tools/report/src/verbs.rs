@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use snin::verbs_lab::{Document, Moved, Way};
+use snin_lab::verbs::{Document, Moved, Way};
 
 use super::page::STYLE;
 use super::time;
@@ -13,7 +13,7 @@ const RIGHT: &str = "#5aa05a";
 const WRONG: &str = "#d9534f";
 
 /// Everything but the two flows, a line each.
-pub(crate) fn facts(document: &Document) -> Vec<(&'static str, String)> {
+pub fn facts(document: &Document) -> Vec<(&'static str, String)> {
     let Document { crossings, exclusive, rearrangement, .. } = document;
     let links = document.bandwidth as f64 / 1e6;
     let fabric = format!(
@@ -63,7 +63,7 @@ fn say_moved(moved: &Moved) -> String {
 }
 
 /// The two flows side by side, a heading first.
-pub(crate) fn table(document: &Document) -> Vec<[String; 3]> {
+pub fn table(document: &Document) -> Vec<[String; 3]> {
     let uplink = &document.uplink;
     let row = |name: &str, cell: &dyn Fn(&Way) -> String| {
         [name.to_owned(), cell(&uplink.forced), cell(&uplink.snin)]
@@ -81,7 +81,7 @@ pub(crate) fn table(document: &Document) -> Vec<[String; 3]> {
 }
 
 /// The page.
-pub(crate) fn html(document: &Document) -> String {
+pub fn html(document: &Document) -> String {
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin lab --verbs</title>\n<style>{STYLE}</style>");

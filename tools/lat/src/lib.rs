@@ -10,6 +10,8 @@
 //! hostA$ snin lat --peer hostB --bandwidth --all   # 1 KiB to 8 MiB
 //! ```
 
+#![cfg(feature = "verbs")]
+
 pub mod bench;
 pub mod client;
 pub mod exchange;

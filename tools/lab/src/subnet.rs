@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use snin_emulator::{AttachError, ClientId, Emulator, Fault};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
 use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, Topology};
+use snin_mad::capture::Recording;
 use snin_mad::{Mad, PERMISSIVE, PortState};
 use snin_protocol::Time;
-use snin_sm::port::{PortError, Recording};
 use snin_sm_core::{
     ConfigError, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
 };
@@ -70,7 +71,7 @@ pub struct Subnet {
     last_sent: Time,
     reports: Vec<Report>,
     /// Where every MAD of the manager's is written down, until one cannot be.
-    recording: Result<Option<Recording>, PortError>,
+    recording: io::Result<Option<Recording<Box<dyn io::Write>>>>,
 }
 
 impl Subnet {
@@ -112,15 +113,15 @@ impl Subnet {
     }
 
     /// Has every MAD that the manager sends or gets written down from now on, at its virtual time.
-    pub fn record(&mut self, recording: Recording) {
-        self.recording = Ok(Some(recording));
+    pub fn record(&mut self, to: Box<dyn io::Write>) {
+        self.recording = Recording::begin(to).map(Some);
     }
 
     /// Ends that.
     ///
     /// # Errors
     /// When a MAD could not be written down.
-    pub fn end_recording(&mut self) -> Result<(), PortError> {
+    pub fn end_recording(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.recording, Ok(None))? {
             Some(mut recording) => recording.flush(),
             None => Ok(()),
@@ -135,7 +136,7 @@ impl Subnet {
             _ => PERMISSIVE,
         };
         let (from, to) = if sent { (own, other) } else { (other, own) };
-        if let Err(error) = recording.add(at, from, to, mad) {
+        if let Err(error) = recording.add(at.nanos(), from, to, mad) {
             self.recording = Err(error);
         }
     }

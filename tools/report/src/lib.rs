@@ -3,47 +3,51 @@
 mod chart;
 mod document;
 mod page;
+pub mod svg;
 #[cfg(feature = "verbs")]
-pub(crate) mod verbs;
+pub mod verbs;
 
 use std::collections::BTreeMap;
 
-use snin::lab::carry::Carried;
-use snin::lab::traffic::Served;
 use snin_controller_core::plan::Plan;
 use snin_emulator::data::Statistics;
 use snin_fabric::Topology;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
+use snin_lab::carry::Carried;
+use snin_lab::traffic::Served;
 use snin_protocol::Time;
 
-pub(crate) use document::Document;
-pub(crate) use page::html;
+pub use document::Document;
+pub use page::html;
 
 /// One way to carry the traffic, over all sampled windows.
-pub(crate) struct Run {
-    pub(crate) name: &'static str,
+pub struct Run {
+    /// What tables and charts call it.
+    pub name: &'static str,
     in_time: u64,
     possible: u64,
     /// Of each window that it carried.
     goodput: BTreeMap<u32, f64>,
-    pub(crate) statistics: Option<Statistics>,
+    /// Of all packets and messages; `None` before the first window.
+    pub statistics: Option<Statistics>,
 }
 
 impl Run {
-    pub(crate) const fn new(name: &'static str) -> Self {
+    /// A run that has carried nothing yet.
+    pub const fn new(name: &'static str) -> Self {
         Self { name, in_time: 0, possible: 0, goodput: BTreeMap::new(), statistics: None }
     }
 
     /// Adds how much came in time in a window.
-    pub(crate) fn count(&mut self, window: u32, in_time: u64, possible: u64) {
+    pub fn count(&mut self, window: u32, in_time: u64, possible: u64) {
         self.in_time += in_time;
         self.possible += possible;
         self.goodput.insert(window, in_time as f64 / possible.max(1) as f64);
     }
 
     /// Adds what was carried in a window.
-    pub(crate) fn add(&mut self, window: u32, carried: &Carried) {
+    pub fn add(&mut self, window: u32, carried: &Carried) {
         self.count(window, carried.in_time, carried.possible);
         let Some(all) = &mut self.statistics else {
             self.statistics = Some(carried.statistics.clone());
@@ -72,69 +76,81 @@ impl Run {
 
 /// What came of those who ask nobody.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Unasked {
+pub struct Unasked {
     in_time: u64,
     possible: u64,
 }
 
 impl Unasked {
     /// Another window is over.
-    pub(crate) const fn add(&mut self, window: &snin::lab::world::Carried) {
+    pub const fn add(&mut self, window: &snin_lab::world::Carried) {
         self.in_time += window.in_time;
         self.possible += window.possible;
     }
 
     /// What arrived in time, of what could have been sent.
-    pub(crate) fn goodput(self) -> f64 {
+    pub fn goodput(self) -> f64 {
         self.in_time as f64 / self.possible.max(1) as f64
     }
 }
 
 /// What the pictures show of single windows.
 #[derive(Default)]
-pub(crate) struct Last {
+pub struct Last {
     /// The last window: who sent to whom along which trees.
-    pub(crate) window: u32,
-    pub(crate) demands: Vec<Demand>,
-    pub(crate) plan: Plan,
+    pub window: u32,
+    /// What was asked for in it.
+    pub demands: Vec<Demand>,
+    /// What was granted in it.
+    pub plan: Plan,
     /// The last window that was carried in all ways.
-    pub(crate) sampled: u32,
+    pub sampled: u32,
     /// By run and port; empty where nothing was sent.
-    pub(crate) loads: [Vec<f64>; 3],
+    pub loads: [Vec<f64>; 3],
     /// Of which window that is, where it came from elsewhere.
-    pub(crate) carried: [Option<u32>; 3],
+    pub carried: [Option<u32>; 3],
 }
 
 /// What is said besides the document.
-pub(crate) struct Facts {
+pub struct Facts {
     /// What the policy means, where there is something to say.
-    pub(crate) policy: Option<String>,
+    pub policy: Option<String>,
     /// Packets that were dropped.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// The guard of every grant, and what of it is the longest path.
-    pub(crate) guard: (Time, Time),
-    pub(crate) transmissions: u64,
-    pub(crate) clashes: u64,
+    pub guard: (Time, Time),
+    /// Messages whose links were watched.
+    pub transmissions: u64,
+    /// Those that met another on a link.
+    pub clashes: u64,
     /// Control messages sent, and lost.
-    pub(crate) control: (u64, u64),
+    pub control: (u64, u64),
 }
 
 /// Everything that the page shows.
-pub(crate) struct Report<'a> {
+pub struct Report<'a> {
     /// The words of the command line.
-    pub(crate) command: Vec<String>,
-    pub(crate) topology: &'a Topology,
-    pub(crate) routing: &'a Routing,
-    pub(crate) document: &'a Document,
-    pub(crate) facts: &'a Facts,
-    pub(crate) patterns: &'a [Served],
-    pub(crate) smps: &'a [(String, u64)],
-    pub(crate) runs: &'a [Run; 3],
-    pub(crate) last: &'a Last,
+    pub command: Vec<String>,
+    /// Nodes and cables.
+    pub topology: &'a Topology,
+    /// Trees and tables.
+    pub routing: &'a Routing,
+    /// The figures.
+    pub document: &'a Document,
+    /// What is said besides.
+    pub facts: &'a Facts,
+    /// The traffic, pattern by pattern.
+    pub patterns: &'a [Served],
+    /// Management datagrams by name.
+    pub smps: &'a [(String, u64)],
+    /// The three ways to carry the traffic.
+    pub runs: &'a [Run; 3],
+    /// What the pictures show.
+    pub last: &'a Last,
 }
 
 /// Bring-up and windows, a line each.
-pub(crate) fn facts(
+pub fn facts(
     document: &Document,
     facts: &Facts,
     patterns: &[Served],
@@ -191,7 +207,7 @@ pub(crate) fn facts(
 }
 
 /// The words of a command line as it was given, quoted where a shell wants that.
-pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
+pub fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
     let quoted = |argument: String| match argument.chars().all(is_plain) && !argument.is_empty() {
         true => argument,
@@ -219,7 +235,7 @@ fn served(patterns: &[Served]) -> String {
 }
 
 /// The three runs side by side, a heading first.
-pub(crate) fn table(document: &Document) -> Vec<[String; 4]> {
+pub fn table(document: &Document) -> Vec<[String; 4]> {
     let runs = document.traffic.runs();
     let row = |name: &str, cell: &dyn Fn(&document::Measured) -> String| {
         let [first, second, third] = runs.map(|(_, run)| cell(run));

@@ -1,3 +1,6 @@
+//! The labs: all cores in one virtual time, and the same with the kernel's software RDMA in place of emulated
+//! adapters (`verbs`).
+//!
 //! The cores joined to the emulated fabric: adapters between port traits and the emulator, and the virtual
 //! clock that drives everything.
 //!
@@ -20,6 +23,8 @@ pub mod host;
 pub mod port;
 pub mod subnet;
 pub mod traffic;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 pub mod watch;
 pub mod wire;
 pub mod world;

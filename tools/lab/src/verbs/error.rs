@@ -5,7 +5,7 @@ use std::io;
 use snin_agent::AgentError;
 use snin_agent::verbs::VerbsError;
 
-use crate::lab::subnet::SubnetError;
+use crate::subnet::SubnetError;
 
 /// Why there is no lab.
 #[derive(Debug, thiserror::Error)]

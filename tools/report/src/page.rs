@@ -31,7 +31,7 @@ figure{margin:0;overflow-x:auto}svg{max-width:100%;height:auto;display:block;fil
 .key:first-child{margin-left:0}";
 
 /// The page.
-pub(crate) fn html(report: &Report<'_>) -> String {
+pub fn html(report: &Report<'_>) -> String {
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin lab</title>\n<style>{STYLE}</style>");

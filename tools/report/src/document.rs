@@ -1,63 +1,87 @@
 //! What `snin lab --json` writes.
 
 use serde::Serialize;
-use snin::lab::subnet::Cost;
-use snin::lab::traffic::Tally;
-use snin::lab::world::Totals;
 use snin_emulator::data::Statistics;
 use snin_fabric::Topology;
 use snin_fabric::clos::Clos;
 use snin_fabric::routing::Routing;
+use snin_lab::subnet::Cost;
+use snin_lab::traffic::Tally;
+use snin_lab::world::Totals;
 
 use super::{Run, Unasked};
-use crate::document::SCHEMA_VERSION;
+
+/// Rises when a key changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
 
 /// The document.
 #[derive(Serialize)]
-pub(crate) struct Document {
+pub struct Document {
     schema_version: u32,
-    pub(crate) topology: Shape,
-    pub(crate) trees: usize,
-    pub(crate) lmc: u8,
-    pub(crate) bring_up: BringUp,
-    pub(crate) windows: Counts,
-    pub(crate) traffic: Traffic,
+    /// The fabric in numbers.
+    pub topology: Shape,
+    /// Routing trees.
+    pub trees: usize,
+    /// 2^lmc addresses a host port.
+    pub lmc: u8,
+    /// What bringing it up took.
+    pub bring_up: BringUp,
+    /// All windows, added up.
+    pub windows: Counts,
+    /// The same traffic, carried in three ways.
+    pub traffic: Traffic,
 }
 
 /// The fabric in numbers.
 #[derive(Serialize)]
-pub(crate) struct Shape {
-    pub(crate) hosts: usize,
-    pub(crate) switches: usize,
-    pub(crate) leaves: usize,
-    pub(crate) spines: usize,
-    pub(crate) planes: usize,
+pub struct Shape {
+    /// Host ports.
+    pub hosts: usize,
+    /// Switches.
+    pub switches: usize,
+    /// Switches with hosts.
+    pub leaves: usize,
+    /// Roots of routing trees.
+    pub spines: usize,
+    /// The most parallel cables of a leaf and a spine.
+    pub planes: usize,
 }
 
 /// What it took to bring it up.
 #[derive(Serialize)]
-pub(crate) struct BringUp {
-    pub(crate) smps: u64,
-    pub(crate) lft_blocks: u64,
-    pub(crate) virtual_ns: u64,
+pub struct BringUp {
+    /// Management datagrams sent.
+    pub smps: u64,
+    /// Blocks of forwarding tables written.
+    pub lft_blocks: u64,
+    /// Nanoseconds of virtual time.
+    pub virtual_ns: u64,
 }
 
 /// All windows.
 #[derive(Serialize)]
-pub(crate) struct Counts {
-    pub(crate) count: usize,
-    pub(crate) requested: usize,
-    pub(crate) granted: usize,
-    pub(crate) deferred: u64,
-    pub(crate) refused: usize,
-    pub(crate) moved: u64,
-    pub(crate) paused: u64,
-    pub(crate) max_link_load: u32,
+pub struct Counts {
+    /// How many windows.
+    pub count: usize,
+    /// Connections asked for.
+    pub requested: usize,
+    /// Connections granted.
+    pub granted: usize,
+    /// Connections that had to wait, once a window.
+    pub deferred: u64,
+    /// Connections refused.
+    pub refused: usize,
+    /// Connections that changed their tree while in service.
+    pub moved: u64,
+    /// Connections that paused for others to change theirs.
+    pub paused: u64,
+    /// The most owners of one directed link.
+    pub max_link_load: u32,
 }
 
 /// The same traffic, three times.
 #[derive(Serialize)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     r#static: Measured,
     ecmp: Measured,
     snin: Measured,
@@ -68,43 +92,55 @@ pub(crate) struct Traffic {
 
 /// What came of those who asked nobody.
 #[derive(Serialize)]
-pub(crate) struct Unmanaged {
-    pub(crate) goodput: f64,
+pub struct Unmanaged {
+    /// What arrived in time, of what could have been sent.
+    pub goodput: f64,
 }
 
 impl Traffic {
     /// The runs with their names, as tables and charts show them.
-    pub(crate) fn runs(&self) -> [(&'static str, &Measured); 3] {
+    pub fn runs(&self) -> [(&'static str, &Measured); 3] {
         [("static", &self.r#static), ("ecmp", &self.ecmp), ("snin", &self.snin)]
     }
 }
 
 /// One way to carry it.
 #[derive(Serialize)]
-pub(crate) struct Measured {
+pub struct Measured {
     /// How many windows it carried.
-    pub(crate) windows: usize,
-    pub(crate) goodput: f64,
-    pub(crate) queueing_ns: Tail,
-    pub(crate) latency_ns: Tail,
-    pub(crate) slowdown: Slowdown,
+    pub windows: usize,
+    /// What arrived in time, of what could have been sent.
+    pub goodput: f64,
+    /// Waits of packets inside the fabric.
+    pub queueing_ns: Tail,
+    /// From the first byte sent to the last one received.
+    pub latency_ns: Tail,
+    /// Times of messages, of those on an idle fabric.
+    pub slowdown: Slowdown,
 }
 
 /// Of packets, in nanoseconds.
 #[derive(Serialize)]
-pub(crate) struct Tail {
-    pub(crate) p50: u64,
-    pub(crate) p99: u64,
-    pub(crate) p999: u64,
-    pub(crate) max: u64,
+pub struct Tail {
+    /// The median.
+    pub p50: u64,
+    /// 99 in 100 are at most this.
+    pub p99: u64,
+    /// 999 in 1000 are at most this.
+    pub p999: u64,
+    /// The greatest.
+    pub max: u64,
 }
 
 /// Of messages, against an idle fabric.
 #[derive(Serialize)]
-pub(crate) struct Slowdown {
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
+pub struct Slowdown {
+    /// The median.
+    pub p50: f64,
+    /// 99 in 100 are at most this.
+    pub p99: f64,
+    /// The greatest.
+    pub max: f64,
 }
 
 /// Quantiles of a histogram; the type's own name is that of another crate.
@@ -153,7 +189,7 @@ impl Measured {
 
 impl Document {
     /// The results in numbers.
-    pub(crate) fn new(
+    pub fn new(
         topology: &Topology,
         clos: Option<&Clos>,
         routing: &Routing,
