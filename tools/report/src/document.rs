@@ -92,9 +92,9 @@ pub struct Traffic {
 
 /// What came of those who asked nobody.
 #[derive(Serialize)]
-pub struct Unmanaged {
+struct Unmanaged {
     /// What arrived in time, of what could have been sent.
-    pub goodput: f64,
+    goodput: f64,
 }
 
 impl Traffic {

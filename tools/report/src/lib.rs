@@ -119,9 +119,9 @@ pub struct Facts {
     pub lost: u64,
     /// The guard of every grant, and what of it is the longest path.
     pub guard: (Time, Time),
-    /// Messages whose links were watched.
+    /// Data packets seen on links.
     pub transmissions: u64,
-    /// Those that met another on a link.
+    /// How often a link had two owners.
     pub clashes: u64,
     /// Control messages sent, and lost.
     pub control: (u64, u64),

@@ -210,6 +210,7 @@ fn common_length(reversed: Vec<Vec<char>>) -> usize {
     (0..first.len()).take_while(|&at| same(at)).count()
 }
 
+/// Text as SVG and HTML have it.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
