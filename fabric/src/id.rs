@@ -60,6 +60,43 @@ impl fmt::Display for Lid {
     }
 }
 
+/// A multicast LID: the address of a group within a subnet, 0xC000 to 0xFFFE (IBA 4.1.3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Mlid(u16);
+
+impl Mlid {
+    /// The lowest.
+    pub const MIN: Self = Self(0xC000);
+    /// The highest; 0xFFFF is the permissive LID.
+    pub const MAX: Self = Self(0xFFFE);
+
+    /// `None` outside the range.
+    pub const fn new(lid: u16) -> Option<Self> {
+        if lid >= Self::MIN.0 && lid <= Self::MAX.0 { Some(Self(lid)) } else { None }
+    }
+
+    /// As it stands in a packet.
+    pub const fn lid(self) -> Lid {
+        Lid(self.0)
+    }
+
+    /// Its entry in a multicast forwarding table, from 0.
+    pub const fn index(self) -> usize {
+        (self.0 - Self::MIN.0) as usize
+    }
+
+    /// That of the n-th entry, while there is one.
+    pub const fn nth(index: usize) -> Option<Self> {
+        if index <= Self::MAX.index() { Some(Self(Self::MIN.0 + index as u16)) } else { None }
+    }
+}
+
+impl fmt::Display for Mlid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:04x}", self.0)
+    }
+}
+
 /// LID mask control: a port answers to 2^LMC consecutive LIDs (IBA 4.1.3), 0 to 7.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Lmc(u8);

@@ -1,5 +1,5 @@
 //! What a fabric is: its topology, its Clos shape, which addresses lead along which trees, what every
-//! switch's table holds, who talks to whom, and the independent checkers that prove all of it.
+//! switch's tables hold, who talks to whom, and the independent checkers that prove all of it.
 //!
 //! Pure data in, pure data out: no clock, no socket, no thread, no file. Text formats take and give
 //! bytes; reading files is the caller's business.
@@ -14,13 +14,14 @@ pub mod ibnet;
 pub mod id;
 pub mod lft;
 pub mod link;
+pub mod multicast;
 pub mod routing;
 pub mod topology;
 pub mod traffic;
 pub mod view;
 
 pub use addresses::Addresses;
-pub use id::{Dlid, Guid, Lid, Lmc, PortNum, TreeId};
+pub use id::{Dlid, Guid, Lid, Lmc, Mlid, PortNum, TreeId};
 pub use lft::ForwardingTable;
 pub use link::{LinkRate, Speed, Width};
 pub use topology::{Node, NodeIndex, NodeKind, Port, PortIndex, Topology};

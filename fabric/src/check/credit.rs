@@ -82,6 +82,17 @@ pub fn credit(
     traffic: Traffic,
     lane: impl Fn(NodeIndex, Lid) -> u8,
 ) -> CreditReport {
+    judge(topology, traffic, &unicast(topology, addresses, tables, traffic, lane))
+}
+
+/// What the packets to every address depend on, by virtual lane.
+pub(super) fn unicast(
+    topology: &Topology,
+    addresses: &Addresses,
+    tables: &[ForwardingTable],
+    traffic: Traffic,
+    lane: impl Fn(NodeIndex, Lid) -> u8,
+) -> Vec<Lane> {
     let concerns = |port: PortIndex| match traffic {
         Traffic::All => true,
         Traffic::Hosts => !topology.is_switch(topology.port(port).node),
@@ -101,7 +112,7 @@ pub fn credit(
             lanes[lane].follow(&wiring, &column, source);
         }
     });
-    judge(topology, traffic, &lanes)
+    lanes
 }
 
 /// Switches where packets enter: those with an addressed port that is concerned.
@@ -119,7 +130,8 @@ fn entries(
     topology.switches().filter(|switch| enters[switch.index()]).collect()
 }
 
-fn judge(topology: &Topology, traffic: Traffic, lanes: &[Lane]) -> CreditReport {
+/// Looks for cycles on every lane.
+pub(super) fn judge(topology: &Topology, traffic: Traffic, lanes: &[Lane]) -> CreditReport {
     let mut report =
         CreditReport { traffic, lanes: 0, links: 0, dependencies: 0, entangled: 0, cycle: None };
     for (number, lane) in lanes.iter().enumerate() {
@@ -150,7 +162,7 @@ fn names(topology: &Topology, links: &[u32]) -> Vec<String> {
 
 /// The dependencies on one virtual lane. A link is known by the port that receives from it; what it depends
 /// on leaves by other ports of the same switch, so it has one bit for each of them.
-struct Lane {
+pub(super) struct Lane {
     /// Where the bits of each port begin in `bits`.
     row: Vec<u32>,
     bits: Vec<u64>,
@@ -161,7 +173,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(topology: &Topology) -> Self {
+    pub(super) fn new(topology: &Topology) -> Self {
         let mut words = 0;
         let mut row = Vec::with_capacity(topology.port_count());
         for port in topology.ports() {
@@ -188,13 +200,18 @@ impl Lane {
             if std::mem::replace(&mut self.passed[at.index()], column.lid) == column.lid {
                 return;
             }
-            self.used[enters_by.index()] = true;
+            self.uses(enters_by);
             (at, came_by) = (next, Some(enters_by));
         }
     }
 
+    /// The link that `port` receives from carries something.
+    pub(super) fn uses(&mut self, port: PortIndex) {
+        self.used[port.index()] = true;
+    }
+
     /// What comes in by `port` leaves by the port `out` of the same switch.
-    fn depend(&mut self, port: PortIndex, out: PortNum) {
+    pub(super) fn depend(&mut self, port: PortIndex, out: PortNum) {
         let row = self.row[port.index()] as usize;
         self.bits[row + out.index() / 64] |= 1 << (out.index() % 64);
     }

@@ -9,11 +9,13 @@
 //! - [`walk()`]: does every address arrive, from every switch?
 //! - [`trees`]: along its tree, wherever the cables allow?
 //! - [`credit()`]: can the fabric deadlock?
+//! - [`multicast()`]: does every member of a group get every packet once, and nobody else any?
 //! - [`owner()`]: does every directed link have one owner at most?
 //!
 //! Each counts everything and records the first few failures by name.
 
 pub mod credit;
+pub mod multicast;
 pub mod owner;
 pub mod tree;
 pub mod walk;
@@ -24,6 +26,7 @@ mod wiring;
 
 pub use credit::credit;
 pub use findings::Findings;
+pub use multicast::multicast;
 pub use owner::owner;
 pub use tree::trees;
 pub use walk::walk;

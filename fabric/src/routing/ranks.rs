@@ -77,7 +77,7 @@ impl Ranks {
     }
 
     /// The place of a switch from the top, 0 for the topmost.
-    pub(super) fn place(&self, switch: NodeIndex) -> u32 {
+    pub(crate) fn place(&self, switch: NodeIndex) -> u32 {
         self.place[switch.index()]
     }
 
