@@ -138,9 +138,18 @@ pub fn layout(class: Class, id: AttributeId) -> Option<&'static Layout> {
     let list = match class {
         Class::Subnet | Class::DirectedSubnet => SUBNET,
         Class::Performance => PERFORMANCE,
+        Class::Administration => return crate::sa::layout(id),
         _ => return None,
     };
     list.iter().find(|(known, _)| *known == id).map(|(_, layout)| *layout)
+}
+
+/// Where a class puts its attributes into a MAD.
+pub const fn data_at(class: Class) -> usize {
+    match class {
+        Class::Administration => crate::sa::DATA_AT,
+        _ => 64,
+    }
 }
 
 /// The name of an attribute.

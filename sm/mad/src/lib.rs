@@ -54,6 +54,8 @@ pub mod notice;
 pub mod path;
 pub mod performance;
 pub mod port;
+pub mod rmpp;
+pub mod sa;
 pub mod tables;
 
 mod error;
@@ -84,5 +86,5 @@ pub use tables::{
     SlToVl, VlArbitration,
 };
 pub use wire::{
-    Gid, GidPrefix, Hex8, Hex16, Hex32, MKey, NodeString, Octets, PKey, QKey, SmKey, Wire,
+    Gid, GidPrefix, Hex8, Hex16, Hex32, Inner, MKey, NodeString, Octets, PKey, QKey, SmKey, Wire,
 };

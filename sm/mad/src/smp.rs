@@ -5,13 +5,14 @@ use std::fmt;
 use serde_json::{Value, json};
 use snin_fabric::Lid;
 
-use crate::attribute::{Attribute, Payload, layout};
+use crate::attribute::{Attribute, Payload, data_at, layout};
 use crate::error::{BadField, Error};
 use crate::header::{
     AttributeId, Class, Directed, Header, LidRouted, Method, Status, TransactionId,
 };
 use crate::notice::Notice;
 use crate::path::{DrPath, PERMISSIVE, Route};
+use crate::sa::SaHeader;
 use crate::table::Table;
 use crate::wire::{Hex32, MKey, Octets};
 
@@ -282,10 +283,14 @@ impl Mad {
         match class {
             Class::Subnet => all["SMP"] = LidRouted::view(&self.0).json(),
             Class::DirectedSubnet => all["DRSMP"] = self.directed().json(),
+            Class::Administration => {
+                all["RMPP"] = self.rmpp().json();
+                all["SA"] = SaHeader::view(&self.0).json();
+            }
             _ => {}
         }
         if let Some(layout) = layout(class, self.header().attribute()) {
-            all[layout.name] = layout.json(&self.0[64..64 + layout.bytes]);
+            all[layout.name] = layout.json(&self.0[data_at(class)..]);
         }
         all
     }
@@ -306,11 +311,17 @@ impl fmt::Display for Mad {
                 f.write_str(separator)?;
                 self.directed().fmt(f)?;
             }
+            Class::Administration => {
+                f.write_str(separator)?;
+                self.rmpp().fmt(f)?;
+                f.write_str(separator)?;
+                SaHeader::view(&self.0).fmt(f)?;
+            }
             _ => {}
         }
         if let Some(layout) = layout(class, self.header().attribute()) {
             f.write_str(separator)?;
-            layout.show(&self.0[64..64 + layout.bytes]).fmt(f)?;
+            layout.show(&self.0[data_at(class)..]).fmt(f)?;
         }
         Ok(())
     }

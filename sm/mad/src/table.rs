@@ -31,6 +31,8 @@ pub enum Format {
     Text,
     /// Hex digits.
     Bytes,
+    /// A structure of its own.
+    Table(&'static Layout),
 }
 
 /// One row of a table.
@@ -64,6 +66,8 @@ pub trait Table: Sized {
     type Data: AsRef<[u8]> + AsMut<[u8]>;
     /// Its table.
     const LAYOUT: &'static Layout;
+    /// Its bytes, all zeros.
+    const ZERO: Self::Data;
 
     /// Takes the bytes apart; an error names structure, field and value.
     fn parse(data: &Self::Data) -> Result<Self, BadField>;
@@ -180,6 +184,7 @@ impl Field {
                 self.element(data, index).to_string().into()
             }
             Format::Text => String::from_utf8_lossy(text(self.bytes(data, index))).into(),
+            Format::Table(layout) => layout.json(self.bytes(data, index)),
         }
     }
 
@@ -263,6 +268,7 @@ impl fmt::Display for ShowElement<'_> {
             Format::Bytes => {
                 field.bytes(data, index).iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
+            Format::Table(layout) => write!(f, "{{{}}}", layout.show(field.bytes(data, index))),
         }
     }
 }
@@ -341,6 +347,7 @@ macro_rules! table {
 
             const LAYOUT: &'static $crate::Layout =
                 &$crate::Layout { name: $title, bytes: $bytes, fields: Self::FIELDS };
+            const ZERO: [u8; $bytes] = [0; $bytes];
 
             #[inline]
             fn parse(data: &[u8; $bytes]) -> Result<Self, $crate::BadField> {

@@ -1,11 +1,13 @@
 //! What a field can hold: every type reads any bits, so that looking never fails.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 
 use crate::bits::Place;
-use crate::table::Format;
+use crate::error::BadField;
+use crate::table::{Format, Table};
 
 /// A type that a table's field can have. Reading is total: an unknown code is kept, not refused.
 pub trait Wire: Copy {
@@ -153,6 +155,78 @@ macro_rules! bytes {
 bytes!(Octets<L>, L, Format::Bytes, L);
 bytes!(Gid, 16, Format::Gid);
 bytes!(NodeString, 64, Format::Text);
+
+/// An attribute inside a record: its first `L` bytes, taken apart on demand.
+pub struct Inner<T, const L: usize> {
+    /// The bytes.
+    pub bytes: [u8; L],
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Table, const L: usize> Inner<T, L> {
+    /// These bytes.
+    pub const fn new(bytes: [u8; L]) -> Self {
+        Self { bytes, kind: PhantomData }
+    }
+
+    /// The attribute as its agent answers it.
+    pub fn of(value: &T) -> Self {
+        let mut data = T::ZERO;
+        value.emit(&mut data);
+        let mut bytes = [0; L];
+        bytes.iter_mut().zip(data.as_ref()).for_each(|(to, from)| *to = *from);
+        Self::new(bytes)
+    }
+
+    /// The attribute.
+    ///
+    /// # Errors
+    /// When it breaks a rule.
+    pub fn parse(&self) -> Result<T, BadField> {
+        let mut data = T::ZERO;
+        data.as_mut().iter_mut().zip(&self.bytes).for_each(|(to, from)| *to = *from);
+        T::parse(&data)
+    }
+}
+
+impl<T, const L: usize> Clone for Inner<T, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const L: usize> Copy for Inner<T, L> {}
+
+impl<T, const L: usize> PartialEq for Inner<T, L> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl<T, const L: usize> Eq for Inner<T, L> {}
+
+impl<T: Table, const L: usize> fmt::Debug for Inner<T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&T::LAYOUT.show(&self.bytes), f)
+    }
+}
+
+impl<T: Table, const L: usize> Wire for Inner<T, L> {
+    const FORMAT: Format = Format::Table(T::LAYOUT);
+
+    #[inline(always)]
+    fn read<const N: usize>(data: &[u8; N], place: Place) -> Self {
+        let bytes = data.get(place.byte()..).and_then(|rest| rest.first_chunk());
+        Self::new(bytes.copied().unwrap_or([0; L]))
+    }
+
+    #[inline(always)]
+    fn write<const N: usize>(self, data: &mut [u8; N], place: Place) {
+        if let Some(to) = data.get_mut(place.byte()..).and_then(|rest| rest.first_chunk_mut()) {
+            *to = self.bytes;
+        }
+    }
+}
 
 impl<const L: usize> fmt::Debug for Octets<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,7 +13,10 @@ use snin_fabric::{Lid, PortNum};
 use snin_mad::attribute::{PERFORMANCE, SUBNET};
 use snin_mad::capture::{Packet, record};
 use snin_mad::hop::{Here, arrive, depart};
+use snin_mad::rmpp::{Policy, Receiver, Sender};
+use snin_mad::sa::{NodeRecord, PathRecord, RECORDS, SaRequest};
 use snin_mad::*;
+use snin_protocol::Time;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -22,7 +25,8 @@ fn number(name: &str, otherwise: u64) -> u64 {
 /// Everything that can be done with bytes from the wire.
 fn target(bytes: &[u8], text: &mut String) {
     text.clear();
-    for (_, layout) in SUBNET.iter().chain(PERFORMANCE) {
+    let records = RECORDS.iter().map(|(_, layout, _)| layout);
+    for layout in SUBNET.iter().chain(PERFORMANCE).map(|(_, layout)| layout).chain(records) {
         // A view may be asked to show less than there should be.
         write!(text, "{}", layout.show(bytes)).unwrap();
     }
@@ -38,6 +42,16 @@ fn target(bytes: &[u8], text: &mut String) {
         smp.emit(&mut again);
         assert_eq!(Smp::parse(&again), Ok(smp));
     }
+    if let Ok(request) = SaRequest::parse(&mad) {
+        write!(text, "{request:?} {:?}", request.record::<PathRecord>()).unwrap();
+        write!(text, "{:?}", request.records::<NodeRecord>().collect::<Vec<_>>()).unwrap();
+        assert_eq!(SaRequest::parse(&request.mad()), Ok(request));
+    }
+    let policy = Policy { longest: 1_000, ..Policy::default() };
+    let mut receiver = Receiver::new(&mad, policy, Time::ZERO);
+    let mut sender = Sender::new(&mad, bytes.to_vec(), policy, Time::ZERO);
+    while sender.poll(Time::ZERO).is_some() {}
+    write!(text, "{:?} {:?}", receiver.receive(&mad), sender.receive(&mad, Time::ZERO)).unwrap();
     match mad.payload() {
         Ok(Payload::Notice(notice)) => write!(text, "{notice} {:?}", notice.trap()).unwrap(),
         Ok(payload) => write!(text, "{payload:?}").unwrap(),
@@ -57,11 +71,22 @@ fn target(bytes: &[u8], text: &mut String) {
 fn plausible(rng: &mut ChaCha8Rng) -> [u8; 256] {
     let mut bytes = [0; 256];
     rng.fill_bytes(&mut bytes);
-    let class = [0x01, 0x81, 0x04][rng.random_range(0..3)];
-    let list = if class == 0x04 { PERFORMANCE } else { SUBNET };
-    let (id, _) = list[rng.random_range(0..list.len())];
-    (bytes[0], bytes[1], bytes[2]) = (1, class, 1);
+    let class = [0x01, 0x81, 0x04, 0x03][rng.random_range(0..4)];
+    let id = match class {
+        0x03 => RECORDS[rng.random_range(0..RECORDS.len())].0,
+        0x04 => PERFORMANCE[rng.random_range(0..PERFORMANCE.len())].0,
+        _ => SUBNET[rng.random_range(0..SUBNET.len())].0,
+    };
+    (bytes[0], bytes[1], bytes[2]) = (1, class, if class == 0x03 { 2 } else { 1 });
     bytes[3] = [1, 2, 3, 5, 7, 0x81][rng.random_range(0..6)];
+    if class == 0x03 {
+        bytes[3] = [0x01, 0x02, 0x12, 0x92, 0x14, 0x94][rng.random_range(0..6)];
+        (bytes[24], bytes[25]) = (1, rng.random_range(0..6));
+        bytes[26] = rng.random_range(0..8);
+        bytes[27] = [0, 1, 118, 124][rng.random_range(0..4)];
+        (bytes[28..31]).fill(0);
+        bytes[31] = rng.random_range(0..4);
+    }
     bytes[16..18].copy_from_slice(&id.0.to_be_bytes());
     if class == 0x81 {
         bytes[7] = rng.random_range(0..66);

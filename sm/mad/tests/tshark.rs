@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::Lid;
-use snin_mad::attribute::{PERFORMANCE, SUBNET};
+use snin_mad::attribute::{PERFORMANCE, SUBNET, data_at};
 use snin_mad::capture::{FILE_HEADER, Packet, record};
 use snin_mad::notice::{TRAPS, details_layout};
+use snin_mad::rmpp::{Rmpp, RmppType};
+use snin_mad::sa::{DATA_AT, RECORDS, SaHeader};
 use snin_mad::{
     Attribute, AttributeId, Class, Directed, DrPath, Field, Format, Header, Layout, LidRouted,
     MKey, Mad, Method, Notice, PortInfo, Route, Smp, Status, Table, TransactionId,
@@ -78,6 +80,12 @@ const UNKNOWN: &[(&str, &[&str])] = &[
             "NDRFECModeEnabled",
         ],
     ),
+    ("MultiPathRecord", &["QoSClass", "ServiceID8MSB", "ServiceID56LSB"]),
+    ("PathRecord", &["ServiceID", "QoSClass"]),
+    ("PortInfoRecord", &["Options"]),
+    ("RandomForwardingTableRecord", &["EntryLID", "Valid", "LMC", "Port"]),
+    ("SANotice", &["IssuerGID"]),
+    ("ServiceRecord", &["ServiceData8", "ServiceData16", "ServiceData32", "ServiceData64"]),
     ("SwitchInfo", &["MulticastFDBTop"]),
     (
         "Trap144",
@@ -91,6 +99,9 @@ const WRONG_IN_TSHARK: &[(&str, &str)] = &[
     ("DRSMP", "D"),
     // Read from behind the details; they are compared field by field.
     ("Notice", "DataDetails"),
+    // The byte is split 4 to 4 instead of 5 to 3.
+    ("RMPP", "RRespTime"),
+    ("RMPP", "RMPPFlags"),
     // DataValid, two bytes, is taken for an IPv6 address: "malformed packet", and nothing after it.
     ("Trap259", "*"),
 ];
@@ -207,9 +218,23 @@ impl Case {
         match mad.header().class() {
             Class::Subnet => tables.push((LidRouted::LAYOUT, whole)),
             Class::DirectedSubnet => tables.push((Directed::LAYOUT, whole)),
+            Class::Administration => {
+                tables.push((Rmpp::LAYOUT, whole.clone()));
+                tables.push((SaHeader::LAYOUT, whole));
+            }
             _ => {}
         }
-        tables.push((attribute, mad.0[64..64 + attribute.bytes].to_vec()));
+        let at = data_at(mad.header().class());
+        let data = mad.0[at..256.min(at + attribute.bytes)].to_vec();
+        for field in attribute.fields {
+            if let Format::Table(inner) = field.format {
+                let from = field.place.offset / 8;
+                let mut data = data[from..from + field.place.width / 8].to_vec();
+                data.resize(inner.bytes, 0);
+                tables.push((inner, data));
+            }
+        }
+        tables.push((attribute, data));
         Self { mad, tables }
     }
 
@@ -239,6 +264,16 @@ fn cases() -> Vec<Case> {
             rng.fill_bytes(&mut mad.0[64..]);
             cases.push(Case::new(mad, layout));
         }
+        for (id, layout, _) in RECORDS {
+            let mut mad = administration(&mut rng, *id);
+            if layout.fields.iter().any(|field| matches!(field.format, Format::Text)) {
+                mad.0[DATA_AT..].fill_with(|| rng.random_range(b'a'..=b'z'));
+            }
+            if layout.name == "NodeRecord" {
+                mad.0[DATA_AT + 44..DATA_AT + 108].fill_with(|| rng.random_range(b'a'..=b'z'));
+            }
+            cases.push(Case::new(mad, layout));
+        }
         for &trap in TRAPS {
             let mut mad = smp(&mut rng, Notice::ID, Class::Subnet);
             rng.fill_bytes(&mut mad.0[64..128]);
@@ -250,6 +285,19 @@ fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+fn administration(rng: &mut ChaCha8Rng, id: AttributeId) -> Mad {
+    let mut mad = Mad::ZERO;
+    rng.fill_bytes(&mut mad.0[4..]);
+    Header::edit(&mut mad.0)
+        .base_version(1)
+        .class(Class::Administration)
+        .class_version(2)
+        .method(Method::GetTableResp)
+        .attribute(id);
+    Rmpp::edit(&mut mad.0).version(1).kind(RmppType::Data);
+    mad
 }
 
 fn smp(rng: &mut ChaCha8Rng, attribute: AttributeId, class: Class) -> Mad {
@@ -283,7 +331,32 @@ fn expected(table: &str, field: &Field, data: &[u8]) -> Vec<(String, Vec<String>
     if WRONG_IN_TSHARK.iter().any(|(t, f)| *t == table && (*f == field.name || *f == "*")) {
         return Vec::new();
     }
+    if matches!(field.format, Format::Table(_)) {
+        // Compared field by field.
+        return Vec::new();
+    }
+    let record = table.strip_suffix("Record");
     match (table, field.name) {
+        ("SA", "SM_Key") => column("sa.smkey", text(&mut numbers())),
+        ("SA", "SubnetAdminData") => Vec::new(),
+        // Text, shown as bytes.
+        ("ServiceRecord", "ServiceName") => {
+            let name = &data[48..112];
+            let hex = name.iter().map(|byte| format!("{byte:02x}")).collect();
+            column("linkrecord.servicename", vec![hex])
+        }
+        ("GUIDInfoRecord" | "VLArbitrationTableRecord", "BlockNum") => {
+            column("sa.blocknum_eightbit", text(&mut numbers()))
+        }
+        ("MulticastForwardingTableRecord", "BlockNum") => {
+            column("sa.blocknum_ninebit", text(&mut numbers()))
+        }
+        (_, "BlockNum") => column("sa.blocknum_sixteenbit", text(&mut numbers())),
+        (_, "LID" | "EndportLID" | "PortNum" | "InputPortNum" | "OutputPortNum" | "Position")
+            if record.is_some() && table != "LinkRecord" =>
+        {
+            column(&format!("sa.{}", field.name.to_lowercase()), text(&mut numbers()))
+        }
         ("SMP" | "DRSMP", "M_Key") => column("smplid.mkey", text(&mut numbers())),
         ("DRSMP", "SMPData") => column("smplid.smpdata", vec![field.show(data).to_string()]),
         ("DRSMP", "Status") => {
@@ -336,6 +409,7 @@ fn usual_name(table: &str, field: &str) -> String {
         "SMP" => "smplid",
         "DRSMP" => "smpdirected",
         "PortCountersExtended" => "portcounters_ext",
+        "ServiceRecord" => "linkrecord",
         trap if trap.starts_with("Trap") => "trap",
         other => other,
     };
