@@ -192,11 +192,28 @@ fn what_breaks_the_rules_is_aborted_with_the_specifications_code() {
         reception.ended.map(RmppStatus::code)
     };
     assert_eq!(changed(&|_| ()), None);
-    assert_eq!(changed(&|bytes| drop(Rmpp::edit(bytes).segment(2))), Some(120));
-    assert_eq!(changed(&|bytes| drop(Rmpp::edit(bytes).version(2))), Some(125));
-    assert_eq!(changed(&|bytes| drop(Rmpp::edit(bytes).kind(RmppType::new(9)))), Some(121));
+    assert_eq!(
+        changed(&|bytes| {
+            Rmpp::edit(bytes).segment(2);
+        }),
+        Some(120)
+    );
+    assert_eq!(
+        changed(&|bytes| {
+            Rmpp::edit(bytes).version(2);
+        }),
+        Some(125)
+    );
+    assert_eq!(
+        changed(&|bytes| {
+            Rmpp::edit(bytes).kind(RmppType::new(9));
+        }),
+        Some(121)
+    );
     let last = |length| {
-        move |bytes: &mut [u8; 256]| drop(Rmpp::edit(bytes).flags(RmppFlags(7)).length(length))
+        move |bytes: &mut [u8; 256]| {
+            Rmpp::edit(bytes).flags(RmppFlags(7)).length(length);
+        }
     };
     assert_eq!(changed(&last(19)), Some(119));
     assert_eq!(changed(&last(221)), Some(119));
