@@ -27,7 +27,6 @@ use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
 
-use crate::core::{Arrival, Config, FlowId, Mesh, Notice, Piece, Wanted};
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::io::Callers;
@@ -46,7 +45,8 @@ use crate::io::rings::{Call, Received, Rings};
 use crate::io::untold::Untold;
 use crate::message::{Held, Incoming, Joined, Whole};
 use crate::settings::{Checked, Settings, check};
-use crate::verbs::{
+use snin_agent_core::{Arrival, Config, FlowId, Mesh, Notice, Piece, Wanted};
+use snin_verbs::{
     AsyncEvents, CompletionQueue, Depth, Domain, Noted, QueuePair, Service, SharedReceives, Slot,
     Source, Timing, Ud, choose,
 };

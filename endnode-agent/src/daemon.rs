@@ -23,11 +23,11 @@ use snin_protocol::Time;
 use tracing::{info, warn};
 
 use crate::agent::Agent;
-use crate::core::{ControllerState, FlowId, Notice};
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::look::Seen;
 use crate::settings::Settings;
+use snin_agent_core::{ControllerState, FlowId, Notice};
 
 /// How often notices and messages are looked for, and while it sends.
 const LOOK: Duration = Duration::from_millis(20);
@@ -312,7 +312,7 @@ fn metrics(seen: &Seen) -> Page {
     page
 }
 
-fn flow_json(flow: &crate::core::FlowStatus) -> Value {
+fn flow_json(flow: &snin_agent_core::FlowStatus) -> Value {
     let grant = |grant: Option<snin_protocol::message::Grant>| {
         grant.map(|grant| {
             json!({ "tree": grant.tree.0, "dlid": grant.dlid.0.0, "from_ns": grant.from.nanos(),
@@ -326,7 +326,7 @@ fn flow_json(flow: &crate::core::FlowStatus) -> Value {
     })
 }
 
-fn pair_json(pair: &crate::core::PairStatus) -> Value {
+fn pair_json(pair: &snin_agent_core::PairStatus) -> Value {
     json!({
         "peer": pair.peer.to_string(), "tree": pair.tree.0,
         "state": format!("{:?}", pair.state).to_lowercase(), "outstanding": pair.outstanding,

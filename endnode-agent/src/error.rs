@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use snin_daemon::settings::SettingsError;
 use snin_fabric::Guid;
 
-use crate::core::ConfigError;
-use crate::verbs::VerbsError;
+use snin_agent_core::ConfigError;
+use snin_verbs::VerbsError;
 
 /// See the module's documentation.
 #[derive(Debug, thiserror::Error)]

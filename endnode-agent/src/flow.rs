@@ -8,10 +8,10 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 
 use crate::agent::Agent;
-use crate::core::FlowId;
 use crate::io::rings::{Call, FlowWord};
 use crate::message::{NotSent, Outgoing};
-use crate::verbs::Unshared;
+use snin_agent_core::FlowId;
+use snin_verbs::Unshared;
 
 /// A flow to a peer. Messages arrive in the order in which they were sent. Dropped, it gives up what was not
 /// sent; [`flush`](Self::flush) waits until everything was.

@@ -8,9 +8,9 @@
 #![cfg_attr(feature = "verbs", doc = "```no_run")]
 #![cfg_attr(feature = "verbs", doc = include_str!("../examples/echo.rs"))]
 #![cfg_attr(feature = "verbs", doc = "```")]
+#![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod core;
 
 #[cfg(feature = "verbs")]
 mod agent;
@@ -31,9 +31,6 @@ mod message;
     allow(dead_code, reason = "without an agent they are only documented")
 )]
 mod settings;
-#[cfg(feature = "verbs")]
-#[allow(unsafe_code, reason = "this module speaks C; every block says why it is sound")]
-pub mod verbs;
 
 #[cfg(feature = "verbs")]
 pub use agent::{Agent, Driver};
@@ -46,3 +43,7 @@ pub use look::{Seen, Tallies};
 #[cfg(feature = "verbs")]
 pub use message::{Incoming, NotSent, Outgoing};
 pub use settings::Settings;
+pub use snin_agent_core::{
+    BreakReason, ControllerState, Counters, Decline, FlowId, FlowStatus, Notice, PairState,
+    PairStatus, Wanted,
+};

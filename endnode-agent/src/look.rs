@@ -8,8 +8,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::agent::Agent;
-use crate::core::{ControllerState, Counters, FlowId, FlowStatus, PairStatus};
 use crate::io::rings::Look;
+use snin_agent_core::{ControllerState, Counters, FlowId, FlowStatus, PairStatus};
 
 /// How long the data thread may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,4 +1,5 @@
 //! `snin-agent`: the command line and an exit code.
+#![forbid(unsafe_code)]
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

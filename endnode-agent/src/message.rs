@@ -7,9 +7,9 @@ use std::ops::{Deref, DerefMut};
 use snin_fabric::Guid;
 
 use crate::agent::Agent;
-use crate::core::FlowId;
 use crate::io::rings::{Received, Rings};
-use crate::verbs::{Noted, Unshared};
+use snin_agent_core::FlowId;
+use snin_verbs::{Noted, Unshared};
 
 /// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come, and the
 /// agent does not go before it.

@@ -7,7 +7,7 @@ use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
-use crate::core::{Config, LossPolicy};
+use snin_agent_core::{Config, LossPolicy};
 
 snin_daemon::settings! {
     /// Every key of `agent.toml`.

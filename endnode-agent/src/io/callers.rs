@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use super::links::Sender;
 use super::maker::{Loose, Maker};
 use super::rings::{Rings, Word};
-use crate::core::{BreakReason, PairId, Route};
+use snin_agent_core::{BreakReason, PairId, Route};
 
 /// A peer that does not answer so many heartbeats is gone.
 const MISSED: u32 = 3;

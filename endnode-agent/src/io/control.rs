@@ -13,7 +13,7 @@ use super::guests::Guests;
 use super::line::Line;
 use super::maker::Maker;
 use super::rings::{Order, Rings, Word};
-use crate::verbs::{AsyncEvent, AsyncEvents};
+use snin_verbs::{AsyncEvent, AsyncEvents};
 
 /// How often it looks for orders where a data thread that never sleeps wakes nobody.
 const LOOK: Duration = Duration::from_millis(1);

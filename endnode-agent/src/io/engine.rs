@@ -13,8 +13,10 @@ use snin_protocol::Time;
 use super::port::VerbsPort;
 use super::rings::{Call, Look, Rings};
 use super::untold::LATE;
-use crate::core::{Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out};
-use crate::verbs::{Signal, Source};
+use snin_agent_core::{
+    Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, carry_out,
+};
+use snin_verbs::{Signal, Source};
 
 /// Calls of applications that are taken at a time.
 const CALLS: usize = 32;
@@ -220,9 +222,9 @@ impl Engine {
                 while let Some(room) = self.rings.rooms.pop() {
                     self.mesh.furnish(room);
                 }
-                self.ask(crate::core::Call::Open { flow, peer, wanted });
+                self.ask(snin_agent_core::Call::Open { flow, peer, wanted });
             }
-            Call::Close { flow } => self.ask(crate::core::Call::Close { flow }),
+            Call::Close { flow } => self.ask(snin_agent_core::Call::Close { flow }),
             Call::Ask => self.port.outbox.ask(),
         }
     }
@@ -240,7 +242,7 @@ impl Engine {
     fn send(&mut self, flow: FlowId, message: Message, buffer: Source) {
         self.port.outbox.load(flow, message.id, buffer);
         self.declined = false;
-        self.ask(crate::core::Call::Send { flow, message });
+        self.ask(snin_agent_core::Call::Send { flow, message });
         if self.declined {
             let buffer = self.port.outbox.reject(flow);
             self.finish(flow, buffer, true);
@@ -249,7 +251,7 @@ impl Engine {
 
     /// What is not foreseen: the mesh is told, and what it wants is done.
     #[inline(never)]
-    fn ask(&mut self, call: crate::core::Call) {
+    fn ask(&mut self, call: snin_agent_core::Call) {
         self.mesh.handle(Event::App(call), self.clock.now());
         self.put_out();
     }

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::maker::Maker;
 use super::rings::{Rings, Word};
-use crate::verbs::{QueuePair, Rc, Receiving};
+use snin_verbs::{QueuePair, Rc, Receiving};
 
 /// The most streams at a time; who comes then is turned away.
 const MOST: usize = 4096;

@@ -4,7 +4,7 @@
 
 use snin_fabric::Guid;
 
-use crate::core::{FlowId, Piece};
+use snin_agent_core::{FlowId, Piece};
 
 /// Its length.
 pub(crate) const HEADER: usize = 48;

@@ -6,8 +6,8 @@ use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, supply};
 use super::rings::{Order, Received, Rings};
-use crate::core::Arrival;
-use crate::verbs::{Completion, Noted, SharedReceives};
+use snin_agent_core::Arrival;
+use snin_verbs::{Completion, Noted, SharedReceives};
 
 /// See the module's documentation.
 #[derive(Debug)]

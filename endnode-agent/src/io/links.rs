@@ -3,8 +3,8 @@
 use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, elide};
-use crate::core::Piece;
-use crate::verbs::{
+use snin_agent_core::Piece;
+use snin_verbs::{
     AddressHandle, Domain, Gather, QueuePair, Rc, Sending, Signal, Slot, Source, Ud, VerbsError,
 };
 

@@ -6,7 +6,7 @@ use snin_fabric::{Dlid, Lid};
 use snin_protocol::peer::{DeclineReason, End, EndAddress, Offer};
 
 use super::links::{Headers, Link};
-use crate::verbs::{
+use snin_verbs::{
     AddressHandle, CompletionQueue, Depth, Device, Domain, Gid, Initialised, Mtu, Path,
     PeerAddress, Port, QueuePair, Rc, Receiving, Remote, Service, SharedQueue, Timing, VerbsError,
     path,

@@ -1,4 +1,4 @@
-//! The agent's ports to the world. Nothing here decides what is sent when; the [core](crate::core) does.
+//! The agent's ports to the world. Nothing here decides what is sent when; the [core](snin_agent_core) does.
 //!
 //! Two threads: the data thread ([`engine`], with [`port`], its [`inbox`] and [`outbox`]) polls and posts; the
 //! control thread ([`control`]) does what takes system calls - queue pairs ([`maker`]), peers ([`callers`],

@@ -9,8 +9,8 @@ use super::links::{Headers, Link, Sender, send, send_at_once, send_datagram};
 use super::port::BATCH;
 use super::rings::{Order, Rings};
 use super::untold::Untold;
-use crate::core::{BreakReason, FlowId, Foreseen, PairId, Piece, PortEvent, Post, Route};
-use crate::verbs::{Completion, QueuePair, Sending, Signal, Source, Ud, VerbsError};
+use snin_agent_core::{BreakReason, FlowId, Foreseen, PairId, Piece, PortEvent, Post, Route};
+use snin_verbs::{Completion, QueuePair, Sending, Signal, Source, Ud, VerbsError};
 
 /// See the module's documentation.
 #[derive(Debug)]

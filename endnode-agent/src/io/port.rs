@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::rings::{Received, Rings, Word};
-use crate::core::{PairId, Port, PortEvent, Post, Route};
-use crate::verbs::{Batch, CompletionQueue, Noted};
+use snin_agent_core::{PairId, Port, PortEvent, Post, Route};
+use snin_verbs::{Batch, CompletionQueue, Noted};
 
 /// Completions that are taken at a time.
 pub(super) const BATCH: u16 = 32;

@@ -19,11 +19,11 @@ use snin_protocol::message::{FromAgent, ToAgent};
 
 use super::bell::Bell;
 use super::links::Link;
-use crate::core::{
+use snin_agent_core::{
     Arrival, BreakReason, Config, ControllerState, Counters, FlowId, FlowStatus, Notice, PairId,
     PairStatus, Piece, Room, Route, Wanted,
 };
-use crate::verbs::{Noted, Source};
+use snin_verbs::{Noted, Source};
 
 /// What applications ask of the data thread.
 #[derive(Debug)]

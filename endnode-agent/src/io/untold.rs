@@ -6,7 +6,7 @@
 
 use snin_protocol::Time;
 
-use crate::verbs::Signal;
+use snin_verbs::Signal;
 
 /// When nothing follows for so long, it is asked for. Whoever waits for it asks at once.
 pub(crate) const LATE: Time = Time::millis(2);

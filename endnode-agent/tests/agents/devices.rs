@@ -1,13 +1,13 @@
 //! The verbs backend by itself: the machine's one port talks to itself, along every tree that it has an address
 //! for.
 
-use snin_agent::verbs::{
+use snin_fabric::{Dlid, Lid};
+use snin_protocol::Time;
+use snin_verbs::{
     AddressHandle, AsyncEvents, Batch, CompletionQueue, Depth, Device, Domain, Finished, Gather,
     Held, LocalAddresses, Noted, Path, Port, QueuePair, Rc, Remote, Sending, Service, Shared,
     SharedReceives, Signal, Slot, Source, Timing, Uc, Ud, Unshared, choose, path,
 };
-use snin_fabric::{Dlid, Lid};
-use snin_protocol::Time;
 
 const DEPTH: Depth = Depth { sends: 16, receives: 16, inline: 64 };
 const Q_KEY: u32 = 0x1111;
@@ -129,7 +129,7 @@ fn messages_arrive_whole_along_every_tree() {
     }
 }
 
-fn exchange<K: snin_agent::verbs::Connected>(
+fn exchange<K: snin_verbs::Connected>(
     bench: &Bench,
     a: &mut QueuePair<K, Sending>,
     b: &mut QueuePair<K, Sending>,

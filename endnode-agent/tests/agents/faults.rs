@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use snin_agent::Agent;
-use snin_agent::core::{ControllerState, Notice};
+use snin_agent_core::{ControllerState, Notice};
 use snin_daemon::control::Connection;
 use snin_fabric::Guid;
 use snin_protocol::Term;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use snin_agent::Agent;
-use snin_agent::core::{Notice, PairState};
+use snin_agent_core::{Notice, PairState};
 use snin_fabric::Guid;
 
 use crate::controller::Controller;

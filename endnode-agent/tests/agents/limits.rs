@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use snin_agent::core::Notice;
 use snin_agent::{Agent, Flow, Outgoing};
+use snin_agent_core::Notice;
 use snin_fabric::Guid;
 
 use crate::controller::Controller;

@@ -1,6 +1,6 @@
 //! A host: its agent's mesh, its adapter, its clock, and the application that sends.
 
-use snin_agent::core::{
+use snin_agent_core::{
     Call, Config, ConfigError, Event, FlowId, Mesh, Message, Notice, Output, Wanted, turn,
 };
 use snin_emulator::data::Transport;

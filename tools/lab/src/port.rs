@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_agent::core::{BreakReason, PairId, Port, PortEvent, Post, Route};
+use snin_agent_core::{BreakReason, PairId, Port, PortEvent, Post, Route};
 use snin_emulator::data::{Message, MessageId, Transport};
 use snin_fabric::{Lid, PortIndex};
 use snin_protocol::Time;

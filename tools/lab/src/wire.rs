@@ -1,6 +1,6 @@
 //! The emulated data plane with all that adapters gave it, and what they are to hear of it.
 
-use snin_agent::core::{PairId, Piece};
+use snin_agent_core::{PairId, Piece};
 use snin_emulator::data::{
     Config, ConfigError, Dropped, Message, MessageId, Network, Observer, SendError, Statistics,
     Transmission, Transport, Wait,

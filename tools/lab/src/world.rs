@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::PortEvent;
+use snin_agent_core::PortEvent;
 use snin_controller_core::Core;
 use snin_controller_core::config::{Config, Policy};
 use snin_controller_core::events::WindowReport;
@@ -85,7 +85,7 @@ pub enum WorldError {
     Controller(#[from] snin_controller_core::error::ConfigError),
     /// An agent.
     #[error(transparent)]
-    Agent(#[from] snin_agent::core::ConfigError),
+    Agent(#[from] snin_agent_core::ConfigError),
     /// The manager published nothing.
     #[error("the subnet manager published no view")]
     NoView,

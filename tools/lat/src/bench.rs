@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use snin_agent::verbs::{
+use snin_fabric::{Dlid, Lid};
+use snin_verbs::{
     Batch, Completion, CompletionQueue, Depth, Device, Domain, Failure, Gather, Mtu, Path,
     PeerAddress, Port, Remote, RemoteMemory, Service, Shared, Signal, Slot, Source, choose, path,
 };
-use snin_fabric::{Dlid, Lid};
 
 use super::LatError;
 use super::exchange::{End, Ends};

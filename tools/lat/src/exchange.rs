@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use snin_agent::verbs::{Gid, PeerAddress, RemoteMemory};
 use snin_fabric::Lid;
+use snin_verbs::{Gid, PeerAddress, RemoteMemory};
 
 use super::LatError;
 use super::plan::Plan;

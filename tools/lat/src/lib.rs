@@ -22,7 +22,7 @@ pub mod server;
 use std::io;
 use std::net::SocketAddr;
 
-use snin_agent::verbs::{PathError, VerbsError};
+use snin_verbs::{PathError, VerbsError};
 
 /// What ends a measurement without its result.
 #[derive(Debug, thiserror::Error)]

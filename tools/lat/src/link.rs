@@ -1,6 +1,6 @@
 //! One flow's queue pair, of whichever kind.
 
-use snin_agent::verbs::{
+use snin_verbs::{
     AddressHandle, Completion, CompletionQueue, Connected, Depth, Domain, Finished, Gather,
     Initialised, Mtu, NotPosted, Path, QueuePair, Rc, Remote, RemoteMemory, Sending, Shared,
     Signal, Slot, Timing, Uc, Ud, VerbsError,

@@ -1,7 +1,7 @@
 //! What is to be measured, as the client tells the server.
 
 use serde::{Deserialize, Serialize};
-use snin_agent::verbs::Transport;
+use snin_verbs::Transport;
 
 use super::LatError;
 

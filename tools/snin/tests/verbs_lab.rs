@@ -154,7 +154,7 @@ fn without_devices_lat_says_in_one_line_what_is_missing() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{side:?}: {said}");
         // On a machine that has devices the name is wrong; without any it says how to get one.
-        let why = snin_agent::verbs::choose(Some("no_such_device"), None).unwrap_err();
+        let why = snin_verbs::choose(Some("no_such_device"), None).unwrap_err();
         assert_eq!(said, format!("snin: {why}\n"));
     }
 }

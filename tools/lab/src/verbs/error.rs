@@ -3,7 +3,7 @@
 use std::io;
 
 use snin_agent::AgentError;
-use snin_agent::verbs::VerbsError;
+use snin_verbs::VerbsError;
 
 use crate::subnet::SubnetError;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use std::{io, thread};
 
 use hdrhistogram::Histogram;
-use snin_agent::core::{FlowId, Notice};
 use snin_agent::{Agent, Driver, Flow, Settings};
+use snin_agent_core::{FlowId, Notice};
 use snin_daemon::settings::Loaded;
 use snin_fabric::Guid;
 use snin_protocol::Time;

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use snin_agent::verbs::{Device, LocalAddresses, Port};
 use snin_fabric::Lid;
+use snin_verbs::{Device, LocalAddresses, Port};
 use tun_rs::{DeviceBuilder, Layer};
 
 use super::error::VerbsLabError;

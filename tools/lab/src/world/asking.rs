@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rand::RngExt;
-use snin_agent::core::Config as AgentConfig;
+use snin_agent_core::Config as AgentConfig;
 use snin_emulator::data::Transport;
 use snin_fabric::PortIndex;
 use snin_fabric::hosts::HostId;

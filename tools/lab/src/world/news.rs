@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use snin_agent::core::{Arrival, Event as AgentEvent, PortEvent};
+use snin_agent_core::{Arrival, Event as AgentEvent, PortEvent};
 use snin_controller_core::events::{Event as ControllerEvent, Note, Output};
 use snin_emulator::data::{MessageId, Transport};
 use snin_fabric::Guid;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use snin_agent::core::PortEvent;
+use snin_agent_core::PortEvent;
 use snin_emulator::Fault;
 use snin_fabric::{NodeIndex, PortIndex};
 

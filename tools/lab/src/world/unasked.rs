@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{FlowId, PairId, Piece};
+use snin_agent_core::{FlowId, PairId, Piece};
 use snin_emulator::data::{Config, Message, Transport, VlArbitration, VlWeight};
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::Demand;

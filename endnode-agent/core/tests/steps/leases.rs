@@ -1,6 +1,6 @@
 //! What is asked of the controller, and what follows from its answers.
 
-use snin_agent::core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
+use snin_agent_core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
 use snin_fabric::TreeId;
 use snin_protocol::message::{
     AgentSays, Answer, Change, ClockAnswer, ClockQuestion, ControllerSays, FromAgent, Grant, Lease,

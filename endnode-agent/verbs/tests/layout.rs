@@ -1,5 +1,6 @@
 //! The bindings' structures against the ones that the C compiler sees: sizes, and where each field that we
 //! use begins.
+#![cfg(feature = "verbs")]
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};

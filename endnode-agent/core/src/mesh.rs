@@ -19,7 +19,7 @@ use super::pairs::{Pairs, State};
 use super::receive::{Inbounds, Verdict};
 use super::timers::{Timer, Timers};
 
-/// The queue pair mesh of one port. See the [module](super)'s documentation.
+/// The queue pair mesh of one port. See the [crate](crate)'s documentation.
 #[derive(Debug)]
 pub struct Mesh {
     pub(super) config: Config,

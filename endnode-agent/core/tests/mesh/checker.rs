@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use snin_agent::core::{FlowId, Piece};
+use snin_agent_core::{FlowId, Piece};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
 use snin_protocol::message::Grant;

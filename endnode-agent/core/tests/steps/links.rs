@@ -1,6 +1,6 @@
 //! Queue pairs, ports and flows that come, go and fail.
 
-use snin_agent::core::{
+use snin_agent_core::{
     Arrival, BreakReason, Call, Config, ControllerState, Decline, Event, FlowId, LossPolicy,
     Message, Notice, Output, PairId, PairState, Piece, PortCall, PortEvent, Post, Route,
 };

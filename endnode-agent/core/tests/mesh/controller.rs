@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::FlowId;
+use snin_agent_core::FlowId;
 use snin_fabric::{Dlid, Lid, TreeId};
 use snin_protocol::message::{
     AgentSays, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,

@@ -1,8 +1,9 @@
 //! Real queue pairs: libibverbs behind types whose misuse does not compile.
 //!
-//! The only module of the agent that speaks C. Every object keeps what it was made from (an `Arc` each), so
+//! The only crate of the agent that speaks C. Every object keeps what it was made from (an `Arc` each), so
 //! nothing is freed before what depends on it; a queue pair's state is part of its type; posted memory
 //! belongs to the queue pair until its completion.
+#![cfg(feature = "verbs")]
 
 mod address;
 mod attributes;

@@ -1,6 +1,6 @@
 //! A mesh at a time, told what happens step by step, and everything that it wants done.
 
-use snin_agent::core::{
+use snin_agent_core::{
     Call, Config, Counters, Event, FlowId, LossPolicy, Mesh, Message, Output, PairId, PortCall,
     PortEvent, Post, Wanted,
 };

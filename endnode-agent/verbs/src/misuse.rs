@@ -4,14 +4,14 @@
 /// Sending before it is connected.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{Gather, QueuePair, Rc, Sending, Signal};
+/// use snin_verbs::{Gather, QueuePair, Rc, Sending, Signal};
 /// fn right(mut pair: QueuePair<Rc, Sending>, what: Gather<'_>) {
 ///     let _ = pair.send(what, None, 0, Signal::Yes);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{Gather, QueuePair, Rc, Initialised, Signal};
+/// use snin_verbs::{Gather, QueuePair, Rc, Initialised, Signal};
 /// fn wrong(mut pair: QueuePair<Rc, Initialised>, what: Gather<'_>) {
 ///     let _ = pair.send(what, None, 0, Signal::Yes);
 /// }
@@ -20,14 +20,14 @@
 /// Receiving before it is initialised.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{Initialised, QueuePair, Rc, Slot};
+/// use snin_verbs::{Initialised, QueuePair, Rc, Slot};
 /// fn right(mut pair: QueuePair<Rc, Initialised>, slot: Slot) {
 ///     let _ = pair.receive(slot, 0);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{QueuePair, Rc, Reset, Slot};
+/// use snin_verbs::{QueuePair, Rc, Reset, Slot};
 /// fn wrong(mut pair: QueuePair<Rc, Reset>, slot: Slot) {
 ///     let _ = pair.receive(slot, 0);
 /// }
@@ -36,14 +36,14 @@
 /// Connecting twice.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{Initialised, Mtu, Path, QueuePair, Rc, Remote, Timing};
+/// use snin_verbs::{Initialised, Mtu, Path, QueuePair, Rc, Remote, Timing};
 /// fn right(pair: QueuePair<Rc, Initialised>, path: &Path, remote: Remote) {
 ///     let _first = pair.connect(path, remote, Mtu::B1024, &Timing::default());
 /// }
 /// ```
 ///
 /// ```compile_fail,E0382
-/// use snin_agent::verbs::{Initialised, Mtu, Path, QueuePair, Rc, Remote, Timing};
+/// use snin_verbs::{Initialised, Mtu, Path, QueuePair, Rc, Remote, Timing};
 /// fn wrong(pair: QueuePair<Rc, Initialised>, path: &Path, remote: Remote) {
 ///     let _first = pair.connect(path, remote, Mtu::B1024, &Timing::default());
 ///     let _second = pair.connect(path, remote, Mtu::B1024, &Timing::default());
@@ -53,7 +53,7 @@
 /// Connecting what carries datagrams.
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{Initialised, Mtu, Path, QueuePair, Remote, Timing, Ud};
+/// use snin_verbs::{Initialised, Mtu, Path, QueuePair, Remote, Timing, Ud};
 /// fn wrong(pair: QueuePair<Ud, Initialised>, path: &Path, remote: Remote) {
 ///     let _first = pair.connect(path, remote, Mtu::B1024, &Timing::default());
 /// }
@@ -63,7 +63,7 @@ pub struct States;
 /// Touching memory that is posted.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{QueuePair, Rc, Sending, Slot};
+/// use snin_verbs::{QueuePair, Rc, Sending, Slot};
 /// fn right(pair: &mut QueuePair<Rc, Sending>, mut slot: Slot) {
 ///     slot.bytes_mut()[0] = 1;
 ///     let _ = pair.receive(slot, 0);
@@ -71,7 +71,7 @@ pub struct States;
 /// ```
 ///
 /// ```compile_fail,E0382
-/// use snin_agent::verbs::{QueuePair, Rc, Sending, Slot};
+/// use snin_verbs::{QueuePair, Rc, Sending, Slot};
 /// fn wrong(pair: &mut QueuePair<Rc, Sending>, mut slot: Slot) {
 ///     let _ = pair.receive(slot, 0);
 ///     slot.bytes_mut()[0] = 1;
@@ -81,7 +81,7 @@ pub struct States;
 /// Changing memory that may be on its way out.
 ///
 /// ```no_run
-/// use snin_agent::verbs::Source;
+/// use snin_verbs::Source;
 /// fn right(slot: &mut Source) {
 ///     if let Some(slot) = slot.get_mut() {
 ///         slot.bytes_mut()[0] = 1;
@@ -90,7 +90,7 @@ pub struct States;
 /// ```
 ///
 /// ```compile_fail,E0596
-/// use snin_agent::verbs::Source;
+/// use snin_verbs::Source;
 /// fn wrong(slot: &mut Source) {
 ///     slot.bytes_mut()[0] = 1;
 /// }
@@ -99,7 +99,7 @@ pub struct States;
 /// Changing memory that was given to others.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{Source, Unshared};
+/// use snin_verbs::{Source, Unshared};
 /// fn right(mut slot: Unshared) -> Source {
 ///     slot.bytes_mut()[0] = 1;
 ///     slot.share()
@@ -107,7 +107,7 @@ pub struct States;
 /// ```
 ///
 /// ```compile_fail,E0382
-/// use snin_agent::verbs::{Source, Unshared};
+/// use snin_verbs::{Source, Unshared};
 /// fn wrong(mut slot: Unshared) -> Source {
 ///     let shared = slot.share();
 ///     slot.bytes_mut()[0] = 1;
@@ -118,14 +118,14 @@ pub struct States;
 /// Having a reference into memory that peers write.
 ///
 /// ```no_run
-/// use snin_agent::verbs::Slot;
+/// use snin_verbs::Slot;
 /// fn right(slot: &Slot) -> &[u8] {
 ///     slot.bytes()
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::Shared;
+/// use snin_verbs::Shared;
 /// fn wrong(shared: &Shared) -> &[u8] {
 ///     shared.bytes()
 /// }
@@ -134,7 +134,7 @@ pub struct States;
 /// Keeping a completion beyond the next poll.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{Batch, CompletionQueue};
+/// use snin_verbs::{Batch, CompletionQueue};
 /// fn right(queue: &CompletionQueue, batch: &mut Batch) {
 ///     let _ = queue.poll(batch);
 ///     let _kept = batch.completions().next();
@@ -142,7 +142,7 @@ pub struct States;
 /// ```
 ///
 /// ```compile_fail,E0502
-/// use snin_agent::verbs::{Batch, CompletionQueue};
+/// use snin_verbs::{Batch, CompletionQueue};
 /// fn wrong(queue: &CompletionQueue, batch: &mut Batch) {
 ///     let kept = batch.completions().next();
 ///     let _ = queue.poll(batch);
@@ -154,14 +154,14 @@ pub struct Memory;
 /// Sending datagrams on a connection.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{AddressHandle, Gather, QueuePair, Sending, Signal, Ud};
+/// use snin_verbs::{AddressHandle, Gather, QueuePair, Sending, Signal, Ud};
 /// fn right(pair: &mut QueuePair<Ud, Sending>, what: Gather<'_>, to: &AddressHandle) {
 ///     let _ = pair.send_to(what, to, (1, 1), 0, Signal::Yes);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{AddressHandle, Gather, QueuePair, Rc, Sending, Signal};
+/// use snin_verbs::{AddressHandle, Gather, QueuePair, Rc, Sending, Signal};
 /// fn wrong(pair: &mut QueuePair<Rc, Sending>, what: Gather<'_>, to: &AddressHandle) {
 ///     let _ = pair.send_to(what, to, (1, 1), 0, Signal::Yes);
 /// }
@@ -170,14 +170,14 @@ pub struct Memory;
 /// Reading without reliability.
 ///
 /// ```no_run
-/// use snin_agent::verbs::{QueuePair, Rc, RemoteMemory, Sending, Slot};
+/// use snin_verbs::{QueuePair, Rc, RemoteMemory, Sending, Slot};
 /// fn right(pair: &mut QueuePair<Rc, Sending>, slot: Slot, from: RemoteMemory) {
 ///     let _ = pair.read(slot, 1, (from, 0), 0);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0599
-/// use snin_agent::verbs::{QueuePair, RemoteMemory, Sending, Slot, Uc};
+/// use snin_verbs::{QueuePair, RemoteMemory, Sending, Slot, Uc};
 /// fn wrong(pair: &mut QueuePair<Uc, Sending>, slot: Slot, from: RemoteMemory) {
 ///     let _ = pair.read(slot, 1, (from, 0), 0);
 /// }
@@ -186,10 +186,10 @@ pub struct Memory;
 /// Retrying for ever.
 ///
 /// ```no_run
-/// let _ = snin_agent::verbs::Retries::new(6);
+/// let _ = snin_verbs::Retries::new(6);
 /// ```
 ///
 /// ```compile_fail,E0423
-/// let _ = snin_agent::verbs::Retries(7);
+/// let _ = snin_verbs::Retries(7);
 /// ```
 pub struct Transports;

@@ -7,7 +7,7 @@ mod fake_port;
 mod world;
 
 use fake_port::Nature;
-use snin_agent::core::{Config, FlowId, HistogramShape};
+use snin_agent_core::{Config, FlowId, HistogramShape};
 use snin_protocol::Time;
 use snin_protocol::message::Terms;
 use world::{Setting, World};

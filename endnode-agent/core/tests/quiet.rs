@@ -1,13 +1,11 @@
 //! The core allocates and frees nothing once its flows are open, whatever happens to it: grants that come,
 //! move, end and are lost, queue pairs that break and are evicted, controllers that forget, asks said again.
 
-#[path = "agents/quiet.rs"]
-#[expect(dead_code, reason = "what is held is another test's")]
-mod quiet;
+use std::alloc::System;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{
+use snin_agent_core::{
     Arrival, BreakReason, Call, Config, Event, FlowId, Mesh, Message, Notice, Output, PairId,
     Piece, PortCall, PortEvent, Post, Room, Wanted,
 };
@@ -17,9 +15,16 @@ use snin_protocol::message::{
     Verdict,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
-static COUNTING: quiet::Counting = quiet::Counting;
+static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// How often this program has allocated or freed.
+fn allocations() -> usize {
+    let stats = COUNTING.stats();
+    stats.allocations + stats.reallocations + stats.deallocations
+}
 
 const FLOWS: u32 = 6;
 const TREES: u16 = 4;
@@ -92,9 +97,9 @@ impl World {
 
     /// Has the mesh do something, and counts.
     fn quietly<T>(&mut self, what: &str, act: impl FnOnce(&mut Mesh, Time) -> T) -> T {
-        let before = quiet::count();
+        let before = allocations();
         let outcome = act(&mut self.mesh, self.now);
-        assert_eq!(quiet::count() - before, 0, "allocated or freed: {what}, at {}", self.now);
+        assert_eq!(allocations() - before, 0, "allocated or freed: {what}, at {}", self.now);
         outcome
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{
+use snin_agent_core::{
     Call, Config, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, Wanted, turn,
 };
 use snin_fabric::Guid;
@@ -353,7 +353,7 @@ impl World {
     }
 
     /// Sums a counter over all agents.
-    pub(crate) fn sum(&self, counter: impl Fn(&snin_agent::core::Counters) -> u64) -> u64 {
+    pub(crate) fn sum(&self, counter: impl Fn(&snin_agent_core::Counters) -> u64) -> u64 {
         self.agents.iter().map(|agent| counter(agent.mesh.counters())).sum()
     }
 

@@ -1,13 +1,9 @@
-//! The parts of the verbs backend that need no hardware: layouts as C has them, what a machine
-//! without devices is told.
+//! What a machine without devices is told.
 #![cfg(feature = "verbs")]
-
-#[path = "verbs/layout.rs"]
-mod layout;
 
 use std::process::Command;
 
-use snin_agent::verbs::{VerbsError, choose, device_names};
+use snin_verbs::{VerbsError, choose, device_names};
 
 #[test]
 fn a_machine_without_devices_is_told_what_is_missing_in_one_line() {

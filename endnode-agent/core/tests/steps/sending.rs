@@ -1,6 +1,6 @@
 //! What is posted, when, and how much of it.
 
-use snin_agent::core::{
+use snin_agent_core::{
     Call, Config, ControllerState, Event, LossPolicy, Message, Notice, Output, PortCall,
 };
 use snin_fabric::TreeId;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use snin_agent::core::{Arrival, BreakReason, PairId, Piece, Port, PortEvent, Post, Route};
+use snin_agent_core::{Arrival, BreakReason, PairId, Piece, Port, PortEvent, Post, Route};
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
