@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 /// A 64-bit globally unique identifier of a node, port or system image (IBA 4.1). Displayed as `0x` and
 /// sixteen lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -11,6 +13,13 @@ pub struct Guid(pub u64);
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:016x}", self.0)
+    }
+}
+
+/// In documents a GUID is the text that it is displayed as.
+impl Serialize for Guid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -39,7 +48,7 @@ impl FromStr for Guid {
 }
 
 /// A local identifier: the 16-bit address of a port within a subnet (IBA 4.1.3). 0 means "none yet".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize)]
 pub struct Lid(pub u16);
 
 impl Lid {
@@ -162,7 +171,7 @@ impl fmt::Display for TreeId {
 }
 
 /// A port of a node. Switches have a port 0, their own management port; adapters start at 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct PortNum(pub u8);
 
 impl PortNum {

@@ -1,13 +1,14 @@
 //! Which Clos a fabric is, and every irregularity by name.
 
 use snin_fabric::check::credit::{Traffic, credit};
+use snin_fabric::check::tree::{CheckedTree, Stages, trees};
 use snin_fabric::check::walk::walk;
 use snin_fabric::clos::{Clos, Irregularity, NotClos, recognise};
 use snin_fabric::generate::Recipe;
 use snin_fabric::hosts::Hosts;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::topology::{Handle, TopologyBuilder};
-use snin_fabric::{Guid, LinkRate, NodeKind, PortNum, Topology, ibnet};
+use snin_fabric::{Guid, Lid, LinkRate, Lmc, NodeIndex, NodeKind, PortNum, Topology, ibnet};
 
 /// A fabric under construction: `pods` x `leaves` x `hosts`, all of it changeable before it is built.
 struct Draft {
@@ -79,11 +80,29 @@ fn recognised(topology: &Topology) -> Clos {
     assert_eq!(walked.host_routes_lost, 0, "{walked}");
     let loops = credit(topology, addresses, tables, Traffic::All, |_, _| 0);
     assert!(loops.is_ok(), "{loops}");
-    routing.shape.unwrap()
+    let clos = routing.shape.unwrap();
+    let roots = routing.forest.trees().iter();
+    let roots: Vec<_> = roots.map(|t| CheckedTree { root: t.root, plane: t.plane }).collect();
+    let stages = if clos.stages() == 2 { Stages::Two } else { Stages::Three };
+    let tree_of = |lid: Lid| {
+        let (port, offset) = addresses.owner(lid)?;
+        routing.plan.tree(port, offset).map(|tree| tree.index())
+    };
+    let strayed = trees(topology, addresses, tables, &roots, stages, tree_of, 3);
+    assert!(strayed.is_ok(), "{strayed}");
+    clos
 }
 
+/// By name and port alone.
 fn named(clos: &Clos) -> Vec<String> {
-    clos.irregularities.iter().map(ToString::to_string).collect()
+    let mut texts: Vec<String> = clos.irregularities.iter().map(ToString::to_string).collect();
+    for text in &mut texts {
+        while let Some(open) = text.find(" (0x") {
+            let close = open + text[open..].find(')').unwrap();
+            text.replace_range(open..=close, "");
+        }
+    }
+    texts
 }
 
 #[test]
@@ -186,9 +205,12 @@ fn aggregation_nodes_and_routers_are_addressed_but_no_hosts() {
     let clos = recognised(&topology);
     let names = named(&clos);
     assert_eq!(names.len(), 2, "{names:?}");
-    assert!(names[0].starts_with("aggregation node off the leaves: 0x"), "{names:?}");
-    assert!(names[0].ends_with("hangs on spine1"), "{names:?}");
-    assert_eq!(names[1], "router: router1 hangs on spine0");
+    assert_eq!(names[0], "aggregation node off the leaves: built in/1 hangs on spine1/4");
+    assert_eq!(names[1], "router: router1/1 hangs on spine0/4");
+    let text = clos.irregularities[0].to_string();
+    let guid = topology.node(hosts_node(&topology, "built in")).guid;
+    let port = Guid(guid.0 + 1);
+    assert!(text.contains(&format!("built in/1 ({port})")), "{text}");
     let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
     let addressed = routing.plan.addresses().iter().count();
     assert_eq!(addressed, 5 + 6 + 3, "switches, hosts, and what is no host");
@@ -209,8 +231,8 @@ fn mixed_speeds_are_named_cable_by_cable() {
     let names = named(&recognised(&draft.build()));
     let expected = [
         "rates disagree: leaf2/3 says 4xNDR, spine1/3 says 2xNDR",
-        "odd rate: leaf1/3 runs at 4xHDR, most at 4xNDR",
-        "odd rate: leaf2/3 runs at 2xNDR, most at 4xNDR",
+        "odd rate: leaf1/3 to spine1/2 runs at 4xHDR, most at 4xNDR",
+        "odd rate: leaf2/3 to spine1/3 runs at 2xNDR, most at 4xNDR",
     ];
     assert_eq!(names, expected);
 }
@@ -275,13 +297,11 @@ fn what_is_no_clos_says_exactly_why() {
     bare.cable(two[0], two[1]);
     assert_eq!(reason(&bare.build()), NotClos::NoHosts);
 
-    let mut lone = Draft::new();
-    let one = lone.node(NodeKind::Switch, "one");
-    lone.hosts(one, 2);
-    assert_eq!(reason(&lone.build()).to_string(), "it is one switch, `one`");
-
+    // Cables within a stage, too many to be called stray.
     let (mut joined, leaf, _) = Draft::clos(3, 2, 1);
-    joined.cable(leaf[0], leaf[2]);
+    for (a, b) in [(0, 1), (1, 2), (0, 2)] {
+        joined.cable(leaf[a], leaf[b]);
+    }
     let text = reason(&joined.build()).to_string();
     assert!(text.contains("cabled to each other"), "{text}");
 
@@ -319,4 +339,144 @@ fn cores_shared_within_a_pod_are_no_three_stages() {
     // It is routed all the same.
     let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
     assert!(walk(&topology, routing.plan.addresses(), &routing.tables, 3).is_ok());
+}
+
+fn hosts_node(topology: &Topology, name: &str) -> NodeIndex {
+    topology.nodes().find(|&node| &*topology.node(node).name == name).unwrap()
+}
+
+#[test]
+fn a_single_switch_is_the_smallest_clos() {
+    let mut lone = Draft::new();
+    let one = lone.node(NodeKind::Switch, "one");
+    lone.hosts(one, 5);
+    let topology = lone.build();
+    let clos = recognised(&topology);
+    assert_eq!((clos.stages(), clos.leaves.len(), clos.roots.len()), (2, 1, 0));
+    assert_eq!(named(&clos), [""; 0]);
+    for engine in [Engine::Trees, Engine::MinHop, Engine::DModK] {
+        let routing = Routing::compute(&topology, engine, None).unwrap();
+        let walked = walk(&topology, routing.plan.addresses(), &routing.tables, 3);
+        assert!(walked.joins_all(), "{engine}: {walked}");
+    }
+}
+
+/// A fabric with one cable more, between free ports of the two.
+fn with_cable(topology: &Topology, one: &str, other: &str) -> Topology {
+    let mut text = ibnet::write(topology);
+    let (one, other) = (hosts_node(topology, one), hosts_node(topology, other));
+    let free = |node: NodeIndex, skip: usize| {
+        let mut free = topology.external_ports(node).filter(|&p| topology.peer(p).is_none());
+        free.nth(skip).map_or(topology.node(node).ports + 1 + skip as u8, |p| topology.num(p).0)
+    };
+    let ends = [(one, free(one, 0)), (other, free(other, usize::from(one == other)))];
+    for (here, there) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+        let header = format!("\"S-{:016x}\"\t\t#", topology.node(here.0).guid.0);
+        let at = text.find(&header).unwrap();
+        let start = text[..at].rfind('\n').unwrap() + 1;
+        let end = at + text[at..].find('\n').unwrap();
+        let lid = text[at..end].split_once('#').unwrap().1.to_owned();
+        let peer = topology.node(there.0).guid.0;
+        let record = format!(
+            "Switch\t60 \"S-{:016x}\"\t\t#{lid}\n[{}]\t\"S-{peer:016x}\"[{}]",
+            topology.node(here.0).guid.0,
+            here.1,
+            there.1
+        );
+        text.replace_range(start..end, &record);
+    }
+    ibnet::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_stray_cable_is_named_and_all_trees_stay() {
+    let cases = [
+        ("clos:4,4,4", "leaf0", "leaf2"),
+        ("clos:4,4,4", "spine1", "spine3"),
+        ("clos:4,4,4", "leaf1", "leaf1"),
+        ("clos:4,4,4", "spine2", "spine2"),
+        ("clos:2,2,2", "leaf0", "leaf1"),
+        ("fattree:6", "leaf0", "leaf1"),
+        ("fattree:6", "leaf0", "leaf17"),
+        ("fattree:6", "leaf4", "core8"),
+        ("fattree:6", "agg1", "agg2"),
+        ("fattree:6", "agg1", "agg9"),
+        ("fattree:6", "agg4", "core0"),
+        ("fattree:6", "core0", "core5"),
+        ("fattree:6", "leaf3", "agg17"),
+        ("fattree:6,2", "leaf0", "agg5"),
+        ("fattree:6", "core0", "core0"),
+    ];
+    for (recipe, one, other) in cases {
+        let whole = recipe.parse::<Recipe>().unwrap().build().unwrap();
+        let before = Routing::compute(&whole, Engine::Trees, None).unwrap();
+        let topology = with_cable(&whole, one, other);
+        let case = format!("{recipe}: {one} to {other}");
+        let clos = recognised(&topology);
+        let names = named(&clos);
+        assert_eq!(names.len(), 1, "{case}: {names:?}");
+        assert!(names[0].starts_with("stray cable: "), "{case}: {names:?}");
+        for end in [one, other] {
+            assert!(
+                names[0].contains(&format!(": {end}/"))
+                    || names[0].contains(&format!(" to {end}/"))
+            );
+        }
+        let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
+        assert_eq!(routing.forest.trees(), before.forest.trees(), "{case}");
+        let covered = |routing: &Routing| -> usize {
+            let pairs = whole
+                .switches()
+                .flat_map(|s| routing.forest.trees().iter().map(move |t| (s, t.id)));
+            pairs.filter(|&(switch, tree)| routing.forest.covers(switch, tree)).count()
+        };
+        assert_eq!(covered(&routing), covered(&before), "{case}");
+    }
+}
+
+#[test]
+fn a_loopback_plug_is_named_and_read_back() {
+    let whole = "clos:4,2,2".parse::<Recipe>().unwrap().build().unwrap();
+    let leaf = hosts_node(&whole, "leaf1");
+    let guid = whole.node(leaf).guid.0;
+    let text = ibnet::write(&whole);
+    let line = format!("Switch\t4 \"S-{guid:016x}\"");
+    let at = text.find(&line).unwrap();
+    let end = at + text[at..].find('\n').unwrap();
+    let mut plugged = text.clone();
+    plugged.insert_str(end, &format!("\n[9]\t\"S-{guid:016x}\"[9]"));
+    let plugged = plugged.replacen(&line, &line.replace("\t4 ", "\t9 "), 1);
+    let topology = ibnet::parse(plugged.as_bytes()).unwrap();
+    let clos = recognised(&topology);
+    assert_eq!(named(&clos), ["loopback plug: leaf1/9 leads back to itself"]);
+    assert_eq!(clos.roots.len(), 2);
+    assert_eq!(ibnet::parse(ibnet::write(&topology).as_bytes()).unwrap(), topology);
+}
+
+#[test]
+fn irregularities_name_guid_lid_and_port_in_text_and_in_documents() {
+    let (mut draft, leaf, spine) = Draft::clos(3, 2, 2);
+    draft.end_node(NodeKind::Adapter, "astray", spine[1]);
+    draft.cable(leaf[0], leaf[2]);
+    for (n, &switch) in leaf.iter().chain(&spine).enumerate() {
+        let lid = Lid(n as u16 + 40);
+        draft.builder.set_address(switch, PortNum::ZERO, lid, Lmc::ZERO).unwrap();
+    }
+    let clos = recognised(&draft.build());
+    let texts: Vec<String> = clos.irregularities.iter().map(ToString::to_string).collect();
+    let guid = |n: u64| Guid(n << 8);
+    let (leaf0, leaf2, spine1) = (guid(1), guid(3), guid(5));
+    let stray = format!("stray cable: leaf0/5 ({leaf0}, LID 40) to leaf2/5 ({leaf2}, LID 42)");
+    assert!(texts[0].starts_with(&stray), "{texts:?}");
+    assert!(
+        texts[1].ends_with(&format!("hangs on spine spine1/4 ({spine1}, LID 44)")),
+        "{texts:?}"
+    );
+    let json = serde_json::to_value(&clos.irregularities).unwrap();
+    let expected = serde_json::json!({
+        "kind": "stray_cable",
+        "one": { "name": "leaf0", "guid": leaf0.to_string(), "port": 5, "lid": 40 },
+        "other": { "name": "leaf2", "guid": leaf2.to_string(), "port": 5, "lid": 42 },
+    });
+    assert_eq!(json[0], expected);
 }

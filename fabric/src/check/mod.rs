@@ -6,6 +6,7 @@
 //! nothing). So a table or a plan from anywhere can be judged, and an error of a planner's is not repeated
 //! in its judge.
 //!
+//! - [`cover()`]: does every port have an address, do cables join them all - is there anything to check?
 //! - [`walk()`]: does every address arrive, from every switch?
 //! - [`trees`]: along its tree, wherever the cables allow?
 //! - [`credit()`]: can the fabric deadlock?
@@ -14,6 +15,7 @@
 //!
 //! Each counts everything and records the first few failures by name.
 
+pub mod cover;
 pub mod credit;
 pub mod multicast;
 pub mod owner;
@@ -24,6 +26,7 @@ mod cycle;
 mod findings;
 mod wiring;
 
+pub use cover::cover;
 pub use credit::credit;
 pub use findings::Findings;
 pub use multicast::multicast;

@@ -100,9 +100,11 @@ pub fn trees(
 ) -> TreeReport {
     let mut is_root = vec![false; topology.switch_count()];
     trees.iter().for_each(|tree| is_root[tree.root.index()] = true);
-    let branches: Vec<Branches> =
-        trees.iter().map(|&tree| Branches::of(topology, tree, &is_root, stages)).collect();
-    let sources = switches_with_hosts(topology);
+    let hosts = hosts_by_switch(topology);
+    let branches = trees.iter().map(|&tree| Branches::of(topology, tree, &is_root, &hosts, stages));
+    let branches: Vec<Branches> = branches.collect();
+    let sources: Vec<NodeIndex> =
+        topology.switches().filter(|switch| hosts[switch.index()] > 0).collect();
     let wiring = Wiring::of(topology);
     let mut report =
         TreeReport { routes: 0, on_tree: 0, no_cable: 0, strayed: Findings::new(limit) };
@@ -153,13 +155,26 @@ struct Branches {
 }
 
 impl Branches {
-    fn of(topology: &Topology, tree: CheckedTree, is_root: &[bool], stages: Stages) -> Self {
+    fn of(
+        topology: &Topology,
+        tree: CheckedTree,
+        is_root: &[bool],
+        hosts: &[usize],
+        stages: Stages,
+    ) -> Self {
         let mut of = vec![Branch::None; topology.switch_count()];
         // Another tree's root is on this tree's level: to pass it is to go down and up again.
         let below = |switch: NodeIndex| !is_root[switch.index()];
+        // In three stages a switch next to a root with more hosts than any other below it is a leaf that a stray
+        // cable joins to the root.
+        let is_leaf = |switch: NodeIndex| {
+            let others = topology.switch_links(switch).filter(|&(_, other)| below(other));
+            others.map(|(_, other)| hosts[other.index()]).max() < Some(hosts[switch.index()])
+        };
         for (_, switch) in topology.switch_links(tree.root).filter(|&(_, switch)| below(switch)) {
             of[switch.index()] = match stages {
                 Stages::Two => plane_cable(topology, switch, tree),
+                Stages::Three if is_leaf(switch) => continue,
                 Stages::Three => Branch::NextToRoot,
             };
         }
@@ -257,10 +272,12 @@ fn plane_cable(topology: &Topology, leaf: NodeIndex, tree: CheckedTree) -> Branc
     }
 }
 
-fn switches_with_hosts(topology: &Topology) -> Vec<NodeIndex> {
-    let hosts =
-        |switch| topology.cables(switch).any(|(_, end)| home_of_host(topology, end).is_some());
-    topology.switches().filter(|&switch| hosts(switch)).collect()
+fn hosts_by_switch(topology: &Topology) -> Vec<usize> {
+    let on = |switch| {
+        let ends = topology.cables(switch).map(|(_, end)| end);
+        ends.filter(|&end| home_of_host(topology, end).is_some()).count()
+    };
+    topology.switches().map(on).collect()
 }
 
 /// The switch that an adapter's port hangs on.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Findings;
+use super::cover::connected_parts;
 use super::wiring::{Column, Step, Wiring, each_column};
 use crate::{Addresses, ForwardingTable, NodeIndex, NodeKind, PortIndex, Topology};
 
@@ -87,9 +88,14 @@ pub struct WalkReport {
 }
 
 impl WalkReport {
-    /// True when every route arrives that cables lead to.
+    /// True when every route arrives that cables lead to: the tables are right, whatever they cover.
     pub const fn is_ok(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    /// True when besides every addressed port reaches every other, so that no cable is lacking either.
+    pub const fn joins_all(&self) -> bool {
+        self.is_ok() && self.addresses > 0 && self.host_routes_lost == 0
     }
 
     /// Fewest and most switches on a route that arrives, if any does.
@@ -148,7 +154,7 @@ struct Walker<'a> {
     topology: &'a Topology,
     wiring: Wiring,
     /// The connected part of the fabric that each switch is in.
-    part: Vec<u32>,
+    part: Vec<NodeIndex>,
     /// Addressed end ports on each switch: as many host routes share a route of the switch's.
     sources: Vec<u64>,
     known: Vec<Known>,
@@ -312,26 +318,4 @@ fn where_it_ends(
 /// An end port that is no switch's port 0.
 fn is_host(topology: &Topology, port: PortIndex) -> bool {
     topology.node(topology.port(port).node).kind != NodeKind::Switch
-}
-
-/// For every switch, the lowest switch that cables between switches join it to.
-fn connected_parts(topology: &Topology) -> Vec<u32> {
-    let mut part = vec![u32::MAX; topology.switch_count()];
-    let mut todo = Vec::new();
-    for start in topology.switches() {
-        if part[start.index()] != u32::MAX {
-            continue;
-        }
-        part[start.index()] = start.0;
-        todo.push(start);
-        while let Some(switch) = todo.pop() {
-            for (_, next) in topology.switch_links(switch) {
-                if part[next.index()] == u32::MAX {
-                    part[next.index()] = start.0;
-                    todo.push(next);
-                }
-            }
-        }
-    }
-    part
 }

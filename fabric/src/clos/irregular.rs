@@ -5,21 +5,34 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::recognise::{multiplicities, name};
+use super::recognise::multiplicities;
 use super::{Clos, Level};
 use crate::hosts::{Hosts, is_aggregation_node};
-use crate::{Guid, LinkRate, NodeIndex, NodeKind, Topology};
+use crate::{Guid, LinkRate, NodeIndex, NodeKind, PortIndex, Topology, place::Place};
 
-/// One irregularity. Names are those of the topology.
+/// One irregularity, with the name, GUID, LID and port of everything that it names.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Irregularity {
+    /// A cable that no Clos has: within a stage, past one, or into another pod or group. It carries ordinary
+    /// traffic, and no tree uses it.
+    StrayCable {
+        /// One end.
+        one: Place,
+        /// The other end; of a loop on the same switch.
+        other: Place,
+    },
+    /// A plug that leads a port back to itself.
+    LoopbackPlug {
+        /// The port.
+        at: Place,
+    },
     /// Fewer cables between two switches than the other pairs have.
     MissingCable {
         /// The lower switch.
-        lower: String,
+        lower: Place,
         /// The upper one.
-        upper: String,
+        upper: Place,
         /// Cables there.
         have: usize,
         /// Cables of a regular pair.
@@ -28,9 +41,9 @@ pub enum Irregularity {
     /// More cables than the other pairs have; no tree uses them.
     ExtraCable {
         /// The lower switch.
-        lower: String,
+        lower: Place,
         /// The upper one.
-        upper: String,
+        upper: Place,
         /// Cables there.
         have: usize,
         /// Cables of a regular pair.
@@ -39,14 +52,14 @@ pub enum Irregularity {
     /// A pod without the aggregation switch that leads to a group of cores.
     MissingAggregation {
         /// The pod, named by its first leaf.
-        pod: String,
+        pod: Place,
         /// The group, named by its first core.
-        group: String,
+        group: Place,
     },
     /// A leaf with another number of hosts than most.
     UnequalHosts {
         /// The leaf.
-        leaf: String,
+        leaf: Place,
         /// Its hosts.
         hosts: usize,
         /// What most leaves have.
@@ -55,7 +68,7 @@ pub enum Irregularity {
     /// Fewer cables up than hosts: not every pattern fits.
     ShortOfUplinks {
         /// The switch.
-        switch: String,
+        switch: Place,
         /// Hosts, or cables from below.
         below: usize,
         /// Cables up.
@@ -64,30 +77,32 @@ pub enum Irregularity {
     /// A host on a spine, core or aggregation switch.
     HostOffLeaf {
         /// The host.
-        host: String,
+        host: Place,
         /// Where it hangs.
-        switch: String,
+        switch: Place,
         /// That switch's stage.
         stage: &'static str,
     },
     /// An aggregation node on a spine, core or aggregation switch: addressed, no host.
     AggregationNodeOffLeaf {
-        /// Its GUID, since all have one name.
-        guid: String,
+        /// Its port.
+        node: Place,
         /// Where it hangs.
-        switch: String,
+        switch: Place,
     },
     /// A router: addressed, no host.
     Router {
-        /// Its name.
-        router: String,
+        /// Its port.
+        router: Place,
         /// Where it hangs.
-        switch: String,
+        switch: Place,
     },
     /// A cable slower or faster than most of its stage.
     OddRate {
-        /// One end, `switch/port`.
-        cable: String,
+        /// One end.
+        one: Place,
+        /// The other end.
+        other: Place,
         /// Its rate.
         rate: String,
         /// The usual rate.
@@ -95,26 +110,26 @@ pub enum Irregularity {
     },
     /// A cable whose ends report different rates.
     RatesDisagree {
-        /// One end, `node/port`.
-        one: String,
+        /// One end.
+        one: Place,
         /// Its rate.
         rate: String,
         /// The other end.
-        other: String,
+        other: Place,
         /// Its rate.
         other_rate: String,
     },
     /// Several switch chips in one chassis; each counts for itself.
     Chassis {
         /// SystemImageGUID.
-        system_image: String,
+        system_image: Guid,
         /// The chips.
-        switches: Vec<String>,
+        switches: Vec<Place>,
     },
     /// No leaf has a cable to every switch above: some of those cannot reach each other.
     NoTransit {
         /// The best there is.
-        leaf: String,
+        leaf: Place,
         /// How many switches above it reaches.
         reaches: usize,
         /// Of how many.
@@ -123,13 +138,17 @@ pub enum Irregularity {
     /// An adapter that no cable joins to a switch.
     Uncabled {
         /// Its name.
-        adapter: String,
+        adapter: Place,
     },
 }
 
 impl fmt::Display for Irregularity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::StrayCable { one, other } => {
+                write!(f, "stray cable: {one} to {other} is part of no Clos, no tree uses it")
+            }
+            Self::LoopbackPlug { at } => write!(f, "loopback plug: {at} leads back to itself"),
             Self::MissingCable { lower, upper, have, want } => {
                 write!(f, "missing cable: {lower} to {upper} has {have} of {want}")
             }
@@ -148,19 +167,20 @@ impl fmt::Display for Irregularity {
             Self::HostOffLeaf { host, switch, stage } => {
                 write!(f, "host off the leaves: {host} hangs on {stage} {switch}")
             }
-            Self::AggregationNodeOffLeaf { guid, switch } => {
-                write!(f, "aggregation node off the leaves: {guid} hangs on {switch}")
+            Self::AggregationNodeOffLeaf { node, switch } => {
+                write!(f, "aggregation node off the leaves: {node} hangs on {switch}")
             }
             Self::Router { router, switch } => write!(f, "router: {router} hangs on {switch}"),
-            Self::OddRate { cable, rate, usual } => {
-                write!(f, "odd rate: {cable} runs at {rate}, most at {usual}")
+            Self::OddRate { one, other, rate, usual } => {
+                write!(f, "odd rate: {one} to {other} runs at {rate}, most at {usual}")
             }
             Self::RatesDisagree { one, rate, other, other_rate } => {
                 write!(f, "rates disagree: {one} says {rate}, {other} says {other_rate}")
             }
             Self::Chassis { system_image, switches } => {
                 write!(f, "chassis {system_image}: {} chips: ", switches.len())?;
-                f.write_str(&switches.join(", "))
+                let names: Vec<String> = switches.iter().map(ToString::to_string).collect();
+                f.write_str(&names.join(", "))
             }
             Self::NoTransit { leaf, reaches, of } => write!(
                 f,
@@ -171,16 +191,37 @@ impl fmt::Display for Irregularity {
     }
 }
 
-/// Every irregularity of a recognised fabric, in a fixed order.
-pub(super) fn list(topology: &Topology, hosts: &Hosts, clos: &Clos) -> Vec<Irregularity> {
+/// Every irregularity of a recognised fabric, in a fixed order; `regular` is the fabric without stray cables.
+pub(super) fn list(
+    topology: &Topology,
+    regular: &Topology,
+    hosts: &Hosts,
+    clos: &Clos,
+) -> Vec<Irregularity> {
     let mut found = Vec::new();
-    cables(topology, clos, &mut found);
-    leaves(topology, hosts, clos, &mut found);
-    end_nodes(topology, hosts, clos, &mut found);
-    rates(topology, clos, &mut found);
-    chassis(topology, &mut found);
-    transit(topology, clos, &mut found);
+    strays(topology, clos, &mut found);
+    cables(regular, clos, &mut found);
+    leaves(regular, hosts, clos, &mut found);
+    end_nodes(regular, hosts, clos, &mut found);
+    rates(regular, clos, &mut found);
+    chassis(regular, &mut found);
+    transit(regular, clos, &mut found);
     found
+}
+
+fn strays(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
+    for &port in &clos.strays {
+        let Some(peer) = topology.peer(port) else { continue };
+        let (one, other) = (Place::port(topology, port), Place::port(topology, peer));
+        found.push(Irregularity::StrayCable { one, other });
+    }
+    let plugged = topology.ports().filter(|&port| topology.port(port).loopback);
+    let plugs = plugged.map(|port| Irregularity::LoopbackPlug { at: Place::port(topology, port) });
+    found.extend(plugs);
+}
+
+fn name(topology: &Topology, node: NodeIndex) -> Place {
+    Place::node(topology, node)
 }
 
 fn cables(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
@@ -250,7 +291,9 @@ fn leaves(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irreg
             topology.switch_links(switch).filter(leaf).count()
         }
     };
-    for &switch in clos.leaves.iter().chain(&clos.aggregation) {
+    // A single switch needs none.
+    let needs_uplinks = !clos.roots.is_empty();
+    for &switch in clos.leaves.iter().chain(&clos.aggregation).filter(|_| needs_uplinks) {
         let (below, uplinks) = (below(switch), clos.uplinks(topology, switch));
         if uplinks < below {
             let switch = name(topology, switch);
@@ -262,8 +305,8 @@ fn leaves(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irreg
 fn end_nodes(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Irregularity>) {
     for (_, host) in hosts.iter().filter(|(_, host)| clos.level(host.switch) != Level::Leaf) {
         found.push(Irregularity::HostOffLeaf {
-            host: name(topology, topology.port(host.port).node),
-            switch: name(topology, host.switch),
+            host: Place::port(topology, host.port),
+            switch: Place::port(topology, topology.peer(host.port).unwrap_or(host.port)),
             stage: match (clos.level(host.switch), clos.stages()) {
                 (Level::Root, 2) => "spine",
                 (Level::Root, _) => "core",
@@ -272,17 +315,19 @@ fn end_nodes(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Ir
         });
     }
     for node in topology.nodes().skip(topology.switch_count()) {
-        let switch = topology.cables(node).map(|(_, peer)| topology.port(peer).node);
-        let Some(switch) = switch.into_iter().find(|&peer| topology.is_switch(peer)) else {
+        let mut cables = topology.cables(node);
+        let Some((port, peer)) =
+            cables.find(|&(_, peer)| topology.is_switch(topology.port(peer).node))
+        else {
             found.push(Irregularity::Uncabled { adapter: name(topology, node) });
             continue;
         };
+        let level = clos.level(topology.port(peer).node);
+        let (end, switch) = (Place::port(topology, port), Place::port(topology, peer));
         if topology.node(node).kind == NodeKind::Router {
-            let (router, switch) = (name(topology, node), name(topology, switch));
-            found.push(Irregularity::Router { router, switch });
-        } else if clos.level(switch) != Level::Leaf && is_aggregation_node(topology, node) {
-            let (guid, switch) = (topology.node(node).guid.to_string(), name(topology, switch));
-            found.push(Irregularity::AggregationNodeOffLeaf { guid, switch });
+            found.push(Irregularity::Router { router: end, switch });
+        } else if level != Level::Leaf && is_aggregation_node(topology, node) {
+            found.push(Irregularity::AggregationNodeOffLeaf { node: end, switch });
         }
     }
 }
@@ -292,28 +337,30 @@ fn rates(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
     let stage = |node: NodeIndex| {
         if topology.is_switch(node) { clos.level(node) as u8 } else { u8::MAX }
     };
-    let mut of_stages: BTreeMap<(u8, u8), Vec<(LinkRate, String)>> = BTreeMap::new();
+    let mut of_stages: BTreeMap<(u8, u8), Vec<(LinkRate, PortIndex)>> = BTreeMap::new();
     for index in topology.ports() {
         let Some(peer) = topology.peer(index).filter(|&peer| index < peer) else { continue };
         let (port, other) = (topology.port(index), topology.port(peer));
         let (Some(rate), Some(other_rate)) = (port.rate, other.rate) else { continue };
         if rate != other_rate {
             found.push(Irregularity::RatesDisagree {
-                one: topology.port_name(index),
+                one: Place::port(topology, index),
                 rate: rate.to_string(),
-                other: topology.port_name(peer),
+                other: Place::port(topology, peer),
                 other_rate: other_rate.to_string(),
             });
         }
         let (a, b) = (stage(port.node), stage(other.node));
         let stages = of_stages.entry((a.min(b), a.max(b))).or_default();
-        stages.push((rate.min(other_rate), topology.port_name(index)));
+        stages.push((rate.min(other_rate), index));
     }
     for cables in of_stages.into_values() {
         let Some(usual) = most_common(cables.iter().map(|(rate, _)| *rate)) else { continue };
-        for (rate, cable) in cables.into_iter().filter(|(rate, _)| *rate != usual) {
+        for (rate, port) in cables.into_iter().filter(|(rate, _)| *rate != usual) {
+            let Some(peer) = topology.peer(port) else { continue };
+            let (one, other) = (Place::port(topology, port), Place::port(topology, peer));
             let (rate, usual) = (rate.to_string(), usual.to_string());
-            found.push(Irregularity::OddRate { cable, rate, usual });
+            found.push(Irregularity::OddRate { one, other, rate, usual });
         }
     }
 }
@@ -326,7 +373,7 @@ fn chassis(topology: &Topology, found: &mut Vec<Irregularity>) {
     for (image, chips) in chips {
         if image.0 != 0 && chips.len() > 1 {
             let switches = chips.into_iter().map(|chip| name(topology, chip)).collect();
-            found.push(Irregularity::Chassis { system_image: image.to_string(), switches });
+            found.push(Irregularity::Chassis { system_image: image, switches });
         }
     }
 }

@@ -7,6 +7,7 @@
 mod irregular;
 mod recognise;
 mod shape;
+mod stray;
 
 pub use irregular::Irregularity;
 pub use recognise::{NotClos, recognise};

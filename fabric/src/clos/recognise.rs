@@ -1,14 +1,14 @@
 //! From cables to stages.
 
-use super::irregular;
 use super::{Clos, Level};
+use super::{irregular, stray};
 use crate::hosts::Hosts;
 use crate::{NodeIndex, Topology};
 
 /// The least share of the cables of a complete Clos that have to be there for a fabric to be called one.
 const LEAST_CABLED: f64 = 0.75;
 /// In a three-stage Clos a core may carry a few hosts: at most this share of what the fullest leaf has.
-const CORE_HOST_SHARE: f64 = 0.25;
+pub(super) const CORE_HOST_SHARE: f64 = 0.25;
 
 /// Why a fabric is no Clos.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,9 +16,6 @@ pub enum NotClos {
     /// Nobody to connect.
     #[error("no host hangs on any switch")]
     NoHosts,
-    /// A single switch needs no trees.
-    #[error("it is one switch, `{0}`")]
-    OneSwitch(String),
     /// Parts that no cable joins.
     #[error("`{0}` and `{1}` are not connected")]
     Islands(String, String),
@@ -51,19 +48,44 @@ pub enum NotClos {
     Unjoined(String, String),
 }
 
-/// Recognises two and three stages.
+/// Recognises two and three stages. A single switch is the smallest Clos: a leaf that needs no spine. Cables that
+/// no Clos has are named and left to ordinary traffic, as long as they are few.
 ///
 /// # Errors
 /// Exactly why the fabric is neither.
 pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
-    let count = hosts.per_switch(topology);
     if hosts.is_empty() {
         return Err(NotClos::NoHosts);
     }
-    if topology.switch_count() == 1 {
-        return Err(NotClos::OneSwitch(name(topology, NodeIndex(0))));
-    }
-    let side = two_sides(topology)?;
+    let mut strays = stray::loops(topology);
+    let mut regular = topology.without_cables(&strays);
+    let side = match two_sides(&regular) {
+        Err(odd @ NotClos::OddCycle(..)) => {
+            let within = stray::within_a_side(&regular, &hosts.per_switch(topology));
+            let within = within.ok_or(odd)?;
+            regular = regular.without_cables(&within);
+            strays.extend(within);
+            two_sides(&regular)?
+        }
+        side => side?,
+    };
+    let mut clos = if topology.switch_count() == 1 {
+        one_switch()
+    } else {
+        of_two_sides(&regular, hosts, &side)?
+    };
+    // What was left out on the way, besides.
+    let regular = regular.without_cables(&clos.strays);
+    clos.strays.extend(strays);
+    clos.strays.sort_unstable();
+    clos.transit = transit_leaf(&regular, &clos);
+    clos.irregularities = irregular::list(topology, &regular, hosts, &clos);
+    Ok(clos)
+}
+
+/// The likeliest reading of a fabric whose cables all join its two sides.
+fn of_two_sides(topology: &Topology, hosts: &Hosts, side: &[bool]) -> Result<Clos, NotClos> {
+    let count = hosts.per_switch(topology);
     let hosts_on = |wanted: bool| -> usize {
         topology.switches().filter(|s| side[s.index()] == wanted).map(|s| count[s.index()]).sum()
     };
@@ -77,7 +99,14 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
     let carries = |s: NodeIndex| count[s.index()] > 0;
     let three = |is_leaf: &dyn Fn(NodeIndex) -> bool| {
         let (leaves, cores): (Vec<_>, Vec<_>) = lower.iter().copied().partition(|&s| is_leaf(s));
-        (!cores.is_empty()).then(|| three_stages(topology, &leaves, &upper, &cores))
+        (!cores.is_empty()).then(|| {
+            three_stages(topology, &leaves, &upper, &cores).or_else(|reason| {
+                let strays = stray::astray(topology, &leaves, &cores).ok_or(reason)?;
+                let regular = topology.without_cables(&strays);
+                let clos = three_stages(&regular, &leaves, &upper, &cores)?;
+                Ok(Clos { strays, ..clos })
+            })
+        })
     };
     let two = || Some(two_stages(topology, &lower, &upper));
     let core_carries_few = || three(&|s| count[s.index()] > few);
@@ -101,11 +130,27 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
         vec![hosts_are_off, three(&carries), core_carries_few(), two()]
     };
     let holds = readings.iter().position(|reading| matches!(reading, Some(Ok(_)))).unwrap_or(0);
-    let mut clos =
-        readings.swap_remove(holds).unwrap_or_else(|| two_stages(topology, &lower, &upper))?;
-    clos.transit = transit_leaf(topology, &clos);
-    clos.irregularities = irregular::list(topology, hosts, &clos);
-    Ok(clos)
+    readings.swap_remove(holds).unwrap_or_else(|| two_stages(topology, &lower, &upper))
+}
+
+/// A leaf alone: its hosts reach each other without a tree.
+fn one_switch() -> Clos {
+    let leaf = NodeIndex(0);
+    Clos {
+        leaves: vec![leaf],
+        aggregation: Vec::new(),
+        roots: Vec::new(),
+        leaf_planes: 0,
+        root_planes: 0,
+        transit: leaf,
+        strays: Vec::new(),
+        irregularities: Vec::new(),
+        level: vec![Level::Leaf],
+        pod: vec![0],
+        group: vec![0],
+        pods: 1,
+        groups: 0,
+    }
 }
 
 /// The pod that all of `switch`'s cables lead to, as a leaf's do. Aggregation switches that no leaf with hosts
@@ -165,6 +210,7 @@ fn two_stages(
         leaf_planes: planes,
         root_planes: planes,
         transit: leaves[0],
+        strays: Vec::new(),
         irregularities: Vec::new(),
         level,
         pod: vec![0; switches],
@@ -220,6 +266,7 @@ fn three_stages(
         leaf_planes,
         root_planes,
         transit: leaves[0],
+        strays: Vec::new(),
         irregularities: Vec::new(),
         level,
         pod,

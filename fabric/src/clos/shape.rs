@@ -1,7 +1,7 @@
 //! A recognised Clos.
 
 use super::Irregularity;
-use crate::{NodeIndex, PortNum, Topology};
+use crate::{NodeIndex, PortIndex, PortNum, Topology};
 
 /// A switch's stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub struct Clos {
     pub root_planes: usize,
     /// The leaf that routes between roots pass through, at the top of the ranks.
     pub transit: NodeIndex,
+    /// Cables that no Clos has, each by one end: they carry ordinary traffic, and no tree uses them.
+    pub strays: Vec<PortIndex>,
     /// Everything that is not as it would be in a regular fabric.
     pub irregularities: Vec<Irregularity>,
     /// Stage of every switch.
@@ -72,15 +74,15 @@ impl Clos {
         self.groups
     }
 
-    /// How many cables lead from `switch` up to the next stage.
+    /// How many cables lead from `switch` up to the next stage; strays are none of them.
     pub fn uplinks(&self, topology: &Topology, switch: NodeIndex) -> usize {
-        let height = |level| match level {
-            Level::Leaf => 0,
-            Level::Aggregation => 1,
-            Level::Root => 2,
+        let leads_up = |peer: NodeIndex| match (self.level(switch), self.level(peer)) {
+            (Level::Leaf, Level::Aggregation) => self.pod(switch) == self.pod(peer),
+            (Level::Leaf, Level::Root) => self.stages() == 2,
+            (Level::Aggregation, Level::Root) => self.group(switch) == self.group(peer),
+            _ => false,
         };
-        let own = height(self.level(switch));
-        topology.switch_links(switch).filter(|&(_, peer)| height(self.level(peer)) > own).count()
+        topology.switch_links(switch).filter(|&(_, peer)| leads_up(peer)).count()
     }
 }
 

@@ -216,12 +216,9 @@ impl Reader {
         for (&(handle, num), end) in &self.ends {
             let at = |problem| ParseError { line: end.line, problem };
             let peer = self.match_ends(handle, num, end).map_err(at)?;
-            // Each cable is seen from both ends; join it once.
-            if (handle, num) < peer {
+            // Each cable is seen from both ends; join it once. A loopback plug has one end.
+            if (handle, num) <= peer {
                 self.builder.cable((handle, num), peer).map_err(|e| at(e.into()))?;
-            } else if (handle, num) == peer {
-                let (name, port) = (self.names[handle.index()].0.clone(), num);
-                return Err(at(TopologyError::PortTaken { name, port }.into()));
             }
         }
         let headers: Vec<usize> = self.names.iter().map(|(_, _, line)| *line).collect();

@@ -39,8 +39,11 @@ fn record(text: &mut String, topology: &Topology, index: NodeIndex) {
         let _ = write!(text, " {kind} port 0 lid {} lmc {}", port0.lid, port0.lmc);
     }
     text.push('\n');
-    for (port, peer) in topology.cables(index) {
-        port_line(text, topology, port, peer);
+    for port in topology.external_ports(index) {
+        let plugged = topology.port(port).loopback.then_some(port);
+        if let Some(peer) = topology.peer(port).or(plugged) {
+            port_line(text, topology, port, peer);
+        }
     }
 }
 

@@ -100,7 +100,10 @@ impl AddressPlan {
     /// When even one address a port does not fit.
     pub fn d_mod_k(topology: &Topology, clos: &Clos, forest: &Forest) -> Result<Self, PlanError> {
         let mut plan = Self::new(topology, Some((clos, forest)), Some(Lmc::ZERO))?;
-        let groups = forest.groups().max(1);
+        if forest.is_empty() {
+            return Ok(plan);
+        }
+        let groups = forest.groups();
         let mut of_group: Vec<Vec<TreeId>> = vec![Vec::new(); groups as usize];
         forest.trees().iter().for_each(|tree| of_group[tree.group as usize].push(tree.id));
         let choice = |end: usize| {

@@ -1,7 +1,7 @@
 //! Makes a [`Topology`]: nodes and cables in any order in, the canonical order out.
 
 use super::{MAX_NODES, MAX_PORTS, NO_PEER, Node, NodeIndex, NodeKind, Port, Topology};
-use crate::{Guid, Lid, LinkRate, Lmc, PortNum};
+use crate::{Guid, Lid, LinkRate, Lmc, PortNum, printable};
 use std::collections::BTreeMap;
 
 /// A node within its builder, in order of [`TopologyBuilder::add`].
@@ -49,7 +49,7 @@ pub enum TopologyError {
         /// The port asked for.
         port: u64,
     },
-    /// Two cables in one port, or a cable from a port to itself.
+    /// Two cables in one port.
     #[error("port {port} of `{name}` has more than one cable")]
     PortTaken {
         /// The node.
@@ -79,7 +79,8 @@ impl TopologyBuilder {
     }
 
     /// Adds a node whose external ports have the GUIDs `guid + 1`, `guid + 2` ... (adapters, routers) or
-    /// the node's own (switches); [`set_port_guid`](Self::set_port_guid) changes that.
+    /// the node's own (switches); [`set_port_guid`](Self::set_port_guid) changes that. In its name, what must
+    /// not reach a terminal is replaced: see [`printable`].
     pub fn add(
         &mut self,
         kind: NodeKind,
@@ -90,8 +91,9 @@ impl TopologyBuilder {
         if self.drafts.len() >= MAX_NODES {
             return Err(TopologyError::TooManyNodes);
         }
+        let name = printable(name);
         let Some(count) = u8::try_from(ports).ok().filter(|p| (1..=MAX_PORTS).contains(p)) else {
-            return Err(TopologyError::PortCount { name: name.to_owned(), ports });
+            return Err(TopologyError::PortCount { name: name.into_owned(), ports });
         };
         let handle = Handle(self.drafts.len() as u32);
         let port_guid = |num: u8| match kind {
@@ -104,6 +106,7 @@ impl TopologyBuilder {
             lid: Lid::NONE,
             lmc: Lmc::ZERO,
             rate: None,
+            loopback: false,
             peer: NO_PEER,
         };
         let node = Node {
@@ -190,17 +193,21 @@ impl TopologyBuilder {
         }
     }
 
-    /// Joins two ports by a cable.
+    /// Joins two ports by a cable; a port to itself by a loopback plug.
     pub fn cable(
         &mut self,
         a: (Handle, PortNum),
         b: (Handle, PortNum),
     ) -> Result<(), TopologyError> {
+        if a == b {
+            self.port_mut(a.0, u64::from(a.1.0))?.loopback = true;
+            return Ok(());
+        }
         for ((end, port), other) in [(a, b), (b, a)] {
             self.check_port(end, u64::from(port.0))?;
             let draft = &mut self.drafts[end.index()];
             let peer = &mut draft.peers[port.index()];
-            if peer.is_some() || a == b {
+            if peer.is_some() {
                 let name = draft.node.name.to_string();
                 return Err(TopologyError::PortTaken { name, port });
             }

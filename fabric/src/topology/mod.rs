@@ -85,6 +85,8 @@ pub struct Port {
     pub lmc: Lmc,
     /// Width and speed where the source said.
     pub rate: Option<LinkRate>,
+    /// A plug leads the port back to itself. That is no cable: [`Topology::peer`] knows of none.
+    pub loopback: bool,
     peer: u32,
 }
 

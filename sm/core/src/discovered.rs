@@ -45,7 +45,7 @@ impl Discovered {
         }
         for (&id, &handle) in &handles {
             for (num, _) in graph.node(id).external() {
-                let Some(link) = graph.link((id, num)).filter(|link| (id, num) < link.to) else {
+                let Some(link) = graph.link((id, num)).filter(|link| (id, num) <= link.to) else {
                     continue;
                 };
                 if let Some(&other) = handles.get(&link.to.0) {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use snin_emulator::{AttachError, ClientId, Emulator, Fault};
+use snin_fabric::check::cover::{CoverReport, cover};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
 use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, Topology};
@@ -53,6 +54,35 @@ pub struct Cost {
     pub smps_to_view: Option<u64>,
     /// From the start until the last SMP.
     pub time: Time,
+}
+
+/// A fabric's cables, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cables {
+    /// All of them.
+    pub all: usize,
+    /// Those that are not cut, between nodes that have power.
+    pub up: usize,
+    /// Of those, the ones whose both ports are ACTIVE.
+    pub active: usize,
+}
+
+/// What the checkers say of a fabric.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What there is to check.
+    pub cover: CoverReport,
+    /// Whether every address arrives.
+    pub routes: WalkReport,
+    /// Whether the fabric can deadlock.
+    pub credit: CreditReport,
+}
+
+impl Judged {
+    /// True when all is there, reaches all, and cannot deadlock.
+    pub const fn is_ok(&self) -> bool {
+        self.cover.is_ok() && self.routes.joins_all() && self.credit.is_ok()
+    }
 }
 
 /// The fabric, its manager, and their common clock.
@@ -306,13 +336,16 @@ impl Subnet {
         &self.reports
     }
 
-    /// Cables whose both ends are active, and all cables.
-    pub fn active_cables(&self) -> (usize, usize) {
+    /// How many cables there are, over how many of them something can pass now, and how many of those are active
+    /// at both ends.
+    pub fn cables(&self) -> Cables {
         let fabric = self.emulator.fabric();
         let live = fabric.live_topology();
-        let up = live.ports().filter(|&port| live.peer(port).is_some());
-        let active = up.filter(|&port| fabric.port_state(port) == PortState::Active).count();
-        (active / 2, fabric.topology().cable_count())
+        let ends = live.ports().filter_map(|port| Some((port, live.peer(port)?)));
+        let active = |port| fabric.port_state(port) == PortState::Active;
+        let both = ends.filter(|&(port, peer)| port < peer && active(port) && active(peer));
+        let (all, up) = (fabric.topology().cable_count(), live.cable_count());
+        Cables { all, up, active: both.count() }
     }
 
     /// What the ports and switches themselves hold now: addresses, and a table a switch. `None` where ports
@@ -339,12 +372,15 @@ impl Subnet {
 
     /// The checkers' word on the tables and addresses that the switches and ports hold now, over the cables
     /// that are up. `None` where ports hold addresses that contradict each other.
-    pub fn judge(&self, named: usize) -> Option<(WalkReport, CreditReport)> {
+    pub fn judge(&self, named: usize) -> Option<Judged> {
         let fabric = self.emulator.fabric();
         let live = fabric.live_topology();
         let addresses = fabric.addresses().ok()?;
         let tables = fabric.tables();
-        let routes = walk(&live, &addresses, &tables, named);
-        Some((routes, credit(&live, &addresses, &tables, Traffic::All, |_, _| 0)))
+        Some(Judged {
+            cover: cover(&live, &addresses, named),
+            routes: walk(&live, &addresses, &tables, named),
+            credit: credit(&live, &addresses, &tables, Traffic::All, |_, _| 0),
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use snin_emulator::Noise;
+use snin_fabric::check::cover::CoverReport;
 use snin_fabric::check::credit::CreditReport;
 use snin_fabric::check::walk::WalkReport;
 use snin_protocol::Time;
@@ -16,7 +17,7 @@ use crate::failure::Failure;
 use crate::output::{Output, Progress};
 use crate::{Verdict, cli, input};
 use snin_lab::event::When;
-use snin_lab::subnet::{Cost, Subnet};
+use snin_lab::subnet::{Cost, Judged, Subnet};
 
 /// How much virtual time the manager has to deal with anything.
 const PATIENCE: Time = Time::secs(60);
@@ -27,7 +28,9 @@ const NAMED: usize = 10;
 struct Simulated {
     schema_version: u32,
     healthy: bool,
+    /// What the manager has found: of nodes, as many as `nodes_in_file` at best.
     nodes: usize,
+    nodes_in_file: usize,
     switches: usize,
     hosts: usize,
     trees: usize,
@@ -37,10 +40,13 @@ struct Simulated {
     smps: Vec<(String, u64)>,
     events: Vec<EventEntry>,
     cables: usize,
+    /// Cables that are not cut, between nodes that have power.
+    cables_up: usize,
     active_cables: usize,
     missing: Vec<String>,
     /// The checkers' word on what the switches hold at the end; absent where addresses contradict each
     /// other.
+    cover: Option<CoverReport>,
     routes: Option<WalkReport>,
     credit: Option<CreditReport>,
 }
@@ -131,28 +137,28 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     drop(progress);
 
     let missing: Vec<String> = subnet.missing().iter().map(ToString::to_string).collect();
-    let (active_cables, cables) = subnet.active_cables();
-    let (routes, credit) =
-        judged.map_or((None, None), |(routes, credit)| (Some(routes), Some(credit)));
-    let sound = routes.as_ref().is_some_and(WalkReport::is_ok)
-        && credit.as_ref().is_some_and(CreditReport::is_ok);
+    let cables = subnet.cables();
+    let sound = judged.as_ref().is_some_and(Judged::is_ok);
     let view = subnet.view();
     let report = Simulated {
         schema_version: SCHEMA_VERSION,
-        healthy: sound && missing.is_empty(),
-        nodes: topology.node_count(),
-        switches: topology.switch_count(),
+        healthy: sound && missing.is_empty() && view.is_some() && cables.active == cables.up,
+        nodes: view.map_or(0, |view| view.topology().node_count()),
+        nodes_in_file: topology.node_count(),
+        switches: view.map_or(0, |view| view.topology().switch_count()),
         hosts: view.map_or(0, |view| view.routing().hosts.len()),
         trees: view.map_or(0, |view| view.routing().forest.len()),
         lmc: view.map_or(0, |view| view.routing().plan.lmc().bits()),
         bring_up: bring_up.into(),
         smps,
         events,
-        cables,
-        active_cables,
+        cables: cables.all,
+        cables_up: cables.up,
+        active_cables: cables.active,
         missing,
-        routes,
-        credit,
+        cover: judged.as_ref().map(|judged| judged.cover.clone()),
+        routes: judged.as_ref().map(|judged| judged.routes.clone()),
+        credit: judged.map(|judged| judged.credit),
     };
     if args.format.json {
         out.json(&report)?;
@@ -172,11 +178,13 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
 }
 
 fn print<W: Write>(report: &Simulated, out: &mut Output<W>) -> Result<(), Failure> {
-    let Simulated { nodes, switches, hosts, trees, lmc, cables, active_cables, .. } = report;
+    let Simulated { nodes, nodes_in_file, switches, hosts, trees, lmc, .. } = report;
     out.line(format_args!(
-        "found {nodes} nodes: {switches} switches, {hosts} hosts; {trees} trees, LMC {lmc}"
+        "the manager found {nodes} of {nodes_in_file} nodes: {switches} switches, {hosts} hosts; {trees} \
+         trees, LMC {lmc}"
     ))?;
-    out.line(format_args!("{active_cables} of {cables} cables active"))?;
+    let Simulated { cables, cables_up, active_cables, .. } = report;
+    out.line(format_args!("{cables_up} of {cables} cables up, {active_cables} of them active"))?;
     for (name, count) in &report.smps {
         out.line(format_args!("  {name:<34}{count:>9}"))?;
     }
@@ -187,8 +195,9 @@ fn print<W: Write>(report: &Simulated, out: &mut Output<W>) -> Result<(), Failur
     for missing in &report.missing {
         out.line(format_args!("missing: {missing}"))?;
     }
-    match (&report.routes, &report.credit) {
-        (Some(routes), Some(credit)) => {
+    match (&report.cover, &report.routes, &report.credit) {
+        (Some(cover), Some(routes), Some(credit)) => {
+            out.line(cover)?;
             out.line(routes)?;
             out.line(credit)?;
         }

@@ -1,11 +1,13 @@
 //! `snin verify`: the checkers alone, on anyone's tables and plan.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use snin_fabric::addresses::{AddressError, Addresses};
+use snin_fabric::check::cover::{CoverReport, cover};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
 use snin_fabric::check::tree::{CheckedTree, Stages, TreeReport, trees};
@@ -27,12 +29,34 @@ const NAMED: usize = 10;
 struct Report {
     schema_version: u32,
     healthy: bool,
+    /// Whose word the LIDs are.
+    lids_from: LidSource,
+    cover: CoverReport,
     routes: WalkReport,
     credit: CreditReport,
     /// Only with a plan that has trees.
     trees: Option<TreeReport>,
     /// Only with a plan.
     owners: Option<OwnerReport>,
+}
+
+/// Where LIDs come from.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LidSource {
+    Plan,
+    Guid2lid,
+    Topology,
+}
+
+impl fmt::Display for LidSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plan => "the plan",
+            Self::Guid2lid => "guid2lid",
+            Self::Topology => "the topology: there is no guid2lid beside the tables",
+        })
+    }
 }
 
 /// Reads, checks, reports.
@@ -45,17 +69,24 @@ pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<V
     let plan = args.plan.as_deref().map(read_plan).transpose()?;
     let (dump_file, guid2lid) = locate(&args.lfts);
     let tables = input::tables(&dump_file, &topology)?;
-    let addresses = match (&args.plan, &plan) {
-        (Some(file), Some(plan)) => planned_addresses(file, plan, &topology, &ports)?,
+    let (lids_from, addresses) = match (&args.plan, &plan) {
+        (Some(file), Some(plan)) => {
+            (LidSource::Plan, planned_addresses(file, plan, &topology, &ports)?)
+        }
         _ if guid2lid.exists() => {
             let name = guid2lid.display().to_string();
-            dump::guid2lid::parse(&input::file(&guid2lid)?, &topology)
-                .map_err(|error| Failure::content(&name, error))?
+            let addresses = dump::guid2lid::parse(&input::file(&guid2lid)?, &topology)
+                .map_err(|error| Failure::content(&name, error))?;
+            (LidSource::Guid2lid, addresses)
         }
-        _ => Addresses::reported(&topology)
-            .map_err(|(port, error)| taken(&args.topology, &topology, port, error))?,
+        _ => {
+            let addresses = Addresses::reported(&topology)
+                .map_err(|(port, error)| taken(&args.topology, &topology, port, error))?;
+            (LidSource::Topology, addresses)
+        }
     };
     progress.step("walking every route");
+    let cover = cover(&topology, &addresses, NAMED);
     let routes = walk(&topology, &addresses, &tables, NAMED);
     progress.step("looking for credit loops");
     let credit = credit(&topology, &addresses, &tables, Traffic::All, |_, _| 0);
@@ -70,11 +101,14 @@ pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<V
     };
     drop(progress);
 
-    let healthy = routes.is_ok()
+    let healthy = cover.is_ok()
+        && routes.joins_all()
         && credit.is_ok()
         && trees.as_ref().is_none_or(TreeReport::is_ok)
         && owners.as_ref().is_none_or(OwnerReport::is_ok);
-    let report = Report { schema_version: SCHEMA_VERSION, healthy, routes, credit, trees, owners };
+    let schema_version = SCHEMA_VERSION;
+    let report =
+        Report { schema_version, healthy, lids_from, cover, routes, credit, trees, owners };
     if args.format.json {
         out.json(&report)?;
     } else {
@@ -84,6 +118,8 @@ pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<V
 }
 
 fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format_args!("LIDs from {}", report.lids_from))?;
+    out.line(&report.cover)?;
     out.line(&report.routes)?;
     out.line(&report.credit)?;
     if let Some(trees) = &report.trees {
