@@ -200,6 +200,79 @@ fn tables_that_are_wrong_end_with_one_and_are_named() {
     assert!(said.ends_with("NOT healthy\n") && said.contains("1 lost"), "{said}");
 }
 
+/// Ports whose LIDs nobody knows are ports whose routes nobody checked.
+#[test]
+fn a_fabric_whose_lids_are_not_all_known_is_not_healthy() {
+    let folder = Folder::new();
+    let fabric = fabric(&folder, "clos:4,2,2");
+    let lfts = folder.path("lfts");
+    done(&["plan", "--topology", &fabric, "--lfts", &lfts.display().to_string()]);
+    let judged = |arguments: &[&str]| {
+        let output = snin(&[&["verify", "--topology", &fabric, "--lfts"], arguments].concat());
+        assert_eq!(code(&output), 1, "{}", stdout(&output));
+        assert!(stdout(&output).ends_with("NOT healthy\n"), "{}", stdout(&output));
+        let arguments =
+            [&["verify", "--json", "--topology", &fabric, "--lfts"], arguments].concat();
+        let report: Value = serde_json::from_slice(&snin(&arguments).stdout).unwrap();
+        assert_eq!(report["healthy"], false);
+        report
+    };
+    // Tables copied away from guid2lid, and a fabric that was never managed.
+    let alone = Folder::new();
+    let dump = alone.path("dump_fts.txt");
+    std::fs::copy(lfts.join("dump_fts.txt"), &dump).unwrap();
+    let report = judged(&[&dump.display().to_string()]);
+    assert_eq!(report["lids_from"], "topology");
+    assert_eq!(report["cover"]["unaddressed"]["total"], 6 + 8);
+    // guid2lid cut short: the ports that are left out are named.
+    let whole = std::fs::read_to_string(lfts.join("guid2lid")).unwrap();
+    let end = whole.rfind("0x02").unwrap();
+    let left_out = whole[end..].split_whitespace().next().unwrap();
+    std::fs::write(lfts.join("guid2lid"), &whole[..end]).unwrap();
+    let report = judged(&[&lfts.display().to_string()]);
+    assert_eq!(report["lids_from"], "guid2lid");
+    let unaddressed = &report["cover"]["unaddressed"];
+    assert_eq!(
+        (&unaddressed["total"], &unaddressed["first"][0]["guid"]),
+        (&1.into(), &left_out.into())
+    );
+    // A plan that leaves a host out.
+    let mut plan = json(&["plan", "--topology", &fabric, "--json"]);
+    plan["lids"].as_object_mut().unwrap().remove(left_out).unwrap();
+    let plan = folder.file("plan.json", plan.to_string());
+    let report = judged(&[&lfts.display().to_string(), "--plan", &plan]);
+    assert_eq!(report["lids_from"], "plan");
+}
+
+#[test]
+fn hosts_that_cannot_reach_each_other_are_not_healthy() {
+    let folder = Folder::new();
+    let halves = [(1, 2), (3, 4)].map(|(a, b)| {
+        format!(
+            "Switch 4 \"S-{a}\"\n[1] \"S-{b}\"[1]\n[2] \"H-{a}\"[1]\n\nSwitch 4 \"S-{b}\"\n[1] \"S-{a}\"[1]\n\
+             [2] \"H-{b}\"[1]\n\nHca 1 \"H-{a}\"\n[1] \"S-{a}\"[2]\n\nHca 1 \"H-{b}\"\n[1] \"S-{b}\"[2]\n\n"
+        )
+    });
+    let fabric = folder.file("parted", halves.concat());
+    let lfts = folder.path("lfts").display().to_string();
+    done(&["plan", "--topology", &fabric, "--lfts", &lfts]);
+    let output = snin(&["verify", "--topology", &fabric, "--lfts", &lfts]);
+    let said = stdout(&output);
+    assert_eq!(code(&output), 1, "{said}");
+    assert!(said.contains("1 parts that no cable joins to the largest"), "{said}");
+    assert!(
+        said.contains("host to host: 8 of 12 lost") && said.ends_with("NOT healthy\n"),
+        "{said}"
+    );
+    // Nobody to reach.
+    let bare =
+        folder.file("bare", "Switch 2 \"a\"\n[1] \"b\"[1]\n\nSwitch 2 \"b\"\n[1] \"a\"[1]\n");
+    done(&["plan", "--topology", &bare, "--lfts", &lfts]);
+    let output = snin(&["verify", "--topology", &bare, "--lfts", &lfts]);
+    assert!(stdout(&output).contains("nothing was checked"), "{}", stdout(&output));
+    assert_eq!(code(&output), 1);
+}
+
 #[test]
 fn bad_input_is_one_line_that_names_file_line_and_value() {
     let folder = Folder::new();

@@ -9,6 +9,13 @@ fn simulate(arguments: &[&str]) -> (i32, Value, String) {
     snin(&[&["sm", "simulate", "--json"], arguments].concat())
 }
 
+fn text(arguments: &[&str]) -> (i32, String, String) {
+    let arguments = [&["sm", "simulate"], arguments].concat();
+    let output = Command::new(env!("CARGO_BIN_EXE_snin")).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
 fn snin(arguments: &[&str]) -> (i32, Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_snin")).args(arguments).output().unwrap();
     let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
@@ -60,14 +67,6 @@ fn the_same_seed_gives_the_same_bytes() {
     let run = |seed| simulate(&["clos:4,3,2", "--drop", "3%", "--seed", seed]).1;
     assert_eq!(run("5"), run("5"));
     assert_ne!(run("5"), run("6"));
-}
-
-#[test]
-fn what_a_cut_that_parts_the_fabric_takes_away_is_known() {
-    let (code, report, _) = simulate(&["clos:2,1,1", "--event", "cut leaf1/2 @1s"]);
-    // What no cable reaches is gone, not wrong.
-    assert_eq!(code, 0, "{report}");
-    assert_eq!(report["active_cables"], 3, "all but the one that was cut");
 }
 
 #[test]
@@ -170,4 +169,29 @@ fn what_passed_is_captured() {
     let (code, _, said) = simulate(&["clos:2,1,1", "--capture", "/no/such/folder/mads"]);
     assert_eq!(code, 3);
     assert_eq!(said, "snin: /no/such/folder/mads: No such file or directory (os error 2)\n");
+}
+
+/// Nothing came up, or not all of it: whatever the tables say, that is no healthy fabric.
+#[test]
+fn what_did_not_come_up_is_not_healthy() {
+    let cases: [(&[&str], u64, &str); 4] = [
+        (&["clos:4,2,2", "--drop", "100%"], 1, "no MAD arrives"),
+        (&["clos:4,2,2", "--agent-latency", "30s"], 0, "agents answer after the manager gave up"),
+        (&["clos:2,1,1", "--event", "cut leaf1/2 @1s"], 2, "parted"),
+        (&["clos:4,2,2", "--event", "off host3 @1s"], 13, "a host is off"),
+    ];
+    for (arguments, found, why) in cases {
+        let (code, report, said) = simulate(arguments);
+        assert_eq!((code, said.as_str()), (1, ""), "{why}: {report}");
+        assert_eq!((&report["healthy"], &report["nodes"]), (&false.into(), &found.into()), "{why}");
+        assert!(report["nodes_in_file"].as_u64().unwrap() > found, "{why}");
+        let cover = &report["cover"];
+        let named = |key: &str| cover[key]["first"].as_array().unwrap().len();
+        assert!(named("unaddressed") + named("uncabled") + named("parts") > 0, "{why}: {cover}");
+    }
+    let (code, text, _) = text(&["clos:2,1,1", "--event", "cut leaf1/2 @1s"]);
+    assert_eq!(code, 1);
+    assert!(text.ends_with("NOT healthy\n"), "{text}");
+    assert!(text.contains("no cable to leaf1 (0x"), "{text}");
+    assert!(text.contains("the manager found 2 of 5 nodes"), "{text}");
 }
