@@ -367,7 +367,8 @@ fn with_cable(topology: &Topology, one: &str, other: &str) -> Topology {
     let (one, other) = (hosts_node(topology, one), hosts_node(topology, other));
     let free = |node: NodeIndex, skip: usize| {
         let mut free = topology.external_ports(node).filter(|&p| topology.peer(p).is_none());
-        free.nth(skip).map_or(topology.node(node).ports + 1 + skip as u8, |p| topology.num(p).0)
+        free.nth(skip)
+            .map_or_else(|| topology.node(node).ports + 1 + skip as u8, |p| topology.num(p).0)
     };
     let ends = [(one, free(one, 0)), (other, free(other, usize::from(one == other)))];
     for (here, there) in [(ends[0], ends[1]), (ends[1], ends[0])] {
