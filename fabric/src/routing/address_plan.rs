@@ -211,12 +211,18 @@ fn places_in_pod(topology: &Topology, clos: &Clos) -> Vec<usize> {
 /// A port that gets 2^LMC addresses.
 struct EndPort {
     port: PortIndex,
+    /// What it hangs on.
     switch: NodeIndex,
 }
 
 /// Adapter and router ports on switches, by (switch GUID, switch port): hosts, aggregation nodes and
-/// routers alike.
+/// routers alike. Without a switch: the ports of a cable that joins two of them.
 fn end_ports(topology: &Topology) -> Vec<EndPort> {
+    if topology.switch_count() == 0 {
+        let cables = topology.nodes().flat_map(|node| topology.cables(node));
+        let end = |(port, peer)| EndPort { port, switch: topology.port(peer).node };
+        return cables.map(end).collect();
+    }
     let on = |switch: NodeIndex| {
         topology.cables(switch).filter_map(move |(_, port)| {
             (!topology.is_switch(topology.port(port).node)).then_some(EndPort { port, switch })

@@ -1,16 +1,32 @@
 //! Ports get their addresses and go up: both ends ARMED, then ACTIVE (IBA 14.4.3).
 
-use snin_fabric::{PortIndex, PortNum};
+use std::collections::BTreeSet;
+
+use snin_fabric::{Lid, PortIndex, PortNum};
 use snin_mad::port::Capabilities;
 use snin_mad::{MKey, PortInfo, PortState};
+use snin_protocol::Time;
 
-use super::ask::{End, NodeId};
-use super::graph::Graph;
-use super::lanes::{operational_vls, wanted};
-use super::planning::Target;
-use super::schedule::{PortWrite, Raise, Schedule, Step, StepId};
+use crate::ask::{End, NodeId};
+use crate::failures::Failures;
+use crate::graph::Graph;
+use crate::lanes::{operational_vls, wanted};
+use crate::planning::Target;
+use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::config::Config;
-use snin_fabric::Lid;
+
+/// The ports that are left alone for now, since they did not take what was written last.
+#[derive(Clone, Copy)]
+pub(crate) struct Held<'a> {
+    pub(crate) failures: &'a Failures,
+    pub(crate) now: Time,
+}
+
+impl Held<'_> {
+    fn holds(&self, end: End) -> bool {
+        self.failures.holds(end, self.now)
+    }
+}
 
 /// Moments that other steps wait for.
 pub(crate) struct Milestones {
@@ -29,15 +45,16 @@ pub(crate) fn activate(
     target: &Target,
     config: &Config,
     manager: Lid,
+    held: Held<'_>,
 ) -> Milestones {
-    let mut ports = Ports { schedule, graph, target, config, manager };
+    let mut ports = Ports { schedule, graph, target, config, manager, held };
     let own = target.discovered.own_port(graph);
     let first = own.into_iter().chain(ports.switch_ports());
-    let all: Vec<PortIndex> = first.collect();
-    for &port in &all {
-        let end = target.discovered.end(port);
-        if Some(port) != own || graph.node(end.0).is_switch() {
-            ports.address(port, None);
+    let all: Vec<End> = first.map(|port| target.discovered.end(port)).collect();
+    let own = own.map(|port| target.discovered.end(port));
+    for &end in &all {
+        if Some(end) != own || graph.node(end.0).is_switch() {
+            ports.address(end, None);
         }
     }
     ports.partitions();
@@ -75,6 +92,7 @@ struct Ports<'a> {
     target: &'a Target,
     config: &'a Config,
     manager: Lid,
+    held: Held<'a>,
 }
 
 impl Ports<'_> {
@@ -88,8 +106,8 @@ impl Ports<'_> {
     }
 
     /// The write that gives a port its addresses, if it has others; with it the port may go up.
-    fn address(&mut self, port: PortIndex, state: Option<Raise>) -> Option<StepId> {
-        let end = self.target.discovered.end(port);
+    fn address(&mut self, end: End, state: Option<Raise>) -> Option<StepId> {
+        let port = self.target.discovered.port(end).filter(|_| !self.held.holds(end))?;
         let info = self.info(end)?;
         let base = self.target.addresses.base(port);
         let lmc = self.target.addresses.lmc(port);
@@ -108,7 +126,7 @@ impl Ports<'_> {
         for (port, ..) in self.target.addresses.iter() {
             let end = self.target.discovered.end(port);
             let keys = self.graph.port(end).and_then(|port| port.keys.as_deref());
-            if keys.is_some_and(|keys| keys != &wanted) {
+            if keys.is_some_and(|keys| keys != &wanted) && !self.held.holds(end) {
                 self.schedule.add(Step::Keys(end));
             }
         }
@@ -119,6 +137,9 @@ impl Ports<'_> {
         let topology = &self.target.discovered.topology;
         for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
             let end = self.target.discovered.end(port);
+            if self.held.holds(end) {
+                continue;
+            }
             let held = self.graph.port(end).into_iter().flat_map(|port| &port.lanes);
             for (&table, held) in held {
                 let wanted = wanted(self.config, self.graph, end, table);
@@ -136,40 +157,54 @@ impl Ports<'_> {
         }
     }
 
-    /// Every cable, the own one first.
-    fn links(&self) -> Vec<[PortIndex; 2]> {
-        let topology = &self.target.discovered.topology;
-        let own = self.target.discovered.index(NodeId::OWN);
+    /// Every cable, the own one first; last those between switches over which nothing leads until they are up.
+    fn links(&self) -> Vec<[End; 2]> {
+        let discovered = &self.target.discovered;
+        let topology = &discovered.topology;
         let pair = |port| topology.peer(port).filter(|&peer| port < peer).map(|peer| [port, peer]);
-        let mut links: Vec<[PortIndex; 2]> = topology.ports().filter_map(pair).collect();
-        links.sort_by_key(|ends| !ends.iter().any(|&end| Some(topology.port(end).node) == own));
+        let links = topology.ports().filter_map(pair);
+        let mut links: Vec<[End; 2]> =
+            links.map(|ends| ends.map(|port| discovered.end(port))).collect();
+        links.sort_by_key(|ends| !ends.iter().any(|&(node, _)| node == NodeId::OWN));
+        let left_out = |end: &End| {
+            let led_over = discovered.port(*end).is_some_and(|port| topology.peer(port).is_some());
+            self.graph.is_trunk(*end) && !led_over
+        };
+        let due = self.held.failures.due(self.held.now).filter(left_out);
+        let again: BTreeSet<[End; 2]> = due
+            .filter_map(|end| {
+                let other = self.graph.link(end)?.to;
+                Some([end.min(other), end.max(other)])
+            })
+            .collect();
+        links.extend(again);
         links
     }
 
-    fn arm(&mut self, ends: [PortIndex; 2]) -> Raised {
-        let topology = &self.target.discovered.topology;
-        let is_end = |port: PortIndex| !topology.is_switch(topology.port(port).node);
+    fn arm(&mut self, ends: [End; 2]) -> Raised {
+        let is_end = |end: End| !self.graph.node(end.0).is_switch();
+        let base = |end: End| {
+            let port = self.target.discovered.port(end)?;
+            self.target.addresses.base(port)
+        };
         let to_host = ends.iter().any(|&end| is_end(end));
-        // A port without addresses stays INIT, and so does the one at the other end.
+        // A port without addresses stays INIT, and so does the one at the other end; and so do both while
+        // one of them is left alone.
         let kept_down =
-            ends.iter().any(|&end| is_end(end) && self.target.addresses.base(end).is_none());
+            ends.iter().any(|&end| is_end(end) && base(end).is_none() || self.held.holds(end));
+        let are_ends = ends.map(is_end);
         let mut arms = Vec::new();
-        for port in ends {
-            let end = self.target.discovered.end(port);
+        for (end, is_end) in ends.into_iter().zip(are_ends) {
             let init = self.info(end).is_some_and(|info| info.state == PortState::Initialize);
             let state = (init && !kept_down).then_some(Raise::ToArmed);
-            if is_end(port) {
-                arms.extend(self.address(port, state));
+            if is_end {
+                arms.extend(self.address(end, state));
             } else if state.is_some() {
                 let write = PortWrite { address: None, state };
                 arms.push(self.schedule.add(Step::Port(end, write)));
             }
         }
-        let ends = if kept_down {
-            [(NodeId::OWN, PortNum::NONE); 2]
-        } else {
-            ends.map(|port| self.target.discovered.end(port))
-        };
+        let ends = if kept_down { [(NodeId::OWN, PortNum::NONE); 2] } else { ends };
         Raised { ends, to_host, arms }
     }
 

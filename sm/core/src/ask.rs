@@ -2,7 +2,7 @@
 
 use snin_fabric::PortNum;
 
-use super::lanes::LaneTable;
+use crate::lanes::LaneTable;
 
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,6 +50,18 @@ impl Ask {
     pub(crate) const fn step(self) -> Option<u32> {
         match self {
             Self::Step(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The port that the question is about, where it is one port: an end node answers for that port only
+    /// along a path that ends there.
+    pub(crate) const fn end(self) -> Option<End> {
+        match self {
+            Self::ReadPort(node, port)
+            | Self::ReadKeys(node, port)
+            | Self::ReadLanes(node, port, _)
+            | Self::ReadManager(node, port) => Some((node, port)),
             _ => None,
         }
     }

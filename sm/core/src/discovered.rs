@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use snin_fabric::topology::{Handle, TopologyBuilder, TopologyError};
 use snin_fabric::{NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 
-use super::ask::{End, NodeId};
-use super::graph::Graph;
+use crate::ask::{End, NodeId};
+use crate::failures::Failures;
+use crate::graph::Graph;
 
 /// A topology and whose node is whose.
 #[derive(Clone, Debug)]
@@ -19,8 +20,10 @@ pub(crate) struct Discovered {
 }
 
 impl Discovered {
-    /// Every node that is managed and every cable that is up at both ends.
-    pub(crate) fn of(graph: &Graph) -> Result<Self, TopologyError> {
+    /// Every node that is managed, and every cable that is up at both ends and leads to a port that takes
+    /// writes.
+    /// A cable between switches that did not come up twice is left out too, until it has.
+    pub(crate) fn of(graph: &Graph, failures: &Failures) -> Result<Self, TopologyError> {
         let mut builder = TopologyBuilder::new();
         let mut handles: BTreeMap<NodeId, Handle> = BTreeMap::new();
         for (id, node) in graph.managed() {
@@ -48,6 +51,12 @@ impl Discovered {
                 let Some(link) = graph.link((id, num)).filter(|link| (id, num) <= link.to) else {
                     continue;
                 };
+                let own = graph.own_end();
+                let locked = |end: End| end != own && graph.is_locked(end);
+                let fails = |end: End| graph.is_trunk(end) && failures.count(end) > 1;
+                if [(id, num), link.to].iter().any(|&end| locked(end) || fails(end)) {
+                    continue;
+                }
                 if let Some(&other) = handles.get(&link.to.0) {
                     builder.cable((handle, num), (other, link.to.1))?;
                 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use snin_fabric::Lid;
 
-use super::graph::Graph;
-use super::mirror::Mirror;
+use crate::graph::Graph;
+use crate::mirror::Mirror;
 use super::order::{Tables, What, Write, order};
-use super::planning::Target;
-use super::schedule::{Schedule, Step, StepId};
+use crate::planning::Target;
+use crate::schedule::{Schedule, Step, StepId};
 
 /// Adds every write that is due. Those that change what is forwarded wait for `links_up`, if anything is
 /// forwarded yet; `done` waits for all.

@@ -139,6 +139,9 @@ pub enum Missing {
     /// A cable is up, but nobody answers at its other end.
     #[error("nobody answers behind {0}")]
     Mute(String),
+    /// The manager's own port has no cable, or its link does not come up.
+    #[error("no link at {0}, the manager's own port")]
+    NoCable(String),
     /// A node answered at first, and then no more.
     #[error("{name} ({guid}) stopped answering")]
     Lost {
@@ -184,12 +187,20 @@ pub enum Missing {
         /// Entries that are needed.
         needed: u16,
     },
-    /// A node refused what was written to it.
+    /// A port refused what was written to it. It is tried again, less and less often.
     #[error("{name} refused {what}")]
     Refused {
-        /// The node.
+        /// The node, and the port where it has several.
         name: String,
-        /// What.
+        /// The attribute.
+        what: &'static str,
+    },
+    /// A port did not say whether it took what was written to it. It is tried again, less and less often.
+    #[error("{name} did not confirm {what}")]
+    Unconfirmed {
+        /// The node, and the port where it has several.
+        name: String,
+        /// The attribute.
         what: &'static str,
     },
     /// Cables do not join these: no legal route from one switch to another.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
 use snin_mad::{DrPath, MKey, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 
-use super::ask::{Ask, End, NodeId};
-use super::lanes::{LaneTable, Lanes};
-use super::mirror::Mirror;
+use crate::ask::{Ask, End, NodeId};
+use crate::lanes::{LaneTable, Lanes};
+use crate::mirror::Mirror;
 
 /// A cable, seen from one end.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,15 @@ pub(crate) enum Trouble {
     Clash(Guid),
 }
 
+/// Why a port is left as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lock {
+    /// It is guarded by a key that it does not show.
+    Key,
+    /// The switch takes no writes to its tables, however often they are tried.
+    Refuses,
+}
+
 /// One port of a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Port {
@@ -42,6 +51,8 @@ pub(crate) struct Port {
     pub(crate) manager: Option<SmInfo>,
     pub(crate) link: Option<Link>,
     pub(crate) trouble: Option<Trouble>,
+    /// Why it is left as it is: port 0 for its switch.
+    pub(crate) locked: Option<Lock>,
     /// Active since before the last schedule began: proof that its switch has not been reset since.
     pub(crate) steady: bool,
 }
@@ -80,8 +91,6 @@ pub(crate) struct Node {
     pub(crate) contested: bool,
     /// It answered once and then no more.
     pub(crate) lost: bool,
-    /// It takes no writes, since it is guarded by a key that it does not show.
-    pub(crate) locked: bool,
     /// Some port went down or came up since its table was last known for sure.
     pub(crate) shaken: bool,
     /// The survey that last took its table for unknown.
@@ -105,7 +114,6 @@ impl Node {
             path: None,
             contested: false,
             lost: false,
-            locked: false,
             shaken: false,
             mirrored: 0,
             info,
@@ -118,6 +126,15 @@ impl Node {
 
     pub(crate) const fn guid(&self) -> Guid {
         self.info.node_guid
+    }
+
+    /// Whether no port that is cabled takes writes.
+    pub(crate) fn is_locked(&self) -> bool {
+        if self.is_switch() {
+            return self.ports.first().is_some_and(|port| port.locked.is_some());
+        }
+        let mut cabled = self.ports.iter().filter(|port| port.link.is_some()).peekable();
+        cabled.peek().is_some() && cabled.all(|port| port.locked.is_some())
     }
 
     /// Its external ports.
@@ -176,7 +193,7 @@ impl Graph {
 
     /// Every node that can be reached and takes writes.
     pub(crate) fn managed(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.reachable().filter(|&(id, node)| !node.locked || id == NodeId::OWN)
+        self.reachable().filter(|&(id, node)| !node.is_locked() || id == NodeId::OWN)
     }
 
     /// The node with this GUID.
@@ -276,40 +293,68 @@ impl Graph {
                 self.node(node).path?.then(port)
             }
             Ask::Identify(Some(_)) => None,
-            _ => self.node(ask.agent()?).path,
+            _ => match ask.end() {
+                Some(end) => self.path_to(end),
+                None => self.node(ask.agent()?).path,
+            },
         }
     }
 
-    /// The port whose key guards a node's tables: port 0 of a switch (IBA 14.2.4).
-    pub(crate) fn guard(&self, id: NodeId) -> End {
+    /// The way of an SMP that is about one port. A switch answers for all of its ports; an end node takes
+    /// writes to a port, and finds its partition table, only by that port (IBA 14.2.5.6, 14.2.5.7).
+    pub(crate) fn path_to(&self, (id, port): End) -> Option<DrPath> {
         let node = self.node(id);
-        (id, if node.is_switch() { PortNum::ZERO } else { node.info.local_port })
+        if node.is_switch() || (id, port) == self.own_end() {
+            return node.path;
+        }
+        let (before, out) = self.link((id, port))?.to;
+        self.node(before).path.filter(|_| self.leads_on(before))?.then(out)
+    }
+
+    /// The port at which the manager sits, of a switch port 0.
+    pub(crate) fn own_end(&self) -> End {
+        self.guard((NodeId::OWN, self.node(NodeId::OWN).info.local_port))
+    }
+
+    /// The port whose key guards this one: port 0 of a switch guards the whole switch, each port of an end
+    /// node itself (IBA 14.2.4).
+    pub(crate) fn guard(&self, (id, port): End) -> End {
+        (id, if self.node(id).is_switch() { PortNum::ZERO } else { port })
     }
 
     /// The key that guards a port, where it is shown.
-    pub(crate) fn key(&self, (id, port): End) -> Option<MKey> {
-        let guard = if self.node(id).is_switch() { self.guard(id) } else { (id, port) };
-        let key = self.port(guard)?.info.as_ref()?.m_key;
+    pub(crate) fn key(&self, end: End) -> Option<MKey> {
+        let key = self.port(self.guard(end))?.info.as_ref()?.m_key;
         (key != MKey(0)).then_some(key)
     }
 
-    /// Whether a node may have a key that it does not show.
-    pub(crate) fn hides_key(&self, id: NodeId) -> bool {
-        let info = self.port(self.guard(id)).and_then(|port| port.info.as_ref());
+    /// Whether a port may have a key that it does not show.
+    pub(crate) fn hides_key(&self, end: End) -> bool {
+        let info = self.port(self.guard(end)).and_then(|port| port.info.as_ref());
         info.is_some_and(|info| info.m_key == MKey(0) && info.m_key_protect > 0)
     }
 
-    /// The node takes no writes: it is left as it is, and so is what only it leads to.
-    pub(crate) fn lock(&mut self, id: NodeId) {
-        let node = self.node_mut(id);
-        (node.locked, node.switch) = (true, None);
-        self.retrace();
+    /// Whether a port takes no writes.
+    pub(crate) fn is_locked(&self, end: End) -> bool {
+        self.port(self.guard(end)).is_some_and(|port| port.locked.is_some())
+    }
+
+    /// The port takes no writes: it is left as it is. With a switch, so is what only it leads to.
+    pub(crate) fn lock(&mut self, end: End, why: Lock) {
+        let guard = self.guard(end);
+        if let Some(port) = self.port_mut(guard) {
+            port.locked = Some(why);
+        }
+        if self.node(end.0).is_switch() {
+            self.node_mut(end.0).switch = None;
+            self.retrace();
+        }
     }
 
     /// Whether ways go on from the node to its neighbours.
     fn leads_on(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        id == NodeId::OWN || node.is_switch() && !node.locked
+        id == NodeId::OWN || node.is_switch() && !node.is_locked()
     }
 
     /// The ports that the way to a question's node leaves by, the nearest first.
@@ -383,6 +428,21 @@ impl Graph {
             let num = addressed.iter().position(holds)?;
             Some((id, PortNum(num as u8)))
         })
+    }
+
+    /// Whether the port's cable joins two switches, so that tables lead over it.
+    pub(crate) fn is_trunk(&self, end: End) -> bool {
+        let far = self.link(end).is_some_and(|link| self.node(link.to.0).is_switch());
+        far && self.node(end.0).is_switch()
+    }
+
+    /// The node, with the port where the node has several that can be meant.
+    pub(crate) fn end_name(&self, end: End) -> String {
+        let node = self.node(end.0);
+        if node.is_switch() || node.info.num_ports == 1 {
+            return node.label();
+        }
+        self.port_name(end)
     }
 
     /// `node/port`, as people point at ports.

@@ -5,8 +5,8 @@ use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{Attribute, AttributeId, Error, Mad, PortInfo, SlToVl, VlArbitration, VlCount};
 
-use super::ask::End;
-use super::graph::{Graph, is_up};
+use crate::ask::End;
+use crate::graph::{Graph, is_up};
 use crate::config::Config;
 
 /// Entries of a quarter of an arbitration table.

@@ -39,6 +39,7 @@ mod address;
 mod ask;
 mod discovered;
 mod distribute;
+mod failures;
 mod graph;
 mod lanes;
 mod mirror;

@@ -24,7 +24,7 @@ use snin_fabric::routing::Ranks;
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortNum, Topology};
 
 use self::sort::{Next, Sorting};
-use super::mirror::{Mirror, NONE};
+use crate::mirror::{Mirror, NONE};
 
 /// One write to a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,7 +11,7 @@ use snin_fabric::routing::{Engine, Routing, RoutingError};
 use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, Lmc, PortIndex, PortNum, TreeId};
 
 use super::address::{self, Wishes};
-use super::discovered::Discovered;
+use crate::discovered::Discovered;
 
 /// What has to survive a restart: everything that would come out otherwise if it were planned anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

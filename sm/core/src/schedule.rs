@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use snin_fabric::lft::BLOCK;
-use snin_fabric::{Lid, Lmc};
+use snin_fabric::{Lid, Lmc, PortNum};
+use snin_mad::DrPath;
 
-use super::ask::{End, NodeId};
-use super::lanes::LaneTable;
+use crate::ask::{End, NodeId};
+use crate::graph::Graph;
+use crate::lanes::LaneTable;
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +46,36 @@ pub(crate) enum Raise {
 }
 
 impl Step {
+    /// The one port that is written to, if it is one.
+    pub(crate) const fn end(&self) -> Option<End> {
+        match self {
+            Self::Port(end, _) | Self::Keys(end) | Self::Lanes(end, _) => Some(*end),
+            _ => None,
+        }
+    }
+
+    /// The port whose trouble it is when the step fails: port 0 for a switch's tables.
+    pub(crate) fn owner(&self) -> Option<End> {
+        self.end().or_else(|| Some((self.node()?, PortNum::ZERO)))
+    }
+
+    /// Whether tables may lead over what the step writes, so that nothing more is written when it fails.
+    pub(crate) fn carries_others(&self, graph: &Graph) -> bool {
+        match self {
+            Self::Port(end, _) => graph.is_trunk(*end),
+            Self::Block(..) | Self::Dropping(..) | Self::Top(..) => true,
+            Self::Keys(_) | Self::Lanes(..) | Self::Milestone => false,
+        }
+    }
+
+    /// The way there.
+    pub(crate) fn path(&self, graph: &Graph) -> Option<DrPath> {
+        match self.end() {
+            Some(end) => graph.path_to(end),
+            None => graph.node(self.node()?).path,
+        }
+    }
+
     /// Whose agent gets it.
     pub(crate) const fn node(&self) -> Option<NodeId> {
         match self {

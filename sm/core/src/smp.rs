@@ -7,11 +7,11 @@ use snin_mad::{
 };
 
 use super::activate::port_info;
-use super::ask::{Ask, End};
-use super::graph::Graph;
-use super::lanes::{Lanes, wanted};
-use super::planning::Target;
-use super::schedule::Step;
+use crate::ask::{Ask, End};
+use crate::graph::Graph;
+use crate::lanes::{Lanes, wanted};
+use crate::planning::Target;
+use crate::schedule::Step;
 use crate::config::Config;
 
 /// The SMP of a question; `None` where the node is not there any more.
@@ -33,7 +33,7 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
             let info = graph.node(node).switch.as_ref()?;
             // Writing 1 clears it (IBA 14.2.5.4).
             set(
-                key(graph, config, graph.guard(node)),
+                key(graph, config, (node, PortNum::ZERO)),
                 graph.path(ask)?,
                 0,
                 &SwitchInfo { port_state_change: true, ..info.clone() },
@@ -52,8 +52,8 @@ pub(crate) fn write(
     step: &Step,
 ) -> Option<Mad> {
     let node = step.node()?;
-    let path = graph.node(node).path?;
-    let own = key(graph, config, graph.guard(node));
+    let path = step.path(graph)?;
+    let own = key(graph, config, step.end().unwrap_or((node, PortNum::ZERO)));
     let block = |block: u16, ports: &[u8; 64]| {
         set(own, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })
     };

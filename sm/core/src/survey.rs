@@ -21,9 +21,9 @@ use snin_mad::{
     SmInfo, SwitchInfo,
 };
 
-use super::ask::{Ask, End, NodeId};
-use super::graph::{Graph, Port, Trouble, is_up};
-use super::mirror::Mirror;
+use crate::ask::{Ask, End, NodeId};
+use crate::graph::{Graph, Port, Trouble, is_up};
+use crate::mirror::Mirror;
 
 /// Ports with trouble that one light sweep asks again.
 const RETRIED_PORTS: usize = 64;
@@ -112,7 +112,7 @@ impl Survey {
             survey.queue.push_back(Ask::ReadPort(NodeId::OWN, port));
         }
         for (id, node) in graph.reachable() {
-            if node.is_switch() || node.locked || leased {
+            if node.is_switch() || leased || node.ports.iter().any(|port| port.locked.is_some()) {
                 survey.verify(graph, id);
             }
             let managers = (0u8..).zip(&node.ports).filter(|(_, port)| port.manager.is_some());
@@ -138,14 +138,19 @@ impl Survey {
         }
     }
 
-    /// Asks a node whether something changed.
+    /// Asks a node whether something changed: of an end node, each port that is cabled.
     pub(crate) fn verify(&mut self, graph: &Graph, id: NodeId) {
         let node = graph.node(id);
-        self.queue.push_back(if node.is_switch() && !node.locked {
-            Ask::ReadSwitch(id)
-        } else {
-            Ask::ReadPort(id, graph.guard(id).1)
-        });
+        if node.is_switch() {
+            self.queue.push_back(if node.is_locked() {
+                Ask::ReadPort(id, PortNum::ZERO)
+            } else {
+                Ask::ReadSwitch(id)
+            });
+            return;
+        }
+        let cabled = node.external().filter(|(_, port)| port.link.is_some());
+        self.queue.extend(cabled.map(|(num, _)| Ask::ReadPort(id, num)));
     }
 
     /// An end port whose settings or name changed.
@@ -291,12 +296,12 @@ impl Survey {
                 self.trouble(graph, Some(via), Trouble::Mute);
             }
             Ask::ClearChange(id) if self.barred.insert(id) => {
-                self.queue.push_back(Ask::ReadPort(id, graph.guard(id).1));
+                self.queue.push_back(Ask::ReadPort(id, PortNum::ZERO));
             }
-            Ask::ReadSwitch(id)
-            | Ask::ClearChange(id)
-            | Ask::ReadPort(id, _)
-            | Ask::ReadBlock(id, _) => self.lose(graph, id),
+            Ask::ReadSwitch(id) | Ask::ClearChange(id) | Ask::ReadBlock(id, _) => {
+                self.lose(graph, (id, PortNum::ZERO));
+            }
+            Ask::ReadPort(id, port) => self.lose(graph, (id, port)),
             Ask::ReadLanes(id, port, table) => {
                 if let Some(port) = graph.port_mut((id, port)) {
                     port.lanes.insert(table, None);
@@ -313,13 +318,21 @@ impl Survey {
         self.answered(graph, ask);
     }
 
-    /// The node does not answer any more: what leads to it leads nowhere.
-    pub(crate) fn lose(&mut self, graph: &mut Graph, id: NodeId) {
-        if id == NodeId::OWN {
+    /// A switch, or a port of an end node, does not answer any more: what leads to it leads nowhere.
+    pub(crate) fn lose(&mut self, graph: &mut Graph, end: End) {
+        let (id, _) = end;
+        if end == graph.own_end() || id == NodeId::OWN && graph.node(id).is_switch() {
             return;
         }
-        graph.node_mut(id).lost = true;
-        for end in graph.isolate(id) {
+        let mut cabled = graph.node(id).external().filter(|(_, port)| port.link.is_some());
+        let others = !graph.node(id).is_switch() && cabled.any(|(num, _)| (id, num) != end);
+        drop(cabled);
+        let behind = match others {
+            true => graph.disconnect(end).into_iter().collect(),
+            false => graph.isolate(id),
+        };
+        graph.node_mut(id).lost |= !others;
+        for end in behind {
             if let Some(port) = graph.port_mut(end) {
                 port.trouble = Some(Trouble::Mute);
             }
@@ -411,8 +424,8 @@ impl Survey {
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
         self.learnt |= before != port.info;
-        if graph.guard(end.0) == end {
-            self.key_read(graph, end.0);
+        if graph.guard(end) == end {
+            self.key_read(graph, end);
         }
         self.ask_manager(graph, end);
         let Some(port) = graph.port(end) else { return };

@@ -18,27 +18,27 @@ mod trap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::{Lid, NodeKind, PortIndex};
+use snin_fabric::{Lid, NodeKind, PortIndex, PortNum};
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
-use super::ask::{Ask, End, NodeId};
-use super::discovered::Discovered;
-use super::graph::{Graph, Trouble};
-use super::planning::{Computed, Job, Saved, Target};
-use super::schedule::Schedule;
+use crate::ask::{Ask, End, NodeId};
+use crate::discovered::Discovered;
+use crate::failures::Failures;
+use crate::graph::{Graph, Lock, Trouble};
+use crate::planning::{Computed, Job, Saved, Target};
+use crate::schedule::Schedule;
 use super::smp;
 use super::survey::Survey;
 use super::transactions::{Expired, Transactions, parse};
 use super::view::FabricView;
 use crate::config::Config;
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Destination, Event, Missing, Output, Report};
+use crate::events::{Destination, Event, Output, Report};
 use crate::metrics::Metrics;
 
-/// How often in a row a sweep that failed is followed by another at once. After that the next light sweep
-/// looks again.
-const MOST_STRIKES: u8 = 4;
+/// How often in a row a switch may fail to take what is written to its tables before it is left out.
+const MOST_FAILURES: u32 = 2;
 
 /// The subnet manager's core for discovery, addresses, tables and port states.
 ///
@@ -64,13 +64,12 @@ pub struct Sweep {
     /// The last view of which the controller said that it is clear.
     cleared: u64,
     next_light: Option<Time>,
-    strikes: u8,
+    failures: Failures,
     /// Light sweeps since everything was last looked at anew, and how many there shall be.
     patience: (u32, u32),
     /// Switches with ports that were written since they were last asked whether something changed: a reset
     /// meanwhile may have gone unnoticed.
     unverified: BTreeSet<NodeId>,
-    refused: BTreeSet<Missing>,
     state: SmState,
     /// Other managers as they were last told of.
     managers: Vec<(String, SmInfo)>,
@@ -88,7 +87,10 @@ struct Applying {
     schedule: Schedule,
     target: Arc<Target>,
     manager: Lid,
-    failed: bool,
+    /// Ports that failed before and are written to again.
+    tried: BTreeSet<End>,
+    /// Ports that did not take what was written.
+    failed: BTreeSet<End>,
     /// Nothing is written before the view of this version is clear, or this time has come.
     waits: Option<(u64, Time)>,
     /// Blocks that switches took.
@@ -105,6 +107,8 @@ struct Pending {
     doubts: BTreeSet<Ask>,
     /// Nodes that are asked whether something changed.
     verify: BTreeSet<NodeId>,
+    /// Switches that took no writes, and get them again.
+    readmit: BTreeSet<End>,
     /// Something was learnt that no computation has seen yet.
     learnt: bool,
 }
@@ -118,6 +122,7 @@ impl Pending {
             && self.refresh.is_empty()
             && self.doubts.is_empty()
             && self.verify.is_empty()
+            && self.readmit.is_empty()
     }
 }
 
@@ -144,10 +149,9 @@ impl Sweep {
             view: None,
             cleared: 0,
             next_light: None,
-            strikes: 0,
+            failures: Failures::default(),
             patience: (0, 0),
             unverified: BTreeSet::new(),
-            refused: BTreeSet::new(),
             state: SmState::Discovering,
             managers: Vec::new(),
         })
@@ -158,7 +162,6 @@ impl Sweep {
         match event {
             Event::Start | Event::Resweep => {
                 self.pending.full = true;
-                self.strikes = 0;
                 self.interrupt();
             }
             Event::Mad { port, source, bytes } => match parse(bytes) {
@@ -171,7 +174,7 @@ impl Sweep {
                 }
                 Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp) {
                     Err(why) => self.metrics.count_dropped(why),
-                    Ok(ask) => self.answered(ask, &mad, smp.status.is_ok()),
+                    Ok(ask) => self.answered(ask, &mad, smp.status.is_ok(), now),
                 },
             },
             Event::Clear { version } => self.cleared = self.cleared.max(version),
@@ -187,12 +190,13 @@ impl Sweep {
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
-        let light = self.next_light.filter(|_| matches!(self.stage, Stage::Idle));
+        let sweep = self.next_light.into_iter().chain(self.failures.next_retry()).min();
+        let sweep = sweep.filter(|_| matches!(self.stage, Stage::Idle));
         let held = match &self.stage {
             Stage::Applying(applying) => applying.waits.map(|(_, until)| until),
             _ => None,
         };
-        self.transactions.next_deadline().into_iter().chain(light).chain(held).min()
+        self.transactions.next_deadline().into_iter().chain(sweep).chain(held).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
@@ -201,7 +205,7 @@ impl Sweep {
             let (graph, stage) = (&self.graph, &self.stage);
             let path = |ask| match (ask, stage) {
                 (Ask::Step(id), Stage::Applying(applying)) => {
-                    graph.node(applying.schedule.step(id)?.node()?).path
+                    applying.schedule.step(id)?.path(graph)
                 }
                 _ => graph.path(ask),
             };
@@ -213,7 +217,7 @@ impl Sweep {
                 }
                 Some(Expired::GivenUp(ask)) => {
                     self.metrics.unanswered += 1;
-                    self.gave_up(ask);
+                    self.gave_up(ask, now);
                 }
             }
         }
@@ -225,7 +229,21 @@ impl Sweep {
             self.pending.full |= full;
             self.pending.light = !full;
         }
+        if matches!(self.stage, Stage::Idle) {
+            self.retry_writes(now);
+        }
         self.advance(now);
+    }
+
+    /// Ports that did not take what was written get it once more when their time has come.
+    fn retry_writes(&mut self, now: Time) {
+        let due: Vec<End> = self.failures.due(now).collect();
+        self.pending.learnt |= !due.is_empty();
+        let refuses = |&(node, port): &End| {
+            port == PortNum::ZERO
+                && self.graph.port((node, port)).is_some_and(|p| p.locked == Some(Lock::Refuses))
+        };
+        self.pending.readmit.extend(due.iter().copied().filter(refuses));
     }
 
     /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
@@ -272,11 +290,11 @@ impl Sweep {
         self.outputs.push_back(Output::Send { port, to, mad });
     }
 
-    fn answered(&mut self, ask: Ask, mad: &Mad, ok: bool) {
+    fn answered(&mut self, ask: Ask, mad: &Mad, ok: bool, now: Time) {
         self.metrics.answers += 1;
         self.metrics.refused += u64::from(!ok);
         if let Ask::Step(id) = ask {
-            return self.step_answered(id, mad, ok);
+            return self.step_answered(id, mad, ok, now);
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
         if !ok {
@@ -288,9 +306,9 @@ impl Sweep {
         self.tell_early();
     }
 
-    fn gave_up(&mut self, ask: Ask) {
+    fn gave_up(&mut self, ask: Ask, now: Time) {
         if let Ask::Step(id) = ask {
-            return self.step_failed(id, true);
+            return self.step_failed(id, true, now);
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
         survey.gave_up(&mut self.graph, ask);
@@ -333,7 +351,10 @@ impl Sweep {
             self.pending.refresh.clear();
             self.pending.doubts.clear();
             self.pending.verify.clear();
-            self.stage = Stage::Survey(Box::new(Survey::full(self.surveys)));
+            let mut survey = Survey::full(self.surveys);
+            let readmit = std::mem::take(&mut self.pending.readmit);
+            readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
+            self.stage = Stage::Survey(Box::new(survey));
             return true;
         }
         let mut survey = if pending.light {
@@ -347,6 +368,7 @@ impl Sweep {
         pending.suspects.into_iter().for_each(|id| survey.suspect(id));
         pending.refresh.into_iter().for_each(|end| survey.refresh(end));
         pending.doubts.into_iter().for_each(|ask| survey.doubt(&self.graph, ask));
+        pending.readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
         self.stage = Stage::Survey(Box::new(survey));
         true
     }
@@ -419,7 +441,7 @@ impl Sweep {
         if self.graph.ids().len() == 0 {
             return None;
         }
-        let discovered = match Discovered::of(&self.graph) {
+        let discovered = match Discovered::of(&self.graph, &self.failures) {
             Ok(discovered) => discovered,
             Err(error) => {
                 self.outputs.push_back(Output::Report(Report::Contradiction(error.to_string())));
@@ -486,6 +508,8 @@ impl Sweep {
         // Whatever keeps happening, the next look at everything is not put off.
         let interval = self.config.sweep_interval();
         self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
+        self.failures.postpone(now);
+        self.failures.retain(|end| self.graph.path_to(end).is_some());
         for id in self.graph.ids() {
             for port in &mut self.graph.node_mut(id).ports {
                 let active = |info: &snin_mad::PortInfo| info.state == snin_mad::PortState::Active;

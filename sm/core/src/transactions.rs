@@ -6,7 +6,7 @@ use snin_mad::header::{Directed, Header};
 use snin_mad::{Attribute, Class, DrPath, Mad, Method, Octets, Route, SmInfo, Smp, TransactionId};
 use snin_protocol::Time;
 
-use super::ask::{Ask, NodeId};
+use crate::ask::{Ask, NodeId};
 use super::turns::Turns;
 use super::window::Window;
 use crate::config::Config;

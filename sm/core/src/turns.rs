@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::ask::{Ask, NodeId};
+use crate::ask::{Ask, NodeId};
 
 /// Who has how much before him, and what waits for its turn.
 #[derive(Debug)]

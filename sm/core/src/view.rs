@@ -8,7 +8,7 @@ use snin_fabric::routing::Routing;
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
-use super::planning::Target;
+use crate::planning::Target;
 
 /// The fabric as it is. A later view has a greater version.
 #[derive(Clone)]

@@ -308,6 +308,7 @@ fn new_port(topology: &Topology, index: PortIndex) -> Port {
         notices: None,
         lease_ends: None,
         noise: Noise::NONE,
+        refuses: false,
         client: None,
         reregistrations: 0,
     }

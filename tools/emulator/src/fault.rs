@@ -30,6 +30,8 @@ pub enum Fault {
     Noise(Noise),
     /// MADs come to harm on this cable, each time they pass.
     CableNoise(PortIndex, Noise),
+    /// A port refuses every write (status 0x1C), or no more; port 0 of a switch its tables too.
+    Refuse(PortIndex, bool),
     /// A node claims another GUID: most likely one that another node has.
     NodeGuid(NodeIndex, Guid),
     /// An operator renames a node; its agent tells (trap 144).
@@ -47,6 +49,7 @@ impl Emulator {
             Fault::Cut(port)
             | Fault::Restore(port)
             | Fault::Bounce(port)
+            | Fault::Refuse(port, _)
             | Fault::CableNoise(port, _) => {
                 assert!(port.index() < topology.port_count(), "no such port: {fault:?}");
             }
@@ -90,6 +93,7 @@ impl Emulator {
                     fabric.ports[end as usize].noise = noise;
                 }
             }
+            Fault::Refuse(port, refuses) => fabric.ports[port.index()].refuses = refuses,
             Fault::NodeGuid(node, guid) => fabric.nodes[node.index()].guid = guid,
             Fault::Rename(node, name) => {
                 fabric.nodes[node.index()].description = NodeString::new(&name);

@@ -81,6 +81,8 @@ pub(crate) struct Port {
     /// When the M_Key is given up, if nobody shows the right one first (IBA 14.2.4.2).
     pub(crate) lease_ends: Option<Time>,
     pub(crate) noise: Noise,
+    /// It takes no writes; a switch's port 0: none to its tables.
+    pub(crate) refuses: bool,
     pub(crate) client: Option<u32>,
     pub(crate) reregistrations: u64,
 }

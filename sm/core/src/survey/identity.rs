@@ -35,7 +35,7 @@ impl Survey {
             }
             self.join(graph, via, end);
         }
-        self.follow(graph, id, info);
+        self.follow(graph, id, via, info);
     }
 
     /// Whoever is there, it is nobody to be joined with.
@@ -117,23 +117,28 @@ impl Survey {
     }
 
     /// Reads what is new about a node that was just met.
-    fn follow(&mut self, graph: &mut Graph, id: NodeId, info: &NodeInfo) {
+    fn follow(&mut self, graph: &mut Graph, id: NodeId, via: Option<End>, info: &NodeInfo) {
         let number = self.number;
         let node = graph.node_mut(id);
         let met_first = node.seen != number && (self.full || node.path.is_none());
         let was_known = node.path.is_some();
         node.seen = number;
         node.lost = false;
+        // The answer names the port by which it was asked; the manager's own port stays its own.
+        let own = (node.info.local_port, node.info.port_guid);
         node.info = info.clone();
+        if id == NodeId::OWN && via.is_some() {
+            (node.info.local_port, node.info.port_guid) = own;
+        }
         if node.path.is_none() {
-            node.locked = false;
+            node.ports.iter_mut().for_each(|port| port.locked = None);
             // Nobody can tell what became of it while it was out of reach.
             node.shaken = true;
             node.ports.iter_mut().for_each(|port| port.steady = false);
             graph.retrace_one(id);
         }
         if graph.node(id).is_switch() {
-            if graph.node(id).locked {
+            if graph.node(id).is_locked() {
                 self.verify(graph, id);
             } else if met_first {
                 self.whole.insert(id);

@@ -1,36 +1,40 @@
-//! Nodes that are guarded by somebody else's key (IBA 14.2.4): taken over where they show it, as they do when its
+//! Ports that are guarded by somebody else's key (IBA 14.2.4): taken over where they show it, as they do when its
 //! lease ran out; left alone where they do not.
 
 use super::Survey;
-use crate::ask::{Ask, NodeId};
-use crate::graph::Graph;
+use crate::ask::{Ask, End};
+use crate::graph::{Graph, Lock};
 
 impl Survey {
-    /// What guards a node was read: is that why it took no writes, or does it take them again?
-    pub(super) fn key_read(&mut self, graph: &mut Graph, id: NodeId) {
-        let hides = graph.hides_key(id);
-        if graph.node(id).locked && !hides {
-            self.unlock(graph, id);
-        } else if self.barred.contains(&id) && !graph.node(id).locked {
-            match graph.key(graph.guard(id)) {
+    /// What guards a port was read: is that why it took no writes, or does it take them again?
+    pub(super) fn key_read(&mut self, graph: &mut Graph, end: End) {
+        let hides = graph.hides_key(end);
+        let locked = graph.port(end).and_then(|port| port.locked);
+        if locked == Some(Lock::Key) && !hides {
+            self.unlock(graph, end);
+        } else if self.barred.contains(&end.0) && locked.is_none() {
+            match graph.key(end) {
                 // From now on it is shown its own.
-                Some(_) => self.urgent.push_back(Ask::ClearChange(id)),
+                Some(_) => self.urgent.push_back(Ask::ClearChange(end.0)),
                 None if hides => {
-                    graph.lock(id);
+                    graph.lock(end, Lock::Key);
                     self.learnt = true;
                 }
-                None => self.lose(graph, id),
+                None => self.lose(graph, end),
             }
         }
     }
 
-    fn unlock(&mut self, graph: &mut Graph, id: NodeId) {
-        graph.node_mut(id).locked = false;
-        graph.retrace();
+    /// The port is written to again.
+    pub(crate) fn unlock(&mut self, graph: &mut Graph, end: End) {
+        if let Some(port) = graph.port_mut(end) {
+            port.locked = None;
+        }
         self.learnt = true;
-        if graph.node(id).is_switch() {
-            self.whole.insert(id);
-            self.queue.extend([Ask::ReadSwitch(id), Ask::Describe(id)]);
+        if graph.node(end.0).is_switch() {
+            graph.retrace();
+            self.whole.insert(end.0);
+            self.queue.extend([Ask::ReadSwitch(end.0), Ask::Describe(end.0)]);
         }
     }
 }

@@ -8,16 +8,17 @@ use snin_fabric::{Lid, PortNum};
 use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SmState, SwitchInfo};
 use snin_protocol::Time;
 
-use super::{Applying, MOST_STRIKES, Stage, Sweep};
-use crate::activate::{activate, is_guarded, took};
-use crate::ask::{Ask, NodeId};
+use super::{Applying, MOST_FAILURES, Stage, Sweep};
+use crate::activate::{Held, activate, is_guarded, took};
+use crate::ask::{Ask, End, NodeId};
 use crate::distribute::{count_blocks, distribute};
-use crate::events::{Missing, Output, Report};
+use crate::graph::Lock;
 use crate::lanes::{self, LaneTable};
 use crate::planning::{Saved, Target};
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::view::{FabricView, carried_over, uncovered};
+use crate::events::{Output, Report};
 
 impl Sweep {
     pub(super) fn begin_applying(&mut self, target: Arc<Target>, now: Time) {
@@ -31,7 +32,9 @@ impl Sweep {
         let waits = (wait > Time::ZERO && version > self.cleared).then_some((version, now + wait));
         let mut schedule = Schedule::default();
         if manager != Lid::NONE {
-            let milestones = activate(&mut schedule, &self.graph, &target, &self.config, manager);
+            let held = Held { failures: &self.failures, now };
+            let (graph, config) = (&self.graph, &self.config);
+            let milestones = activate(&mut schedule, graph, &target, config, manager, held);
             let (links_up, tables) = (milestones.links_up, milestones.tables);
             distribute(&mut schedule, &self.graph, &target, manager, links_up, tables);
         }
@@ -46,9 +49,13 @@ impl Sweep {
         let touched: Vec<NodeId> = touched.collect();
         self.unverified.extend(touched);
         self.target = Some(target.clone());
-        self.refused.clear();
-        let taken = BTreeMap::new();
-        let applying = Applying { schedule, target, manager, failed: false, waits, taken };
+        let written: BTreeSet<End> = schedule.steps().iter().filter_map(Step::owner).collect();
+        let due: BTreeSet<End> = self.failures.due(now).collect();
+        // Nothing is left to be written there.
+        due.difference(&written).for_each(|&end| self.failures.clear(end));
+        let tried = due.intersection(&written).copied().collect();
+        let (failed, taken) = (BTreeSet::new(), BTreeMap::new());
+        let applying = Applying { schedule, target, manager, tried, failed, waits, taken };
         self.stage = Stage::Applying(Box::new(applying));
     }
 
@@ -86,7 +93,7 @@ impl Sweep {
                     let mad = self.transactions.send(Ask::Step(id), agent, mad, now);
                     self.send(mad);
                 }
-                None => self.step_failed(id, false),
+                None => self.step_failed(id, false, now),
             }
         }
         let Stage::Applying(applying) = &mut self.stage else { return true };
@@ -119,22 +126,24 @@ impl Sweep {
             let switches = applying.taken.iter().map(label).collect();
             self.outputs.push_back(Output::Report(Report::Tables { switches }));
         }
-        if applying.failed {
-            self.strikes = self.strikes.saturating_add(1);
-            if self.strikes > MOST_STRIKES {
-                // Whatever it is, it will not go away by trying harder.
+        if applying.schedule.is_stopped() {
+            // Nobody else can write the own switch's tables, nor does it help to try harder.
+            let own = (NodeId::OWN, PortNum::ZERO);
+            if self.graph.node(NodeId::OWN).is_switch() && self.failures.holds(own, now) {
                 let full = self.pending.full;
                 self.pending = super::Pending { full, ..super::Pending::default() };
                 self.ready();
                 self.settle(now);
+            } else {
+                self.pending.learnt = true;
             }
             return;
         }
-        if applying.schedule.is_stopped() {
-            self.pending.learnt = true;
-            return;
+        for &end in applying.tried.difference(&applying.failed) {
+            self.failures.clear(end);
+            // Now tables may lead over it.
+            self.pending.learnt |= self.graph.is_trunk(end);
         }
-        self.strikes = 0;
         self.publish(&applying.target, false);
         self.ready();
         let unverified = std::mem::take(&mut self.unverified);
@@ -152,7 +161,7 @@ impl Sweep {
         self.outputs.push_back(Output::Report(Report::Ready { version, missing }));
     }
 
-    pub(super) fn step_answered(&mut self, id: StepId, mad: &Mad, ok: bool) {
+    pub(super) fn step_answered(&mut self, id: StepId, mad: &Mad, ok: bool, now: Time) {
         let Stage::Applying(applying) = &mut self.stage else { return };
         let Some(step) = applying.schedule.step(id).cloned() else { return };
         let graph = &mut self.graph;
@@ -206,58 +215,77 @@ impl Sweep {
         }
         match took {
             true => applying.schedule.finish(id, true),
-            false => self.step_failed(id, false),
+            false => self.step_failed(id, false, now),
         }
     }
 
-    /// The step was refused, or nobody can tell whether it was done: what it wrote is read again.
-    pub(super) fn step_failed(&mut self, id: StepId, silent: bool) {
+    /// The step was refused, or nobody can tell whether it was done: what it wrote is read again. It is the
+    /// port's own trouble, unless tables lead over it.
+    pub(super) fn step_failed(&mut self, id: StepId, silent: bool, now: Time) {
         let Stage::Applying(applying) = &mut self.stage else { return };
         let Some(step) = applying.schedule.step(id).cloned() else { return };
         applying.schedule.finish(id, false);
-        applying.schedule.stop();
-        let Some(node) = step.node() else { return };
+        let Some(end) = step.owner() else { return };
         // Whose key is another's is left out from now on, which is no failure. The own node cannot be.
-        let is_new = node != NodeId::OWN || !self.graph.node(node).locked;
-        if silent && is_new && self.graph.hides_key(node) {
-            self.graph.lock(node);
+        let is_new = end.0 != NodeId::OWN || !self.graph.is_locked(end);
+        if silent && is_new && self.graph.hides_key(end) {
+            self.graph.lock(end, Lock::Key);
             self.pending.learnt = true;
+            if self.graph.node(end.0).is_switch() {
+                applying.schedule.stop();
+            }
             return;
         }
-        applying.failed = true;
-        let what = match &step {
-            Step::Port((_, port), _) => {
-                self.pending.doubts.insert(Ask::ReadPort(node, *port));
+        let is_first = applying.failed.insert(end);
+        let what = self.read_again(&step);
+        if is_first {
+            self.failures.note(end, what, silent, now);
+        }
+        let carries_others = step.carries_others(&self.graph);
+        self.pending.learnt |= carries_others || self.failures.count(end) == 1;
+        if !carries_others {
+            return;
+        }
+        if let Stage::Applying(applying) = &mut self.stage {
+            applying.schedule.stop();
+        }
+        let its_tables = !matches!(step, Step::Port(..));
+        if its_tables && self.failures.count(end) > MOST_FAILURES && end.0 != NodeId::OWN {
+            self.graph.lock(end, Lock::Refuses);
+        }
+    }
+
+    /// Has read again what a step may have written; which attribute that is.
+    fn read_again(&mut self, step: &Step) -> &'static str {
+        let (doubts, graph) = (&mut self.pending.doubts, &mut self.graph);
+        if let Some(switch) = step.node().filter(|&node| graph.node(node).is_switch()) {
+            doubts.insert(Ask::ReadSwitch(switch));
+        }
+        match *step {
+            Step::Port((node, port), _) => {
+                doubts.insert(Ask::ReadPort(node, port));
                 "PortInfo"
             }
-            Step::Keys((_, port)) => {
-                self.pending.doubts.insert(Ask::ReadKeys(node, *port));
+            Step::Keys((node, port)) => {
+                doubts.insert(Ask::ReadKeys(node, port));
                 "P_KeyTable"
             }
-            Step::Lanes((_, port), table) => {
-                self.pending.doubts.insert(Ask::ReadLanes(node, *port, *table));
+            Step::Lanes((node, port), table) => {
+                doubts.insert(Ask::ReadLanes(node, port, table));
                 match table {
                     LaneTable::Mapping(_) => "SLtoVLMappingTable",
                     LaneTable::Arbitration(_) => "VLArbitrationTable",
                 }
             }
-            Step::Block(_, block) | Step::Dropping(_, block, _) => {
-                self.graph.node_mut(node).mirror.forget_block(*block);
+            Step::Block(node, block) | Step::Dropping(node, block, _) => {
+                graph.node_mut(node).mirror.forget_block(block);
                 "LinearForwardingTable"
             }
-            Step::Top(..) => {
-                self.graph.node_mut(node).switch = None;
+            Step::Top(node, _) => {
+                graph.node_mut(node).switch = None;
                 "SwitchInfo"
             }
-            Step::Milestone => return,
-        };
-        if self.graph.node(node).is_switch() {
-            self.pending.doubts.insert(Ask::ReadSwitch(node));
-        }
-        self.pending.learnt = true;
-        if !silent {
-            let name = self.graph.node(node).label();
-            self.refused.insert(Missing::Refused { name, what });
+            Step::Milestone => "",
         }
     }
 

@@ -2,15 +2,31 @@
 
 use std::collections::BTreeSet;
 
+use snin_fabric::PortNum;
+
 use super::Sweep;
+use crate::ask::NodeId;
+use crate::graph::{Lock, Port, Trouble};
 use crate::events::Missing;
-use crate::graph::Trouble;
 use crate::planning::Target;
 
 impl Sweep {
     /// What keeps the fabric from being complete, by name.
     pub fn missing(&self) -> Vec<Missing> {
-        let mut missing = self.refused.clone();
+        let mut missing = BTreeSet::new();
+        for (end, failure) in self.failures.iter() {
+            let (name, what) = (self.graph.end_name(end), failure.what);
+            missing.insert(match failure.silent {
+                true => Missing::Unconfirmed { name, what },
+                false => Missing::Refused { name, what },
+            });
+        }
+        if self.graph.ids().len() > 0 && !self.graph.node(NodeId::OWN).is_switch() {
+            let own = self.graph.own_end();
+            if self.graph.port(own).is_some_and(|port| port.info.is_some() && !port.is_up()) {
+                missing.insert(Missing::NoCable(self.graph.port_name(own)));
+            }
+        }
         for id in self.graph.ids() {
             let node = self.graph.node(id);
             if node.path.is_none() {
@@ -19,8 +35,10 @@ impl Sweep {
                 }
                 continue;
             }
-            if node.locked {
-                missing.insert(Missing::Locked { guid: node.guid(), name: node.label() });
+            let locked = |(_, port): &(u8, &Port)| port.locked == Some(Lock::Key);
+            for (num, _) in (0u8..).zip(&node.ports).filter(locked) {
+                let name = self.graph.end_name((id, PortNum(num)));
+                missing.insert(Missing::Locked { guid: node.guid(), name });
             }
             if node.name.is_none() {
                 missing.insert(Missing::Nameless(node.guid()));

@@ -108,6 +108,12 @@ impl Lab {
         }
     }
 
+    /// The manager sits at this port instead.
+    pub(crate) fn move_to(&mut self, port: PortIndex) {
+        self.emulator.detach(self.client);
+        self.client = self.emulator.attach(port).unwrap();
+    }
+
     /// Another manager after this one: same fabric, same place, nothing in its head but what was saved.
     pub(crate) fn restarted(self, config: Config) -> Self {
         let Self { mut emulator, client, topology, saved, .. } = self;

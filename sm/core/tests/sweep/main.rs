@@ -9,6 +9,9 @@ mod faults;
 mod keys;
 mod lab;
 mod managers;
+#[path = "../support/odd.rs"]
+mod odd;
+mod ports;
 mod scale;
 mod scenarios;
 mod states;

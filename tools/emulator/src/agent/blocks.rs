@@ -75,6 +75,9 @@ impl Fabric {
     pub(super) fn p_key_table(&mut self, request: &mut Request<'_>) -> Outcome {
         let (num, block) = (request.modifier >> 16, request.modifier & 0xFFFF);
         let port = self.named_port(request, num)?;
+        if request.set && self.ports[port as usize].refuses {
+            return Err(Status::BAD_VALUE);
+        }
         let node = &self.nodes[request.node as usize];
         let cap = match &node.switch {
             Some(switch) if num > 0 => switch.info.partition_enforcement_cap,

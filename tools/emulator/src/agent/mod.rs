@@ -87,7 +87,12 @@ impl Fabric {
 
     /// The attributes of subnet management (IBA 14.2.5).
     fn subnet(&mut self, request: &mut Request<'_>) -> Outcome {
-        match request.mad.header().attribute() {
+        let attribute = request.mad.header().attribute();
+        let tables = [LinearForwarding::ID, MulticastForwarding::ID];
+        if request.set && tables.contains(&attribute) && self.ports[request.end as usize].refuses {
+            return Err(Status::BAD_VALUE);
+        }
+        match attribute {
             NodeDescription::ID => self.node_description(request),
             NodeInfo::ID => self.node_info(request),
             SwitchInfo::ID => self.switch_info_attribute(request),

@@ -65,6 +65,11 @@ impl Fabric {
     pub(super) fn port_info_attribute(&mut self, request: &mut Request<'_>) -> Outcome {
         let port = self.port_meant(request)?;
         let mut reregister = false;
+        // An end node's port is written to by that port (IBA 14.2.5.6).
+        let foreign = !self.nodes[request.node as usize].is_switch() && port != request.end;
+        if request.set && (foreign || self.ports[port as usize].refuses) {
+            return Err(Status::BAD_VALUE);
+        }
         if request.set {
             let new = *PortInfo::data(&request.mad.0);
             let extended = request.modifier & KNOWS_EXTENDED_SPEEDS != 0;
