@@ -107,7 +107,8 @@ impl Ports<'_> {
 
     /// The write that gives a port its addresses, if it has others; with it the port may go up.
     fn address(&mut self, end: End, state: Option<Raise>) -> Option<StepId> {
-        let port = self.target.discovered.port(end).filter(|_| !self.held.holds(end))?;
+        let left_alone = self.held.holds(end) || self.graph.is_locked(end);
+        let port = self.target.discovered.port(end).filter(|_| !left_alone)?;
         let info = self.info(end)?;
         let base = self.target.addresses.base(port);
         let lmc = self.target.addresses.lmc(port);

@@ -129,7 +129,8 @@ impl Sweep {
         if applying.schedule.is_stopped() {
             // Nobody else can write the own switch's tables, nor does it help to try harder.
             let own = (NodeId::OWN, PortNum::ZERO);
-            if self.graph.node(NodeId::OWN).is_switch() && self.failures.holds(own, now) {
+            let refuses = self.failures.holds(own, now) || self.graph.is_locked(own);
+            if self.graph.node(NodeId::OWN).is_switch() && refuses {
                 let full = self.pending.full;
                 self.pending = super::Pending { full, ..super::Pending::default() };
                 self.ready();
@@ -227,10 +228,9 @@ impl Sweep {
         applying.schedule.finish(id, false);
         let Some(end) = step.owner() else { return };
         // Whose key is another's is left out from now on, which is no failure. The own node cannot be.
-        let is_new = end.0 != NodeId::OWN || !self.graph.is_locked(end);
-        if silent && is_new && self.graph.hides_key(end) {
+        if silent && self.graph.hides_key(end) {
+            self.pending.learnt |= !self.graph.is_locked(end);
             self.graph.lock(end, Lock::Key);
-            self.pending.learnt = true;
             if self.graph.node(end.0).is_switch() {
                 applying.schedule.stop();
             }
