@@ -8,12 +8,12 @@ use snin_mad::{MKey, PortInfo, PortState};
 use snin_protocol::Time;
 
 use crate::ask::{End, NodeId};
+use crate::config::Config;
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::lanes::{operational_vls, wanted};
 use crate::planning::Target;
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
-use crate::config::Config;
 
 /// The ports that are left alone for now, since they did not take what was written last.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use snin_fabric::Lid;
 
+use super::order::{Tables, What, Write, order};
 use crate::graph::Graph;
 use crate::mirror::Mirror;
-use super::order::{Tables, What, Write, order};
 use crate::planning::Target;
 use crate::schedule::{Schedule, Step, StepId};
 

@@ -6,8 +6,8 @@ use snin_mad::port::Capabilities;
 use snin_mad::{Attribute, AttributeId, Error, Mad, PortInfo, SlToVl, VlArbitration, VlCount};
 
 use crate::ask::End;
-use crate::graph::{Graph, is_up};
 use crate::config::Config;
+use crate::graph::{Graph, is_up};
 
 /// Entries of a quarter of an arbitration table.
 const QUARTER: usize = 32;

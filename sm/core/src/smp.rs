@@ -8,11 +8,11 @@ use snin_mad::{
 
 use super::activate::port_info;
 use crate::ask::{Ask, End};
+use crate::config::Config;
 use crate::graph::Graph;
 use crate::lanes::{Lanes, wanted};
 use crate::planning::Target;
 use crate::schedule::Step;
-use crate::config::Config;
 
 /// The SMP of a question; `None` where the node is not there any more.
 pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> {

@@ -22,20 +22,20 @@ use snin_fabric::{Lid, NodeKind, PortIndex, PortNum};
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
-use crate::ask::{Ask, End, NodeId};
-use crate::discovered::Discovered;
-use crate::failures::Failures;
-use crate::graph::{Graph, Lock, Trouble};
-use crate::planning::{Computed, Job, Saved, Target};
-use crate::schedule::Schedule;
 use super::smp;
 use super::survey::Survey;
 use super::transactions::{Expired, Transactions, parse};
 use super::view::FabricView;
+use crate::ask::{Ask, End, NodeId};
 use crate::config::Config;
+use crate::discovered::Discovered;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Output, Report};
+use crate::failures::Failures;
+use crate::graph::{Graph, Lock, Trouble};
 use crate::metrics::Metrics;
+use crate::planning::{Computed, Job, Saved, Target};
+use crate::schedule::Schedule;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;

@@ -6,9 +6,9 @@ use snin_mad::header::{Directed, Header};
 use snin_mad::{Attribute, Class, DrPath, Mad, Method, Octets, Route, SmInfo, Smp, TransactionId};
 use snin_protocol::Time;
 
-use crate::ask::{Ask, NodeId};
 use super::turns::Turns;
 use super::window::Window;
+use crate::ask::{Ask, NodeId};
 use crate::config::Config;
 use crate::error::Dropped;
 use crate::events::LocalPort;

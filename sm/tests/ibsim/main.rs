@@ -8,4 +8,7 @@ mod ibdm;
 mod judged;
 mod kept;
 mod lab;
+mod odd;
+#[path = "../../core/tests/support/odd.rs"]
+mod odd_fabrics;
 mod port;

@@ -12,13 +12,13 @@ use super::{Applying, MOST_FAILURES, Stage, Sweep};
 use crate::activate::{Held, activate, is_guarded, took};
 use crate::ask::{Ask, End, NodeId};
 use crate::distribute::{count_blocks, distribute};
+use crate::events::{Output, Report};
 use crate::graph::Lock;
 use crate::lanes::{self, LaneTable};
 use crate::planning::{Saved, Target};
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::view::{FabricView, carried_over, uncovered};
-use crate::events::{Output, Report};
 
 impl Sweep {
     pub(super) fn begin_applying(&mut self, target: Arc<Target>, now: Time) {

@@ -6,8 +6,8 @@ use snin_fabric::PortNum;
 
 use super::Sweep;
 use crate::ask::NodeId;
-use crate::graph::{Lock, Port, Trouble};
 use crate::events::Missing;
+use crate::graph::{Lock, Port, Trouble};
 use crate::planning::Target;
 
 impl Sweep {
