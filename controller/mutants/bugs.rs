@@ -1,5 +1,5 @@
-//! The bugs: a file below `controller/core/src/`, an expression or statement that it holds once, and what is there instead when
-//! the bug is planted.
+//! The bugs: a file below `controller/core/src/`, an expression or statement that it holds once, and what is there
+//! instead when the bug is planted.
 
 /// A bug.
 pub(crate) type Bug = (&'static str, &'static str, &'static str);

@@ -182,6 +182,8 @@ pub struct Options {
 ///
 /// # Errors
 /// When there is none, several, or it cannot be opened: one line that says which there are.
+// Only a port of this machine waits for answers itself.
+#[cfg_attr(not(feature = "umad"), expect(unused_variables))]
 pub fn open(choice: &Choice, options: Options) -> Result<Box<dyn Port>, PortError> {
     match choice {
         #[cfg(feature = "umad")]
