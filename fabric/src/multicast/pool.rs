@@ -17,8 +17,8 @@ impl MlidPool {
         Self { capacity, taken: BTreeSet::new() }
     }
 
-    /// How many groups every switch can hold: [`Self::take`] and [`Self::reserve`] keep to it. What was given before
-    /// stays given.
+    /// How many groups every switch can hold: [`Self::take`] and [`Self::reserve`] keep to it. What was given
+    /// before stays given.
     pub const fn set_capacity(&mut self, capacity: u16) {
         self.capacity = capacity;
     }

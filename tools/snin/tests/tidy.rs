@@ -13,14 +13,14 @@ use std::process::Command;
 const LAYERS: &[(&str, u32)] = &[
     ("snin-fabric", 0),
     ("snin-protocol", 1),
-    ("snin-mad", 1),
+    ("snin-mad", 2),
     ("snin-umad", 1),
     ("snin-daemon", 2),
-    ("snin-sm-core", 2),
+    ("snin-sm-core", 3),
     ("snin-controller-core", 2),
     // Bugs planted in a copy of the controller's core, for its tests.
     ("snin-mutants", 3),
-    ("snin-sm", 3),
+    ("snin-sm", 4),
     ("snin-controller", 3),
     ("snin-agent-core", 2),
     ("snin-verbs", 2),
