@@ -43,6 +43,7 @@ pub mod log;
 pub mod metrics;
 pub mod page;
 pub mod service;
+pub mod session;
 pub mod settings;
 pub mod signals;
 pub mod store;

@@ -2,8 +2,11 @@
 
 pub mod clock;
 pub mod codec;
+pub mod greeting;
+pub mod identity;
 pub mod message;
 pub mod peer;
+pub mod view;
 
 mod epoch;
 mod time;

@@ -11,12 +11,18 @@ use bincode::de::Decode;
 use bincode::enc::Encode;
 use bincode::error::DecodeError;
 
+use crate::greeting::SessionSays;
 use crate::message::{FromAgent, ToAgent, ViewChange, ViewClear};
 use crate::peer::PeerSays;
+use crate::view::{FromManager, ToManager};
 use wire::{Body, BodyRef, Wire};
 
-/// The version of everything in [`message`](crate::message); another one is not understood.
+/// The version of everything in [`message`](crate::message), [`peer`](crate::peer) and [`view`](crate::view).
 pub const VERSION: u8 = 1;
+/// Every version that is understood: sessions agree on one of them.
+pub const VERSIONS: std::ops::RangeInclusive<u8> = VERSION..=VERSION;
+/// The version of the session's own frames, in [`greeting`](crate::greeting). It never changes.
+pub const SESSION_VERSION: u8 = 0;
 /// The most bytes of a frame after its length: version and body.
 pub const MAX_FRAME: usize = 64 << 10;
 
@@ -29,8 +35,16 @@ const CONFIG: Configuration<BigEndian, Fixint, Limit<MAX_FRAME>> = bincode::conf
     .with_limit::<MAX_FRAME>();
 
 /// What can be sent in a frame.
-pub trait Message: Wire {}
+pub trait Message: Wire {
+    /// The version that its frames say.
+    const FRAME_VERSION: u8 = VERSION;
+}
 
+impl Message for SessionSays {
+    const FRAME_VERSION: u8 = SESSION_VERSION;
+}
+impl Message for FromManager {}
+impl Message for ToManager {}
 impl Message for FromAgent {}
 impl Message for ToAgent {}
 impl Message for ViewChange {}
@@ -67,9 +81,52 @@ pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, CodecError> {
     }
     let mut frame = Vec::with_capacity(LENGTH + length);
     frame.extend_from_slice(&(length as u32).to_be_bytes());
-    frame.push(VERSION);
+    frame.push(M::FRAME_VERSION);
     frame.extend_from_slice(&body);
     Ok(frame)
+}
+
+/// A whole frame, not yet understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame<'a> {
+    /// Which version it says it has.
+    pub version: u8,
+    body: &'a [u8],
+    /// How many bytes it takes, its length included.
+    pub length: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// The first frame in `bytes`; `None` while it is not all there.
+    ///
+    /// # Errors
+    /// When it is longer than may be, or empty. What comes after it cannot be trusted: a stream ends here.
+    pub fn first(bytes: &'a [u8]) -> Result<Option<Self>, CodecError> {
+        let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > MAX_FRAME {
+            return Err(CodecError::TooLong(length));
+        }
+        let Some(frame) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let (&version, body) = frame.split_first().ok_or(CodecError::Body("it is empty"))?;
+        Ok(Some(Self { version, body, length: LENGTH + length }))
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// When it says nothing of the kind.
+    pub fn message<M: Message>(&self) -> Result<M, CodecError> {
+        if self.version == M::FRAME_VERSION {
+            decode_body(self.body)
+        } else {
+            Err(CodecError::Version(self.version))
+        }
+    }
 }
 
 /// The first message in `bytes`, and how many bytes it took; `None` while it is not all there.
@@ -77,21 +134,8 @@ pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, CodecError> {
 /// # Errors
 /// When the bytes are no frame. What comes after them cannot be trusted: a stream ends here.
 pub fn decode<M: Message>(bytes: &[u8]) -> Result<Option<(M, usize)>, CodecError> {
-    let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
-        return Ok(None);
-    };
-    let length = u32::from_be_bytes(*length) as usize;
-    if length > MAX_FRAME {
-        return Err(CodecError::TooLong(length));
-    }
-    let Some(frame) = rest.get(..length) else {
-        return Ok(None);
-    };
-    match frame.split_first() {
-        None => Err(CodecError::Body("it is empty")),
-        Some((&VERSION, body)) => Ok(Some((decode_body(body)?, LENGTH + length))),
-        Some((&version, _)) => Err(CodecError::Version(version)),
-    }
+    let frame = Frame::first(bytes)?;
+    frame.map(|frame| Ok((frame.message()?, frame.length))).transpose()
 }
 
 fn decode_body<M: Message>(body: &[u8]) -> Result<M, CodecError> {

@@ -4,9 +4,11 @@
 use bincode::de::Decoder;
 use bincode::enc::Encoder;
 use bincode::error::{DecodeError, EncodeError};
-use snin_fabric::{Dlid, Guid, Lid, TreeId};
+use snin_fabric::{Dlid, Guid, Lid, Lmc, TreeId};
 
 use super::wire::{Wire, choices, lists, newtypes, records};
+use crate::greeting::{Greet, Reason, Refused, Service, SessionSays, Welcome};
+use crate::identity::{Identity, MAX_NAME, Role};
 use crate::message::{
     AgentSays, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerSays, FromAgent,
     Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
@@ -14,6 +16,9 @@ use crate::message::{
 };
 use crate::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerSays,
+};
+use crate::view::{
+    Computed, FromManager, MAX_PART, MAX_TREES, Policy, ToManager, ViewBegin, ViewPart,
 };
 use crate::{ConnectionNumber, Session, Term, Time};
 
@@ -40,6 +45,12 @@ records! {
     Accept { token, end }
     Decline { token, reason }
     End { address, number, first_packet, mtu, datagrams }
+    Greet { identity, service, first, last }
+    Welcome { identity, version }
+    Refused { reason, first, last }
+    ViewBegin { version, parts, topology, lmc, places, unusable, tables }
+    ViewPart { version, number, bytes }
+    Computed { version, tables }
 }
 
 choices! {
@@ -61,6 +72,13 @@ choices! {
     }
     DeclineReason { 0 Full, 1 Device, 2 NoPath, 3 OtherMode }
     EndAddress { 0 Lid(it), 1 Gid(it) }
+    SessionSays { 0 Greet(it), 1 Welcome(it), 2 Refused(it), 3 Ping, 4 Pong }
+    Service { 0 Grants, 1 Views }
+    Reason { 0 Version, 1 Service, 2 Role, 3 Identity, 4 Full }
+    Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }
+    FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }
+    ToManager { 0 Clear(it), 1 Computed(it) }
+    Policy { 0 Strict, 1 Shared, 2 Off }
 }
 
 lists! {
@@ -68,6 +86,46 @@ lists! {
     Grant up to MAX_GRANTS;
     Answer up to MAX_ANSWERS;
     UnusablePair up to MAX_PAIRS;
+    u16 up to MAX_TREES;
+    u8 up to MAX_PART;
+}
+
+/// Its number of bits.
+impl Wire for Lmc {
+    fn put<E: Encoder>(&self, to: &mut E) -> Result<(), EncodeError> {
+        self.bits().put(to)
+    }
+
+    fn take<D: Decoder<Context = ()>>(from: &mut D) -> Result<Self, DecodeError> {
+        Self::new(u8::take(from)?).ok_or(DecodeError::Other("an LMC above 7"))
+    }
+}
+
+/// A role, then a GUID for an agent, or a name.
+impl Wire for Identity {
+    fn put<E: Encoder>(&self, to: &mut E) -> Result<(), EncodeError> {
+        self.role().put(to)?;
+        match self {
+            Self::Agent(port) => port.put(to),
+            Self::Named(_, name) => name.as_bytes().to_vec().put(to),
+        }
+    }
+
+    fn take<D: Decoder<Context = ()>>(from: &mut D) -> Result<Self, DecodeError> {
+        match Role::take(from)? {
+            Role::Agent => Guid::take(from).map(Self::Agent),
+            role => {
+                let count = usize::from(u16::take(from)?);
+                if count > MAX_NAME {
+                    return Err(DecodeError::Other("a name is too long"));
+                }
+                let bytes = (0..count).map(|_| u8::take(from)).collect::<Result<Vec<u8>, _>>()?;
+                let name =
+                    str::from_utf8(&bytes).map_err(|_| DecodeError::Other("a name is no text"))?;
+                Self::new(role, name).map_err(|_| DecodeError::Other("a name that names nobody"))
+            }
+        }
+    }
 }
 
 /// Sixteen bytes, as they are.

@@ -1,0 +1,306 @@
+//! The calling end: calls again until somebody answers, and goes on with a new certificate without a break.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{ClientConnection, Connection};
+use snin_protocol::codec::{self, CodecError, Message, VERSIONS};
+use snin_protocol::greeting::{Greet, Service, SessionSays};
+use snin_protocol::identity::{Identity, Role};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::select;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use super::address::Address;
+use super::credentials::{Credentials, owner, server_name};
+use super::door::look;
+use super::end::SessionEnd;
+use super::limits::Limits;
+use super::pipe::Pipe;
+use super::socket::Socket;
+use super::tally::{Count, Tally};
+use super::work::{Happened, Outbox, What, Work, changed};
+use super::{Heard, Peer};
+
+/// The pause before another call, at first and at most. Callers that lost a session together do not call
+/// together.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whom to call, and as whom.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Where.
+    pub to: Address,
+    /// What for.
+    pub service: Service,
+    /// The role of who answers there.
+    pub role: Role,
+    /// Who this end is. With `tls://` the certificate has to say the same.
+    pub identity: Identity,
+    /// What the called end may cost.
+    pub limits: Limits,
+    /// For `tls://`.
+    pub credentials: Option<Arc<Credentials>>,
+}
+
+/// See the module's documentation. It hears `In` and says `Out`. Dropped, it ends its session.
+pub struct Caller<In, Out> {
+    events: mpsc::Receiver<Happened<In>>,
+    open: Option<(u64, Peer, Outbox)>,
+    tally: Arc<Tally>,
+    calling: JoinHandle<()>,
+    says: std::marker::PhantomData<fn(Out)>,
+}
+
+impl<In, Out> Drop for Caller<In, Out> {
+    fn drop(&mut self) {
+        self.calling.abort();
+    }
+}
+
+impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
+    /// Begins to call, on the runtime that this is called in.
+    pub fn start(call: Call) -> Self {
+        let (to_us, events) = mpsc::channel(call.limits.waiting.max(1));
+        let tally = Arc::new(Tally::default());
+        let calling = Calling { call, tally: tally.clone(), number: 0, complained: false };
+        let calling = tokio::spawn(calling.run(to_us));
+        Self { events, open: None, tally, calling, says: std::marker::PhantomData }
+    }
+
+    /// What happens next. Nothing is lost when the wait is given up.
+    pub async fn next(&mut self) -> Heard<In> {
+        loop {
+            let Some((number, what)) = self.events.recv().await else {
+                // The task that calls never ends by itself.
+                return std::future::pending().await;
+            };
+            if let Some(heard) = self.hear(number, what) {
+                return heard;
+            }
+        }
+    }
+
+    fn hear(&mut self, number: u64, what: What<In>) -> Option<Heard<In>> {
+        match what {
+            What::Opened(peer, outbox) => {
+                if self.open.replace((number, peer.clone(), outbox)).is_some() {
+                    self.tally.add(Count::Replaced);
+                }
+                Some(Heard::Opened(peer))
+            }
+            What::Said(message) => {
+                let (_, peer, _) = self.open.as_ref().filter(|open| open.0 == number)?;
+                Some(Heard::Said(peer.clone(), message))
+            }
+            What::Closed(end) => {
+                let (_, peer, _) = self.open.take_if(|open| open.0 == number)?;
+                Some(Heard::Closed(peer, end))
+            }
+        }
+    }
+
+    /// Says something; whether it will be written. While there is no session nothing is.
+    ///
+    /// # Errors
+    /// When the message is longer than a frame may be.
+    pub fn say(&mut self, message: &Out) -> Result<bool, CodecError> {
+        let frame = codec::encode(message)?;
+        let Some((_, peer, outbox)) = &self.open else { return Ok(false) };
+        if outbox.put(frame) {
+            return Ok(true);
+        }
+        self.tally.tell(Count::Unread, format!("the session with {peer}: {}", SessionEnd::Unread));
+        // Its end is heard of when the session says so.
+        if let Some((number, peer, _)) = self.open.take() {
+            let (closed, _) = Outbox::new(0);
+            self.open = Some((number, peer, closed));
+        }
+        Ok(false)
+    }
+
+    /// Whether there is a session.
+    pub const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// What was counted.
+    pub const fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+}
+
+/// The task that calls.
+struct Calling {
+    call: Call,
+    tally: Arc<Tally>,
+    number: u64,
+    /// Said once, not at each call.
+    complained: bool,
+}
+
+impl Calling {
+    async fn run<M: Message + Send + 'static>(mut self, events: mpsc::Sender<Happened<M>>) {
+        let looking =
+            self.call.credentials.clone().map(|credentials| tokio::spawn(look(credentials)));
+        let _looking = looking.map(Aborted);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let called = tokio::time::timeout(self.call.limits.handshake, self.establish()).await;
+            match called.unwrap_or(Err(SessionEnd::Slow)) {
+                Ok((peer, pipe)) => {
+                    if std::mem::take(&mut self.complained) {
+                        info!("{} answers at {}", peer, self.call.to);
+                    }
+                    pause = FIRST_PAUSE;
+                    if self.work(peer, pipe, &events).await.is_err() {
+                        return;
+                    }
+                }
+                Err(end) => {
+                    self.tally.add(end.count().unwrap_or(Count::Gone));
+                    if !std::mem::replace(&mut self.complained, true) {
+                        warn!(
+                            "the {} at {}: {end}; it is called again",
+                            self.call.role, self.call.to
+                        );
+                    }
+                }
+            }
+            tokio::time::sleep(jitter(pause)).await;
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A session until its end. When the certificates change another is begun first.
+    async fn work<M: Message + Send + 'static>(
+        &mut self,
+        peer: Peer,
+        pipe: Pipe,
+        events: &mpsc::Sender<Happened<M>>,
+    ) -> Result<(), Gone> {
+        let mut changes = self.call.credentials.as_ref().map(|credentials| credentials.changes());
+        let (mut number, mut session) = self.begin(peer, pipe, events).await?;
+        loop {
+            select! {
+                ended = &mut session.0 => {
+                    let end = ended.unwrap_or(SessionEnd::Ended);
+                    return events.send((number, What::Closed(end))).await.map_err(|_| Gone);
+                }
+                () = changed(&mut changes) => {
+                    let called = tokio::time::timeout(self.call.limits.handshake, self.establish()).await;
+                    // Where that fails the old session goes on as long as it may.
+                    if let Ok(Ok((peer, pipe))) = called {
+                        (number, session) = self.begin(peer, pipe, events).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn begin<M: Message + Send + 'static>(
+        &mut self,
+        peer: Peer,
+        pipe: Pipe,
+        events: &mpsc::Sender<Happened<M>>,
+    ) -> Result<(u64, Aborted<SessionEnd>), Gone> {
+        self.number += 1;
+        self.tally.add(Count::Opened);
+        let (outbox, letters) = Outbox::new(self.call.limits.backlog);
+        let work = Work {
+            number: self.number,
+            peer: peer.clone(),
+            pipe,
+            letters,
+            limits: Arc::new(self.call.limits.clone()),
+            tally: self.tally.clone(),
+            credentials: self.call.credentials.clone(),
+        };
+        events.send((self.number, What::Opened(peer, outbox))).await.map_err(|_| Gone)?;
+        Ok((self.number, Aborted(tokio::spawn(work.run(events.clone())))))
+    }
+
+    /// Connects, shakes hands, greets and hears the answer.
+    async fn establish(&self) -> Result<(Peer, Pipe), SessionEnd> {
+        let call = &self.call;
+        let (socket, tls) = match &call.to {
+            Address::Unix(path) => (Socket::Unix(UnixStream::connect(path).await?), None),
+            Address::Plain(address) => (Socket::Tcp(tcp(*address).await?), None),
+            Address::Tls(host) => {
+                let credentials = call.credentials.as_ref().ok_or(SessionEnd::NoCredentials)?;
+                let host = host.clone();
+                let found = tokio::task::spawn_blocking(move || Address::resolve(&host)).await;
+                let address = found.unwrap_or_else(|_| Err(Error::from(ErrorKind::NotFound)))?;
+                let socket = tcp(address).await?;
+                let tls = ClientConnection::new(
+                    credentials.now().client.clone(),
+                    server_name(call.role),
+                )?;
+                (Socket::Tcp(socket), Some(Connection::Client(tls)))
+            }
+        };
+        let mut pipe = Pipe::new(socket, tls);
+        while pipe.is_handshaking() {
+            pipe.work().await?;
+        }
+        let (first, last) = VERSIONS.into_inner();
+        let greet = Greet { identity: call.identity.clone(), service: call.service, first, last };
+        pipe.say(&SessionSays::Greet(greet))?;
+        pipe.flush()?;
+        let said = loop {
+            if let Some(frame) = pipe.frame()? {
+                let length = frame.length;
+                let said: SessionSays = frame.message()?;
+                pipe.take(length);
+                break said;
+            }
+            pipe.work().await?;
+        };
+        let welcome = match said {
+            SessionSays::Welcome(welcome) => welcome,
+            SessionSays::Refused(refused) => return Err(SessionEnd::Refused(refused)),
+            _ => return Err(SessionEnd::OutOfTurn),
+        };
+        if !VERSIONS.contains(&welcome.version) {
+            return Err(SessionEnd::OutOfTurn);
+        }
+        let certified =
+            pipe.tls().map(|tls| tls.peer_certificates().and_then(|chain| owner(chain.first()?)));
+        let is_certified =
+            certified.is_none_or(|certified| certified.as_ref() == Some(&welcome.identity));
+        if !is_certified || welcome.identity.role() != call.role {
+            let proof = format!("a {} with that name in its certificate was called", call.role);
+            return Err(SessionEnd::Imposter { claimed: welcome.identity, proof });
+        }
+        Ok((Peer::new(welcome.identity), pipe))
+    }
+}
+
+/// Whoever owns the caller is gone.
+struct Gone;
+
+/// A task that ends when this is dropped.
+struct Aborted<T>(JoinHandle<T>);
+
+impl<T> Drop for Aborted<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn tcp(address: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Between half of it and all of it.
+fn jitter(pause: Duration) -> Duration {
+    let share = RandomState::new().hash_one(0_u8) % 1_000;
+    pause / 2 + pause.mul_f64(share as f64 / 2_000.0)
+}

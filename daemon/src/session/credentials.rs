@@ -1,0 +1,266 @@
+//! Certificate, key, CA and revocation list of a daemon, and what TLS makes of them.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{ClientConfig, Connection, RootCertStore, ServerConfig};
+use snin_protocol::identity::{Identity, Role};
+use tokio::sync::watch;
+
+use super::end::SessionEnd;
+
+/// What both ends say that they speak within TLS.
+const ALPN: &[u8] = b"snin";
+
+/// Where they are: PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// The daemon's certificate, and what is between it and the CA.
+    pub certificate: PathBuf,
+    /// Its key, which others cannot read.
+    pub key: PathBuf,
+    /// The certificates of those whose word counts.
+    pub ca: PathBuf,
+    /// The CA's list of revoked certificates.
+    pub revoked: Option<PathBuf>,
+}
+
+/// What is wrong with one of them. One line.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It is no PEM, or not of what it should be.
+    #[error("{}: {what}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Anybody could be this daemon.
+    #[error("{}: others can read this key: chmod o= {}", .0.display(), .0.display())]
+    KeyIsPublic(PathBuf),
+    /// Certificate, key and CA do not go together.
+    #[error("{}: {what}", path.display())]
+    Unfit {
+        /// The certificate.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The certificate names nobody, or several.
+    #[error("{}: the certificate names nobody in snin.internal: `snin pki issue` makes one that does", .0.display())]
+    Nameless(PathBuf),
+}
+
+/// What TLS makes of the files as they were read last.
+#[derive(Debug)]
+pub(super) struct Tls {
+    pub(super) server: Arc<ServerConfig>,
+    pub(super) client: Arc<ClientConfig>,
+    callers: Arc<dyn ClientCertVerifier>,
+    called: Arc<WebPkiServerVerifier>,
+    own: Identity,
+}
+
+/// See the module's documentation. Sessions see when it changes.
+#[derive(Debug)]
+pub struct Credentials {
+    files: Files,
+    tls: watch::Sender<Arc<Tls>>,
+    stamps: std::sync::Mutex<Vec<Option<(SystemTime, u64)>>>,
+}
+
+impl Credentials {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn load(files: Files) -> Result<Self, CredentialsError> {
+        let stamps = std::sync::Mutex::new(files.stamps());
+        let tls = watch::Sender::new(Arc::new(Tls::load(&files)?));
+        Ok(Self { files, tls, stamps })
+    }
+
+    /// Reads the files again if one of them is another than before; whether that was so. Sessions whose
+    /// certificates are not good any more end; callers whose own certificate is new call with that before
+    /// they end what they have.
+    ///
+    /// # Errors
+    /// What is wrong with one of them; what was read before stays in force.
+    pub fn refresh(&self) -> Result<bool, CredentialsError> {
+        let stamps = self.files.stamps();
+        let mut known = self.stamps.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *known == stamps {
+            return Ok(false);
+        }
+        *known = stamps;
+        self.tls.send_replace(Arc::new(Tls::load(&self.files)?));
+        Ok(true)
+    }
+
+    /// Whose they are.
+    pub fn identity(&self) -> Identity {
+        self.tls.borrow().own.clone()
+    }
+
+    pub(super) fn now(&self) -> Arc<Tls> {
+        self.tls.borrow().clone()
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<Arc<Tls>> {
+        self.tls.subscribe()
+    }
+}
+
+impl Files {
+    fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
+        let stamp = |path: &PathBuf| {
+            let found = fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        };
+        let all = [&self.certificate, &self.key, &self.ca].into_iter().chain(&self.revoked);
+        all.map(stamp).collect()
+    }
+}
+
+fn read<T>(
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T, pem::Error>,
+) -> Result<T, CredentialsError> {
+    let bytes =
+        fs::read(path).map_err(|error| CredentialsError::File { path: path.to_owned(), error })?;
+    parse(&bytes).map_err(|error| CredentialsError::Content {
+        path: path.to_owned(),
+        what: error.to_string(),
+    })
+}
+
+fn all<T: PemObject>(path: &Path) -> Result<Vec<T>, CredentialsError> {
+    let found: Vec<T> = read(path, |bytes| T::pem_slice_iter(bytes).collect())?;
+    if found.is_empty() {
+        return Err(CredentialsError::Content {
+            path: path.to_owned(),
+            what: "nothing of the kind is in it".to_owned(),
+        });
+    }
+    Ok(found)
+}
+
+impl Tls {
+    fn load(files: &Files) -> Result<Self, CredentialsError> {
+        let unfit = |path: &Path| {
+            let path = path.to_owned();
+            move |what: &dyn std::fmt::Display| CredentialsError::Unfit {
+                path: path.clone(),
+                what: what.to_string(),
+            }
+        };
+        let chain: Vec<CertificateDer<'static>> = all(&files.certificate)?;
+        let mode = fs::metadata(&files.key)
+            .map_err(|error| CredentialsError::File { path: files.key.clone(), error })?
+            .permissions()
+            .mode();
+        if mode & 0o007 != 0 {
+            return Err(CredentialsError::KeyIsPublic(files.key.clone()));
+        }
+        let key = read(&files.key, PrivateKeyDer::from_pem_slice)?;
+        let mut roots = RootCertStore::empty();
+        for root in all::<CertificateDer<'static>>(&files.ca)? {
+            roots.add(root).map_err(|error| unfit(&files.ca)(&error))?;
+        }
+        let roots = Arc::new(roots);
+        let lists: Vec<CertificateRevocationListDer<'static>> = match &files.revoked {
+            Some(path) => all(path)?,
+            None => Vec::new(),
+        };
+        let own = owner(&chain[0])
+            .ok_or_else(|| CredentialsError::Nameless(files.certificate.clone()))?;
+        let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
+        // A CA without a list of its own has revoked nothing.
+        let callers = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .with_crls(lists.clone())
+            .allow_unknown_revocation_status()
+            .build()
+            .map_err(|error| unfit(&files.ca)(&error))?;
+        let called = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+            .with_crls(lists)
+            .allow_unknown_revocation_status()
+            .build()
+            .map_err(|error| unfit(&files.ca)(&error))?;
+        let versions = &[&rustls::version::TLS13];
+        let wrong = |error: rustls::Error| unfit(&files.certificate)(&error);
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(wrong)?
+            .with_client_cert_verifier(callers.clone())
+            .with_single_cert(chain.clone(), key.clone_key())
+            .map_err(wrong)?;
+        // Callers call anew with a whole handshake, which is when certificates are looked at.
+        server.send_tls13_tickets = 0;
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .map_err(wrong)?
+            .dangerous()
+            .with_custom_certificate_verifier(called.clone())
+            .with_client_auth_cert(chain, key)
+            .map_err(wrong)?;
+        client.resumption = rustls::client::Resumption::disabled();
+        client.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), callers, called, own })
+    }
+
+    /// Whether a peer's certificate would still be accepted.
+    pub(super) fn verify(&self, tls: &Connection, role: Role) -> Result<(), SessionEnd> {
+        let chain = tls.peer_certificates().unwrap_or_default();
+        let Some((end, between)) = chain.split_first() else {
+            return Err(SessionEnd::Revoked(rustls::Error::NoCertificatesPresented));
+        };
+        let verified = match tls {
+            Connection::Server(_) => {
+                self.callers.verify_client_cert(end, between, UnixTime::now()).map(drop)
+            }
+            Connection::Client(_) => {
+                let name = server_name(role);
+                self.called.verify_server_cert(end, between, &name, &[], UnixTime::now()).map(drop)
+            }
+        };
+        verified.map_err(SessionEnd::Revoked)
+    }
+}
+
+/// The name that the certificate of a called daemon has.
+pub(super) fn server_name(role: Role) -> ServerName<'static> {
+    // Roles are words, and their names therefore good ones; an address that no certificate has stands in for
+    // what cannot be.
+    ServerName::try_from(role.dns()).unwrap_or_else(|_| std::net::IpAddr::from([0, 0, 0, 0]).into())
+}
+
+/// Whom a certificate names; `None` for nobody or several.
+pub(super) fn owner(certificate: &CertificateDer<'_>) -> Option<Identity> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut named = certificate.valid_dns_names().filter_map(Identity::from_dns);
+    let first = named.next()?;
+    named.next().is_none().then_some(first)
+}

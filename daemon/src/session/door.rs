@@ -1,0 +1,368 @@
+//! The door of a listener: a thread that accepts, shakes hands and hears greetings, so that what all that costs never
+//! delays those who have a session.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustls::{Connection, ServerConnection};
+use snin_protocol::codec::VERSIONS;
+use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionSays, common};
+use snin_protocol::identity::{Identity, Role};
+use tokio::select;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::address::Address;
+use super::credentials::{Credentials, owner};
+use super::end::SessionEnd;
+use super::limits::Limits;
+use super::pipe::Pipe;
+use super::socket::{Moving, Socket};
+use super::tally::{Count, Tally};
+
+/// After an accept that failed, as when descriptors are used up.
+const BREATH: Duration = Duration::from_millis(50);
+/// How often the files of certificates are looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What the door lets in.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) service: Service,
+    pub(super) roles: Vec<Role>,
+    /// Users of a Unix socket beside root and the daemon's own.
+    pub(super) users: Vec<u32>,
+    pub(super) limits: Arc<Limits>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) credentials: Option<Arc<Credentials>>,
+}
+
+/// One who has greeted and is who it says. It has not been answered yet.
+pub(super) struct Admitted {
+    pub(super) pipe: Pipe<Moving>,
+    pub(super) peer: Identity,
+    pub(super) version: u8,
+}
+
+/// Where callers come.
+pub(super) enum Bound {
+    Unix(UnixListener, PathBuf),
+    Plain(TcpListener),
+    Tls(TcpListener),
+}
+
+impl Bound {
+    /// Binds. A socket that a daemon left behind is replaced; one at which somebody listens is not.
+    pub(super) fn bind(address: &Address) -> io::Result<Self> {
+        Ok(match address {
+            Address::Unix(path) => Self::Unix(bind_unix(path)?, path.clone()),
+            Address::Plain(address) => Self::Plain(nonblocking(TcpListener::bind(address)?)?),
+            Address::Tls(host) => {
+                Self::Tls(nonblocking(TcpListener::bind(Address::resolve(host)?)?)?)
+            }
+        })
+    }
+
+    /// Where that is, with the port that the system chose.
+    pub(super) fn address(&self) -> io::Result<Address> {
+        Ok(match self {
+            Self::Unix(_, path) => Address::Unix(path.clone()),
+            Self::Plain(listener) => Address::Plain(listener.local_addr()?),
+            Self::Tls(listener) => Address::Tls(listener.local_addr()?.to_string()),
+        })
+    }
+
+    const fn needs_credentials(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+}
+
+fn nonblocking(listener: TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(ErrorKind::AddrInUse, "another daemon listens there"));
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+/// See the module's documentation. Dropped, it is shut.
+pub(super) struct Door {
+    shut: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Door {
+    /// Opens it; who is admitted comes out of `admitted`.
+    pub(super) fn open(
+        bound: Vec<Bound>,
+        rules: Rules,
+        admitted: mpsc::Sender<Admitted>,
+    ) -> io::Result<Self> {
+        if rules.credentials.is_none() && bound.iter().any(Bound::needs_credentials) {
+            return Err(io::Error::new(ErrorKind::InvalidInput, SessionEnd::NoCredentials));
+        }
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (shut, is_shut) = oneshot::channel();
+        let rules = Arc::new(rules);
+        let attend = move || {
+            runtime.block_on(async {
+                let mut posts = JoinSet::new();
+                for bound in bound {
+                    posts.spawn(stand(bound, rules.clone(), admitted.clone()));
+                }
+                if let Some(credentials) = rules.credentials.clone() {
+                    posts.spawn(look(credentials));
+                }
+                // Whoever owns the door drops the other end.
+                let _ = is_shut.await;
+            });
+        };
+        let thread = thread::Builder::new().name("sessions-door".to_owned()).spawn(attend)?;
+        Ok(Self { shut: Some(shut), thread: Some(thread) })
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        drop(self.shut.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of its was its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reads certificates again when their files change.
+pub(super) async fn look(credentials: Arc<Credentials>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match credentials.refresh() {
+            Ok(true) => tracing::info!("certificates were read again"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!("certificates stay as they were: {error}"),
+        }
+    }
+}
+
+/// A Unix socket leaves its file when the thread ends.
+struct Left(Option<PathBuf>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // It may be gone with its folder.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+enum Entrance {
+    Unix(tokio::net::UnixListener),
+    Plain(tokio::net::TcpListener),
+    Tls(tokio::net::TcpListener),
+}
+
+/// A caller that was accepted, before anything was said.
+enum Caller {
+    Unix(tokio::net::UnixStream),
+    Plain(tokio::net::TcpStream),
+    Tls(tokio::net::TcpStream),
+}
+
+impl Entrance {
+    async fn accept(&self) -> io::Result<Caller> {
+        match self {
+            Self::Unix(listener) => Ok(Caller::Unix(listener.accept().await?.0)),
+            Self::Plain(listener) => {
+                let (stream, from) = listener.accept().await?;
+                if !from.ip().is_loopback() {
+                    return Err(io::Error::new(
+                        ErrorKind::PermissionDenied,
+                        "it comes from another machine",
+                    ));
+                }
+                stream.set_nodelay(true)?;
+                Ok(Caller::Plain(stream))
+            }
+            Self::Tls(listener) => {
+                let stream = listener.accept().await?.0;
+                stream.set_nodelay(true)?;
+                Ok(Caller::Tls(stream))
+            }
+        }
+    }
+}
+
+async fn stand(bound: Bound, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>) {
+    let (entrance, _left) = match bound {
+        Bound::Unix(listener, path) => {
+            (tokio::net::UnixListener::from_std(listener).map(Entrance::Unix), Left(Some(path)))
+        }
+        Bound::Plain(listener) => {
+            (tokio::net::TcpListener::from_std(listener).map(Entrance::Plain), Left(None))
+        }
+        Bound::Tls(listener) => {
+            (tokio::net::TcpListener::from_std(listener).map(Entrance::Tls), Left(None))
+        }
+    };
+    let entrance = match entrance {
+        Ok(entrance) => entrance,
+        Err(error) => return tracing::error!("no sessions are offered: {error}"),
+    };
+    let mut greeting = JoinSet::new();
+    let mut waiting: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let caller = select! {
+            caller = entrance.accept() => caller,
+            _ = greeting.join_next(), if !greeting.is_empty() => continue,
+        };
+        let caller = match caller {
+            Ok(caller) => caller,
+            Err(error) => {
+                rules.tally.tell(Count::Gone, format!("a caller: {error}"));
+                tokio::time::sleep(BREATH).await;
+                continue;
+            }
+        };
+        rules.tally.add(Count::Callers);
+        waiting.retain(|caller| !caller.is_finished());
+        if waiting.len() >= rules.limits.handshakes
+            && let Some(oldest) = waiting.pop_front()
+        {
+            oldest.abort();
+            rules
+                .tally
+                .tell(Count::Slow, "too many callers have not greeted: the oldest is cut off");
+        }
+        waiting.push_back(greeting.spawn(admit(caller, rules.clone(), admitted.clone())));
+    }
+}
+
+/// Brings a caller to the listener, or turns it away.
+async fn admit(caller: Caller, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>) {
+    let greeted = tokio::time::timeout(rules.limits.handshake, greet(caller, &rules)).await;
+    match greeted.unwrap_or(Err(SessionEnd::Slow)) {
+        Ok(new) => {
+            // Without a listener there is no session.
+            let _ = admitted.send(new).await;
+        }
+        Err(end) => {
+            // One who goes away before it has said who it is has failed to shake hands.
+            let what = match end.count() {
+                None | Some(Count::Gone) => Count::Handshake,
+                Some(what) => what,
+            };
+            rules.tally.tell(what, format!("a caller is turned away: {end}"));
+        }
+    }
+}
+
+async fn greet(caller: Caller, rules: &Rules) -> Result<Admitted, SessionEnd> {
+    let mut user = None;
+    let (socket, tls) = match caller {
+        Caller::Unix(stream) => {
+            user = Some(stream.peer_cred()?.uid());
+            (Socket::Unix(stream), None)
+        }
+        Caller::Plain(stream) => (Socket::Tcp(stream), None),
+        Caller::Tls(stream) => {
+            let credentials = rules.credentials.as_ref().ok_or(SessionEnd::NoCredentials)?;
+            let tls = ServerConnection::new(credentials.now().server.clone())?;
+            (Socket::Tcp(stream), Some(Connection::Server(tls)))
+        }
+    };
+    let mut pipe = Pipe::new(socket, tls);
+    let greet = loop {
+        if let Some(frame) = pipe.frame()? {
+            let length = frame.length;
+            let said = frame.message()?;
+            pipe.take(length);
+            let SessionSays::Greet(greet) = said else { return Err(SessionEnd::OutOfTurn) };
+            break greet;
+        }
+        pipe.work().await?;
+    };
+    match judge(&greet, pipe.tls(), user, rules) {
+        Ok(version) => Ok(Admitted { pipe: pipe.leave()?, peer: greet.identity, version }),
+        Err((reason, end)) => {
+            // What it did counts, whether it hears so or not.
+            let _ = refuse(&mut pipe, reason).await;
+            Err(end)
+        }
+    }
+}
+
+/// Whether the caller is who it says and wants what there is; the version to speak.
+fn judge(
+    greet: &Greet,
+    tls: Option<&Connection>,
+    user: Option<u32>,
+    rules: &Rules,
+) -> Result<u8, (Reason, SessionEnd)> {
+    let imposter = |proof: String| {
+        (Reason::Identity, SessionEnd::Imposter { claimed: greet.identity.clone(), proof })
+    };
+    let refused = |reason| {
+        let (first, last) = VERSIONS.into_inner();
+        (reason, SessionEnd::Refused(Refused { reason, first, last }))
+    };
+    if let Some(tls) = tls {
+        let certified = tls.peer_certificates().and_then(|chain| owner(chain.first()?));
+        if certified.as_ref() != Some(&greet.identity) {
+            let proof = match certified {
+                Some(certified) => format!("its certificate is that of {certified}"),
+                None => "its certificate names nobody".to_owned(),
+            };
+            return Err(imposter(proof));
+        }
+    }
+    if let Some(user) = user {
+        let own = rustix::process::geteuid().as_raw();
+        if user != 0 && user != own && !rules.users.contains(&user) {
+            return Err(imposter(format!("user {user} may not speak for daemons")));
+        }
+    }
+    if greet.service != rules.service {
+        return Err(refused(Reason::Service));
+    }
+    if !rules.roles.contains(&greet.identity.role()) {
+        return Err((
+            Reason::Role,
+            SessionEnd::Imposter {
+                claimed: greet.identity.clone(),
+                proof: format!("{} is not for its role", rules.service.name()),
+            },
+        ));
+    }
+    common(&VERSIONS, &(greet.first..=greet.last)).ok_or_else(|| refused(Reason::Version))
+}
+
+/// Tells a caller why there is no session.
+pub(super) async fn refuse(pipe: &mut Pipe, reason: Reason) -> Result<(), SessionEnd> {
+    let (first, last) = VERSIONS.into_inner();
+    pipe.say(&SessionSays::Refused(Refused { reason, first, last }))?;
+    pipe.flush()
+}

@@ -1,0 +1,265 @@
+//! The called end: one session for each identity, the latest.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use snin_protocol::codec::{self, CodecError, Message};
+use snin_protocol::greeting::{Reason, Service, SessionSays, Welcome};
+use snin_protocol::identity::{Identity, Role};
+use tokio::select;
+use tokio::sync::mpsc;
+
+use super::address::Address;
+use super::credentials::Credentials;
+use super::door::{Admitted, Bound, Door, Rules, refuse};
+use super::end::SessionEnd;
+use super::limits::Limits;
+use super::pipe::Pipe;
+use super::tally::{Count, Tally};
+use super::work::{Happened, Outbox, What, Work};
+use super::{Heard, Peer};
+
+/// What is offered, where, and to whom.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// Where callers come.
+    pub at: Vec<Address>,
+    /// What for.
+    pub service: Service,
+    /// Who this end is.
+    pub identity: Identity,
+    /// The roles that are served.
+    pub roles: Vec<Role>,
+    /// Users whose processes may call over Unix sockets, beside root and the daemon's own.
+    pub users: Vec<u32>,
+    /// What they may cost.
+    pub limits: Limits,
+    /// For `tls://`.
+    pub credentials: Option<Arc<Credentials>>,
+}
+
+/// An address at which nothing can be offered.
+#[derive(Debug, thiserror::Error)]
+#[error("{address}: {error}")]
+pub struct ListenError {
+    /// Which.
+    pub address: String,
+    /// What the system says.
+    pub error: io::Error,
+}
+
+/// See the module's documentation. It hears `In` and says `Out`. Its sessions run on the runtime in which
+/// [`next`](Self::next) is awaited.
+pub struct Listener<In, Out> {
+    identity: Identity,
+    addresses: Vec<Address>,
+    sessions: BTreeMap<Peer, Session>,
+    next: u64,
+    /// Peers whose sessions ended here, to be heard of.
+    ended: Vec<(Peer, SessionEnd)>,
+    limits: Arc<Limits>,
+    tally: Arc<Tally>,
+    credentials: Option<Arc<Credentials>>,
+    admitted: mpsc::Receiver<Admitted>,
+    events: mpsc::Receiver<Happened<In>>,
+    to_us: mpsc::Sender<Happened<In>>,
+    /// By number: whose it is.
+    peers: BTreeMap<u64, Peer>,
+    says: PhantomData<fn(Out)>,
+    _door: Door,
+}
+
+struct Session {
+    number: u64,
+    outbox: Outbox,
+}
+
+impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
+    /// Listens.
+    ///
+    /// # Errors
+    /// The first address at which that is not possible.
+    pub fn start(listen: Listen) -> Result<Self, ListenError> {
+        let limits = Arc::new(listen.limits);
+        let tally = Arc::new(Tally::default());
+        let mut bound = Vec::new();
+        let mut addresses = Vec::new();
+        for address in &listen.at {
+            let failed = |error| ListenError { address: address.to_string(), error };
+            let one = Bound::bind(address).map_err(failed)?;
+            addresses.push(one.address().map_err(failed)?);
+            bound.push(one);
+        }
+        let rules = Rules {
+            service: listen.service,
+            roles: listen.roles,
+            users: listen.users,
+            limits: limits.clone(),
+            tally: tally.clone(),
+            credentials: listen.credentials.clone(),
+        };
+        let (lets_in, admitted) = mpsc::channel(limits.handshakes.max(1));
+        let (to_us, events) = mpsc::channel(limits.waiting.max(1));
+        let all = listen.at.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let door = Door::open(bound, rules, lets_in);
+        let door = door.map_err(|error| ListenError { address: all, error })?;
+        Ok(Self {
+            identity: listen.identity,
+            addresses,
+            sessions: BTreeMap::new(),
+            next: 0,
+            ended: Vec::new(),
+            limits,
+            tally,
+            credentials: listen.credentials,
+            admitted,
+            events,
+            to_us,
+            peers: BTreeMap::new(),
+            says: PhantomData,
+            _door: door,
+        })
+    }
+
+    /// What happens next. Nothing is lost when the wait is given up.
+    pub async fn next(&mut self) -> Heard<In> {
+        loop {
+            if let Some((peer, end)) = self.ended.pop() {
+                return Heard::Closed(peer, end);
+            }
+            let heard = select! {
+                biased;
+                Some(new) = self.admitted.recv() => self.begin(new),
+                Some((number, what)) = self.events.recv() => self.hear(number, what),
+            };
+            if let Some(heard) = heard {
+                return heard;
+            }
+        }
+    }
+
+    /// What has happened already, if anything.
+    pub fn try_next(&mut self) -> Option<Heard<In>> {
+        loop {
+            if let Some((peer, end)) = self.ended.pop() {
+                return Some(Heard::Closed(peer, end));
+            }
+            let (number, what) = self.events.try_recv().ok()?;
+            if let Some(heard) = self.hear(number, what) {
+                return Some(heard);
+            }
+        }
+    }
+
+    fn begin(&mut self, new: Admitted) -> Option<Heard<In>> {
+        let Admitted { pipe, peer, version } = new;
+        let mut pipe = pipe.arrive().ok()?;
+        let is_full = self.sessions.len() >= self.limits.sessions;
+        if is_full && !self.sessions.contains_key(&peer) {
+            self.tally.tell(
+                Count::Full,
+                format!("{peer} is turned away: there are {} sessions", self.limits.sessions),
+            );
+            tokio::spawn(async move { refuse(&mut pipe, Reason::Full).await });
+            return None;
+        }
+        let peer = Peer::new(peer);
+        self.next += 1;
+        let number = self.next;
+        pipe.say(&SessionSays::Welcome(Welcome { identity: self.identity.clone(), version }))
+            .ok()?;
+        let outbox = self.run(number, peer.clone(), pipe);
+        if let Some(before) = self.sessions.insert(peer.clone(), Session { number, outbox }) {
+            self.tally.add(Count::Replaced);
+            self.peers.remove(&before.number);
+        }
+        self.peers.insert(number, peer.clone());
+        self.tally.add(Count::Opened);
+        Some(Heard::Opened(peer))
+    }
+
+    fn run(&self, number: u64, peer: Peer, pipe: Pipe) -> Outbox {
+        let (outbox, letters) = Outbox::new(self.limits.backlog);
+        let work = Work {
+            number,
+            peer,
+            pipe,
+            letters,
+            limits: self.limits.clone(),
+            tally: self.tally.clone(),
+            credentials: self.credentials.clone(),
+        };
+        let events = self.to_us.clone();
+        tokio::spawn(async move {
+            let end = work.run(events.clone()).await;
+            // Without a listener nobody asks.
+            let _ = events.send((number, What::Closed(end))).await;
+        });
+        outbox
+    }
+
+    fn hear(&mut self, number: u64, what: What<In>) -> Option<Heard<In>> {
+        // What a session that was replaced or ended had said still.
+        let peer = self.peers.get(&number)?.clone();
+        match what {
+            What::Said(message) => Some(Heard::Said(peer, message)),
+            What::Closed(end) => {
+                self.forget(number, &peer);
+                Some(Heard::Closed(peer, end))
+            }
+            What::Opened(..) => None,
+        }
+    }
+
+    fn forget(&mut self, number: u64, peer: &Peer) {
+        self.peers.remove(&number);
+        if self.sessions.get(peer).is_some_and(|session| session.number == number) {
+            self.sessions.remove(peer);
+        }
+    }
+
+    /// Says something; whether it will be written. A peer that does not read is cut off.
+    ///
+    /// # Errors
+    /// When the message is longer than a frame may be.
+    pub fn say(&mut self, to: &Identity, message: &Out) -> Result<bool, CodecError> {
+        let frame = codec::encode(message)?;
+        let Some(session) = self.sessions.get(to) else { return Ok(false) };
+        if session.outbox.put(frame) {
+            return Ok(true);
+        }
+        self.end(to, SessionEnd::Unread);
+        Ok(false)
+    }
+
+    /// Ends a session.
+    pub fn close(&mut self, peer: &Identity) {
+        self.end(peer, SessionEnd::Ended);
+    }
+
+    fn end(&mut self, peer: &Identity, end: SessionEnd) {
+        let Some((peer, session)) = self.sessions.remove_entry(peer) else { return };
+        self.peers.remove(&session.number);
+        if let Some(what) = end.count() {
+            self.tally.tell(what, format!("the session with {peer}: {end}"));
+        }
+        self.ended.push((peer, end));
+    }
+
+    /// Everybody who has a session.
+    pub fn peers(&self) -> impl Iterator<Item = &Identity> {
+        self.sessions.keys().map(AsRef::as_ref)
+    }
+
+    /// Where callers come, with the ports that the system chose.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// What was counted.
+    pub const fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+}

@@ -1,0 +1,176 @@
+//! Sessions of a daemon that polls: they run on a thread of their own, which wakes the daemon by a descriptor.
+
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+
+use rustix::event::{EventfdFlags, eventfd};
+use snin_protocol::codec::Message;
+use snin_protocol::identity::Identity;
+use tokio::select;
+use tokio::sync::mpsc;
+
+use super::caller::{Call, Caller};
+use super::listener::{Listen, ListenError, Listener};
+use super::tally::Tally;
+use super::{Heard, Peer};
+use crate::watch::{Place, Ready, Watch};
+
+/// What is said before it has gone to the thread.
+const ORDERS: usize = 16_384;
+
+/// See the module's documentation. It hears `In` and says `Out`. Dropped, it ends its sessions.
+pub struct Post<In, Out> {
+    heard: mpsc::Receiver<Heard<In>>,
+    orders: mpsc::Sender<(Option<Peer>, Out)>,
+    bell: Arc<OwnedFd>,
+    place: Place,
+    tally: Arc<Tally>,
+    lost: u64,
+    says: PhantomData<fn(Out)>,
+}
+
+impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> {
+    /// Calls somebody.
+    ///
+    /// # Errors
+    /// When the system has no more threads or descriptors.
+    pub fn call(call: Call) -> io::Result<Self> {
+        let (parts, waiting) = (Parts::new()?, call.limits.waiting.max(1));
+        let (to_us, heard) = mpsc::channel(waiting);
+        let (orders, mut ordered) = mpsc::channel::<(Option<Peer>, Out)>(ORDERS);
+        let (told, tally) = std::sync::mpsc::channel();
+        parts.run("session", async move |bell| {
+            let mut caller = Caller::<In, Out>::start(call);
+            // Whoever started the thread waits for it.
+            let _ = told.send(caller.tally().clone());
+            loop {
+                select! {
+                    order = ordered.recv() => {
+                        let Some((_, message)) = order else { return };
+                        // What is too long for a frame cannot be made: messages have limits.
+                        let _ = caller.say(&message);
+                    }
+                    heard = caller.next() => if !hand_over(heard, &to_us, &bell).await { return },
+                }
+            }
+        })?;
+        Ok(Self::of(heard, orders, parts, tally.recv().unwrap_or_default()))
+    }
+
+    /// Waits for callers.
+    ///
+    /// # Errors
+    /// As [`Listener::start`].
+    pub fn listen(listen: Listen) -> Result<Self, ListenError> {
+        let failed = |error| ListenError { address: "sessions".to_owned(), error };
+        let (parts, waiting) = (Parts::new().map_err(failed)?, listen.limits.waiting.max(1));
+        let (to_us, heard) = mpsc::channel(waiting);
+        let (orders, mut ordered) = mpsc::channel::<(Option<Peer>, Out)>(ORDERS);
+        let mut listener = Listener::<In, Out>::start(listen)?;
+        let tally = listener.tally().clone();
+        let work = async move |bell: Arc<OwnedFd>| {
+            loop {
+                select! {
+                    order = ordered.recv() => {
+                        let Some((to, message)) = order else { return };
+                        // As above.
+                        let _ = to.map(|to| listener.say(&to, &message));
+                    }
+                    heard = listener.next() => if !hand_over(heard, &to_us, &bell).await { return },
+                }
+            }
+        };
+        parts.run("sessions", work).map_err(failed)?;
+        Ok(Self::of(heard, orders, parts, tally))
+    }
+
+    fn of(
+        heard: mpsc::Receiver<Heard<In>>,
+        orders: mpsc::Sender<(Option<Peer>, Out)>,
+        parts: Parts,
+        tally: Arc<Tally>,
+    ) -> Self {
+        let place = Place::default();
+        Self { heard, orders, bell: parts.bell, place, tally, lost: 0, says: PhantomData }
+    }
+
+    /// Until something happens.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        self.place.readable(watch, self.bell.as_fd());
+    }
+
+    /// What has happened, as far as the descriptor says that anything may have.
+    pub fn work(&mut self, ready: &Ready) -> VecDeque<Heard<In>> {
+        let mut all = VecDeque::new();
+        if !self.place.is_ready(ready) {
+            return all;
+        }
+        // Where it did not ring there is nothing to be read.
+        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+        while let Ok(heard) = self.heard.try_recv() {
+            all.push_back(heard);
+        }
+        all
+    }
+
+    /// Says something to whoever was called.
+    pub fn say(&mut self, message: Out) {
+        self.order(None, message);
+    }
+
+    /// Says something to one of those who called.
+    pub fn say_to(&mut self, to: &Identity, message: Out) {
+        self.order(Some(Peer::new(to.clone())), message);
+    }
+
+    fn order(&mut self, to: Option<Peer>, message: Out) {
+        // As if the session had lost it: what matters is said again.
+        self.lost += u64::from(self.orders.try_send((to, message)).is_err());
+    }
+
+    /// Messages that were not said because too many waited.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What was counted.
+    pub const fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+}
+
+/// False when nobody takes it.
+async fn hand_over<M>(heard: Heard<M>, to: &mpsc::Sender<Heard<M>>, bell: &OwnedFd) -> bool {
+    let is_taken = to.send(heard).await.is_ok();
+    // It can only be full of rings already.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+    is_taken
+}
+
+/// A runtime for a thread, and the descriptor by which it wakes another.
+struct Parts {
+    bell: Arc<OwnedFd>,
+}
+
+impl Parts {
+    fn new() -> io::Result<Self> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        Ok(Self { bell })
+    }
+
+    fn run<W, F>(&self, name: &str, work: W) -> io::Result<()>
+    where
+        W: FnOnce(Arc<OwnedFd>) -> F + Send + 'static,
+        F: Future<Output = ()>,
+    {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let bell = self.bell.clone();
+        let body = move || runtime.block_on(work(bell));
+        thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+    }
+}
