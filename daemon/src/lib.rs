@@ -42,6 +42,7 @@ pub mod journal;
 pub mod log;
 pub mod metrics;
 pub mod page;
+pub mod pki;
 pub mod service;
 pub mod session;
 pub mod settings;

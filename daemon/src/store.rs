@@ -72,7 +72,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(StoreError::at(path))
 }
 
-fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(StoreError::at(folder))
 }
 

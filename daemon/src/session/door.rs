@@ -360,9 +360,12 @@ fn judge(
     common(&VERSIONS, &(greet.first..=greet.last)).ok_or_else(|| refused(Reason::Version))
 }
 
-/// Tells a caller why there is no session.
+/// Tells a caller why there is no session, and waits until that is written.
 pub(super) async fn refuse(pipe: &mut Pipe, reason: Reason) -> Result<(), SessionEnd> {
     let (first, last) = VERSIONS.into_inner();
     pipe.say(&SessionSays::Refused(Refused { reason, first, last }))?;
-    pipe.flush()
+    while !pipe.is_flushed() {
+        pipe.work().await?;
+    }
+    Ok(())
 }

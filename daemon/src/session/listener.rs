@@ -162,7 +162,11 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
                 Count::Full,
                 format!("{peer} is turned away: there are {} sessions", self.limits.sessions),
             );
-            tokio::spawn(async move { refuse(&mut pipe, Reason::Full).await });
+            let limit = self.limits.handshake;
+            tokio::spawn(async move {
+                // One who does not even read that is not waited for.
+                let _ = tokio::time::timeout(limit, refuse(&mut pipe, Reason::Full)).await;
+            });
             return None;
         }
         let peer = Peer::new(peer);

@@ -1,0 +1,7 @@
+//! Sessions over real sockets and real TLS: who gets one, who is turned away, and what that costs the others.
+
+mod certificates;
+mod greeting;
+mod lab;
+mod limits;
+mod poll;
