@@ -6,9 +6,14 @@
 //! [`ViewChange`] with all unusable pairs, before tables are repaired. The controller answers
 //! [`ToManager::Clear`] when nothing is sent along them any more.
 
-use snin_fabric::Lmc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::message::{UnusablePair, ViewChange, ViewClear};
+use snin_fabric::dump::guid2lid;
+use snin_fabric::routing::{Engine, Placement, Routing, RoutingError, tables_hash};
+use snin_fabric::view::{Pair, View};
+use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
+
+use crate::message::{MAX_PAIRS, UnusablePair, ViewChange, ViewClear};
 
 /// The most bytes of a [`ViewPart`].
 pub const MAX_PART: usize = 48 << 10;
@@ -108,4 +113,243 @@ pub struct Computed {
     pub version: u64,
     /// The hash of the tables as the controller computed them; `None`: it has none.
     pub tables: Option<u64>,
+}
+
+/// A view that frames cannot say, or frames that are none.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ViewError {
+    /// More than a view may have.
+    #[error("the fabric takes {0} bytes, but a view has at most {MAX_VIEW}")]
+    TooLarge(usize),
+    /// More trees than a view may have.
+    #[error("the fabric has {0} trees, but a view has at most {MAX_TREES}")]
+    TooManyTrees(usize),
+    /// More unusable pairs than a frame holds.
+    #[error("{0} pairs of switches and trees are unusable, but a view has at most {MAX_PAIRS}")]
+    TooManyPairs(usize),
+    /// Parts that do not follow each other.
+    #[error("part {number} of view {version} came out of turn")]
+    OutOfTurn {
+        /// Of which view.
+        version: u64,
+        /// Which part.
+        number: u32,
+    },
+    /// The text of the fabric.
+    #[error("the fabric: {0}")]
+    Topology(String),
+    /// The text of the addresses.
+    #[error("the addresses: {0}")]
+    Addresses(String),
+    /// No tables can be computed.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// Both ends computed tables, and they differ.
+    #[error("the manager's tables have the hash {theirs:#018x}, those computed here {ours:#018x}")]
+    OtherTables {
+        /// The manager's.
+        theirs: u64,
+        /// The own.
+        ours: u64,
+    },
+}
+
+/// What must not be granted, by the switches' GUIDs.
+///
+/// # Errors
+/// When there are too many for a frame.
+pub fn unusable_pairs(view: &dyn View) -> Result<Vec<UnusablePair>, ViewError> {
+    let pairs = view.unusable();
+    if pairs.len() > MAX_PAIRS {
+        return Err(ViewError::TooManyPairs(pairs.len()));
+    }
+    let topology = view.topology();
+    let pair = |&(switch, tree)| UnusablePair { switch: topology.node(switch).guid, tree };
+    Ok(pairs.iter().map(pair).collect())
+}
+
+/// The frames that say a view.
+///
+/// # Errors
+/// When it is larger than a view may be.
+pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>, ViewError> {
+    let topology = ibnet::write(view.topology());
+    let addresses = guid2lid::write(view.topology(), view.addresses());
+    let bytes = [topology.as_bytes(), addresses.as_bytes()].concat();
+    if bytes.len() > MAX_VIEW {
+        return Err(ViewError::TooLarge(bytes.len()));
+    }
+    let places = placement.places().to_vec();
+    if places.len() > MAX_TREES {
+        return Err(ViewError::TooManyTrees(places.len()));
+    }
+    let version = view.version();
+    let begin = ViewBegin {
+        version,
+        parts: bytes.len().div_ceil(MAX_PART) as u32,
+        topology: topology.len() as u32,
+        lmc: view.routing().plan.lmc(),
+        places,
+        unusable: unusable_pairs(view)?,
+        tables: tables_hash(view.topology(), &view.routing().tables),
+    };
+    let parts = bytes.chunks(MAX_PART).zip(0..);
+    let part = |(bytes, number): (&[u8], u32)| {
+        FromManager::Part(ViewPart { version, number, bytes: bytes.to_vec() })
+    };
+    Ok(std::iter::once(FromManager::Begin(begin)).chain(parts.map(part)).collect())
+}
+
+/// A view of which parts come in.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    begin: ViewBegin,
+    bytes: Vec<u8>,
+    next: u32,
+}
+
+impl Assembly {
+    /// Nothing but its beginning is there.
+    pub const fn new(begin: ViewBegin) -> Self {
+        Self { begin, bytes: Vec::new(), next: 0 }
+    }
+
+    /// The next part. True when it was the last.
+    ///
+    /// # Errors
+    /// When it is not the next, or the view becomes too large.
+    pub fn add(&mut self, part: &ViewPart) -> Result<bool, ViewError> {
+        if part.version != self.begin.version || part.number != self.next {
+            return Err(ViewError::OutOfTurn { version: part.version, number: part.number });
+        }
+        if self.bytes.len() + part.bytes.len() > MAX_VIEW {
+            return Err(ViewError::TooLarge(self.bytes.len() + part.bytes.len()));
+        }
+        self.bytes.extend_from_slice(&part.bytes);
+        self.next += 1;
+        Ok(self.next == self.begin.parts)
+    }
+
+    /// The view, under a version of the receiver's own. Computing its tables takes milliseconds to seconds.
+    ///
+    /// # Errors
+    /// When the texts are none, or the tables come out otherwise than the manager's.
+    pub fn finish(self, version: u64) -> Result<PublishedView, ViewError> {
+        let Self { begin, bytes, .. } = self;
+        let (topology, addresses) = bytes.split_at((begin.topology as usize).min(bytes.len()));
+        let wrong = |error: &dyn std::fmt::Display| error.to_string();
+        let topology =
+            ibnet::parse(topology).map_err(|error| ViewError::Topology(wrong(&error)))?;
+        let addresses = guid2lid::parse(addresses, &topology)
+            .map_err(|error| ViewError::Addresses(wrong(&error)))?;
+        let mut routing = Routing::compute(&topology, Engine::Trees, Some(begin.lmc))?;
+        let trees = routing.forest.len();
+        let placement = if trees > begin.lmc.addresses() {
+            Placement::planned_for(trees, begin.lmc)
+        } else {
+            Placement::new(begin.places, begin.lmc)
+        };
+        if &addresses != routing.plan.addresses() || !placement.is_planned() {
+            routing.tables = placement.tables(&routing, &addresses);
+        }
+        let ours = tables_hash(&topology, &routing.tables);
+        if ours != begin.tables {
+            return Err(ViewError::OtherTables { theirs: begin.tables, ours });
+        }
+        let switches: BTreeMap<Guid, NodeIndex> =
+            topology.switches().map(|switch| (topology.node(switch).guid, switch)).collect();
+        let pair = |pair: &UnusablePair| Some((*switches.get(&pair.switch)?, pair.tree));
+        let unusable = begin.unusable.iter().filter_map(pair).collect();
+        Ok(PublishedView { version, topology, routing, addresses, placement, unusable })
+    }
+}
+
+/// A view as its receiver has it.
+#[derive(Clone, Debug)]
+pub struct PublishedView {
+    version: u64,
+    topology: Topology,
+    routing: Routing,
+    addresses: Addresses,
+    placement: Placement,
+    unusable: BTreeSet<Pair>,
+}
+
+impl View for PublishedView {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
+        self.placement.dlid(&self.routing, &self.addresses, port, tree)
+    }
+
+    fn unusable(&self) -> &BTreeSet<Pair> {
+        &self.unusable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_fabric::generate::Recipe;
+    use snin_fabric::view::PlannedView;
+
+    use super::*;
+
+    fn planned(spec: &str) -> PlannedView {
+        let topology = spec.parse::<Recipe>().unwrap().build().unwrap();
+        let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
+        let leaf = routing.hosts.iter().next().unwrap().1.switch;
+        let unusable = BTreeSet::from([(leaf, TreeId(1))]);
+        PlannedView { version: 7, topology, routing, unusable }
+    }
+
+    fn assembled(frames: &[FromManager]) -> Result<PublishedView, ViewError> {
+        let FromManager::Begin(begin) = &frames[0] else { panic!() };
+        let mut assembly = Assembly::new(begin.clone());
+        for frame in &frames[1..] {
+            let FromManager::Part(part) = frame else { panic!() };
+            assembly.add(part)?;
+        }
+        assembly.finish(1)
+    }
+
+    #[test]
+    fn a_view_comes_out_as_it_went_in() {
+        let view = planned("clos:8,4,4");
+        let placement = Placement::new(vec![2, 0, 3, 1], view.routing.plan.lmc());
+        let mut moved = view.clone();
+        moved.routing.tables = placement.tables(&view.routing, view.routing.plan.addresses());
+        let came = assembled(&frames(&moved, &placement).unwrap()).unwrap();
+        assert_eq!((came.topology(), came.unusable()), (&moved.topology, &moved.unusable));
+        assert_eq!(came.routing().tables, moved.routing.tables);
+        let port = came.routing().hosts.iter().next().unwrap().1.port;
+        let base = came.addresses().base(port).unwrap();
+        assert_eq!(came.dlid(port, TreeId(2)), Some(Dlid(snin_fabric::Lid(base.0 + 3))));
+    }
+
+    #[test]
+    fn other_tables_and_parts_out_of_turn_are_found_out() {
+        let view = planned("clos:4,4,2");
+        let placement = Placement::planned_for(4, view.routing.plan.lmc());
+        let mut all = frames(&view, &placement).unwrap();
+        if let FromManager::Begin(begin) = &mut all[0] {
+            begin.places = vec![1, 0, 2, 3];
+        }
+        assert!(matches!(assembled(&all), Err(ViewError::OtherTables { .. })));
+        let doubled = [all[0].clone(), all[1].clone(), all[1].clone()];
+        assert!(matches!(assembled(&doubled), Err(ViewError::OutOfTurn { version: 7, number: 0 })));
+    }
 }

@@ -176,7 +176,7 @@ pub(super) async fn changed(changes: &mut Option<watch::Receiver<Arc<Tls>>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn ticks(every: Duration) -> Interval {

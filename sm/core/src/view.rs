@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use snin_fabric::routing::Routing;
+use snin_fabric::routing::{Placement, Routing};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
@@ -69,12 +69,12 @@ impl FabricView {
 
     /// The address of a host port along a tree; aliases are never given.
     pub fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
-        let base = self.addresses().base(port)?;
-        let plan = &self.routing().plan;
-        let planned = plan.dlid(port, tree)?.0.0 - plan.addresses().base(port)?.0;
-        let all = self.routing().forest.len() <= plan.lmc().addresses();
-        let place = if all { self.target.places.of(tree)? } else { planned };
-        Some(Dlid(Lid(base.0 + place)))
+        self.placement().dlid(self.routing(), self.addresses(), port, tree)
+    }
+
+    /// At which offset from a port's base address each tree's address is.
+    pub fn placement(&self) -> &Placement {
+        &self.target.places
     }
 
     /// The number that a tree has for good: it keeps it while roots come and go, unlike its [`TreeId`],

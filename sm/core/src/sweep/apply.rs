@@ -15,7 +15,7 @@ use crate::distribute::{count_blocks, distribute};
 use crate::events::{Output, Report};
 use crate::graph::Lock;
 use crate::lanes::{self, LaneTable};
-use crate::planning::{Saved, Target};
+use crate::planning::{Saved, Target, named_places};
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::view::{FabricView, carried_over, uncovered};
@@ -302,7 +302,7 @@ impl Sweep {
         let addresses = target.addresses.iter();
         let lids = addresses.map(|(port, base, lmc)| (topology.port(port).guid, (base, lmc)));
         saved.lids.extend(lids);
-        let places: Vec<_> = target.places.named(target).collect();
+        let places: Vec<_> = named_places(target).collect();
         saved.trees.retain(|_, place| !places.iter().any(|(_, given)| given == place));
         saved.trees.extend(places);
         if saved != *self.saved {

@@ -1,0 +1,105 @@
+//! Where a fabric's real addresses are not the planned ones: ports keep base addresses that they had before,
+//! and trees keep their places among them while roots come and go.
+
+use super::Routing;
+use crate::{Addresses, Dlid, ForwardingTable, Lid, Lmc, PortIndex, PortNum, Topology, TreeId};
+
+/// At which offset from a port's base address each tree's address is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    of_tree: Vec<u16>,
+    /// By offset: the planner's offset whose column lies there.
+    planned: Vec<u16>,
+}
+
+impl Placement {
+    /// The planner's own, of a fabric with so many trees and addresses a port.
+    pub fn planned_for(trees: usize, lmc: Lmc) -> Self {
+        let planned = (0..lmc.addresses() as u16).collect();
+        Self { of_tree: (0..trees as u16).collect(), planned }
+    }
+
+    /// By tree, where each tree has an address of its own.
+    pub fn new(of_tree: Vec<u16>, lmc: Lmc) -> Self {
+        let mut planned: Vec<u16> = (0..lmc.addresses() as u16).collect();
+        for (place, planned) in planned.iter_mut().enumerate() {
+            if let Some(tree) = of_tree.iter().position(|&of| usize::from(of) == place) {
+                *planned = tree as u16;
+            } else if let Some(alias) = place.checked_rem(of_tree.len()) {
+                *planned = alias as u16;
+            }
+        }
+        Self { of_tree, planned }
+    }
+
+    /// By tree.
+    pub fn places(&self) -> &[u16] {
+        &self.of_tree
+    }
+
+    /// The place of a tree.
+    pub fn of(&self, tree: TreeId) -> Option<u16> {
+        self.of_tree.get(tree.index()).copied()
+    }
+
+    /// The planner's offset for what lies at `offset`.
+    pub fn planned(&self, offset: u16) -> Option<u16> {
+        self.planned.get(usize::from(offset)).copied()
+    }
+
+    /// Whether every tree has the place that the planner gave it.
+    pub fn is_planned(&self) -> bool {
+        self.of_tree.iter().enumerate().all(|(tree, &place)| tree == usize::from(place))
+    }
+
+    /// The address of a host port along a tree; aliases are never given.
+    pub fn dlid(
+        &self,
+        routing: &Routing,
+        addresses: &Addresses,
+        port: PortIndex,
+        tree: TreeId,
+    ) -> Option<Dlid> {
+        let (base, plan) = (addresses.base(port)?, &routing.plan);
+        let planned = plan.dlid(port, tree)?.0.0 - plan.addresses().base(port)?.0;
+        let has_all = routing.forest.len() <= plan.lmc().addresses();
+        let place = if has_all { self.of(tree)? } else { planned };
+        Some(Dlid(Lid(base.0 + place)))
+    }
+
+    /// The planned tables with every column moved to the address that its port and tree really have.
+    pub fn tables(&self, routing: &Routing, addresses: &Addresses) -> Vec<ForwardingTable> {
+        let canonical = routing.plan.addresses();
+        let columns: Vec<(Lid, Lid)> = addresses
+            .iter()
+            .filter_map(|(port, base, lmc)| Some((base, canonical.base(port)?, lmc)))
+            .flat_map(|(base, planned, lmc)| {
+                (0..lmc.addresses() as u16).map(move |offset| {
+                    let from = if lmc == Lmc::ZERO { Some(offset) } else { self.planned(offset) };
+                    (Lid(base.0 + offset), Lid(planned.0 + from.unwrap_or(offset)))
+                })
+            })
+            .collect();
+        let renamed = |table: &ForwardingTable| {
+            let mut entries = vec![PortNum::NONE.0; addresses.top().index() + 1];
+            columns.iter().for_each(|&(lid, planned)| entries[lid.index()] = table.get(planned).0);
+            ForwardingTable::of_entries(&entries)
+        };
+        routing.tables.iter().map(renamed).collect()
+    }
+}
+
+/// A number that two who computed tables of the same fabric compare: FNV-1a over every switch's GUID and every
+/// entry of its table, in order. Equal tables have equal numbers; it is no protection against forgery.
+pub fn tables_hash(topology: &Topology, tables: &[ForwardingTable]) -> u64 {
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    for (switch, table) in topology.switches().zip(tables) {
+        topology.node(switch).guid.0.to_be_bytes().into_iter().for_each(&mut add);
+        for (lid, port) in table.iter() {
+            lid.0.to_be_bytes().into_iter().for_each(&mut add);
+            add(port.0);
+        }
+    }
+    hash
+}
