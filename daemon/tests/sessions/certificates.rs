@@ -108,7 +108,8 @@ async fn a_revoked_certificate_ends_its_session_and_opens_no_other() {
     });
     good.opened().await;
     bad.opened().await;
-    (desk.next().await, desk.next().await);
+    desk.next().await;
+    desk.next().await;
     site.pki.revoke(&agent(8)).unwrap();
     assert!(credentials.refresh().unwrap() || desk.tally.get(Count::Revoked) == 1);
     let gone = desk.next().await;
