@@ -305,6 +305,17 @@ fn what_is_no_clos_says_exactly_why() {
     let text = reason(&joined.build()).to_string();
     assert!(text.contains("cabled to each other"), "{text}");
 
+    // What is switched off is in no stage.
+    let whole = "clos:4,3,2".parse::<Recipe>().unwrap().build().unwrap();
+    for (name, leaves, roots) in [("spine0", 4, 2), ("leaf0", 3, 3)] {
+        let off = hosts_node(&whole, name);
+        let cut: Vec<_> = whole.cables(off).map(|(port, _)| port).collect();
+        let clos = recognised(&whole.without_cables(&cut));
+        assert_eq!((clos.leaves.len(), clos.roots.len()), (leaves, roots));
+        let names = named(&clos);
+        assert_eq!(names[0], format!("uncabled: {name} hangs on no switch"));
+    }
+
     let (mut apart, ..) = Draft::clos(3, 2, 1);
     let island = apart.node(NodeKind::Switch, "island");
     apart.hosts(island, 1);

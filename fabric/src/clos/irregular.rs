@@ -135,10 +135,10 @@ pub enum Irregularity {
         /// Of how many.
         of: usize,
     },
-    /// An adapter that no cable joins to a switch.
+    /// An adapter that no cable joins to a switch, or a switch without any cable.
     Uncabled {
-        /// Its name.
-        adapter: Place,
+        /// Which.
+        node: Place,
     },
 }
 
@@ -186,7 +186,7 @@ impl fmt::Display for Irregularity {
                 f,
                 "no transit leaf: {leaf} reaches the most, {reaches} of {of} switches above"
             ),
-            Self::Uncabled { adapter } => write!(f, "uncabled: {adapter} hangs on no switch"),
+            Self::Uncabled { node } => write!(f, "uncabled: {node} hangs on no switch"),
         }
     }
 }
@@ -314,12 +314,14 @@ fn end_nodes(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Ir
             },
         });
     }
+    let alone = topology.switches().filter(|&s| topology.cables(s).next().is_none());
+    found.extend(alone.map(|switch| Irregularity::Uncabled { node: name(topology, switch) }));
     for node in topology.nodes().skip(topology.switch_count()) {
         let mut cables = topology.cables(node);
         let Some((port, peer)) =
             cables.find(|&(_, peer)| topology.is_switch(topology.port(peer).node))
         else {
-            found.push(Irregularity::Uncabled { adapter: name(topology, node) });
+            found.push(Irregularity::Uncabled { node: name(topology, node) });
             continue;
         };
         let level = clos.level(topology.port(peer).node);

@@ -49,7 +49,8 @@ pub enum NotClos {
 }
 
 /// Recognises two and three stages. A single switch is the smallest Clos: a leaf that needs no spine. Cables that
-/// no Clos has are named and left to ordinary traffic, as long as they are few.
+/// no Clos has are named and left to ordinary traffic, as long as they are few; a switch without any cable is named
+/// and is in no stage.
 ///
 /// # Errors
 /// Exactly why the fabric is neither.
@@ -69,10 +70,10 @@ pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
         }
         side => side?,
     };
-    let mut clos = if topology.switch_count() == 1 {
-        one_switch()
-    } else {
-        of_two_sides(&regular, hosts, &side)?
+    let mut cabled = topology.switches().filter(|&switch| is_cabled(&regular, switch));
+    let mut clos = match (cabled.next(), cabled.next()) {
+        (Some(leaf), None) => one_switch(topology, leaf),
+        _ => of_two_sides(&regular, hosts, &side)?,
     };
     // What was left out on the way, besides.
     let regular = regular.without_cables(&clos.strays);
@@ -90,7 +91,8 @@ fn of_two_sides(topology: &Topology, hosts: &Hosts, side: &[bool]) -> Result<Clo
         topology.switches().filter(|s| side[s.index()] == wanted).map(|s| count[s.index()]).sum()
     };
     let leaf_side = hosts_on(true) > hosts_on(false);
-    let on_side = |wanted| topology.switches().filter(|s| side[s.index()] == wanted).collect();
+    let cabled = || topology.switches().filter(|&switch| is_cabled(topology, switch));
+    let on_side = |wanted| cabled().filter(|s| side[s.index()] == wanted).collect();
     let lower: Vec<NodeIndex> = on_side(leaf_side);
     let upper: Vec<NodeIndex> = on_side(!leaf_side);
 
@@ -134,8 +136,8 @@ fn of_two_sides(topology: &Topology, hosts: &Hosts, side: &[bool]) -> Result<Clo
 }
 
 /// A leaf alone: its hosts reach each other without a tree.
-fn one_switch() -> Clos {
-    let leaf = NodeIndex(0);
+fn one_switch(topology: &Topology, leaf: NodeIndex) -> Clos {
+    let switches = topology.switch_count();
     Clos {
         leaves: vec![leaf],
         aggregation: Vec::new(),
@@ -145,9 +147,9 @@ fn one_switch() -> Clos {
         transit: leaf,
         strays: Vec::new(),
         irregularities: Vec::new(),
-        level: vec![Level::Leaf],
-        pod: vec![0],
-        group: vec![0],
+        level: vec![Level::Leaf; switches],
+        pod: vec![0; switches],
+        group: vec![0; switches],
         pods: 1,
         groups: 0,
     }
@@ -165,10 +167,17 @@ pub(super) fn name(topology: &Topology, switch: NodeIndex) -> String {
     topology.node(switch).name.to_string()
 }
 
-/// Colours the switches so that every cable joins the two colours; the first switch is `false`.
+fn is_cabled(topology: &Topology, switch: NodeIndex) -> bool {
+    topology.cables(switch).next().is_some()
+}
+
+/// Colours the switches so that every cable joins the two colours; the first switch is `false`, and so is one
+/// without cables.
 fn two_sides(topology: &Topology) -> Result<Vec<bool>, NotClos> {
     let mut side: Vec<Option<bool>> = vec![None; topology.switch_count()];
-    let first = NodeIndex(0);
+    let cabled = |&switch: &NodeIndex| is_cabled(topology, switch);
+    topology.switches().filter(|s| !cabled(s)).for_each(|s| side[s.index()] = Some(false));
+    let first = topology.switches().find(cabled).unwrap_or(NodeIndex(0));
     side[first.index()] = Some(false);
     let mut reached = vec![first];
     let mut next = 0;

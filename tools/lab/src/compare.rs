@@ -9,7 +9,7 @@ use snin_emulator::data::{Config, Transport};
 use snin_fabric::{Addresses, ForwardingTable, Topology};
 use snin_protocol::Time;
 
-use super::carry::{Carried, CarryError, Flow, Forwarding};
+use super::carry::{CableChange, Carried, CarryError, Flow, Forwarding};
 
 /// A fabric as it was routed in a window.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Job {
     pub routed: Routed,
     /// Who sends what.
     pub flows: Vec<Flow>,
+    /// What becomes of cables meanwhile.
+    pub changes: Vec<CableChange>,
     /// What a message's last packet needs besides being sent.
     pub grace: Time,
 }
@@ -68,8 +70,9 @@ impl Carrier {
             let Some(job) = waiting.upgrade() else { continue };
             let Routed { topology, addresses, tables } = &job.routed;
             let forwarding = Forwarding { topology, addresses, tables };
+            let times = (Time::ZERO, job.grace);
             let carried =
-                forwarding.carry(&self.config, &job.flows, self.transport, Time::ZERO, job.grace);
+                forwarding.carry(&self.config, &job.flows, &job.changes, self.transport, times);
             // From here on it is only wanted where whoever started it says so.
             drop(job);
             if self.finished.send((waiting, carried)).is_err() {
@@ -109,7 +112,9 @@ impl Comparison {
     /// way; not once more where that is the same. What was taken already cannot be replaced.
     pub fn start(&mut self, job: Job) {
         let place = (job.window, job.way);
-        let same = |known: &Arc<Job>| known.flows == job.flows && known.routed.is(&job.routed);
+        let same = |known: &Arc<Job>| {
+            known.flows == job.flows && known.changes == job.changes && known.routed.is(&job.routed)
+        };
         if self.wanted.get(&place).is_some_and(same) {
             return;
         }
@@ -167,7 +172,8 @@ mod tests {
         let routed = Routed { topology, addresses, tables };
         let job = |window, bytes| {
             let flows = vec![Flow { source: port(0), address, bytes: Some(bytes) }];
-            Job { window, way: 0, routed: routed.clone(), flows, grace: Time::micros(10) }
+            let (routed, changes, grace) = (routed.clone(), Vec::new(), Time::micros(10));
+            Job { window, way: 0, routed, flows, changes, grace }
         };
         for _ in 0..20 {
             let mut comparison = Comparison::new(&Config::default(), Transport::Uc);

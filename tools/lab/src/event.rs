@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use snin_emulator::Fault;
-use snin_fabric::{NodeIndex, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::Time;
 
 /// How long a node that reboots is away.
@@ -82,6 +82,24 @@ impl Happening {
         })
     }
 
+    /// Whether it comes about in a run of so many windows, each so long.
+    ///
+    /// # Errors
+    /// When the run is over before.
+    pub fn within(&self, windows: u32, window: Time) -> Result<(), String> {
+        let end = window * u64::from(windows);
+        match self.at {
+            When::Window(number) if number > windows => {
+                Err(format!("`{}`: the run has only {windows} windows (--windows)", self.text))
+            }
+            When::Time(at) if at >= end => Err(format!(
+                "`{}`: the run ends at {end}, after {windows} windows (--windows)",
+                self.text
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn cable(&self, topology: &Topology) -> Result<PortIndex, String> {
         let form = || format!("`{}`: `{}` is no NODE/PORT", self.text, self.place);
         let (name, port) = self.place.rsplit_once('/').ok_or_else(form)?;
@@ -97,16 +115,17 @@ impl Happening {
 
     /// By NodeDescription or GUID.
     fn node(&self, topology: &Topology, name: &str) -> Result<NodeIndex, String> {
-        let guid = if name.starts_with("0x") { name.parse().ok() } else { None };
-        let is = |&node: &NodeIndex| {
-            let node = topology.node(node);
-            &*node.name == name || Some(node.guid) == guid
-        };
-        let mut found = topology.nodes().filter(is);
+        let named = |&node: &NodeIndex| &*topology.node(node).name == name;
+        let guid: Option<Guid> = name.parse().ok();
+        let mut found = topology.nodes().filter(named);
         match (found.next(), found.next()) {
             (Some(node), None) => Ok(node),
-            (None, _) => Err(format!("`{}`: no node `{name}`", self.text)),
             (Some(_), Some(_)) => Err(format!("`{}`: two nodes `{name}`, give a GUID", self.text)),
+            // With or without 0x; where a node is called so, that counts.
+            (None, _) => topology
+                .nodes()
+                .find(|&node| Some(topology.node(node).guid) == guid)
+                .ok_or_else(|| format!("`{}`: no node `{name}`", self.text)),
         }
     }
 }

@@ -365,11 +365,6 @@ impl Subnet {
         self.emulator.fabric().addresses().ok()
     }
 
-    /// The fabric without the cables over which nothing can pass now; indices stay what they are.
-    pub fn live_topology(&self) -> Topology {
-        self.emulator.fabric().live_topology()
-    }
-
     /// The checkers' word on the tables and addresses that the switches and ports hold now, over the cables
     /// that are up. `None` where ports hold addresses that contradict each other.
     pub fn judge(&self, named: usize) -> Option<Judged> {

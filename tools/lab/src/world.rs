@@ -36,6 +36,7 @@ use super::host::Host;
 use super::subnet::Subnet;
 use super::traffic::{Served, Tally, Traffic, degree};
 use super::wire::Wire;
+use strike::Cables;
 
 /// What a user decides.
 #[derive(Clone, Debug)]
@@ -224,6 +225,7 @@ pub struct World<'a> {
     unasked: BTreeMap<HostId, Vec<Demand>>,
     addresses: Addresses,
     tables: Arc<Vec<ForwardingTable>>,
+    cables: Cables,
     queue: BTreeMap<(Time, u64), Happening>,
     planned: u64,
     now: Time,
@@ -299,6 +301,7 @@ impl<'a> World<'a> {
             channel,
             wire,
             addresses,
+            cables: Cables::default(),
             queue: BTreeMap::new(),
             planned: 0,
             now,
@@ -452,11 +455,6 @@ impl<'a> World<'a> {
     /// Who has which address now.
     pub const fn addresses(&self) -> &Addresses {
         &self.addresses
-    }
-
-    /// Cables that are whole now; indices are the topology's.
-    pub fn live_topology(&self) -> Topology {
-        self.subnet.live_topology()
     }
 
     /// Things worth telling.

@@ -143,6 +143,18 @@ fn draw_bars(
     let bar = (pitch / 4.0).min(40.0);
     for (&window, &share) in &run.goodput {
         let left = middle(window) + bar * (f64::from(place) - 1.5);
+        let Some(share) = share else {
+            // Nothing was to be sent: no bar, which would say that nothing arrived.
+            let (x, y) = (left + bar * 0.46, FRAME.y(0.0) - 4.0);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"{colour}\">\u{2013}<title>{} in \
+                 window {}: idle</title></text>",
+                run.name,
+                window + 1
+            );
+            continue;
+        };
         let _ = writeln!(
             svg,
             "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"><title>{} in \
@@ -163,19 +175,23 @@ fn draw_bars(
     }
 }
 
-/// A line, and a dot a window: a run may have carried few of them.
+/// A line, and a dot a window: a run may have carried few of them. Where it had nothing to send the line has a gap.
 fn draw_line(svg: &mut String, run: &Run, colour: &str, middle: impl Fn(u32) -> f64) {
-    let points = || run.goodput.iter().map(|(&window, &share)| (middle(window), FRAME.y(share)));
-    let line: Vec<String> = points().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let dots = points().fold(String::new(), |mut dots, (x, y)| {
+    let (mut line, mut dots, mut begins) = (String::new(), String::new(), true);
+    for (&window, &share) in &run.goodput {
+        let Some(share) = share else {
+            begins = true;
+            continue;
+        };
+        let (x, y) = (middle(window), FRAME.y(share));
+        let to = if std::mem::take(&mut begins) { 'M' } else { 'L' };
+        let _ = write!(line, "{to}{x:.1} {y:.1}");
         let _ = write!(dots, "M{x:.1} {y:.1}h0");
-        dots
-    });
+    }
     let _ = writeln!(
         svg,
-        "<polyline points=\"{}\" stroke=\"{colour}\" stroke-width=\"1.5\" fill=\"none\"/>\
-         <path d=\"{dots}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-linecap=\"round\"/>",
-        line.join(" ")
+        "<path d=\"{line}\" stroke=\"{colour}\" stroke-width=\"1.5\" fill=\"none\"/>\
+         <path d=\"{dots}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-linecap=\"round\"/>"
     );
 }
 

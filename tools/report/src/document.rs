@@ -111,6 +111,9 @@ pub struct Measured {
     pub windows: usize,
     /// What arrived in time, of what could have been sent.
     pub goodput: f64,
+    /// Flows of which nothing was sent, since a node or a cable was gone: they count as not arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<u64>,
     /// Waits of packets inside the fabric.
     pub queueing_ns: Tail,
     /// From the first byte sent to the last one received.
@@ -165,6 +168,7 @@ impl Measured {
         Self {
             windows: run.windows(),
             goodput: run.goodput(),
+            unsent: run.unsent(),
             queueing_ns: tail!(queueing_ns),
             latency_ns: tail!(latency_ns),
             slowdown: Slowdown {
@@ -180,6 +184,7 @@ impl Measured {
         Self {
             windows: run.windows(),
             goodput: 0.0,
+            unsent: run.unsent(),
             queueing_ns: Tail { p50: 0, p99: 0, p999: 0, max: 0 },
             latency_ns: Tail { p50: 0, p99: 0, p999: 0, max: 0 },
             slowdown: Slowdown { p50: 0.0, p99: 0.0, max: 0.0 },

@@ -27,8 +27,10 @@ pub struct Run {
     pub name: &'static str,
     in_time: u64,
     possible: u64,
-    /// Of each window that it carried.
-    goodput: BTreeMap<u32, f64>,
+    /// Of each window that it carried; `None` where nothing was to be sent.
+    goodput: BTreeMap<u32, Option<f64>>,
+    /// Flows of which nothing was sent, since a node or a cable was gone.
+    unsent: u64,
     /// Of all packets and messages; `None` before the first window.
     pub statistics: Option<Statistics>,
 }
@@ -36,19 +38,28 @@ pub struct Run {
 impl Run {
     /// A run that has carried nothing yet.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, in_time: 0, possible: 0, goodput: BTreeMap::new(), statistics: None }
+        Self {
+            name,
+            in_time: 0,
+            possible: 0,
+            goodput: BTreeMap::new(),
+            unsent: 0,
+            statistics: None,
+        }
     }
 
     /// Adds how much came in time in a window.
     pub fn count(&mut self, window: u32, in_time: u64, possible: u64) {
         self.in_time += in_time;
         self.possible += possible;
-        self.goodput.insert(window, in_time as f64 / possible.max(1) as f64);
+        let goodput = (possible > 0).then(|| in_time as f64 / possible as f64);
+        self.goodput.insert(window, goodput);
     }
 
     /// Adds what was carried in a window.
     pub fn add(&mut self, window: u32, carried: &Carried) {
         self.count(window, carried.in_time, carried.possible);
+        self.unsent += carried.unsent;
         let Some(all) = &mut self.statistics else {
             self.statistics = Some(carried.statistics.clone());
             return;
@@ -67,6 +78,10 @@ impl Run {
 
     fn goodput(&self) -> f64 {
         self.in_time as f64 / self.possible.max(1) as f64
+    }
+
+    fn unsent(&self) -> Option<u64> {
+        Some(self.unsent).filter(|&flows| flows > 0)
     }
 
     fn windows(&self) -> usize {
@@ -190,6 +205,12 @@ pub fn facts(
         0 => None,
         packets => Some(("lost", format!("{packets} packets, on cables that were cut"))),
     };
+    let unsent = document.traffic.runs().map(|(name, run)| (name, run.unsent.unwrap_or_default()));
+    let unsent = unsent.iter().filter(|(_, flows)| *flows > 0);
+    let unsent: Vec<String> = unsent.map(|(name, flows)| format!("{flows} of {name}")).collect();
+    let unsent = (!unsent.is_empty()).then(|| {
+        ("not sent", format!("{}: flows from or to a node that was gone", unsent.join(", ")))
+    });
     let policy = facts.policy.clone().map(|policy| ("policy", policy));
     let always = [
         ("fabric", fabric),
@@ -203,7 +224,7 @@ pub fn facts(
         ("control", format!("{control} messages, {lost} of them lost")),
         ("watched", watched),
     ];
-    always.into_iter().chain(dropped).chain(policy).collect()
+    always.into_iter().chain(dropped).chain(unsent).chain(policy).collect()
 }
 
 /// The words of a command line as it was given, quoted where a shell wants that.

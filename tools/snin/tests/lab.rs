@@ -287,3 +287,41 @@ fn patterns_are_listed_and_nonsense_is_refused() {
         assert_eq!((code, said.lines().count()), (3, 1), "{said}");
     }
 }
+
+/// Nodes that vanish while the other ways carry traffic: the results are there, and what was lost is counted.
+#[test]
+fn results_survive_whatever_vanishes() {
+    let events = [
+        "reboot spine1 @2ms",
+        "off host7 @window 3",
+        "cut leaf1/2 @window 2",
+        "off leaf2 @window 1",
+        "off spine0 @window 2",
+        "off host0 @window 1",
+    ];
+    for transport in ["uc", "rc"] {
+        for event in events {
+            let all = ["clos:6,4,4", "--windows", "4", "--samples", "4", "--slice", "20us"];
+            let more = ["--transport", transport, "--event", event, "--json", "-"];
+            let (code, json, said) = snin(&[&["lab"], &all[..], &more].concat());
+            assert_eq!(code, 0, "{event}: {said}");
+            let report: Value = serde_json::from_str(&json).unwrap();
+            for way in ["static", "ecmp", "snin"] {
+                assert_eq!(number(&report, &format!("/traffic/{way}/windows")), 4.0, "{event}");
+                let goodput = number(&report, &format!("/traffic/{way}/goodput"));
+                assert!(goodput > 0.3, "{event}: {report}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_event_after_the_end_is_refused() {
+    let run = |event| snin(&[&["lab"], &SMALL[..], &["--event", event]].concat());
+    let (code, _, said) = run("cut leaf1/6 @window 7");
+    let told = "snin: --event `cut leaf1/6 @window 7`: the run has only 6 windows (--windows)\n";
+    assert_eq!((code, said.as_str()), (3, told));
+    let (code, _, said) = run("cut leaf1/6 @5s");
+    assert_eq!(code, 3);
+    assert!(said.contains("the run ends at 100"), "{said}");
+}

@@ -10,6 +10,7 @@ use super::{Carried, Happening, Sending, Sent, Window, World};
 
 impl World<'_> {
     pub(super) fn begin_slice(&mut self) {
+        self.cables.begin_window(self.now);
         self.longest = self.longest_message();
         self.send_unasked();
         let last_clock = self.now + self.setup.skew * 2;

@@ -1,11 +1,14 @@
 //! What happens to the fabric.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use snin_agent_core::PortEvent;
 use snin_emulator::Fault;
 use snin_fabric::{NodeIndex, PortIndex};
+use snin_protocol::Time;
 
+use super::super::carry::CableChange;
 use super::super::event::{REBOOT, When};
 use super::{Happening, World, WorldError};
 
@@ -13,6 +16,7 @@ impl World<'_> {
     pub(super) fn plan_events(&mut self) -> Result<(), WorldError> {
         for (number, event) in self.setup.events.clone().iter().enumerate() {
             event.fault(self.topology).map_err(WorldError::Event)?;
+            event.within(self.setup.windows, self.setup.window).map_err(WorldError::Event)?;
             let at = match event.at {
                 When::Time(after) => self.start_of(0) + after,
                 // While packets are on the links.
@@ -44,8 +48,13 @@ impl World<'_> {
     }
 
     pub(super) fn set_node(&mut self, node: NodeIndex, alive: bool) {
+        if alive {
+            self.cables.dark.remove(&node)
+        } else {
+            self.cables.dark.insert(node)
+        };
         let cables: Vec<PortIndex> = self.topology.cables(node).map(|(near, _)| near).collect();
-        cables.into_iter().for_each(|port| self.set_cable(port, alive));
+        cables.into_iter().for_each(|port| self.settle_cable(port));
         if self.topology.is_switch(node) {
             // Without power a switch forgets.
             let table = self.subnet.table(node);
@@ -55,13 +64,72 @@ impl World<'_> {
     }
 
     fn set_cable(&mut self, port: PortIndex, whole: bool) {
+        let cable = self.cable(port);
+        if whole {
+            self.cables.cut.remove(&cable)
+        } else {
+            self.cables.cut.insert(cable)
+        };
+        self.settle_cable(port);
+    }
+
+    /// The end of a cable that stands for both.
+    fn cable(&self, port: PortIndex) -> PortIndex {
+        self.topology.peer(port).map_or(port, |peer| peer.min(port))
+    }
+
+    /// A cable carries packets as long as it is not cut and both its ends have power.
+    fn settle_cable(&mut self, port: PortIndex) {
+        let cable = self.cable(port);
+        let ends = [Some(port), self.topology.peer(port)];
+        let dark = |end: PortIndex| self.cables.dark.contains(&self.topology.port(end).node);
+        let whole = !self.cables.cut.contains(&cable) && !ends.into_iter().flatten().any(dark);
+        let changed =
+            if whole { self.cables.down.remove(&cable) } else { self.cables.down.insert(cable) };
+        if !changed {
+            return;
+        }
         self.wire.set_cable(port, whole);
+        let after = self.now.max(self.cables.since) - self.cables.since;
+        self.cables.changes.push(CableChange { after: after.max(Time(1)), port: cable, whole });
         let event = if whole { PortEvent::Up } else { PortEvent::Down };
-        let ends = [Some(port), self.topology.peer(port)].into_iter().flatten();
         let place = |end: PortIndex| self.place.get(&self.topology.port(end).guid).copied();
-        let places: Vec<u32> = ends.filter_map(place).collect();
+        let places: Vec<u32> = ends.into_iter().flatten().filter_map(place).collect();
         for place in places {
             self.plan(self.now, Happening::Port(place, event));
         }
+    }
+
+    /// Cables over which nothing can pass now, each by one end.
+    pub fn down(&self) -> Vec<PortIndex> {
+        self.cables.down.iter().copied().collect()
+    }
+
+    /// What became of cables in the window that has begun, those first that were down when it began.
+    pub fn cable_changes(&self) -> &[CableChange] {
+        &self.cables.changes
+    }
+}
+
+/// What carries no packets, and why.
+#[derive(Debug, Default)]
+pub(super) struct Cables {
+    /// Cut, each by one end.
+    cut: BTreeSet<PortIndex>,
+    /// Nodes without power.
+    dark: BTreeSet<NodeIndex>,
+    /// What follows from both.
+    down: BTreeSet<PortIndex>,
+    /// When the window began, and what has changed since then.
+    since: Time,
+    changes: Vec<CableChange>,
+}
+
+impl Cables {
+    /// A window begins.
+    pub(super) fn begin_window(&mut self, now: Time) {
+        let down = |&port: &PortIndex| CableChange { after: Time::ZERO, port, whole: false };
+        self.since = now;
+        self.changes = self.down.iter().map(down).collect();
     }
 }

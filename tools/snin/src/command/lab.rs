@@ -135,9 +135,6 @@ impl From<WorldError> for Failure {
 impl<'a> Lab<'a> {
     /// Whatever can be wrong with what the user gave is found here.
     fn new(args: &'a cli::Lab, name: &str, topology: &'a Topology) -> Result<Self, Failure> {
-        for event in &args.event {
-            event.fault(topology).map_err(|what| Failure::Event { what })?;
-        }
         let routing = Routing::compute(topology, Engine::Trees, args.lmc)
             .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
         if let Err(reason) = &routing.shape {
@@ -154,6 +151,9 @@ impl<'a> Lab<'a> {
         let to_the_end = degree as u32 * args.hold;
         let is_file = Path::new(&args.pattern).exists();
         let windows = args.windows.unwrap_or(if is_file { to_the_end } else { cli::WINDOWS });
+        for event in &args.event {
+            event.within(windows, args.window).map_err(|what| Failure::Event { what })?;
+        }
         let data =
             data::Config { bandwidth: args.bandwidth, mtu: args.mtu, ..data::Config::default() };
         let samples = args.samples.min(windows);
@@ -236,36 +236,38 @@ impl<'a> Lab<'a> {
         let mut runs = ["static", "ecmp", "snin"].map(Run::new);
         let (mut last, mut unasked) = (Last::default(), Unasked::default());
         let compared = sampled(windows as usize, self.samples as usize);
-        let mut ways = Ways::of(self, &world)?;
+        let mut ways = Ways::of(self, &world);
+        let mut wrong = Vec::new();
         let mut comparison = Comparison::new(&self.data, args.transport.into());
         progress.step(format!("window 1 of {windows}"));
         while let Some(sending) = world.begin_window(|number| self.pattern(number))? {
             let is_compared = compared.contains(&(sending.number as usize));
             if is_compared {
-                self.compare(&mut comparison, &sending, &mut ways, &world)?;
+                ways.follow(self, &world);
+                self.compare(&mut comparison, &sending, &ways, &world);
             }
             let window = world.end_window();
             progress.step(format!("window {} of {windows}", window.number + 2));
             runs[SNIN].count(window.number, window.granted.in_time, window.granted.possible);
             unasked.add(&window.unasked);
             if is_compared {
-                // Again where somebody began late, or tables were written meanwhile.
-                self.compare(&mut comparison, &window.sending(), &mut ways, &world)?;
+                // Again where somebody began late, or something happened to cables meanwhile.
+                self.compare(&mut comparison, &window.sending(), &ways, &world);
                 last.sampled = window.number;
                 let possible = |port| world.wire().packets_possible(port, window.longest);
                 last.loads[SNIN] =
                     loads(self.topology, possible, |port| window.packets[port.index()]);
             }
-            take(&mut runs, &mut last, comparison.take_done())?;
+            take(&mut runs, &mut last, &mut wrong, comparison.take_done());
             last.window = window.number;
             (last.demands, last.plan) = drawn(self.topology, &world.tables(), &window);
         }
         progress.step("static and ecmp");
-        take(&mut runs, &mut last, comparison.finish())?;
+        take(&mut runs, &mut last, &mut wrong, comparison.finish());
         runs[SNIN].statistics = Some(world.wire().statistics().clone());
         let unasked = Some(unasked).filter(|_| args.unmanaged > 0);
         let facts = Facts { policy: self.policy(unasked), ..facts(&world) };
-        let wrong = self.wrong(&world);
+        wrong.extend(self.wrong(&world));
         let counts = (windows as usize, world.tally(), world.totals());
         let patterns = world.patterns().to_vec();
         Ok(Done { runs, last, facts, unasked, cost, smps, patterns, counts, wrong })
@@ -276,16 +278,15 @@ impl<'a> Lab<'a> {
         &self,
         comparison: &mut Comparison,
         sending: &Sending,
-        ways: &mut Ways,
+        ways: &Ways,
         world: &World<'_>,
-    ) -> Result<(), Failure> {
-        ways.follow(self, world)?;
+    ) {
         let (window, grace) = (sending.number, world.guard().1);
         for (way, routed) in [(STATIC, &ways.by_static), (ECMP, &ways.by_trees)] {
             let flows = self.flows(sending, way, ways);
-            comparison.start(Job { window, way, routed: routed.clone(), flows, grace });
+            let (routed, changes) = (routed.clone(), world.cable_changes().to_vec());
+            comparison.start(Job { window, way, routed, flows, changes, grace });
         }
-        Ok(())
     }
 
     fn pattern(&self, number: usize) -> Result<Vec<Demand>, Failure> {
@@ -373,38 +374,47 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// The fabric as the other ways see it.
+/// The fabric as the other ways see it. Cables that are down carry nothing, as those that break meanwhile.
 struct Ways {
-    /// By D-mod-K, over the cables that are whole.
+    /// By D-mod-K, over the cables that were whole when a window began.
     by_static: Routed,
-    /// As the switches forward now.
+    /// As the switches forwarded then.
     by_trees: Routed,
+    /// Cables that were down then.
+    down: Vec<PortIndex>,
 }
 
 impl Ways {
-    fn of(lab: &Lab<'_>, world: &World<'_>) -> Result<Self, Failure> {
-        let topology = Arc::new(world.live_topology());
-        let failed = |error| Failure::content("D-mod-K", format_args!(" {error}"));
-        let routing = Routing::compute(&topology, Engine::DModK, None).map_err(failed)?;
-        let by_static = Routed {
-            topology,
-            addresses: Arc::new(routing.plan.addresses().clone()),
-            tables: Arc::new(routing.tables),
-        };
-        let by_trees = Routed {
-            topology: Arc::new(lab.topology.clone()),
-            addresses: Arc::new(world.addresses().clone()),
-            tables: world.tables(),
-        };
-        Ok(Self { by_static, by_trees })
+    fn of(lab: &Lab<'_>, world: &World<'_>) -> Self {
+        let topology = Arc::new(lab.topology.clone());
+        let whole = Arc::new(lab.routing.plan.addresses().clone());
+        let tables = Arc::new(lab.routing.tables.clone());
+        let by_trees = Routed { topology: topology.clone(), addresses: whole.clone(), tables };
+        // Until it is routed by D-mod-K, which a fabric in parts cannot be.
+        let by_static = by_trees.clone();
+        let mut ways = Self { by_static, by_trees, down: Vec::new() };
+        ways.route(lab, world);
+        ways
     }
 
-    /// Something was written to a switch: a cable is gone, or back.
-    fn follow(&mut self, lab: &Lab<'_>, world: &World<'_>) -> Result<(), Failure> {
-        if !Arc::ptr_eq(&self.by_trees.tables, &world.tables()) {
-            *self = Self::of(lab, world)?;
+    /// A window begins.
+    fn follow(&mut self, lab: &Lab<'_>, world: &World<'_>) {
+        let tables = world.tables();
+        if self.down != world.down() || !Arc::ptr_eq(&self.by_trees.tables, &tables) {
+            self.route(lab, world);
         }
-        Ok(())
+    }
+
+    fn route(&mut self, lab: &Lab<'_>, world: &World<'_>) {
+        self.down = world.down();
+        let live = lab.topology.without_cables(&self.down);
+        // Where too much is missing to be called a Clos, the tables stay as they were.
+        if let Ok(routing) = Routing::compute(&live, Engine::DModK, None) {
+            self.by_static.addresses = Arc::new(routing.plan.addresses().clone());
+            self.by_static.tables = Arc::new(routing.tables);
+        }
+        self.by_trees.addresses = Arc::new(world.addresses().clone());
+        self.by_trees.tables = world.tables();
     }
 }
 
@@ -428,21 +438,26 @@ fn facts(world: &World<'_>) -> Facts {
     }
 }
 
-/// What other ways have carried meanwhile.
+/// What other ways have carried meanwhile; a line for each window that could not be.
 fn take(
     runs: &mut [Run; 3],
     last: &mut Last,
+    wrong: &mut Vec<String>,
     done: impl IntoIterator<Item = compare::Done>,
-) -> Result<(), Failure> {
+) {
     for (window, way, carried) in done {
-        let carried = carried
-            .map_err(|error| Failure::content("the data plane", format_args!(" {error}")))?;
+        let carried = match carried {
+            Ok(carried) => carried,
+            Err(error) => {
+                wrong.push(format!("window {}, {}: {error}", window + 1, runs[way].name));
+                continue;
+            }
+        };
         runs[way].add(window, &carried);
         if last.carried[way].is_none_or(|known| known <= window) {
             (last.carried[way], last.loads[way]) = (Some(window), carried.load);
         }
     }
-    Ok(())
 }
 
 /// What a window sent, as pictures of plans want it.

@@ -81,7 +81,8 @@ impl Lab<'_> {
         let begin = Instant::now();
         let Self { topology, routing, data, args, .. } = self;
         let forwarding = Forwarding { topology, addresses, tables: &routing.tables };
-        forwarding.carry(data, &flows, args.transport.into(), Time::ZERO, Time::ZERO)?;
+        let transport = args.transport.into();
+        forwarding.carry(data, &flows, &[], transport, (Time::ZERO, Time::ZERO))?;
         Ok(begin.elapsed().as_secs_f64())
     }
 }
