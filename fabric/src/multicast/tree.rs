@@ -67,6 +67,8 @@ pub struct Planner<'a> {
     /// By switch: the switches above and below that cables lead to.
     above: Vec<Vec<NodeIndex>>,
     below: Vec<Vec<NodeIndex>>,
+    /// Switches without a multicast forwarding table.
+    incapable: BTreeSet<NodeIndex>,
     /// By switch, where it was asked for: every switch above it, itself included, and the hops there.
     climbs: Vec<Vec<(NodeIndex, u32)>>,
 }
@@ -92,7 +94,27 @@ impl<'a> Planner<'a> {
             topology.switches().map(of).collect()
         };
         let climbs = vec![Vec::new(); topology.switch_count()];
-        Self { topology, ranks, forest, above: neighbours(true), below: neighbours(false), climbs }
+        Self {
+            topology,
+            ranks,
+            forest,
+            above: neighbours(true),
+            below: neighbours(false),
+            incapable: BTreeSet::new(),
+            climbs,
+        }
+    }
+
+    /// Leaves out switches that cannot forward multicast, and all that only they lead to.
+    #[must_use]
+    pub fn without(mut self, incapable: &BTreeSet<NodeIndex>) -> Self {
+        for (n, neighbours) in self.above.iter_mut().chain(&mut self.below).enumerate() {
+            let switch = NodeIndex((n % self.topology.switch_count()) as u32);
+            let cut = incapable.contains(&switch);
+            neighbours.retain(|neighbour| !cut && !incapable.contains(neighbour));
+        }
+        self.incapable = incapable.clone();
+        self
     }
 
     /// The tree of the group with this address and these members.
@@ -129,7 +151,8 @@ impl<'a> Planner<'a> {
         let node = topology.port(member).node;
         let at = if topology.is_switch(node) { member } else { topology.peer(member)? };
         let switch = topology.port(at).node;
-        topology.is_switch(switch).then(|| (switch, topology.num(at)))
+        let forwards = topology.is_switch(switch) && !self.incapable.contains(&switch);
+        forwards.then(|| (switch, topology.num(at)))
     }
 
     /// The switch that reaches most members going down, in the fewest hops.

@@ -41,6 +41,8 @@ pub(crate) enum Ask {
     ReadManager(NodeId, PortNum),
     /// A block of the forwarding table.
     ReadBlock(NodeId, u16),
+    /// 16 ports wide, a block of the multicast forwarding table.
+    ReadMasks(NodeId, u16, u8),
     /// A step of the schedule.
     Step(u32),
 }
@@ -77,7 +79,8 @@ impl Ask {
             | Self::ReadKeys(node, _)
             | Self::ReadLanes(node, ..)
             | Self::ReadManager(node, _)
-            | Self::ReadBlock(node, _) => Some(node),
+            | Self::ReadBlock(node, _)
+            | Self::ReadMasks(node, ..) => Some(node),
         }
     }
 }

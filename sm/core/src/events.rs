@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use snin_fabric::routing::RoutingError;
-use snin_fabric::{Guid, Lid, PortNum};
+use snin_fabric::{Guid, Lid, Mlid, PortNum};
 use snin_mad::{Mad, SmInfo, SmState};
 
-use crate::{Computed, FabricView, Job, Saved};
+use crate::{Computed, FabricView, Groups, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -35,6 +35,8 @@ pub enum Event<'a> {
         /// The view's version.
         version: u64,
     },
+    /// These are the multicast groups from now on, and nobody else is a member of any.
+    Groups(Arc<Groups>),
     /// An [`Output::Compute`] is done.
     Computed(Box<Computed>),
 }
@@ -64,6 +66,8 @@ pub enum Output {
     Compute(Box<Job>),
     /// The fabric as it is from now on.
     View(Arc<FabricView>),
+    /// The switches forward what these groups, which [`Event::Groups`] told, send to each other.
+    Served(Arc<Groups>),
     /// Store this in place of what was stored before: it has to survive a restart.
     Save(Arc<Saved>),
     /// Tell the operator.
@@ -202,6 +206,14 @@ pub enum Missing {
         name: String,
         /// The attribute.
         what: &'static str,
+    },
+    /// No multicast tree that the cables allow joins a member to the others of its group.
+    #[error("group {mlid} does not reach {guid}")]
+    Unserved {
+        /// The group.
+        mlid: Mlid,
+        /// The member's port.
+        guid: Guid,
     },
     /// Cables do not join these: no legal route from one switch to another.
     #[error("no route from {from} to {to}")]

@@ -8,6 +8,7 @@ use snin_mad::{DrPath, MKey, NodeInfo, NodeType, PKey, PortInfo, PortState, SmIn
 use crate::ask::{Ask, End, NodeId};
 use crate::lanes::{LaneTable, Lanes};
 use crate::mirror::Mirror;
+use crate::multicast::Masks;
 
 /// A cable, seen from one end.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,7 @@ pub(crate) struct Node {
     /// By number, port 0 included.
     pub(crate) ports: Vec<Port>,
     pub(crate) mirror: Mirror,
+    pub(crate) masks: Masks,
     /// The survey that last met it.
     pub(crate) seen: u32,
     /// The way there; none while it cannot be reached.
@@ -110,6 +112,7 @@ impl Node {
             switch: None,
             ports: vec![Port::default(); usize::from(info.num_ports) + 1],
             mirror: Mirror::default(),
+            masks: Masks::default(),
             seen: 0,
             path: None,
             contested: false,

@@ -33,6 +33,8 @@ pub struct Metrics {
     pub blocks_written: u64,
     /// Of those, blocks written first with some addresses dropped, to be written again.
     pub blocks_rewritten: u64,
+    /// Blocks of multicast forwarding tables written, 16 ports each.
+    pub masks_written: u64,
     /// Views published.
     pub views: u64,
 }

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use snin_fabric::routing::{Engine, Placement, Routing, RoutingError};
-use snin_fabric::{Addresses, Guid, Lid, Lmc, PortIndex};
+use snin_fabric::{Addresses, Guid, Lid, Lmc, NodeIndex, PortIndex};
 
 use super::address::{self, Wishes};
 use crate::discovered::Discovered;
+use crate::multicast::{Groups, McPlan};
 
 /// What has to survive a restart: everything that would come out otherwise if it were planned anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,24 @@ pub struct Saved {
 #[derive(Debug)]
 pub struct Job {
     pub(crate) number: u64,
+    pub(crate) work: Work,
+    pub(crate) groups: Arc<Groups>,
+    /// Switches without a multicast forwarding table, by place in the topology.
+    pub(crate) incapable: BTreeSet<NodeIndex>,
+}
+
+/// What is to be computed.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Everything.
+    Fabric(Box<Found>),
+    /// The trees of groups over a fabric that is as it was, and how they were.
+    Groups(Arc<Target>, Arc<McPlan>),
+}
+
+/// What is known of a fabric.
+#[derive(Debug)]
+pub(crate) struct Found {
     pub(crate) discovered: Discovered,
     pub(crate) saved: Arc<Saved>,
     pub(crate) held: Vec<Lid>,
@@ -40,7 +59,7 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Computed {
     pub(crate) number: u64,
-    pub(crate) result: Result<Arc<Target>, RoutingError>,
+    pub(crate) result: Result<(Arc<Target>, Arc<McPlan>), RoutingError>,
 }
 
 /// How the fabric shall be.
@@ -59,26 +78,32 @@ pub(crate) struct Target {
 impl Job {
     /// Computes.
     pub fn run(self) -> Computed {
-        let computed = Routing::compute(&self.discovered.topology, Engine::Trees, self.lmc);
-        let result = computed.map(|mut routing| {
-            let topology = &self.discovered.topology;
-            let canonical = routing.plan.addresses();
-            let (addresses, without) = address::keep(&Wishes {
-                topology,
-                canonical,
-                saved: &self.saved.lids,
-                held: &self.held,
-                most: self.most,
-                own: self.own,
-            });
-            let places = keep_places(&self.discovered, &routing, &self.saved.trees);
-            if &addresses != canonical || !places.is_planned() {
-                routing.tables = places.tables(&routing, &addresses);
-            }
-            let discovered = self.discovered;
-            Arc::new(Target { discovered, routing, addresses, without, places })
+        let Self { number, work, groups, incapable } = self;
+        let (target, known) = match work {
+            Work::Groups(target, known) => (Ok(target), Some(known)),
+            Work::Fabric(found) => (found.target().map(Arc::new), None),
+        };
+        let result = target.map(|target| {
+            let plan = McPlan::compute(&target, &groups, &incapable, known.as_deref());
+            (target, Arc::new(plan))
         });
-        Computed { number: self.number, result }
+        Computed { number, result }
+    }
+}
+
+impl Found {
+    fn target(self) -> Result<Target, RoutingError> {
+        let Self { discovered, saved, held, lmc, most, own } = self;
+        let topology = &discovered.topology;
+        let mut routing = Routing::compute(topology, Engine::Trees, lmc)?;
+        let canonical = routing.plan.addresses();
+        let (saved, places) = (&saved.lids, keep_places(&discovered, &routing, &saved.trees));
+        let wishes = Wishes { topology, canonical, saved, held: &held, most, own };
+        let (addresses, without) = address::keep(&wishes);
+        if &addresses != canonical || !places.is_planned() {
+            routing.tables = places.tables(&routing, &addresses);
+        }
+        Ok(Target { discovered, routing, addresses, without, places })
     }
 }
 

@@ -10,6 +10,7 @@ use snin_mad::DrPath;
 use crate::ask::{End, NodeId};
 use crate::graph::Graph;
 use crate::lanes::LaneTable;
+use crate::multicast::MaskBlock;
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,10 @@ pub(crate) enum Step {
     Dropping(NodeId, u16, Box<[u8; BLOCK]>),
     /// LinearFDBTop.
     Top(NodeId, Lid),
+    /// A block of a multicast forwarding table, 16 ports wide.
+    Masks(NodeId, Box<MaskBlock>),
+    /// MulticastFDBTop.
+    MulticastTop(NodeId, Lid),
     /// No write: what waits for it waits for everything it waits for, done or given up.
     Milestone,
 }
@@ -64,6 +69,7 @@ impl Step {
         match self {
             Self::Port(end, _) => graph.is_trunk(*end),
             Self::Block(..) | Self::Dropping(..) | Self::Top(..) => true,
+            Self::Masks(..) | Self::MulticastTop(..) => true,
             Self::Keys(_) | Self::Lanes(..) | Self::Milestone => false,
         }
     }
@@ -83,6 +89,7 @@ impl Step {
                 Some(*node)
             }
             Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),
+            Self::Masks(node, _) | Self::MulticastTop(node, _) => Some(*node),
             Self::Milestone => None,
         }
     }

@@ -2,8 +2,8 @@
 
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{
-    Attribute, DrPath, LinearForwarding, MKey, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
-    Route, SmInfo, Smp, SwitchInfo,
+    Attribute, DrPath, Hex16, LinearForwarding, MKey, Mad, MulticastForwarding, NodeDescription,
+    NodeInfo, PKeyTable, PortInfo, Route, SmInfo, Smp, SwitchInfo,
 };
 
 use super::activate::port_info;
@@ -29,6 +29,9 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
         }
         Ask::ReadManager(..) => get(SmInfo::ID, 0),
         Ask::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
+        Ask::ReadMasks(_, block, position) => {
+            get(MulticastForwarding::ID, MulticastForwarding::modifier(position, block))
+        }
         Ask::ClearChange(node) => {
             let info = graph.node(node).switch.as_ref()?;
             // Writing 1 clears it (IBA 14.2.5.4).
@@ -81,6 +84,15 @@ pub(crate) fn write(
         Step::Top(node, top) => {
             let info = graph.node(*node).switch.clone()?;
             let info = SwitchInfo { linear_fdb_top: *top, port_state_change: false, ..info };
+            set(own, path, 0, &info)
+        }
+        Step::Masks(_, part) => {
+            let modifier = MulticastForwarding::modifier(part.position, part.block);
+            set(own, path, modifier, &MulticastForwarding { masks: part.entries.map(Hex16) })
+        }
+        Step::MulticastTop(node, top) => {
+            let info = graph.node(*node).switch.clone()?;
+            let info = SwitchInfo { multicast_fdb_top: *top, port_state_change: false, ..info };
             set(own, path, 0, &info)
         }
         Step::Milestone => return None,

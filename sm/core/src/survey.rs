@@ -17,13 +17,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{
-    Error, LinearForwarding, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, PortState,
-    SmInfo, SwitchInfo,
+    Error, LinearForwarding, Mad, MulticastForwarding, NodeDescription, NodeInfo, PKeyTable,
+    PortInfo, PortState, SmInfo, SwitchInfo,
 };
 
 use crate::ask::{Ask, End, NodeId};
 use crate::graph::{Graph, Port, Trouble, is_up};
 use crate::mirror::Mirror;
+use crate::multicast::Masks;
 
 /// Ports with trouble that one light sweep asks again.
 const RETRIED_PORTS: usize = 64;
@@ -220,7 +221,11 @@ impl Survey {
     pub(crate) fn learn(&mut self, graph: &mut Graph, ask: Ask, mad: &Mad) -> Result<(), Error> {
         self.learnt |= !matches!(
             ask,
-            Ask::ReadSwitch(_) | Ask::ClearChange(_) | Ask::ReadPort(..) | Ask::ReadManager(..)
+            Ask::ReadSwitch(_)
+                | Ask::ClearChange(_)
+                | Ask::ReadPort(..)
+                | Ask::ReadManager(..)
+                | Ask::ReadMasks(..)
         );
         match ask {
             Ask::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
@@ -258,6 +263,10 @@ impl Survey {
             Ask::ReadBlock(id, block) => {
                 let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
                 graph.node_mut(id).mirror.set_block(block, &ports);
+            }
+            Ask::ReadMasks(id, block, position) => {
+                let entries = mad.attribute::<MulticastForwarding>()?.masks.map(|mask| mask.0);
+                graph.node_mut(id).masks.set(block, position, &entries);
             }
             Ask::Step(_) => return Ok(()),
         }
@@ -312,6 +321,7 @@ impl Survey {
                     port.manager = None;
                 }
             }
+            Ask::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
             // A node without a name or a partition table is a node all the same.
             Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) | Ask::Step(_) => {}
         }
@@ -390,6 +400,7 @@ impl Survey {
         let node = graph.node_mut(id);
         node.ports.iter_mut().for_each(|port| port.lanes.clear());
         node.mirror = Mirror::unread(info.linear_fdb_top);
+        node.masks = Masks::default();
         node.mirrored = self.number;
         if self.whole.insert(id) {
             self.queue.push_back(Ask::Describe(id));

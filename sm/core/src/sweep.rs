@@ -11,6 +11,8 @@
 //! ```
 
 mod apply;
+mod compute;
+mod groups;
 mod managers;
 mod missing;
 mod trap;
@@ -18,7 +20,7 @@ mod trap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::{Lid, NodeKind, PortIndex, PortNum};
+use snin_fabric::{Lid, PortNum};
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
@@ -28,13 +30,13 @@ use super::transactions::{Expired, Transactions, parse};
 use super::view::FabricView;
 use crate::ask::{Ask, End, NodeId};
 use crate::config::Config;
-use crate::discovered::Discovered;
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Destination, Event, Output, Report};
+use crate::events::{Destination, Event, Output};
 use crate::failures::Failures;
 use crate::graph::{Graph, Lock, Trouble};
 use crate::metrics::Metrics;
-use crate::planning::{Computed, Job, Saved, Target};
+use crate::multicast::{Groups, McPlan};
+use crate::planning::{Saved, Target};
 use crate::schedule::Schedule;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
@@ -60,6 +62,11 @@ pub struct Sweep {
     early: Option<u64>,
     /// How the fabric was last meant to be.
     target: Option<Arc<Target>>,
+    /// The multicast groups, and how they were last meant to be served.
+    groups: Arc<Groups>,
+    plan: Option<Arc<McPlan>>,
+    /// The groups that were last said to be served.
+    served: Arc<Groups>,
     view: Option<Arc<FabricView>>,
     /// The last view of which the controller said that it is clear.
     cleared: u64,
@@ -86,6 +93,9 @@ enum Stage {
 struct Applying {
     schedule: Schedule,
     target: Arc<Target>,
+    plan: Arc<McPlan>,
+    /// The target was there before: only the groups are served otherwise.
+    regroups: bool,
     manager: Lid,
     /// Ports that failed before and are written to again.
     tried: BTreeSet<End>,
@@ -95,6 +105,22 @@ struct Applying {
     waits: Option<(u64, Time)>,
     /// Blocks that switches took.
     taken: BTreeMap<NodeId, u32>,
+}
+
+impl Applying {
+    fn new(schedule: Schedule, target: Arc<Target>, plan: Arc<McPlan>, manager: Lid) -> Self {
+        Self {
+            schedule,
+            target,
+            plan,
+            regroups: false,
+            manager,
+            tried: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            waits: None,
+            taken: BTreeMap::new(),
+        }
+    }
 }
 
 /// What the next survey looks at.
@@ -146,6 +172,9 @@ impl Sweep {
             jobs: 0,
             early: None,
             target: None,
+            groups: Arc::default(),
+            plan: None,
+            served: Arc::default(),
             view: None,
             cleared: 0,
             next_light: None,
@@ -178,6 +207,7 @@ impl Sweep {
                 },
             },
             Event::Clear { version } => self.cleared = self.cleared.max(version),
+            Event::Groups(groups) => self.groups = groups,
             Event::Computed(computed) => self.computed(*computed, now),
         }
         self.advance(now);
@@ -276,7 +306,8 @@ impl Sweep {
 
     /// Whether nothing is being asked, computed or written.
     pub fn is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Idle) && self.pending.is_empty() && self.outputs.is_empty()
+        let idle = matches!(self.stage, Stage::Idle) && self.pending.is_empty();
+        idle && !self.regroups() && self.outputs.is_empty()
     }
 
     /// SMPs in flight.
@@ -326,7 +357,7 @@ impl Sweep {
     fn advance(&mut self, now: Time) {
         loop {
             let goes_on = match &mut self.stage {
-                Stage::Idle if self.pending.is_empty() => false,
+                Stage::Idle if self.pending.is_empty() => self.begin_grouping(),
                 Stage::Idle => self.begin_survey(),
                 Stage::Computing(_) => false,
                 Stage::Survey(_) => self.survey(now),
@@ -394,7 +425,7 @@ impl Sweep {
         if !survey.is_done() {
             return false;
         }
-        if !survey.conclude(&mut self.graph, self.config.qos) {
+        if !survey.conclude(&mut self.graph, self.config.qos, &self.groups) {
             return true;
         }
         self.pending.learnt |= survey.has_learnt();
@@ -417,90 +448,6 @@ impl Sweep {
             self.settle(now);
         }
         true
-    }
-
-    /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last
-    /// port is read. And as soon as one is there again, where it is.
-    fn tell_early(&mut self) {
-        let Stage::Survey(survey) = &mut self.stage else { return };
-        let tells = self.view.is_some() && self.state == SmState::Master;
-        if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {
-            self.early = self.compute();
-        }
-    }
-
-    fn begin_computing(&mut self, now: Time) {
-        match self.compute() {
-            Some(number) => self.stage = Stage::Computing(number),
-            None => self.settle(now),
-        }
-    }
-
-    /// Has what is known computed; the number by which the result will be known.
-    fn compute(&mut self) -> Option<u64> {
-        if self.graph.ids().len() == 0 {
-            return None;
-        }
-        let discovered = match Discovered::of(&self.graph, &self.failures) {
-            Ok(discovered) => discovered,
-            Err(error) => {
-                self.outputs.push_back(Output::Report(Report::Contradiction(error.to_string())));
-                return None;
-            }
-        };
-        self.jobs += 1;
-        let topology = &discovered.topology;
-        let held = |port: PortIndex| {
-            let end = discovered.end(port);
-            let addressed = match topology.node(topology.port(port).node).kind {
-                NodeKind::Switch => end.1.0 == 0,
-                NodeKind::Adapter | NodeKind::Router => end.1.0 != 0,
-            };
-            let info = self.graph.port(end).and_then(|port| port.info.as_ref());
-            info.filter(|_| addressed).map_or(Lid::NONE, |info| info.lid)
-        };
-        let capacity = |(_, node): (NodeId, &super::graph::Node)| {
-            node.switch.as_ref().map(|info| Lid(info.linear_fdb_cap.saturating_sub(1)))
-        };
-        let least = self.graph.managed().filter_map(capacity).min();
-        let job = Job {
-            number: self.jobs,
-            held: topology.ports().map(held).collect(),
-            saved: self.saved.clone(),
-            lmc: self.config.lmc().or(self.saved.lmc),
-            most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
-            own: discovered.own_port(&self.graph),
-            discovered,
-        };
-        self.outputs.push_back(Output::Compute(Box::new(job)));
-        Some(self.jobs)
-    }
-
-    fn computed(&mut self, computed: Computed, now: Time) {
-        let early = self.early == Some(computed.number);
-        let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
-        if early {
-            self.early = None;
-            if let (Ok(target), false) = (&computed.result, wanted) {
-                self.publish(target, true);
-            }
-        }
-        if !wanted {
-            if !early {
-                self.metrics.count_dropped(Dropped::Outdated);
-            }
-            return;
-        }
-        self.stage = Stage::Idle;
-        match computed.result {
-            Err(error) => {
-                self.outputs.push_back(Output::Report(Report::NoRouting(error)));
-                self.settle(now);
-            }
-            // Something happened meanwhile.
-            Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,
-            Ok(target) => self.begin_applying(target, now),
-        }
     }
 
     /// Nothing is left to be done: the fabric stays as it is until somebody says something.

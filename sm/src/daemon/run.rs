@@ -218,6 +218,7 @@ impl Daemon {
                         dumps.put(view);
                     }
                 }
+                Output::Served(_) => {}
                 // Before the first write goes out: what is given is not forgotten, whatever happens then.
                 Output::Save(saved) => self.memory.save(&saved)?,
                 Output::Report(report) => self.report(report),

@@ -291,7 +291,7 @@ impl Subnet {
                 self.views.push(view.clone());
                 self.view = Some(view);
             }
-            Output::Save(_) => {}
+            Output::Save(_) | Output::Served(_) => {}
             Output::Report(report) => self.reports.push(report),
         }
     }

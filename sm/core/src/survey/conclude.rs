@@ -6,11 +6,12 @@ use super::Survey;
 use crate::ask::{Ask, NodeId};
 use crate::graph::Graph;
 use crate::lanes::{self, LaneTable};
+use crate::multicast::{Groups, unread};
 
 impl Survey {
     /// When all is answered: what was not met any more is gone, and tables of switches that may have been
     /// reset are read again. `true` when there is nothing more to ask.
-    pub(crate) fn conclude(&mut self, graph: &mut Graph, qos: bool) -> bool {
+    pub(crate) fn conclude(&mut self, graph: &mut Graph, qos: bool, groups: &Groups) -> bool {
         if self.full {
             self.forget_unmet(graph);
         }
@@ -36,6 +37,7 @@ impl Survey {
             node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
         });
         self.queue.extend(blocks);
+        self.queue.extend(unread(graph, groups));
         if qos {
             self.read_lanes(graph);
         }

@@ -1,11 +1,13 @@
 //! Writing what was computed, and publishing it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use snin_fabric::view::Pair;
 use snin_fabric::{Lid, PortNum};
-use snin_mad::{LinearForwarding, Mad, PKeyTable, PortInfo, SmState, SwitchInfo};
+use snin_mad::{
+    LinearForwarding, Mad, MulticastForwarding, PKeyTable, PortInfo, SmState, SwitchInfo,
+};
 use snin_protocol::Time;
 
 use super::{Applying, MOST_FAILURES, Stage, Sweep};
@@ -13,15 +15,16 @@ use crate::activate::{Held, activate, is_guarded, took};
 use crate::ask::{Ask, End, NodeId};
 use crate::distribute::{count_blocks, distribute};
 use crate::events::{Output, Report};
-use crate::graph::Lock;
+use crate::graph::{Graph, Lock};
 use crate::lanes::{self, LaneTable};
+use crate::multicast::{self, MaskBlock, McPlan};
 use crate::planning::{Saved, Target, named_places};
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::view::{FabricView, carried_over, uncovered};
 
 impl Sweep {
-    pub(super) fn begin_applying(&mut self, target: Arc<Target>, now: Time) {
+    pub(super) fn begin_applying(&mut self, target: Arc<Target>, plan: Arc<McPlan>, now: Time) {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         self.set_state(SmState::Master);
@@ -37,6 +40,9 @@ impl Sweep {
             let milestones = activate(&mut schedule, graph, &target, config, manager, held);
             let (links_up, tables) = (milestones.links_up, milestones.tables);
             distribute(&mut schedule, &self.graph, &target, manager, links_up, tables);
+            // No link comes to carry unicast that would close a circle with what is taken off.
+            let moments = (Some(links_up), Some(tables));
+            multicast::distribute(&mut schedule, &self.graph, &target, &plan, moments);
         }
         schedule.begin();
         let (blocks, twice) = count_blocks(&schedule);
@@ -48,15 +54,14 @@ impl Sweep {
         });
         let touched: Vec<NodeId> = touched.collect();
         self.unverified.extend(touched);
-        self.target = Some(target.clone());
         let written: BTreeSet<End> = schedule.steps().iter().filter_map(Step::owner).collect();
         let due: BTreeSet<End> = self.failures.due(now).collect();
         // Nothing is left to be written there.
         due.difference(&written).for_each(|&end| self.failures.clear(end));
-        let tried = due.intersection(&written).copied().collect();
-        let (failed, taken) = (BTreeSet::new(), BTreeMap::new());
-        let applying = Applying { schedule, target, manager, tried, failed, waits, taken };
-        self.stage = Stage::Applying(Box::new(applying));
+        let mut applying = Applying::new(schedule, target, plan, manager);
+        applying.tried = due.intersection(&written).copied().collect();
+        applying.waits = waits;
+        self.begin(applying);
     }
 
     /// The switch, if it is one.
@@ -146,7 +151,10 @@ impl Sweep {
             self.pending.learnt |= self.graph.is_trunk(end);
         }
         self.publish(&applying.target, false);
-        self.ready();
+        self.tell_served(&applying);
+        if !applying.regroups {
+            self.ready();
+        }
         let unverified = std::mem::take(&mut self.unverified);
         if unverified.is_empty() {
             self.settle(now);
@@ -209,6 +217,12 @@ impl Sweep {
                     node.switch = Some(info);
                     took
                 }),
+                Step::Masks(node, part) => masks_taken(graph, *node, part, mad),
+                Step::MulticastTop(node, top) => mad.attribute::<SwitchInfo>().is_ok_and(|info| {
+                    let took = info.multicast_fdb_top == *top;
+                    graph.node_mut(*node).switch = Some(info);
+                    took
+                }),
                 Step::Milestone => true,
             };
         if let (true, Step::Block(node, _) | Step::Dropping(node, ..)) = (took, &step) {
@@ -227,6 +241,13 @@ impl Sweep {
         let Some(step) = applying.schedule.step(id).cloned() else { return };
         applying.schedule.finish(id, false);
         let Some(end) = step.owner() else { return };
+        if let (Step::Masks(switch, _), false) = (&step, silent) {
+            // It has no such table: from now on no tree leads over it.
+            self.graph.node_mut(*switch).masks.give_up();
+            applying.schedule.stop();
+            self.pending.learnt = true;
+            return;
+        }
         // Whose key is another's is left out from now on, which is no failure. The own node cannot be.
         if silent && self.graph.hides_key(end) {
             self.pending.learnt |= !self.graph.is_locked(end);
@@ -282,6 +303,14 @@ impl Sweep {
                 "LinearForwardingTable"
             }
             Step::Top(node, _) => {
+                graph.node_mut(node).switch = None;
+                "SwitchInfo"
+            }
+            Step::Masks(node, ref part) => {
+                graph.node_mut(node).masks.forget(part.block, part.position);
+                "MulticastForwardingTable"
+            }
+            Step::MulticastTop(node, _) => {
                 graph.node_mut(node).switch = None;
                 "SwitchInfo"
             }
@@ -348,8 +377,15 @@ impl Sweep {
     }
 }
 
+fn masks_taken(graph: &mut Graph, node: NodeId, part: &MaskBlock, mad: &Mad) -> bool {
+    let Ok(table) = mad.attribute::<MulticastForwarding>() else { return false };
+    let entries = table.masks.map(|mask| mask.0);
+    graph.node_mut(node).masks.set(part.block, part.position, &entries);
+    entries == part.entries
+}
+
 fn block_taken(
-    graph: &mut crate::graph::Graph,
+    graph: &mut Graph,
     node: NodeId,
     block: u16,
     mad: &Mad,

@@ -40,6 +40,10 @@ impl Sweep {
                 let name = self.graph.end_name((id, PortNum(num)));
                 missing.insert(Missing::Locked { guid: node.guid(), name });
             }
+            if node.masks.is_absent() {
+                let (name, what) = (node.label(), "MulticastForwardingTable");
+                missing.insert(Missing::Refused { name, what });
+            }
             if node.name.is_none() {
                 missing.insert(Missing::Nameless(node.guid()));
             }
@@ -65,6 +69,8 @@ impl Sweep {
             let node = topology.port(port).node;
             missing.insert(Missing::NoAddress { name: name(node), port: topology.num(port) });
         }
+        let unserved = self.plan.iter().flat_map(|plan| plan.unserved());
+        missing.extend(unserved.map(|&(mlid, guid)| Missing::Unserved { mlid, guid }));
         for pair in &target.routing.unreachable {
             let (from, to) = (name(pair.from), name(pair.to));
             missing.insert(Missing::NoRoute { from, to });

@@ -13,7 +13,8 @@ use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute, Mad, PERMISSIVE, PortState, SmInfo, Status};
 use snin_protocol::Time;
 use snin_sm_core::{
-    Config, Destination, Event, FabricView, Job, LocalPort, Missing, Output, Report, Saved, Sweep,
+    Config, Destination, Event, FabricView, Groups, Job, LocalPort, Missing, Output, Report, Saved,
+    Sweep,
 };
 
 pub(crate) struct Lab {
@@ -22,6 +23,8 @@ pub(crate) struct Lab {
     pub(crate) client: ClientId,
     pub(crate) sweep: Sweep,
     pub(crate) saved: Arc<Saved>,
+    /// The groups that were last said to be served.
+    pub(crate) served: Arc<Groups>,
     /// Every view, with the SMPs sent and the writes done before it.
     pub(crate) views: Vec<(Arc<FabricView>, u64, u64)>,
     pub(crate) reports: Vec<Report>,
@@ -98,6 +101,7 @@ impl Lab {
             client,
             sweep,
             saved,
+            served: Arc::default(),
             views: Vec::new(),
             reports: Vec::new(),
             overheard: None,
@@ -173,6 +177,7 @@ impl Lab {
                     Output::View(view) => {
                         self.views.push((view, self.sent, self.emulator.stats().writes));
                     }
+                    Output::Served(groups) => self.served = groups,
                     Output::Save(saved) => self.saved = saved,
                     Output::Report(report) => self.reports.push(report),
                 }

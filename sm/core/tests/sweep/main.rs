@@ -6,6 +6,7 @@ mod bring_up;
 mod changes;
 mod defaults;
 mod faults;
+mod groups;
 mod keys;
 mod lab;
 mod managers;

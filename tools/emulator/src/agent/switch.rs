@@ -1,6 +1,7 @@
 //! Attributes of a switch: SwitchInfo and the forwarding tables, block by block.
 
-use snin_fabric::{Lid, PortNum};
+use snin_fabric::multicast::{MulticastTable, PortMask};
+use snin_fabric::{Lid, Mlid, NodeIndex, PortNum};
 use snin_mad::Hex16;
 use snin_mad::tables::{LINEAR_BLOCK, MULTICAST_BLOCK};
 use snin_mad::{Attribute, LinearForwarding, MulticastForwarding, Status, SwitchInfo};
@@ -112,16 +113,25 @@ impl Fabric {
         Ok(())
     }
 
-    /// The ports that a switch's multicast table names for a LID, lowest first.
-    pub fn multicast_ports(&self, switch: snin_fabric::NodeIndex, lid: Lid) -> Vec<PortNum> {
-        let node = &self.nodes[switch.index()];
-        let entry = node
-            .switch
-            .as_deref()
-            .and_then(|switch| switch.multicast.get(usize::from(lid.0.checked_sub(MULTICAST)?)));
-        let has = |port: &u8| {
-            entry.is_some_and(|masks| masks[usize::from(port / 16)] >> (port % 16) & 1 == 1)
-        };
-        (0..=node.ports).filter(has).map(PortNum).collect()
+    /// What a switch forwards of multicast: as far as its table, and its MulticastFDBTop where that is not 0.
+    pub fn multicast_table(&self, switch: NodeIndex) -> MulticastTable {
+        let mut table = MulticastTable::default();
+        let Some(switch) = self.nodes[switch.index()].switch.as_deref() else { return table };
+        let top = switch.info.multicast_fdb_top;
+        let forwards = |mlid: Mlid| top == Lid::NONE || mlid.lid() <= top;
+        let mlids = (0..).map_while(Mlid::nth).take_while(|&mlid| forwards(mlid));
+        for (mlid, masks) in mlids.zip(&switch.multicast) {
+            let mut ports = PortMask::EMPTY;
+            (0..).zip(masks).for_each(|(position, &mask)| ports.set_position(position, mask));
+            table.set(mlid, ports);
+        }
+        table
+    }
+
+    /// That of every switch.
+    pub fn multicast_tables(&self) -> Vec<MulticastTable> {
+        let switches = (0..self.nodes.len() as u32).map(NodeIndex);
+        let is_switch = |node: &NodeIndex| self.nodes[node.index()].is_switch();
+        switches.take_while(is_switch).map(|switch| self.multicast_table(switch)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Tables that are read and written by blocks (IBA 14.2.5.5 to 14.2.5.12).
 
 use snin_emulator::{AdapterModel, Config, SwitchModel};
-use snin_fabric::{Guid, Lid, PortNum};
+use snin_fabric::{Guid, Lid, Mlid, PortNum};
 use snin_mad::{
     GuidInfo, Hex16, LinearForwarding, MulticastForwarding, PKey, PKeyTable, SlToVl, Status,
     SwitchInfo, VlArbitration,
@@ -85,7 +85,10 @@ fn multicast_goes_by_sixteen_ports_and_32_addresses() {
         assert_eq!(lab.get::<MulticastForwarding>("leaf0", modifier).status(), BAD_VALUE);
     }
     let leaf = lab.node("leaf0");
-    let ports = |lab: &Lab, lid| lab.emulator.fabric().multicast_ports(leaf, Lid(lid));
+    let ports = |lab: &Lab, lid| -> Vec<PortNum> {
+        let table = lab.emulator.fabric().multicast_table(leaf);
+        table.get(Mlid::new(lid).unwrap()).iter().collect()
+    };
     // Position 2 begins with port 32; of its 16 ports the switch has nine.
     assert_eq!(ports(&lab, 0xC000), [PortNum(32)]);
     assert_eq!(ports(&lab, 0xC027), [PortNum(0), PortNum(15)]);

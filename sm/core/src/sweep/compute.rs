@@ -1,0 +1,116 @@
+//! What is known is computed elsewhere: what is asked for, and what comes of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use snin_fabric::{Lid, NodeIndex, NodeKind, PortIndex};
+use snin_mad::SmState;
+use snin_protocol::Time;
+
+use super::{Stage, Sweep};
+use crate::ask::NodeId;
+use crate::discovered::Discovered;
+use crate::error::Dropped;
+use crate::events::{Output, Report};
+use crate::graph::Node;
+use crate::multicast::Groups;
+use crate::planning::{Computed, Found, Job, Work};
+
+impl Sweep {
+    /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last
+    /// port is read. And as soon as one is there again, where it is.
+    pub(super) fn tell_early(&mut self) {
+        let Stage::Survey(survey) = &mut self.stage else { return };
+        let tells = self.view.is_some() && self.state == SmState::Master;
+        if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {
+            // Only its pairs are wanted.
+            self.early = self.compute(Arc::default());
+        }
+    }
+
+    pub(super) fn begin_computing(&mut self, now: Time) {
+        match self.compute(self.groups.clone()) {
+            Some(number) => self.stage = Stage::Computing(number),
+            None => self.settle(now),
+        }
+    }
+
+    /// Has what is known computed; the number by which the result will be known.
+    pub(super) fn compute(&mut self, groups: Arc<Groups>) -> Option<u64> {
+        if self.graph.ids().len() == 0 {
+            return None;
+        }
+        let discovered = match Discovered::of(&self.graph, &self.failures) {
+            Ok(discovered) => discovered,
+            Err(error) => {
+                self.outputs.push_back(Output::Report(Report::Contradiction(error.to_string())));
+                return None;
+            }
+        };
+        let topology = &discovered.topology;
+        let held = |port: PortIndex| {
+            let end = discovered.end(port);
+            let addressed = match topology.node(topology.port(port).node).kind {
+                NodeKind::Switch => end.1.0 == 0,
+                NodeKind::Adapter | NodeKind::Router => end.1.0 != 0,
+            };
+            let info = self.graph.port(end).and_then(|port| port.info.as_ref());
+            info.filter(|_| addressed).map_or(Lid::NONE, |info| info.lid)
+        };
+        let capacity = |(_, node): (NodeId, &Node)| {
+            node.switch.as_ref().map(|info| Lid(info.linear_fdb_cap.saturating_sub(1)))
+        };
+        let least = self.graph.managed().filter_map(capacity).min();
+        let incapable = self.incapable(&discovered);
+        let found = Found {
+            held: topology.ports().map(held).collect(),
+            saved: self.saved.clone(),
+            lmc: self.config.lmc().or(self.saved.lmc),
+            most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
+            own: discovered.own_port(&self.graph),
+            discovered,
+        };
+        Some(self.run(Work::Fabric(Box::new(found)), groups, incapable))
+    }
+
+    /// Has it done; the number by which the result will be known.
+    pub(super) fn run(
+        &mut self,
+        work: Work,
+        groups: Arc<Groups>,
+        incapable: BTreeSet<NodeIndex>,
+    ) -> u64 {
+        self.jobs += 1;
+        let job = Job { number: self.jobs, work, groups, incapable };
+        self.outputs.push_back(Output::Compute(Box::new(job)));
+        self.jobs
+    }
+
+    pub(super) fn computed(&mut self, computed: Computed, now: Time) {
+        let early = self.early == Some(computed.number);
+        let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
+        if early {
+            self.early = None;
+            if let (Ok((target, _)), false) = (&computed.result, wanted) {
+                self.publish(target, true);
+            }
+        }
+        if !wanted {
+            if !early {
+                self.metrics.count_dropped(Dropped::Outdated);
+            }
+            return;
+        }
+        self.stage = Stage::Idle;
+        match computed.result {
+            Err(error) => {
+                self.outputs.push_back(Output::Report(Report::NoRouting(error)));
+                self.settle(now);
+            }
+            // Something happened meanwhile.
+            Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,
+            Ok((target, plan)) if self.is_target(&target) => self.begin_regrouping(target, plan),
+            Ok((target, plan)) => self.begin_applying(target, plan, now),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Multicast groups change more often than the fabric: then nothing else is computed or written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use snin_fabric::multicast::MulticastTable;
+use snin_fabric::{Guid, Lid, NodeIndex};
+use snin_mad::SmState;
+
+use super::{Applying, Stage, Sweep};
+use crate::discovered::Discovered;
+use crate::events::Output;
+use crate::multicast::{McPlan, distribute, unread};
+use crate::planning::{Target, Work};
+use crate::schedule::{Schedule, Step};
+use crate::survey::Survey;
+
+impl Sweep {
+    /// What a switch holds of its multicast forwarding table, as far as it was read or written: the blocks that
+    /// groups are in.
+    pub fn multicast_table(&self, switch: Guid) -> Option<&MulticastTable> {
+        let node = self.graph.node(self.graph.find(switch)?);
+        (node.is_switch() && !node.masks.is_absent()).then(|| node.masks.held())
+    }
+
+    /// The most groups that every switch with a multicast forwarding table can hold; none without such switches.
+    pub fn multicast_capacity(&self) -> Option<u16> {
+        let capacity = |(_, node): (_, &crate::graph::Node)| {
+            let info = node.switch.as_ref().filter(|_| !node.masks.is_absent())?;
+            (info.multicast_fdb_cap > 0).then_some(info.multicast_fdb_cap)
+        };
+        self.graph.managed().filter_map(capacity).min()
+    }
+
+    /// Whether there are other groups than those that are served.
+    pub(super) fn regroups(&self) -> bool {
+        let same = |plan: &Arc<McPlan>| Arc::ptr_eq(plan.groups(), &self.groups);
+        self.state == SmState::Master
+            && self.target.is_some()
+            && self.plan.as_ref().is_some_and(|plan| !same(plan))
+    }
+
+    /// Has what is not known read, then trees grown.
+    pub(super) fn begin_grouping(&mut self) -> bool {
+        let (true, Some(target), Some(plan)) = (self.regroups(), &self.target, &self.plan) else {
+            return false;
+        };
+        if !unread(&self.graph, &self.groups).is_empty() {
+            self.surveys += 1;
+            self.stage = Stage::Survey(Box::new(Survey::local(self.surveys)));
+            return true;
+        }
+        let work = Work::Groups(target.clone(), plan.clone());
+        let incapable = self.incapable(&target.discovered);
+        self.stage = Stage::Computing(self.run(work, self.groups.clone(), incapable));
+        true
+    }
+
+    /// Whether the fabric is meant to be like that already.
+    pub(super) fn is_target(&self, target: &Arc<Target>) -> bool {
+        self.target.as_ref().is_some_and(|own| Arc::ptr_eq(own, target))
+    }
+
+    /// Writes what groups need, and nothing else.
+    pub(super) fn begin_regrouping(&mut self, target: Arc<Target>, plan: Arc<McPlan>) {
+        let manager = self.view.as_ref().map_or(Lid::NONE, |view| view.manager());
+        let mut schedule = Schedule::default();
+        distribute(&mut schedule, &self.graph, &target, &plan, (None, None));
+        schedule.begin();
+        let mut applying = Applying::new(schedule, target, plan, manager);
+        applying.regroups = true;
+        self.begin(applying);
+    }
+
+    /// Begins to write.
+    pub(super) fn begin(&mut self, applying: Applying) {
+        let is_masks = |step: &&Step| matches!(step, Step::Masks(..));
+        self.metrics.masks_written +=
+            applying.schedule.steps().iter().filter(is_masks).count() as u64;
+        (self.target, self.plan) = (Some(applying.target.clone()), Some(applying.plan.clone()));
+        self.stage = Stage::Applying(Box::new(applying));
+    }
+
+    /// Switches without a multicast forwarding table.
+    pub(super) fn incapable(&self, discovered: &Discovered) -> BTreeSet<NodeIndex> {
+        let has_none = |switch: &NodeIndex| {
+            let node = self.graph.node(discovered.id(*switch));
+            let capacity = node.switch.as_ref().map_or(0, |info| info.multicast_fdb_cap);
+            capacity == 0 || node.masks.is_absent()
+        };
+        discovered.topology.switches().filter(has_none).collect()
+    }
+
+    /// Says which groups are served from now on.
+    pub(super) fn tell_served(&mut self, applying: &Applying) {
+        let groups = applying.plan.groups();
+        if !Arc::ptr_eq(groups, &self.served) {
+            self.served = groups.clone();
+            self.outputs.push_back(Output::Served(groups.clone()));
+        }
+    }
+}
