@@ -7,6 +7,7 @@ pub mod identity;
 pub mod message;
 pub mod peer;
 pub mod view;
+pub mod software_port;
 
 mod epoch;
 mod time;

@@ -15,6 +15,7 @@ use crate::greeting::SessionSays;
 use crate::message::{FromAgent, ToAgent, ViewChange, ViewClear};
 use crate::peer::PeerSays;
 use crate::view::{FromManager, ToManager};
+use crate::software_port::messages::{FromFabric, ToFabric};
 use wire::{Body, BodyRef, Wire};
 
 /// The version of everything in [`message`](crate::message), [`peer`](crate::peer) and [`view`](crate::view).
@@ -50,6 +51,8 @@ impl Message for ToAgent {}
 impl Message for ViewChange {}
 impl Message for ViewClear {}
 impl Message for PeerSays {}
+impl Message for ToFabric {}
+impl Message for FromFabric {}
 
 /// A message that is no frame, or bytes that are none.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -20,6 +20,10 @@ use crate::peer::{
 use crate::view::{
     Computed, FromManager, MAX_PART, MAX_TREES, Policy, ToManager, ViewBegin, ViewPart,
 };
+use crate::software_port::messages::{
+    Arrived, Attach, AttachRefused, Cancel, Completed, Find, Found, FromFabric, Loss, Outcome,
+    PortStatus, Post, RefusedReason, ToFabric,
+};
 use crate::{ConnectionNumber, Session, Term, Time};
 
 newtypes!(Guid, Lid, Dlid, TreeId, Time, Term, Session, ConnectionNumber);
@@ -51,6 +55,15 @@ records! {
     ViewBegin { version, parts, topology, lmc, places, unusable, tables }
     ViewPart { version, number, bytes }
     Computed { version, tables }
+    Attach { port }
+    Post { port, token, flow, to, path_bits, bytes, begin, payload }
+    Cancel { port, token, at }
+    Find { port, peer }
+    PortStatus { port, lid, lmc, active, rate, mtu }
+    AttachRefused { port, reason }
+    Completed { port, token, outcome }
+    Arrived { port, from, to, payload }
+    Found { port, peer, lid, attached }
 }
 
 choices! {
@@ -79,6 +92,14 @@ choices! {
     FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }
     ToManager { 0 Clear(it), 1 Computed(it) }
     Policy { 0 Strict, 1 Shared, 2 Off }
+    ToFabric { 0 Attach(it), 1 Detach(it), 2 Post(it), 3 Cancel(it), 4 Find(it) }
+    FromFabric { 0 Attached(it), 1 Refused(it), 2 Completed(it), 3 Arrived(it), 4 Found(it) }
+    RefusedReason { 0 NoSuchPort, 1 Taken, 2 TooMany }
+    Outcome { 0 Delivered, 1 Cancelled, 2 Lost(it) }
+    Loss {
+        0 LinkDown, 1 NoRoute, 2 Looped, 3 WrongPort, 4 Nobody, 5 Full, 6 Queue, 7 TooLong, 8 WrongTime,
+        9 NotAttached,
+    }
 }
 
 lists! {

@@ -8,6 +8,7 @@ use snin_mad::{Mad, PortInfo};
 use snin_protocol::Time;
 
 use crate::emulator::Emulator;
+use crate::hardware::NO_PORT;
 use crate::packet::Packet;
 
 /// A client of an [`Emulator`].
@@ -43,6 +44,7 @@ pub struct Received {
 }
 
 pub(crate) struct Client {
+    /// Where it sits; [`NO_PORT`] where its program has ended.
     port: u32,
     inbox: VecDeque<Received>,
 }
@@ -65,17 +67,26 @@ impl Emulator {
         if place.is_some() {
             return Err(AttachError::Taken(port));
         }
-        let id = self.clients.len() as u32;
-        *place = Some(id);
-        self.clients.push(Client { port: port.0, inbox: VecDeque::new() });
-        Ok(ClientId(id))
+        let free = self.clients.iter().position(|client| client.port == NO_PORT);
+        let id = free.unwrap_or(self.clients.len());
+        *place = Some(id as u32);
+        let client = Client { port: port.0, inbox: VecDeque::new() };
+        match self.clients.get_mut(id) {
+            Some(free) => *free = client,
+            None => self.clients.push(client),
+        }
+        Ok(ClientId(id as u32))
     }
 
-    /// The client's program ends: what comes for it comes to nobody, and IsSM is taken back.
+    /// The client's program ends: what comes for it comes to nobody, and IsSM is taken back. The next client may get
+    /// its id.
     pub fn detach(&mut self, client: ClientId) {
         self.set_manager(client, false);
         let client = &mut self.clients[client.0 as usize];
-        self.fabric.ports[client.port as usize].client = None;
+        if let Some(port) = self.fabric.ports.get_mut(client.port as usize) {
+            port.client = None;
+        }
+        client.port = NO_PORT;
         client.inbox.clear();
     }
 
@@ -83,7 +94,7 @@ impl Emulator {
     /// the change (trap 144).
     pub fn set_manager(&mut self, client: ClientId, is_sm: bool) {
         let port = self.clients[client.0 as usize].port;
-        let state = &mut self.fabric.ports[port as usize];
+        let Some(state) = self.fabric.ports.get_mut(port as usize) else { return };
         if state.client != Some(client.0) || state.has(Capabilities::SM) == is_sm {
             return;
         }
@@ -101,7 +112,8 @@ impl Emulator {
     pub fn send(&mut self, client: ClientId, mad: &Mad, to: Lid, now: Time) {
         self.advance(now);
         let port = self.clients[client.0 as usize].port;
-        if self.fabric.ports[port as usize].client != Some(client.0) {
+        let sits = self.fabric.ports.get(port as usize).and_then(|port| port.client);
+        if sits != Some(client.0) {
             return;
         }
         self.stats.sent += 1;

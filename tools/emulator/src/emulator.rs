@@ -1,5 +1,7 @@
 //! The emulator itself: virtual time, events, and what is counted.
 
+use std::collections::BTreeMap;
+
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::{Addresses, ForwardingTable, Lid, PortIndex, Topology};
@@ -22,7 +24,8 @@ pub struct Emulator {
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
     pub(crate) clients: Vec<Client>,
-    pub(crate) faults: Vec<Option<Fault>>,
+    /// Those that have not struck, by number.
+    pub(crate) faults: BTreeMap<u32, Fault>,
     pub(crate) noise: Noise,
     pub(crate) random: ChaCha8Rng,
     pub(crate) now: Time,
@@ -90,7 +93,7 @@ impl Emulator {
             queue: Queue::default(),
             packets: Packets::default(),
             clients: Vec::new(),
-            faults: Vec::new(),
+            faults: BTreeMap::new(),
             random,
             now: Time::ZERO,
             stats: Stats::default(),

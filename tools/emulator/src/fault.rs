@@ -63,15 +63,14 @@ impl Emulator {
             }
             Fault::Noise(_) => {}
         }
-        self.faults.push(Some(fault));
-        let fault = (self.faults.len() - 1) as u32;
+        let number = self.faults.last_key_value().map_or(0, |(&last, _)| last.wrapping_add(1));
+        self.faults.insert(number, fault);
+        let fault = number;
         self.queue.push(at.max(self.now), Event::Fault { fault });
     }
 
     pub(crate) fn strike(&mut self, fault: u32) {
-        let Some(fault) = self.faults.get_mut(fault as usize).and_then(Option::take) else {
-            return;
-        };
+        let Some(fault) = self.faults.remove(&fault) else { return };
         self.stats.faults += 1;
         let fabric = &mut self.fabric;
         match fault {

@@ -39,9 +39,11 @@
 //! - [Faults](Fault): cables, power, agents, noise.
 //!
 //! Everything is bounded, nothing that comes in a MAD makes it panic, and the same seed and the same calls
-//! give the same bytes. Data packets are forwarded by the same tables in a plane of their own: [`data`].
+//! give the same bytes. Data packets are forwarded by the same tables in a plane of their own: [`data`];
+//! messages of real agents, in real time, by [`messages`].
 
 mod agent;
+mod carry;
 mod client;
 mod config;
 mod counters;
@@ -52,8 +54,10 @@ mod fault;
 pub mod frames;
 mod hardware;
 mod link;
+pub mod messages;
 mod notices;
 mod packet;
+pub mod place;
 mod queue;
 mod routes;
 mod transport;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use snin_fabric::Guid;
+use snin_fabric::{Guid, PortIndex};
 use snin_mad::tables::PARTITION_BLOCK;
 use snin_mad::{Attribute, GuidInfo, PKey, PKeyTable, SlToVl, Status, Table, VlArbitration};
 
@@ -94,12 +94,17 @@ impl Fabric {
             if request.set {
                 self.tables_mut(port).p_keys.insert(entry, new[i]);
             }
-            // After power on there is the default partition and no other (IBA 10.9.1.2).
-            let initial = if entry == 0 { PKey::DEFAULT } else { PKey(0) };
-            *key = self.written(port, |tables| &tables.p_keys, entry).unwrap_or(initial);
+            *key = self.p_key(PortIndex(port), entry);
         }
         request.mad.put(&PKeyTable { keys });
         Ok(())
+    }
+
+    /// An entry of a port's P_Key table.
+    pub fn p_key(&self, port: PortIndex, entry: u16) -> PKey {
+        // After power on there is the default partition and no other (IBA 10.9.1.2).
+        let initial = if entry == 0 { PKey::DEFAULT } else { PKey(0) };
+        self.written(port.0, |tables| &tables.p_keys, entry).unwrap_or(initial)
     }
 
     /// IBA 14.2.5.8. Several tables in one SMP (OptimizedSLtoVLMappingProgramming) are not supported.

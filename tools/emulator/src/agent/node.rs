@@ -1,6 +1,6 @@
 //! Attributes of a node: NodeDescription, NodeInfo, Notice, LedInfo, VendorDiag.
 
-use snin_fabric::{NodeKind, PortNum};
+use snin_fabric::{NodeKind, PortIndex, PortNum};
 use snin_mad::{
     Attribute, LedInfo, NodeDescription, NodeInfo, NodeType, Notice, Status, VendorDiag,
 };
@@ -23,14 +23,21 @@ impl Fabric {
     pub(super) fn node_info(&self, request: &mut Request<'_>) -> Outcome {
         request.only_get()?;
         request.only_one()?;
-        let node = &self.nodes[request.node as usize];
+        let info = self.node_info_at(PortIndex(request.end), PortIndex(request.by));
+        request.mad.put(&info);
+        Ok(())
+    }
+
+    /// NodeInfo of a node that is managed by `end`, as it is told to whoever asks by way of port `by`.
+    pub fn node_info_at(&self, end: PortIndex, by: PortIndex) -> NodeInfo {
+        let node = self.node_of(end.0);
         let node_type = match node.kind {
             NodeKind::Switch => NodeType::Switch,
             NodeKind::Adapter => NodeType::ChannelAdapter,
             NodeKind::Router => NodeType::Router,
         };
-        let end = &self.ports[request.end as usize];
-        request.mad.put(&NodeInfo {
+        let end = &self.ports[end.index()];
+        NodeInfo {
             base_version: 1,
             class_version: 1,
             node_type,
@@ -41,10 +48,9 @@ impl Fabric {
             partition_cap: node.partition_cap,
             device_id: Hex16(node.device as u16),
             revision: Hex32(0),
-            local_port: PortNum(self.ports[request.by as usize].num),
+            local_port: PortNum(self.ports[by.index()].num),
             vendor_id: Hex32(node.vendor & 0xff_ffff),
-        });
-        Ok(())
+        }
     }
 
     /// IBA 13.4.8.2, 13.4.10.

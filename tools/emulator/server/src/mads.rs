@@ -1,0 +1,258 @@
+//! Clients of management: MADs in ibsim's words, between sockets and the emulator.
+//!
+//! Several clients may be at one port; to the emulator they are one. An answer finds its client by the slot in the
+//! upper bits of its transaction id, everything else goes to the one that manages the subnet.
+
+mod questions;
+mod slot;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use snin_daemon::watch::Watch;
+use snin_emulator::{ClientId, Emulator};
+use snin_fabric::{Lid, PortIndex};
+use snin_mad::{Mad, Method, TransactionId};
+use snin_protocol::Time;
+use snin_protocol::software_port::management::{MadFrame, TIMED_OUT};
+use snin_protocol::software_port::socket;
+
+use crate::error::ServerError;
+use slot::Slot;
+
+/// Clients at a time.
+const SLOTS: usize = 256;
+/// Requests of one client that wait for their answers; those beyond are not told that none came.
+const WAITING: usize = 16_384;
+/// How often clients are looked for that left without a word.
+const LOOK: Time = Time::millis(500);
+/// The slot's place in a transaction id.
+const SLOT_SHIFT: u32 = 48;
+
+/// What happened so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Counts {
+    pub(crate) clients: u64,
+    pub(crate) refused: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) dropped: u64,
+    pub(crate) malformed: u64,
+}
+
+/// A request that may be answered.
+type Key = (u16, TransactionId);
+
+/// All clients at a port.
+struct Sitting {
+    client: ClientId,
+    slots: BTreeSet<u16>,
+}
+
+/// See the module's documentation.
+pub(crate) struct Mads {
+    name: String,
+    control: UnixDatagram,
+    slots: BTreeMap<u16, Slot>,
+    ports: BTreeMap<PortIndex, Sitting>,
+    first: PortIndex,
+    /// How long an answer may take.
+    patience: Time,
+    waiting: BTreeMap<Key, (MadFrame, Time)>,
+    due: BTreeSet<(Time, Key)>,
+    look_at: Time,
+    pub(crate) counts: Counts,
+}
+
+/// An abstract address of this fabric.
+pub(crate) fn address(fabric: &str, what: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(socket(fabric, what))
+}
+
+impl Mads {
+    /// Nobody is attached. Who does not say where to be is at `first`.
+    pub(crate) fn listen(name: &str, first: PortIndex, patience: Time) -> Result<Self, ServerError> {
+        let failed = |error: io::Error| match error.kind() {
+            ErrorKind::AddrInUse => ServerError::Taken(name.to_owned()),
+            _ => ServerError::Socket { socket: format!("{name}:ctl"), error },
+        };
+        let control = address(name, "ctl").and_then(|at| UnixDatagram::bind_addr(&at));
+        let control = control.map_err(failed)?;
+        control.set_nonblocking(true).map_err(failed)?;
+        Ok(Self {
+            name: name.to_owned(),
+            control,
+            slots: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            first,
+            patience,
+            waiting: BTreeMap::new(),
+            due: BTreeSet::new(),
+            look_at: Time::ZERO,
+            counts: Counts::default(),
+        })
+    }
+
+    pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        watch.readable(self.control.as_fd());
+        for slot in self.slots.values() {
+            slot.watch(watch);
+        }
+    }
+
+    /// When something is due: a request that nobody answered, a look after clients.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let look = (!self.slots.is_empty()).then_some(self.look_at);
+        let due = self.due.first().map(|&(at, _)| at);
+        [look, due].into_iter().flatten().min()
+    }
+
+    /// Takes what clients sent.
+    pub(crate) fn take(&mut self, emulator: &mut Emulator, now: Time) {
+        self.answer_questions(emulator);
+        let numbers: Vec<u16> = self.slots.keys().copied().collect();
+        for number in numbers {
+            let (Some(slot), mut frames) = (self.slots.get_mut(&number), Vec::new()) else { continue };
+            let port = slot.port;
+            self.counts.malformed += slot.receive(&mut frames);
+            for frame in frames {
+                self.send(number, port, frame, emulator, now);
+            }
+        }
+    }
+
+    fn send(&mut self, slot: u16, port: PortIndex, frame: MadFrame, emulator: &mut Emulator, now: Time) {
+        let Some(sitting) = self.ports.get(&port) else { return };
+        self.counts.sent += 1;
+        let mut mad = Mad(frame.mad);
+        let header = mad.header();
+        let method = header.method();
+        if !method.is_response() {
+            let id = header.transaction_id().0;
+            let id = TransactionId(id & !(0xFFFF << SLOT_SHIFT) | u64::from(slot) << SLOT_SHIFT);
+            mad.set_transaction_id(id);
+            // Nobody answers what says something, and asks nothing.
+            let asks = !matches!(method, Method::Trap | Method::TrapRepress | Method::Send);
+            if asks && self.slots.get(&slot).is_some_and(|slot| slot.waits < WAITING) {
+                self.expect((slot, id), MadFrame { mad: mad.0, ..frame.clone() }, now);
+            }
+        }
+        emulator.send(sitting.client, &mad, frame.to, now);
+    }
+
+    fn expect(&mut self, key: Key, frame: MadFrame, now: Time) {
+        let at = now + self.patience;
+        match self.waiting.insert(key, (frame, at)) {
+            // It was asked again.
+            Some((_, before)) => drop(self.due.remove(&(before, key))),
+            None => {
+                if let Some(slot) = self.slots.get_mut(&key.0) {
+                    slot.waits += 1;
+                }
+            }
+        }
+        self.due.insert((at, key));
+    }
+
+    /// No answer is waited for any more: what was asked.
+    fn settle(&mut self, key: Key) -> Option<MadFrame> {
+        let (frame, at) = self.waiting.remove(&key)?;
+        self.due.remove(&(at, key));
+        if let Some(slot) = self.slots.get_mut(&key.0) {
+            slot.waits -= 1;
+        }
+        Some(frame)
+    }
+
+    /// Gives clients what came for them, and tells what did not.
+    pub(crate) fn give(&mut self, emulator: &mut Emulator, now: Time) {
+        let ports: Vec<(PortIndex, ClientId)> =
+            self.ports.iter().map(|(&port, sitting)| (port, sitting.client)).collect();
+        for (port, client) in ports {
+            while let Some(received) = emulator.poll(client) {
+                let to = emulator.fabric().port_info(port).lid;
+                self.deliver(port, to, received.slid, &received.mad);
+            }
+        }
+        while let Some(&(at, key)) = self.due.first()
+            && at <= now
+        {
+            let Some(frame) = self.settle(key) else {
+                self.due.pop_first();
+                continue;
+            };
+            self.counts.timed_out += 1;
+            if let Some(slot) = self.slots.get_mut(&key.0) {
+                self.counts.dropped += slot.say(&MadFrame { status: TIMED_OUT, ..frame });
+            }
+        }
+        if now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.bury(emulator);
+        }
+        self.slots.values_mut().for_each(Slot::flush);
+    }
+
+    fn deliver(&mut self, port: PortIndex, to: Lid, from: Lid, mad: &Mad) {
+        let header = mad.header();
+        let is_answer = header.method().is_response();
+        let number = if is_answer {
+            let id = header.transaction_id();
+            let number = (id.0 >> SLOT_SHIFT) as u16;
+            self.settle((number, id));
+            Some(number)
+        } else {
+            let sitting = self.ports.get(&port);
+            let slots = sitting.into_iter().flat_map(|sitting| &sitting.slots);
+            slots.copied().find(|number| self.slots.get(number).is_some_and(|slot| slot.manager))
+        };
+        let slot = number.and_then(|number| self.slots.get_mut(&number));
+        let Some(slot) = slot.filter(|slot| slot.port == port) else {
+            self.counts.dropped += 1;
+            return;
+        };
+        let qp = u32::from(!header.class().is_subnet());
+        let frame = MadFrame { to, from, to_qp: qp, from_qp: qp, status: 0, mad: mad.0 };
+        self.counts.received += 1;
+        self.counts.dropped += slot.say(&frame);
+    }
+
+    /// Clients that left without a word.
+    fn bury(&mut self, emulator: &mut Emulator) {
+        let gone: Vec<u16> =
+            self.slots.iter().filter(|(_, slot)| slot.is_gone()).map(|(&number, _)| number).collect();
+        for number in gone {
+            self.detach(number, emulator);
+        }
+    }
+
+    fn detach(&mut self, number: u16, emulator: &mut Emulator) {
+        let Some(slot) = self.slots.remove(&number) else { return };
+        let asked: Vec<Key> = self
+            .waiting
+            .range((number, TransactionId(0))..=(number, TransactionId(u64::MAX)))
+            .map(|(&key, _)| key)
+            .collect();
+        for key in asked {
+            self.settle(key);
+        }
+        let Some(sitting) = self.ports.get_mut(&slot.port) else { return };
+        sitting.slots.remove(&number);
+        if slot.manager {
+            emulator.set_manager(sitting.client, false);
+        }
+        if sitting.slots.is_empty() {
+            emulator.detach(sitting.client);
+            self.ports.remove(&slot.port);
+        }
+    }
+
+    /// Who is attached: the client's own number, its port, whether it manages the subnet.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (u32, PortIndex, bool)> + '_ {
+        self.slots.values().map(|slot| (slot.id, slot.port, slot.manager))
+    }
+}

@@ -1,0 +1,100 @@
+//! One client's socket.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use snin_daemon::watch::Watch;
+use snin_fabric::PortIndex;
+use snin_protocol::software_port::management::{FRAME, MadFrame};
+
+/// Frames that are taken in one turn, so that nobody keeps the thread to itself.
+const AT_ONCE: usize = 64;
+/// Frames that wait for a client that does not read.
+const BACKLOG: usize = 4096;
+
+/// A client.
+pub(super) struct Slot {
+    socket: UnixDatagram,
+    /// Where it receives.
+    peer: SocketAddr,
+    /// Its own number for itself.
+    pub(super) id: u32,
+    pub(super) port: PortIndex,
+    pub(super) manager: bool,
+    /// Requests that may be answered yet.
+    pub(super) waits: usize,
+    owed: VecDeque<[u8; FRAME]>,
+    gone: bool,
+}
+
+impl Slot {
+    pub(super) const fn new(
+        socket: UnixDatagram,
+        peer: SocketAddr,
+        id: u32,
+        port: PortIndex,
+        manager: bool,
+    ) -> Self {
+        let (waits, owed, gone) = (0, VecDeque::new(), false);
+        Self { socket, peer, id, port, manager, waits, owed, gone }
+    }
+
+    pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        watch.readable(self.socket.as_fd());
+        if !self.owed.is_empty() {
+            watch.writable(self.socket.as_fd());
+        }
+    }
+
+    /// What it sent, some of it; how many datagrams were no frames.
+    pub(super) fn receive(&mut self, frames: &mut Vec<MadFrame>) -> u64 {
+        let mut malformed = 0;
+        for _ in 0..AT_ONCE {
+            // A datagram that is longer does not fit, and is none either.
+            let mut bytes = [0; FRAME + 1];
+            match self.socket.recv(&mut bytes) {
+                Ok(size) => match MadFrame::parse(&bytes[..size]) {
+                    Some(frame) => frames.push(frame),
+                    None => malformed += 1,
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.gone |= error.kind() != ErrorKind::WouldBlock;
+                    break;
+                }
+            }
+        }
+        malformed
+    }
+
+    /// Sends it a frame, now or when it reads; how many were dropped.
+    pub(super) fn say(&mut self, frame: &MadFrame) -> u64 {
+        if self.owed.len() >= BACKLOG {
+            return 1;
+        }
+        self.owed.push_back(frame.bytes());
+        self.flush();
+        0
+    }
+
+    pub(super) fn flush(&mut self) {
+        while let Some(frame) = self.owed.front() {
+            match self.socket.send(frame) {
+                Ok(_) => drop(self.owed.pop_front()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.gone |= error.kind() != ErrorKind::WouldBlock;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether its process has ended: nobody has its socket.
+    pub(super) fn is_gone(&self) -> bool {
+        let answers = UnixDatagram::unbound().and_then(|probe| probe.connect_addr(&self.peer));
+        self.gone || answers.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    }
+}
