@@ -10,6 +10,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The machine's monotonic clock, which all processes of the machine share.
+    pub const fn system() -> Self {
+        Self { start: 0 }
+    }
+
     /// Begins with 0.
     pub fn start() -> Self {
         Self::start_at(Time::ZERO)

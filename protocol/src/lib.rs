@@ -6,8 +6,8 @@ pub mod greeting;
 pub mod identity;
 pub mod message;
 pub mod peer;
-pub mod view;
 pub mod software_port;
+pub mod view;
 
 mod epoch;
 mod time;

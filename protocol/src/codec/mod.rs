@@ -14,8 +14,8 @@ use bincode::error::DecodeError;
 use crate::greeting::SessionSays;
 use crate::message::{FromAgent, ToAgent, ViewChange, ViewClear};
 use crate::peer::PeerSays;
-use crate::view::{FromManager, ToManager};
 use crate::software_port::messages::{FromFabric, ToFabric};
+use crate::view::{FromManager, ToManager};
 use wire::{Body, BodyRef, Wire};
 
 /// The version of everything in [`message`](crate::message), [`peer`](crate::peer) and [`view`](crate::view).

@@ -17,12 +17,12 @@ use crate::message::{
 use crate::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerSays,
 };
-use crate::view::{
-    Computed, FromManager, MAX_PART, MAX_TREES, Policy, ToManager, ViewBegin, ViewPart,
-};
 use crate::software_port::messages::{
     Arrived, Attach, AttachRefused, Cancel, Completed, Find, Found, FromFabric, Loss, Outcome,
     PortStatus, Post, RefusedReason, ToFabric,
+};
+use crate::view::{
+    Computed, FromManager, MAX_PART, MAX_TREES, Policy, ToManager, ViewBegin, ViewPart,
 };
 use crate::{ConnectionNumber, Session, Term, Time};
 

@@ -33,7 +33,11 @@ impl Fabric {
             match next {
                 Some(port0) if port0 == node.first_port => {
                     let found = self.ports[port0 as usize].answers_to(to);
-                    return if found { Ok((PortIndex(port0), links)) } else { Err(Loss::WrongPort) };
+                    return if found {
+                        Ok((PortIndex(port0), links))
+                    } else {
+                        Err(Loss::WrongPort)
+                    };
                 }
                 // Back where it came from is no way (IBA 16.1.3.5).
                 Some(next) if next != here => out = next,

@@ -166,7 +166,8 @@ mod tests {
         }
         let spine = node(&fabric, "spine0").unwrap();
         assert_eq!(end_port(&fabric, "spine0"), Ok(fabric.port0(spine)));
-        for bad in [format!("{name}/0"), format!("{name}/2"), format!("{name}/x"), "no".to_owned()] {
+        for bad in [format!("{name}/0"), format!("{name}/2"), format!("{name}/x"), "no".to_owned()]
+        {
             assert!(end_port(&fabric, &bad).is_err(), "{bad}");
         }
     }

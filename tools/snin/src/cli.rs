@@ -2,6 +2,7 @@
 
 #[cfg(feature = "verbs")]
 mod lat;
+mod software;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use snin_protocol::Time;
 
 #[cfg(feature = "verbs")]
 pub(crate) use lat::Lat;
+pub(crate) use software::{Emulate, Emulator, EmulatorSocket};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well
@@ -60,6 +62,14 @@ pub(crate) enum Command {
     /// Measure latency or bandwidth of a path on real verbs: not in this build
     #[cfg(not(feature = "verbs"))]
     Lat(Anything),
+    /// Serve a fabric in software, to which real programs attach: snin-sm and agents, OpenSM, infiniband-diags
+    ///
+    /// It speaks ibsim's protocol: `IBSIM_SOCKNAME=NAME ibsim-run ibnetdiscover` runs there, and `snin-sm --ibsim
+    /// NAME` manages it. It ends with a signal.
+    Emulate(Emulate),
+    /// Ask a running `snin emulate`, or let something happen to its fabric
+    #[command(subcommand)]
+    Emulator(Emulator),
     /// Ask a running agent
     #[command(subcommand)]
     Agent(Agent),

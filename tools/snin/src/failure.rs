@@ -49,6 +49,12 @@ pub(crate) enum Failure {
     /// A daemon that does not answer, or refuses.
     #[error(transparent)]
     Daemon(#[from] snin_daemon::control::ControlError),
+    /// A fabric in software that cannot be served.
+    #[error("snin emulate: {0}")]
+    Emulator(#[from] snin_emulator_server::ServerError),
+    /// A log that cannot be opened.
+    #[error(transparent)]
+    Log(#[from] snin_daemon::log::LogError),
     /// Which daemon is meant is open.
     #[error("{0}")]
     WhichDaemon(String),

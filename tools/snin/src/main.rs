@@ -58,6 +58,8 @@ fn main() -> ExitCode {
         Command::Lat(lat) => command::lat::run(&lat, &mut out),
         #[cfg(not(feature = "verbs"))]
         Command::Lat(_) => Err(failure::Failure::WithoutVerbs("snin lat")),
+        Command::Emulate(emulate) => command::emulate::run(&emulate),
+        Command::Emulator(emulator) => command::emulate::ask(&emulator, &mut out),
         Command::Agent(agent) => command::agent::run(&agent, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),

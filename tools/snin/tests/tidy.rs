@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-verbs", 2),
     ("snin-agent", 3),
     ("snin-emulator", 3),
+    ("snin-emulator-server", 4),
     ("snin-lab", 4),
     ("snin-lat", 4),
     ("snin-report", 5),

@@ -9,7 +9,9 @@ use snin_protocol::software_port::LONGEST_NAME;
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The name cannot be part of a socket's.
-    #[error("`{0}`: a fabric's name has 1 to {LONGEST_NAME} letters, digits and signs but no colon")]
+    #[error(
+        "`{0}`: a fabric's name has 1 to {LONGEST_NAME} letters, digits and signs but no colon"
+    )]
     Name(String),
     /// Another process has the name.
     #[error("{0}: another emulator, or ibsim, has this name: choose one with --socket")]

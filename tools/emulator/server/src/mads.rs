@@ -15,7 +15,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use snin_daemon::watch::Watch;
 use snin_emulator::{ClientId, Emulator};
 use snin_fabric::{Lid, PortIndex};
-use snin_mad::{Mad, Method, TransactionId};
+use snin_mad::{Header, Mad, Method, TransactionId};
 use snin_protocol::Time;
 use snin_protocol::software_port::management::{MadFrame, TIMED_OUT};
 use snin_protocol::software_port::socket;
@@ -75,7 +75,11 @@ pub(crate) fn address(fabric: &str, what: &str) -> io::Result<SocketAddr> {
 
 impl Mads {
     /// Nobody is attached. Who does not say where to be is at `first`.
-    pub(crate) fn listen(name: &str, first: PortIndex, patience: Time) -> Result<Self, ServerError> {
+    pub(crate) fn listen(
+        name: &str,
+        first: PortIndex,
+        patience: Time,
+    ) -> Result<Self, ServerError> {
         let failed = |error: io::Error| match error.kind() {
             ErrorKind::AddrInUse => ServerError::Taken(name.to_owned()),
             _ => ServerError::Socket { socket: format!("{name}:ctl"), error },
@@ -116,7 +120,9 @@ impl Mads {
         self.answer_questions(emulator);
         let numbers: Vec<u16> = self.slots.keys().copied().collect();
         for number in numbers {
-            let (Some(slot), mut frames) = (self.slots.get_mut(&number), Vec::new()) else { continue };
+            let (Some(slot), mut frames) = (self.slots.get_mut(&number), Vec::new()) else {
+                continue;
+            };
             let port = slot.port;
             self.counts.malformed += slot.receive(&mut frames);
             for frame in frames {
@@ -125,8 +131,15 @@ impl Mads {
         }
     }
 
-    fn send(&mut self, slot: u16, port: PortIndex, frame: MadFrame, emulator: &mut Emulator, now: Time) {
-        let Some(sitting) = self.ports.get(&port) else { return };
+    fn send(
+        &mut self,
+        slot: u16,
+        port: PortIndex,
+        frame: MadFrame,
+        emulator: &mut Emulator,
+        now: Time,
+    ) {
+        let Some(client) = self.ports.get(&port).map(|sitting| sitting.client) else { return };
         self.counts.sent += 1;
         let mut mad = Mad(frame.mad);
         let header = mad.header();
@@ -134,14 +147,14 @@ impl Mads {
         if !method.is_response() {
             let id = header.transaction_id().0;
             let id = TransactionId(id & !(0xFFFF << SLOT_SHIFT) | u64::from(slot) << SLOT_SHIFT);
-            mad.set_transaction_id(id);
+            Header::edit(&mut mad.0).transaction_id(id);
             // Nobody answers what says something, and asks nothing.
             let asks = !matches!(method, Method::Trap | Method::TrapRepress | Method::Send);
             if asks && self.slots.get(&slot).is_some_and(|slot| slot.waits < WAITING) {
                 self.expect((slot, id), MadFrame { mad: mad.0, ..frame.clone() }, now);
             }
         }
-        emulator.send(sitting.client, &mad, frame.to, now);
+        emulator.send(client, &mad, frame.to, now);
     }
 
     fn expect(&mut self, key: Key, frame: MadFrame, now: Time) {
@@ -223,8 +236,12 @@ impl Mads {
 
     /// Clients that left without a word.
     fn bury(&mut self, emulator: &mut Emulator) {
-        let gone: Vec<u16> =
-            self.slots.iter().filter(|(_, slot)| slot.is_gone()).map(|(&number, _)| number).collect();
+        let gone: Vec<u16> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| slot.is_gone())
+            .map(|(&number, _)| number)
+            .collect();
         for number in gone {
             self.detach(number, emulator);
         }

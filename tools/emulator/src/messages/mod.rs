@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Lid, PortIndex};
 use snin_protocol::Time;
-use snin_protocol::software_port::messages::{Loss, MAX_BYTES, Outcome};
+use snin_protocol::software_port::messages::{Loss, MAX_BYTES, MAX_PAYLOAD, Outcome};
 
 use crate::fabric::Fabric;
 
@@ -187,7 +187,7 @@ impl Messages {
             Some(Loss::NotAttached)
         } else if adapter.waiting.len() >= waiting {
             Some(Loss::Queue)
-        } else if message.bytes > MAX_BYTES {
+        } else if message.bytes > MAX_BYTES || message.payload.len() > MAX_PAYLOAD {
             Some(Loss::TooLong)
         } else if message.begin + past < now || message.begin > now + future {
             Some(Loss::WrongTime)
@@ -214,7 +214,8 @@ impl Messages {
         let waiting = &mut adapter.waiting[place];
         let old = waiting.end;
         waiting.cancelled = true;
-        waiting.end = if at <= waiting.begin { waiting.begin } else { old.min(at + waiting.packet) };
+        waiting.end =
+            if at <= waiting.begin { waiting.begin } else { old.min(at + waiting.packet) };
         let new = waiting.end;
         if place == 0 {
             self.due.remove(&(old, port));

@@ -1,6 +1,7 @@
 //! The subcommands.
 
 pub(crate) mod agent;
+pub(crate) mod emulate;
 pub(crate) mod lab;
 #[cfg(feature = "verbs")]
 pub(crate) mod lat;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 
 use snin_emulator::{Emulator, place};
 use snin_fabric::{PortIndex, PortNum};
-use snin_mad::{NodeInfo, PortInfo, Table as _};
+use snin_mad::Table as _;
 use snin_protocol::software_port::management::{Ask, Connect, Question};
 use tracing::{debug, warn};
 
@@ -70,12 +70,12 @@ impl Mads {
             }
             Ask::Guid => question.put(&fabric.node_info_at(port, port).node_guid.0.to_be_bytes()),
             Ask::NodeInfo => {
-                let mut bytes = [0; NodeInfo::BYTES];
+                let mut bytes = [0; 64];
                 fabric.node_info_at(port, port).emit(&mut bytes);
                 question.put(&bytes);
             }
             Ask::PortInfo => {
-                let mut bytes = [0; PortInfo::BYTES];
+                let mut bytes = [0; 64];
                 let num = PortNum(question.data[0]);
                 let node = fabric.topology().port(port).node;
                 let meant = fabric.topology().port_of(node, num).filter(|_| num != PortNum(0));
@@ -104,9 +104,8 @@ impl Mads {
     }
 
     fn manager_at(&self, port: PortIndex) -> Option<u16> {
-        let manages = |(&number, slot): (&u16, &Slot)| {
-            (slot.port == port && slot.manager).then_some(number)
-        };
+        let manages =
+            |(&number, slot): (&u16, &Slot)| (slot.port == port && slot.manager).then_some(number);
         self.slots.iter().find_map(manages)
     }
 

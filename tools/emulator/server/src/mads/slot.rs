@@ -37,8 +37,8 @@ impl Slot {
         port: PortIndex,
         manager: bool,
     ) -> Self {
-        let (waits, owed, gone) = (0, VecDeque::new(), false);
-        Self { socket, peer, id, port, manager, waits, owed, gone }
+        let owed = VecDeque::new();
+        Self { socket, peer, id, port, manager, waits: 0, owed, gone: false }
     }
 
     pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {

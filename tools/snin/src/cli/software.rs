@@ -1,0 +1,70 @@
+//! The command line of fabrics in software: `snin emulate`, `snin emulator`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use snin_lab::event;
+use snin_protocol::Time;
+
+use super::{Format, Share, TopologyFile, share, some_time};
+
+#[derive(Args, Debug)]
+pub(crate) struct Emulate {
+    #[command(flatten)]
+    pub(crate) topology: TopologyFile,
+    #[command(flatten)]
+    pub(crate) socket: EmulatorSocket,
+    /// From one end of a cable to the other
+    #[arg(long, default_value = "250ns", value_name = "TIME", value_parser = event::time)]
+    pub(crate) link_latency: Time,
+    /// How long an agent works at a MAD
+    #[arg(long, default_value = "10us", value_name = "TIME", value_parser = event::time)]
+    pub(crate) agent_latency: Time,
+    /// MADs lost on every cable, such as 1% or 0.05%
+    #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
+    pub(crate) drop: Share,
+    /// A MAD that has no answer after this is given back to who sent it, as a kernel does
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = some_time)]
+    pub(crate) patience: Time,
+    /// What every port sends of agents' messages, in bit/s; by default what its link carries
+    #[arg(long, value_name = "BIT/S")]
+    pub(crate) rate: Option<u64>,
+    /// Seed of all that is left to chance
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct EmulatorSocket {
+    /// What the fabric's sockets are called; several fabrics need several names
+    #[arg(long = "socket", default_value = "sim", value_name = "NAME")]
+    pub(crate) name: String,
+    /// The emulator's control socket; by default one that follows from the name, in $XDG_RUNTIME_DIR
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) control: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AskEmulator {
+    #[command(flatten)]
+    pub(crate) socket: EmulatorSocket,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Emulator {
+    /// Its links, who is attached, and what was carried
+    Status(AskEmulator),
+    /// What the watcher saw of the links' owners; exit code 1 when a directed link had two at one moment
+    Owners(AskEmulator),
+    /// Let something happen: cut, restore or bounce NODE/PORT; reboot, off, on, dead (its agent is silent) or
+    /// well NODE
+    Fault {
+        /// What, such as `cut leaf3/20`
+        #[arg(required = true, value_name = "FAULT")]
+        what: Vec<String>,
+        #[command(flatten)]
+        emulator: AskEmulator,
+    },
+}
