@@ -7,7 +7,7 @@
 //! Numbers of a question are in the machine's own order, those of a frame in the network's.
 //!
 //! - The server writes the slot over the upper 16 bits of a request's transaction id. What comes back has them.
-//! - A request that nobody answered comes back with [`TIMED_OUT`] as status.
+//! - A request that nobody answered, however often the server sent it, comes back with [`TIMED_OUT`] as status.
 //! - Requests for a subnet manager, and traps, go to the client of the port that has said [`Ask::SetManager`].
 
 use snin_fabric::Lid;

@@ -163,6 +163,7 @@ impl Emulator {
             Event::Arrive { packet, port } => self.arrive(packet, port),
             Event::Serve { packet, node, life } => self.serve(packet, node, life),
             Event::Trained { port, attempt } => self.fabric.trained(port, attempt),
+            Event::Rest { port, attempt } => self.fabric.rest(port, attempt),
             Event::Trap { port, round } => {
                 if self.fabric.trap_is_due(port, round) {
                     self.send_trap(port);
@@ -230,6 +231,13 @@ impl Emulator {
                     let attempt = self.fabric.ports[port as usize].attempt;
                     let at = self.now + self.fabric.config().training;
                     self.queue.push(at, Event::Trained { port, attempt });
+                }
+                Wish::Rest(port) => {
+                    // By then the answer has left the port and is at the other end.
+                    let state = &self.fabric.ports[port as usize];
+                    let passed = state.free_at.max(self.now) + self.fabric.config().link_latency;
+                    let attempt = state.attempt;
+                    self.queue.push(passed + Time(1), Event::Rest { port, attempt });
                 }
                 Wish::Trap(port) => self.send_trap(port),
             }

@@ -29,6 +29,8 @@ pub struct Fabric {
 pub(crate) enum Wish {
     /// The port and its peer train.
     Train(u32),
+    /// The port takes its link down when what it sends now has left.
+    Rest(u32),
     /// The port has a trap to send.
     Trap(u32),
 }
@@ -106,6 +108,7 @@ impl Fabric {
             notices.clear();
         }
         port.lease_ends = None;
+        port.rest = None;
     }
 
     pub(crate) fn ports_of(&self, node: u32) -> std::ops::RangeInclusive<u32> {
@@ -299,6 +302,7 @@ fn new_port(topology: &Topology, index: PortIndex) -> Port {
         guid: if port.guid == Guid(0) { own } else { port.guid },
         cable: topology.peer(index).map_or(NO_PORT, |peer| peer.0),
         cut: false,
+        rest: None,
         info: [0; 64],
         attempt: 0,
         free_at: Time::ZERO,

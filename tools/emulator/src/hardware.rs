@@ -67,6 +67,8 @@ pub(crate) struct Port {
     /// The port at the other end of the cable, or [`NO_PORT`].
     pub(crate) cable: u32,
     pub(crate) cut: bool,
+    /// What it was told to rest in, by the link that it then takes down.
+    pub(crate) rest: Option<PhysicalState>,
     /// PortInfo as it goes over the wire: the one copy of everything that is in it.
     pub(crate) info: [u8; 64],
     /// Rises whenever the link goes down: a training begun earlier comes to nothing.

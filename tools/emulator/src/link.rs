@@ -50,6 +50,15 @@ impl Fabric {
         self.try_link(port);
     }
 
+    /// A manager took the link down by the link itself, and has its answer.
+    pub(crate) fn rest(&mut self, port: u32, attempt: u32) {
+        let state = &mut self.ports[port as usize];
+        if let Some(rest) = state.rest.take().filter(|_| state.attempt == attempt) {
+            state.set_physical(rest);
+            self.link_down(port, Some(port));
+        }
+    }
+
     /// Begins to train, if the ports find each other.
     pub(crate) fn try_link(&mut self, port: u32) {
         if self.can_train(port) && self.ports[port as usize].state() == PortState::Down {

@@ -17,6 +17,8 @@ pub(crate) enum Event {
     Serve { packet: u32, node: u32, life: u32 },
     /// Two ports have found each other.
     Trained { port: u32, attempt: u32 },
+    /// A port that was told to take its link down, by that link, has answered.
+    Rest { port: u32, attempt: u32 },
     /// A trap that nobody repressed is due again.
     Trap { port: u32, round: u32 },
     /// A fault that was asked for.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{JudgeError, Program, Simulator, finish};
+use crate::{JudgeError, Program, Simulated, finish};
 
 /// The largest fabric's tables take some ten seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// When the program is missing, fails, or could not read everything.
-pub fn dump_fts(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
+pub fn dump_fts(simulator: &impl Simulated) -> Result<Vec<u8>, JudgeError> {
     ask(simulator, Program::DUMP_FTS, &[])
 }
 
@@ -22,7 +22,7 @@ pub fn dump_fts(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
 ///
 /// # Errors
 /// When the program is missing, fails, or could not read everything.
-pub fn ibnetdiscover(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
+pub fn ibnetdiscover(simulator: &impl Simulated) -> Result<Vec<u8>, JudgeError> {
     ask(simulator, Program::IBNETDISCOVER, &[])
 }
 
@@ -30,7 +30,7 @@ pub fn ibnetdiscover(simulator: &Simulator) -> Result<Vec<u8>, JudgeError> {
 ///
 /// # Errors
 /// When the program is missing, fails, or could not read everything.
-pub fn ibroute(simulator: &Simulator, lid: u16) -> Result<String, JudgeError> {
+pub fn ibroute(simulator: &impl Simulated, lid: u16) -> Result<String, JudgeError> {
     text(simulator, Program::IBROUTE, &[&lid.to_string()])
 }
 
@@ -38,7 +38,7 @@ pub fn ibroute(simulator: &Simulator, lid: u16) -> Result<String, JudgeError> {
 ///
 /// # Errors
 /// When the program is missing, or finds no way.
-pub fn ibtracert(simulator: &Simulator, from: u16, to: u16) -> Result<String, JudgeError> {
+pub fn ibtracert(simulator: &impl Simulated, from: u16, to: u16) -> Result<String, JudgeError> {
     text(simulator, Program::IBTRACERT, &[&from.to_string(), &to.to_string()])
 }
 
@@ -46,7 +46,7 @@ pub fn ibtracert(simulator: &Simulator, from: u16, to: u16) -> Result<String, Ju
 ///
 /// # Errors
 /// When the program is missing, fails, or could not read everything.
-pub fn iblinkinfo(simulator: &Simulator) -> Result<String, JudgeError> {
+pub fn iblinkinfo(simulator: &impl Simulated) -> Result<String, JudgeError> {
     text(simulator, Program::IBLINKINFO, &["--line"])
 }
 
@@ -54,7 +54,7 @@ pub fn iblinkinfo(simulator: &Simulator) -> Result<String, JudgeError> {
 ///
 /// # Errors
 /// When the program is missing, or the node does not answer.
-pub fn smpquery(simulator: &Simulator, what: &[&str]) -> Result<String, JudgeError> {
+pub fn smpquery(simulator: &impl Simulated, what: &[&str]) -> Result<String, JudgeError> {
     text(simulator, Program::SMPQUERY, what)
 }
 
@@ -62,15 +62,15 @@ pub fn smpquery(simulator: &Simulator, what: &[&str]) -> Result<String, JudgeErr
 ///
 /// # Errors
 /// When the program is missing, or finds errors.
-pub fn ibqueryerrors(simulator: &Simulator) -> Result<String, JudgeError> {
+pub fn ibqueryerrors(simulator: &impl Simulated) -> Result<String, JudgeError> {
     text(simulator, Program::IBQUERYERRORS, &["--skip-sl"])
 }
 
-fn text(simulator: &Simulator, program: Program, what: &[&str]) -> Result<String, JudgeError> {
+fn text(simulator: &impl Simulated, program: Program, what: &[&str]) -> Result<String, JudgeError> {
     Ok(String::from_utf8_lossy(&ask(simulator, program, what)?).into_owned())
 }
 
-fn ask(simulator: &Simulator, program: Program, what: &[&str]) -> Result<Vec<u8>, JudgeError> {
+fn ask(simulator: &impl Simulated, program: Program, what: &[&str]) -> Result<Vec<u8>, JudgeError> {
     let mut command = simulator.command(program, None)?;
     command.args(what);
     let said = finish(&mut command, simulator.folder(), LIMIT)?;

@@ -21,4 +21,4 @@ pub use held::{HeldNode, HeldPort};
 pub use opensm::{BringUp, Keeper, OpenSm};
 pub use program::{Program, Running, Said, finish};
 pub use shared::shared;
-pub use simulator::Simulator;
+pub use simulator::{Simulated, Simulator};

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::{JudgeError, Program, Running, Simulator, finish};
+use crate::{JudgeError, Program, Running, Simulated, finish};
 
 /// The largest fabric takes some ten seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -48,7 +48,7 @@ impl OpenSm<'_> {
     ///
     /// # Errors
     /// When OpenSM is missing, fails, or takes too long.
-    pub fn bring_up(&self, simulator: &Simulator) -> Result<BringUp, JudgeError> {
+    pub fn bring_up(&self, simulator: &impl Simulated) -> Result<BringUp, JudgeError> {
         let path = |name: &str| simulator.folder().join(name);
         let write = |name: &str, text: &str| {
             fs::write(path(name), text).map_err(JudgeError::file(path(name)))
@@ -74,7 +74,7 @@ impl OpenSm<'_> {
     ///
     /// # Errors
     /// When OpenSM is missing, fails, takes too long, or ran out of addresses.
-    pub fn time(&self, simulator: &Simulator) -> Result<Duration, JudgeError> {
+    pub fn time(&self, simulator: &impl Simulated) -> Result<Duration, JudgeError> {
         let mut command = self.command(simulator)?;
         command.args(["--once", "-D", "0x03"]);
         let begin = now();
@@ -91,7 +91,7 @@ impl OpenSm<'_> {
     ///
     /// # Errors
     /// As [`Self::time`].
-    pub fn keep(&self, simulator: &Simulator) -> Result<Keeper, JudgeError> {
+    pub fn keep(&self, simulator: &impl Simulated) -> Result<Keeper, JudgeError> {
         let mut command = self.command(simulator)?;
         command.args(["-D", "0x03"]);
         let running = Running::start(&mut command, simulator.folder(), Program::OPENSM.name)?;
@@ -101,7 +101,7 @@ impl OpenSm<'_> {
         Ok(keeper)
     }
 
-    fn command(&self, simulator: &Simulator) -> Result<Command, JudgeError> {
+    fn command(&self, simulator: &impl Simulated) -> Result<Command, JudgeError> {
         let mut command = simulator.command(Program::OPENSM, self.host)?;
         // A configuration of our own, so that the machine's is not read.
         let path = simulator.folder().join("opensm.conf");
@@ -178,7 +178,7 @@ impl Keeper {
     }
 }
 
-fn log_of(simulator: &Simulator) -> PathBuf {
+fn log_of(simulator: &impl Simulated) -> PathBuf {
     simulator.folder().join("opensm.log")
 }
 

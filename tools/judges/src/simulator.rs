@@ -96,14 +96,31 @@ impl Simulator {
         self.folder.path()
     }
 
+    /// As [`Simulated::command`].
+    ///
+    /// # Errors
+    /// When the program, or what runs it, is not installed.
+    pub fn command(&self, program: Program, host: Option<&str>) -> Result<Command, JudgeError> {
+        Simulated::command(self, program, host)
+    }
+}
+
+/// A fabric in software that speaks ibsim's protocol, ibsim itself or another.
+pub trait Simulated {
+    /// What its sockets are called.
+    fn name(&self) -> &str;
+
+    /// A folder that lives as long as the fabric, for what programs leave behind.
+    fn folder(&self) -> &Path;
+
     /// A command that will run `program` as if on the node called `host` in the netlist (at most 31
     /// characters; `None`: on the first node). Arguments are still to be added.
     ///
     /// # Errors
     /// When the program, or what runs it, is not installed.
-    pub fn command(&self, program: Program, host: Option<&str>) -> Result<Command, JudgeError> {
+    fn command(&self, program: Program, host: Option<&str>) -> Result<Command, JudgeError> {
         let mut command = Command::new(Program::IBSIM_RUN.find()?);
-        command.arg(program.find()?).env("IBSIM_SOCKNAME", &self.socket);
+        command.arg(program.find()?).env("IBSIM_SOCKNAME", self.name());
         // The preloaded library makes its devices' files in the current folder.
         command.current_dir(self.folder());
         // Nor may it inherit a node, or a preload, which Debian's ibsim-run does not add to.
@@ -112,5 +129,15 @@ impl Simulator {
             command.env("SIM_HOST", host);
         }
         Ok(command)
+    }
+}
+
+impl Simulated for Simulator {
+    fn name(&self) -> &str {
+        &self.socket
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
     }
 }

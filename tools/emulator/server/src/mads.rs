@@ -27,6 +27,9 @@ use slot::Slot;
 const SLOTS: usize = 256;
 /// Requests of one client that wait for their answers; those beyond are not told that none came.
 const WAITING: usize = 16_384;
+/// How often a request is sent before it is given back. The kernel does so with what libibumad sends; the preloaded
+/// library does not say how often, so it is as often as OpenSM wants it.
+const TRIES: u32 = 4;
 /// How often clients are looked for that left without a word.
 const LOOK: Time = Time::millis(500);
 /// The slot's place in a transaction id.
@@ -39,6 +42,7 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    pub(crate) resent: u64,
     pub(crate) timed_out: u64,
     pub(crate) dropped: u64,
     pub(crate) malformed: u64,
@@ -46,6 +50,14 @@ pub(crate) struct Counts {
 
 /// A request that may be answered.
 type Key = (u16, TransactionId);
+
+/// What is known of it.
+struct Waiting {
+    frame: MadFrame,
+    /// How often it may be sent yet.
+    tries: u32,
+    at: Time,
+}
 
 /// All clients at a port.
 struct Sitting {
@@ -60,9 +72,9 @@ pub(crate) struct Mads {
     slots: BTreeMap<u16, Slot>,
     ports: BTreeMap<PortIndex, Sitting>,
     first: PortIndex,
-    /// How long an answer may take.
+    /// How long an answer may take before the request is sent again.
     patience: Time,
-    waiting: BTreeMap<Key, (MadFrame, Time)>,
+    waiting: BTreeMap<Key, Waiting>,
     due: BTreeSet<(Time, Key)>,
     look_at: Time,
     pub(crate) counts: Counts,
@@ -151,17 +163,17 @@ impl Mads {
             // Nobody answers what says something, and asks nothing.
             let asks = !matches!(method, Method::Trap | Method::TrapRepress | Method::Send);
             if asks && self.slots.get(&slot).is_some_and(|slot| slot.waits < WAITING) {
-                self.expect((slot, id), MadFrame { mad: mad.0, ..frame.clone() }, now);
+                self.expect((slot, id), MadFrame { mad: mad.0, ..frame.clone() }, TRIES - 1, now);
             }
         }
         emulator.send(client, &mad, frame.to, now);
     }
 
-    fn expect(&mut self, key: Key, frame: MadFrame, now: Time) {
+    fn expect(&mut self, key: Key, frame: MadFrame, tries: u32, now: Time) {
         let at = now + self.patience;
-        match self.waiting.insert(key, (frame, at)) {
+        match self.waiting.insert(key, Waiting { frame, tries, at }) {
             // It was asked again.
-            Some((_, before)) => drop(self.due.remove(&(before, key))),
+            Some(before) => drop(self.due.remove(&(before.at, key))),
             None => {
                 if let Some(slot) = self.slots.get_mut(&key.0) {
                     slot.waits += 1;
@@ -172,13 +184,32 @@ impl Mads {
     }
 
     /// No answer is waited for any more: what was asked.
-    fn settle(&mut self, key: Key) -> Option<MadFrame> {
-        let (frame, at) = self.waiting.remove(&key)?;
-        self.due.remove(&(at, key));
+    fn settle(&mut self, key: Key) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&key)?;
+        self.due.remove(&(waiting.at, key));
         if let Some(slot) = self.slots.get_mut(&key.0) {
             slot.waits -= 1;
         }
-        Some(frame)
+        Some(waiting)
+    }
+
+    /// Nobody has answered in time: the request is sent again, or given back.
+    fn overdue(&mut self, key: Key, emulator: &mut Emulator, now: Time) {
+        let Some(Waiting { frame, tries, .. }) = self.settle(key) else { return };
+        let port = self.slots.get(&key.0).map(|slot| slot.port);
+        let client = port.and_then(|port| self.ports.get(&port)).map(|sitting| sitting.client);
+        if let Some(client) = client
+            && tries > 0
+        {
+            self.counts.resent += 1;
+            emulator.send(client, &Mad(frame.mad), frame.to, now);
+            self.expect(key, frame, tries - 1, now);
+            return;
+        }
+        self.counts.timed_out += 1;
+        if let Some(slot) = self.slots.get_mut(&key.0) {
+            self.counts.dropped += slot.say(&MadFrame { status: TIMED_OUT, ..frame });
+        }
     }
 
     /// Gives clients what came for them, and tells what did not.
@@ -194,14 +225,8 @@ impl Mads {
         while let Some(&(at, key)) = self.due.first()
             && at <= now
         {
-            let Some(frame) = self.settle(key) else {
-                self.due.pop_first();
-                continue;
-            };
-            self.counts.timed_out += 1;
-            if let Some(slot) = self.slots.get_mut(&key.0) {
-                self.counts.dropped += slot.say(&MadFrame { status: TIMED_OUT, ..frame });
-            }
+            self.due.pop_first();
+            self.overdue(key, emulator, now);
         }
         if now >= self.look_at {
             self.look_at = now + LOOK;

@@ -32,7 +32,8 @@ pub struct Options {
     pub hardware: Config,
     /// How messages of agents are carried.
     pub messages: messages::Config,
-    /// A request of management that has no answer after this is given back as timed out.
+    /// A request of management that has no answer after this is sent again, as a kernel does, and after the fourth
+    /// time given back as timed out.
     pub patience: Time,
 }
 
@@ -183,7 +184,8 @@ impl Server {
             "clients": clients,
             "agents": self.agents.attached(),
             "mads": {
-                "sent": mads.sent, "received": mads.received, "timed_out": mads.timed_out,
+                "sent": mads.sent, "received": mads.received, "resent": mads.resent,
+                "timed_out": mads.timed_out,
                 "dropped": mads.dropped, "malformed": mads.malformed, "refused": mads.refused,
                 "writes": stats.writes, "traps": stats.traps, "faults": stats.faults,
             },

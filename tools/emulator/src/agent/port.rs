@@ -10,7 +10,7 @@ use snin_mad::{
 };
 
 use super::{Outcome, Request};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Wish};
 
 /// In the modifier: the manager knows the extended speeds.
 const KNOWS_EXTENDED_SPEEDS: u32 = 1 << 31;
@@ -73,7 +73,8 @@ impl Fabric {
         if request.set {
             let new = *PortInfo::data(&request.mad.0);
             let extended = request.modifier & KNOWS_EXTENDED_SPEEDS != 0;
-            reregister = self.write_port_info(port, &PortInfo::view(&new), extended)?;
+            let by = request.by;
+            reregister = self.write_port_info(port, by, &PortInfo::view(&new), extended)?;
         }
         let shows = self.shows_m_key(port, request);
         let by = self.ports[request.by as usize].num;
@@ -108,10 +109,11 @@ impl Fabric {
         }
     }
 
-    /// Whether clients are to register again.
+    /// What a request that came by port `by` writes. Whether clients are to register again.
     fn write_port_info(
         &mut self,
         port: u32,
+        by: u32,
         new: &View<'_, PortInfo>,
         extended: bool,
     ) -> Result<bool, Status> {
@@ -142,6 +144,11 @@ impl Fabric {
         match next {
             Move::Stay => {}
             Move::Up(to) => state.set_state(to),
+            // The answer leaves first.
+            Move::Down(rest) if port == by => {
+                state.rest = Some(rest);
+                self.wishes.push(Wish::Rest(port));
+            }
             Move::Down(rest) => {
                 state.set_physical(rest);
                 self.link_down(port, Some(port));

@@ -23,8 +23,8 @@ pub(crate) struct Emulate {
     /// MADs lost on every cable, such as 1% or 0.05%
     #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
     pub(crate) drop: Share,
-    /// A MAD that has no answer after this is given back to who sent it, as a kernel does
-    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = some_time)]
+    /// A MAD that has no answer after this is sent again, as a kernel does, three times; then it is given back
+    #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = some_time)]
     pub(crate) patience: Time,
     /// What every port sends of agents' messages, in bit/s; by default what its link carries
     #[arg(long, value_name = "BIT/S")]

@@ -1,0 +1,245 @@
+//! `snin emulate`: infiniband-diags, OpenSM, snin-sm and agents on a fabric that it serves.
+
+mod emulation;
+
+use std::time::Duration;
+
+use emulation::{Emulation, manage_once, snin};
+use snin_fabric::{Guid, Lid, Topology, ibnet};
+use snin_judges::{JudgeError, OpenSm, Simulated as _, iblinkinfo, ibnetdiscover, smpquery};
+use snin_mad::{Attribute as _, DrPath, NodeInfo, Route, Smp};
+use snin_protocol::Time;
+use snin_protocol::software_port::messages::{
+    Attach, Cancel, FromFabric, Loss, Outcome, Post, RefusedReason, ToFabric,
+};
+use snin_sm::port::ibsim::IbsimPort;
+use snin_sm::port::{Address, Port as _, Sent};
+
+/// Cables by the names of their ends.
+fn cables(topology: &Topology) -> Vec<String> {
+    let ends = topology.ports().filter_map(|port| Some((port, topology.peer(port)?)));
+    let name = |port| topology.port_name(port);
+    let mut cables: Vec<String> =
+        ends.map(|(port, peer)| format!("{} {}", name(port), name(peer))).collect();
+    cables.sort();
+    cables
+}
+
+fn discovered(emulation: &Emulation) -> Result<Topology, JudgeError> {
+    Ok(ibnet::parse(&ibnetdiscover(emulation)?).unwrap())
+}
+
+#[test]
+fn diagnostics_and_managers_see_the_fabric_that_is_emulated() -> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:4,4,2", &[])?;
+    let topology = emulation.topology();
+    let found = discovered(&emulation)?;
+    assert_eq!(cables(&found), cables(topology));
+    let guids = |topology: &Topology| {
+        let mut guids: Vec<Guid> = topology.nodes().map(|node| topology.node(node).guid).collect();
+        guids.sort();
+        guids
+    };
+    assert_eq!(guids(&found), guids(topology));
+
+    // Our manager, then OpenSM after a restart of everything, bring every link up.
+    let summary = manage_once(&emulation);
+    assert!(summary.healthy, "{summary}");
+    let links = |emulation: &Emulation, state: &str| -> Result<usize, JudgeError> {
+        Ok(iblinkinfo(emulation)?.lines().filter(|line| line.contains(state)).count())
+    };
+    let ends = 2 * topology.cable_count();
+    assert_eq!(links(&emulation, "Active/  LinkUp")?, ends);
+    let other = Emulation::start("clos:4,4,2", &[])?;
+    // It takes links down to change their MTU, hears the traps, and sweeps again.
+    let keeper = OpenSm { lmc: 2, ..OpenSm::default() }.keep(&other)?;
+    emulation::wait("OpenSM", || {
+        other.ask(&["status"])["cables"]["active"] == topology.cable_count()
+    });
+    assert_eq!(links(&other, "Active/  LinkUp")?, ends);
+    drop(keeper);
+    // Who has ended is attached no longer.
+    emulation::wait("clients", || other.ask(&["status"])["clients"] == serde_json::json!([]));
+
+    // What happens to a cable is seen.
+    emulation.ask(&["fault", "cut", "leaf1/3"]);
+    assert_eq!(discovered(&emulation)?.cable_count(), topology.cable_count() - 1);
+    emulation.ask(&["fault", "restore", "leaf1/3"]);
+    emulation::wait("the cable", || {
+        discovered(&emulation).is_ok_and(|found| found.cable_count() == topology.cable_count())
+    });
+    let refused = snin(&emulation, &["emulator", "fault", "cut", "leaf1/99"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("leaf1 has no cable at port 99"), "{said}");
+    // A node without power does not answer, and who asked is told.
+    emulation.ask(&["fault", "dead", "leaf1"]);
+    let lid = summary_lid(&emulation, "leaf1");
+    assert!(smpquery(&emulation, &["nodeinfo", &lid.to_string()]).is_err());
+    assert_ne!(emulation.ask(&["status"])["mads"]["timed_out"], 0);
+    Ok(())
+}
+
+/// A switch's LID, as `ibnetdiscover` saw it last.
+fn summary_lid(emulation: &Emulation, name: &str) -> u16 {
+    emulation.ask(&["fault", "well", name]);
+    let found = discovered(emulation).unwrap();
+    let node = found.nodes().find(|&node| &*found.node(node).name == name).unwrap();
+    let lids = snin_fabric::Addresses::reported(&found).unwrap();
+    let lid = lids.base(found.port0(node)).unwrap().0;
+    emulation.ask(&["fault", "dead", name]);
+    lid
+}
+
+/// An answer to a directed question.
+fn ask(port: &mut IbsimPort, path: &[u8]) -> NodeInfo {
+    let route = Route::directed(DrPath::new(path).unwrap());
+    let question = Smp::get(NodeInfo::ID, 0, route).mad();
+    assert_eq!(port.send(&question, &Address::DIRECTED).unwrap(), Sent::Yes);
+    let mut answer = None;
+    emulation::wait("an answer", || {
+        answer = port.receive().unwrap();
+        answer.is_some()
+    });
+    answer.unwrap().mad.attribute().unwrap()
+}
+
+#[test]
+fn many_clients_sit_at_one_port_and_at_second_ones() -> Result<(), JudgeError> {
+    let two = "Switch 4 \"S-0000000000000010\" # \"sw\"\n[1] \"H-0000000000000020\"[1]\n\
+               [2] \"H-0000000000000020\"[2]\n\nCa 2 \"H-0000000000000020\" # \"host\"\n\
+               [1](21) \"S-0000000000000010\"[1]\n[2](22) \"S-0000000000000010\"[2]\n";
+    let emulation = Emulation::of(two, &["--agent-latency", "1ms"])?;
+    let attach = |place| IbsimPort::attach(emulation.name(), place);
+    // More than ibsim has room for, all at the first port; each gets its own answers.
+    let mut ports: Vec<IbsimPort> = (0..20).map(|_| attach(None).unwrap()).collect();
+    for port in &mut ports {
+        assert_eq!((ask(port, &[]).port_guid, ask(port, &[1]).node_guid), (Guid(0x21), Guid(0x10)));
+    }
+    let mut second = attach(Some("host/2")).unwrap();
+    assert_eq!(second.info().guid, Guid(0x22));
+    assert_eq!(ask(&mut second, &[]).local_port.0, 2);
+    let switch = attach(Some("sw")).unwrap();
+    assert_eq!(switch.info().guid, Guid(0x10));
+
+    // One manager a port, and the next when it is gone.
+    ports[0].announce(true).unwrap();
+    assert!(ports[1].announce(true).is_err());
+    second.announce(true).unwrap();
+    ports.remove(0);
+    ports[1].announce(true).unwrap();
+    let refused = attach(Some("host/3")).unwrap_err().to_string();
+    assert!(refused.contains("does not attach a client to host/3"), "{refused}");
+
+    // Who leaves without a word is forgotten: here, when its sockets close. (A process that is killed does that.)
+    let status = emulation.ask(&["status"]);
+    assert_eq!(status["clients"].as_array().unwrap().len(), 21);
+    drop((ports, second, switch));
+    emulation::wait("clients", || emulation.ask(&["status"])["clients"] == serde_json::json!([]));
+    let again = attach(None).unwrap();
+    assert_eq!(again.info().guid, Guid(0x21));
+    Ok(())
+}
+
+#[test]
+fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:2,2,2", &["--rate", "1000000"])?;
+    assert!(manage_once(&emulation).healthy);
+    let topology = emulation.topology();
+    let hosts: Vec<Guid> = topology
+        .nodes()
+        .filter(|&node| !topology.is_switch(node))
+        .map(|node| topology.port(topology.cables(node).next().unwrap().0).guid)
+        .collect();
+    let mut agents = emulation.agents();
+    let lids: Vec<Lid> = hosts.iter().map(|&port| agents.attach(port).unwrap().lid).collect();
+    assert_eq!(agents.attach(Guid(0xBAD)), Err(RefusedReason::NoSuchPort));
+    let mut others = emulation.agents();
+    assert_eq!(others.attach(hosts[0]), Err(RefusedReason::Taken));
+
+    // 1,250 bytes take 10 ms.
+    let begin = agents.now() + Time::millis(50);
+    let at = |ms| begin + Time::millis(ms);
+    let to = |host: usize, tree| Lid(lids[host].0 + tree);
+    let post = |host: usize, token, to, begin| {
+        let (port, path_bits, payload) = (hosts[host], 0, vec![token as u8; 3]);
+        let flow = token as u32;
+        ToFabric::Post(Post { port, token, flow, to, path_bits, bytes: 1250, begin, payload })
+    };
+    // Two on two trees, from one leaf to the other; then one that begins when the first has ended.
+    agents.say(&post(0, 1, to(2, 0), at(0)));
+    agents.say(&post(1, 2, to(3, 1), at(0)));
+    assert_eq!(agents.outcome(1), Outcome::Delivered);
+    assert_eq!(agents.outcome(2), Outcome::Delivered);
+    assert_eq!((agents.came(hosts[2]), agents.came(hosts[3])), (vec![1; 3], vec![2; 3]));
+    agents.say(&post(1, 3, to(2, 0), at(10)));
+    assert_eq!(agents.outcome(3), Outcome::Delivered);
+    let owners = emulation.ask(&["owners"]);
+    assert_eq!((&owners["clashes"], &owners["unjudged"]), (&0.into(), &0.into()), "{owners}");
+    // Four links each: up, over the spine, down; host to leaf, leaf to host.
+    assert_eq!(owners["spans"], 12);
+
+    // Planted: the same tree, the last 2 ms of one message and the first of another, told of in any order.
+    agents.say(&post(1, 5, to(3, 0), at(108)));
+    agents.say(&post(0, 4, to(2, 0), at(100)));
+    assert_eq!((agents.outcome(5), agents.outcome(4)), (Outcome::Delivered, Outcome::Delivered));
+    let found = snin(&emulation, &["emulator", "owners", "--json"]);
+    assert_eq!(found.status.code(), Some(1), "two owners are exit code 1");
+    let owners: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    // Up to the spine and down from it: both are found, and named with who owned them.
+    assert_eq!(owners["clashes"], 2, "{owners}");
+    let named = owners["named"].to_string();
+    assert!(named.contains("leaf0/") && named.contains("flow 4 of host0/1"), "{named}");
+    assert!(named.contains("for 2ms"), "{named}");
+
+    // What does not arrive, and why.
+    agents.say(&post(0, 6, Lid(0x1234), agents.now()));
+    assert_eq!(agents.outcome(6), Outcome::Lost(Loss::NoRoute));
+    agents.say(&post(0, 7, to(2, 0), agents.now() + Time::secs(60)));
+    assert_eq!(agents.outcome(7), Outcome::Lost(Loss::WrongTime));
+    others.say(&post(0, 8, to(2, 0), agents.now()));
+    assert_eq!(others.outcome(8), Outcome::Lost(Loss::NotAttached));
+    let later = agents.now() + Time::millis(500);
+    agents.say(&post(0, 9, to(2, 0), later));
+    agents.say(&ToFabric::Cancel(Cancel { port: hosts[0], token: 9, at: agents.now() }));
+    assert_eq!(agents.outcome(9), Outcome::Cancelled);
+    agents.say(&ToFabric::Detach(Attach { port: hosts[3] }));
+    agents.say(&post(0, 10, to(3, 0), agents.now()));
+    assert_eq!(agents.outcome(10), Outcome::Lost(Loss::Nobody));
+    // A port whose cable is cut says so, and sends nothing.
+    emulation.ask(&["fault", "cut", "host0/1"]);
+    agents.until(|said| matches!(said, FromFabric::Attached(status) if !status.active));
+    agents.say(&post(0, 11, to(2, 0), agents.now()));
+    assert_eq!(agents.outcome(11), Outcome::Lost(Loss::LinkDown));
+    // A connection that ends leaves its ports to others.
+    drop(agents);
+    emulation::wait("the port", || others.attach(hosts[1]).is_ok());
+    Ok(())
+}
+
+#[test]
+fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:2,2,1", &[])?;
+    let mut rogue = emulation.agents();
+    rogue.bytes(&[0xFF; 64]);
+    assert!(rogue.ended(Duration::from_secs(30)));
+    emulation.datagram("ctl", &[1; 99]);
+    emulation.datagram("ctl", &[]);
+    let mut port = IbsimPort::attach(emulation.name(), None).unwrap();
+    assert!(ask(&mut port, &[1]).num_ports > 0);
+    emulation::wait("counts", || emulation.ask(&["status"])["mads"]["malformed"] == 2);
+    // The second emulator of one name is told so.
+    let second = snin_judges::finish(
+        std::process::Command::new(env!("CARGO_BIN_EXE_snin")).args([
+            "emulate",
+            "clos:2,2,1",
+            "--socket",
+            emulation.name(),
+        ]),
+        emulation.folder(),
+        Duration::from_secs(60),
+    );
+    let why = second.map(|_| ()).unwrap_err().to_string();
+    assert!(why.contains("another emulator, or ibsim, has this name"), "{why}");
+    Ok(())
+}
