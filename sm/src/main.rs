@@ -10,12 +10,13 @@ use snin_daemon::settings::{Loaded, load, template};
 use snin_protocol::Time;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
+use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{Settings, objection};
 use snin_sm::port::{Capture, Options, open};
-use snin_sm_core::Sweep;
+use snin_sm_core::Manager;
 
 fn main() -> ExitCode {
     let clock = Clock::start();
@@ -47,15 +48,16 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
     let (memory, saved) = Memory::open(settings.state_dir.as_deref())?;
     let config = settings.core(RandomState::new().build_hasher().finish());
-    let sweep = Sweep::new(config, saved);
-    let sweep = sweep.map_err(|error| objection(&loaded, &error))?;
+    let (kept, said) = KeptFile::open(settings.state_dir.as_deref(), clock.now())?;
+    let manager = Manager::new(config, saved, said);
+    let manager = manager.map_err(|error| objection(&loaded, &error))?;
     let timeout = Time::millis(settings.transaction_timeout.into());
     let mut port = open(&cli.choice(settings), Options { timeout })?;
     if let Some(file) = &cli.capture {
         port = Box::new(Capture::new(port, file)?);
     }
     let outlets = Outlets::open(settings, log)?;
-    let mut daemon = Daemon::new(clock, sweep, port, memory, outlets)?;
+    let mut daemon = Daemon::new(clock, manager, kept, port, memory, outlets)?;
     if !cli.once {
         daemon.run()?;
         return Ok(true);

@@ -1,7 +1,7 @@
 //! What the sweep core is told once. The daemon reads it from a file.
 
 use snin_fabric::Lmc;
-use snin_mad::{GidPrefix, MKey, PKey};
+use snin_mad::{GidPrefix, MKey, PKey, SmKey};
 use snin_protocol::Time;
 
 use crate::error::ConfigError;
@@ -55,6 +55,10 @@ pub struct Config {
     /// Milliseconds for which tables are left as they are after a view was published, unless the controller
     /// says sooner that nobody uses what the view took away. 0: no controller is waited for.
     pub clear_wait_ms: u32,
+    /// The key by which requests to subnet administration are trusted. 0: none is.
+    pub sa_key: u64,
+    /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
+    pub packet_lifetime: u8,
     /// Where the transaction ids begin; another after each restart, so that late answers to the last run
     /// are not taken for answers to this one.
     pub seed: u64,
@@ -84,6 +88,9 @@ impl Default for Config {
             priority: 0,
             sweep_interval_s: 10,
             clear_wait_ms: 0,
+            // OpenSM's, so that who switches over finds what was there.
+            sa_key: 1,
+            packet_lifetime: 18,
             seed: 0,
         }
     }
@@ -105,6 +112,7 @@ impl Config {
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
         within("window_agent", self.window_agent, 1, 4_096, "1 to 4096")?;
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
+        within("packet_lifetime", self.packet_lifetime.into(), 0, 63, "0 to 63")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         for vl in self.qos_sl2vl {
             within("qos_sl2vl", vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;
@@ -121,6 +129,10 @@ impl Config {
             0..=32 => Ok(()),
             many => Err(ConfigError::Partitions(many)),
         }
+    }
+
+    pub(crate) const fn sa_key(&self) -> SmKey {
+        SmKey(self.sa_key)
     }
 
     pub(crate) const fn local_port(&self) -> LocalPort {

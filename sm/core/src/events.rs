@@ -7,6 +7,8 @@ use snin_fabric::routing::RoutingError;
 use snin_fabric::{Guid, Lid, Mlid, PortNum};
 use snin_mad::{Mad, SmInfo, SmState};
 
+use crate::administration::Origin;
+use crate::database::Kept;
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
@@ -26,6 +28,15 @@ pub enum Event<'a> {
         port: LocalPort,
         /// From which address; [`Lid`] 0xFFFF on directed routes.
         source: Lid,
+        /// What came, of whatever length.
+        bytes: &'a [u8],
+    },
+    /// Bytes came to queue pair 1: a request to subnet administration, or what belongs to one.
+    General {
+        /// By which port.
+        port: LocalPort,
+        /// From where.
+        from: Origin,
         /// What came, of whatever length.
         bytes: &'a [u8],
     },
@@ -62,6 +73,18 @@ pub enum Output {
         /// What.
         mad: Box<Mad>,
     },
+    /// Send a MAD of subnet administration, from queue pair 1.
+    Answer {
+        /// By which port.
+        port: LocalPort,
+        /// Whereto.
+        to: Origin,
+        /// What.
+        mad: Box<Mad>,
+    },
+    /// Append these changes to what was stored before any answer that follows is sent: they have to survive a
+    /// restart.
+    Keep(Vec<Kept>),
     /// Run the job, here or on another thread, and come back with [`Event::Computed`].
     Compute(Box<Job>),
     /// The fabric as it is from now on.

@@ -29,7 +29,9 @@
 //! # Ok::<(), snin_sm_core::ConfigError>(())
 //! ```
 
+pub mod administration;
 pub mod config;
+pub mod database;
 pub mod error;
 pub mod events;
 pub mod metrics;
@@ -42,6 +44,7 @@ mod distribute;
 mod failures;
 mod graph;
 mod lanes;
+mod manager;
 mod mirror;
 pub mod multicast;
 mod order;
@@ -58,6 +61,7 @@ mod window;
 pub use config::Config;
 pub use error::{ConfigError, Dropped};
 pub use events::{Destination, Event, LocalPort, Missing, Output, Report};
+pub use manager::Manager;
 pub use metrics::Metrics;
 pub use multicast::{Group, Groups};
 pub use planning::{Computed, Job, Saved};

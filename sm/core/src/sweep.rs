@@ -11,6 +11,7 @@
 //! ```
 
 mod apply;
+mod commit;
 mod compute;
 mod groups;
 mod managers;
@@ -80,6 +81,8 @@ pub struct Sweep {
     state: SmState,
     /// Other managers as they were last told of.
     managers: Vec<(String, SmInfo)>,
+    /// A stage has ended: there may be something new for the database.
+    stage_ended: bool,
 }
 
 enum Stage {
@@ -183,6 +186,7 @@ impl Sweep {
             unverified: BTreeSet::new(),
             state: SmState::Discovering,
             managers: Vec::new(),
+            stage_ended: false,
         })
     }
 
@@ -206,6 +210,7 @@ impl Sweep {
                     Ok(ask) => self.answered(ask, &mad, smp.status.is_ok(), now),
                 },
             },
+            Event::General { .. } => self.metrics.count_dropped(Dropped::OtherClass),
             Event::Clear { version } => self.cleared = self.cleared.max(version),
             Event::Groups(groups) => self.groups = groups,
             Event::Computed(computed) => self.computed(*computed, now),
@@ -308,6 +313,11 @@ impl Sweep {
     pub fn is_idle(&self) -> bool {
         let idle = matches!(self.stage, Stage::Idle) && self.pending.is_empty();
         idle && !self.regroups() && self.outputs.is_empty()
+    }
+
+    /// Whether the fabric is as it was meant to be, for all that is known.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && !self.pending.full && !self.pending.learnt
     }
 
     /// SMPs in flight.
@@ -429,6 +439,7 @@ impl Sweep {
             return true;
         }
         self.pending.learnt |= survey.has_learnt();
+        self.stage_ended = true;
         if survey.distrusts && !survey.is_full() {
             self.graph.forget();
             self.pending.full = true;

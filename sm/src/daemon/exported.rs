@@ -58,7 +58,7 @@ fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
 }
 
 fn traffic(page: &mut Page, daemon: &Daemon) {
-    let metrics = daemon.sweep.metrics();
+    let metrics = daemon.manager.metrics();
     let sent = metrics.sent.iter().map(|(&(id, method), &count)| {
         let named = attribute::name(Class::DirectedSubnet, id).unwrap_or("?");
         let method = Method::new(method).name().unwrap_or("?");
@@ -69,7 +69,7 @@ fn traffic(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_smp_unanswered", "Questions given up", metrics.unanswered);
     page.counter("snin_sm_smp_answers", "Answers", metrics.answers);
     page.counter("snin_sm_smp_refused", "Answers that said no", metrics.refused);
-    page.gauge("snin_sm_smps_in_flight", "SMPs in flight", daemon.sweep.in_flight() as f64);
+    page.gauge("snin_sm_smps_in_flight", "SMPs in flight", daemon.manager.in_flight() as f64);
     let dropped = Dropped::ALL.iter().map(|why| {
         let labels: Labels = vec![("reason", why.to_string())];
         (labels, metrics.dropped.get(why).copied().unwrap_or(0))
@@ -85,7 +85,7 @@ fn traffic(page: &mut Page, daemon: &Daemon) {
 }
 
 fn sweeps(page: &mut Page, daemon: &Daemon) {
-    let metrics = daemon.sweep.metrics();
+    let metrics = daemon.manager.metrics();
     let sweeps = [
         ("full", metrics.full_sweeps),
         ("light", metrics.light_sweeps),

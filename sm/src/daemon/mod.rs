@@ -6,8 +6,10 @@
 //! | [`mod@settings`] | the configuration file: every key, with OpenSM's names where the meaning is the same |
 //! | [`mod@run`] | the loop |
 //! | [`wire`] | the port and what waits for room on it |
+//! | [`demultiplexer`] | whose a datagram is |
 //! | [`worker`] | the thread that computes |
 //! | [`memory`] | addresses and trees over restarts, in OpenSM's guid2lid and beside it |
+//! | [`kept`] | groups, services and subscriptions over restarts |
 //! | [`outlets`] | where it tells what happens, and where it is asked |
 //! | `tell` | what it tells |
 //! | `requests` | what it answers |
@@ -21,8 +23,10 @@
 
 pub mod activity;
 pub mod cli;
+pub mod demultiplexer;
 pub mod dumps;
 pub mod failure;
+pub mod kept;
 pub mod memory;
 pub mod outlets;
 pub mod run;

@@ -41,7 +41,7 @@ impl Daemon {
             match wanted {
                 Wanted::Metrics(client) => server.metrics(client, &text),
                 Wanted::Health(client) => {
-                    let well = summary.subnet.is_some() || self.sweep.state() == SmState::Standby;
+                    let well = summary.subnet.is_some() || self.manager.state() == SmState::Standby;
                     server.health(client, well, &text);
                 }
             }
@@ -78,7 +78,7 @@ impl Daemon {
     }
 
     fn view(&self) -> Result<&FabricView, String> {
-        let view = self.sweep.view().filter(|_| self.told.up);
+        let view = self.manager.view().filter(|_| self.told.up);
         view.map(|view| &**view).ok_or_else(|| "the subnet is not up".to_owned())
     }
 }

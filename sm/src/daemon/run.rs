@@ -9,15 +9,17 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_protocol::Time;
 
+use super::demultiplexer::Demultiplexer;
 use super::failure::Failure;
+use super::kept::KeptFile;
 use super::memory::Memory;
 use super::outlets::Outlets;
 use super::summary::{Summary, Told};
 use super::wire::Wire;
 use super::worker::Worker;
 use crate::port::Port;
-use snin_sm_core::Sweep;
-use snin_sm_core::events::{Event, LocalPort, Output};
+use snin_sm_core::Manager;
+use snin_sm_core::events::{Event, Output};
 use snin_sm_core::metrics::Metrics;
 
 /// Bounds of the histogram of busy times, in seconds.
@@ -45,7 +47,9 @@ impl Clock {
 /// A core, its port, and all that the two need of a machine.
 pub struct Daemon {
     pub(super) clock: Clock,
-    pub(super) sweep: Sweep,
+    pub(super) manager: Manager,
+    pub(super) demultiplexer: Demultiplexer,
+    kept: KeptFile,
     pub(super) wire: Wire,
     pub(super) outlets: Outlets,
     pub(super) told: Told,
@@ -71,7 +75,8 @@ impl Daemon {
     /// When the system has no more threads or descriptors.
     pub fn new(
         clock: Clock,
-        sweep: Sweep,
+        manager: Manager,
+        kept: KeptFile,
         port: Box<dyn Port>,
         memory: Memory,
         outlets: Outlets,
@@ -80,7 +85,9 @@ impl Daemon {
         let watchdog = watchdog.map(Time);
         Ok(Self {
             clock,
-            sweep,
+            manager,
+            demultiplexer: Demultiplexer::default(),
+            kept,
             wire: Wire::new(port),
             outlets,
             told: Told::default(),
@@ -104,7 +111,7 @@ impl Daemon {
     pub fn once(&mut self) -> Result<Summary, Failure> {
         self.begin()?;
         while !self.turn()? {
-            if self.sweep.is_idle() && self.wire.is_flushed() {
+            if self.manager.is_idle() && self.wire.is_flushed() {
                 break;
             }
             self.wait()?;
@@ -138,8 +145,8 @@ impl Daemon {
             self.feed(Event::Computed(Box::new(computed)))?;
         }
         let now = self.clock.now();
-        if self.sweep.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.sweep.handle_deadline(now);
+        if self.manager.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.manager.handle_deadline(now);
             self.follow_up(now)?;
         }
         if let (Some(every), Some(due)) = (self.watchdog, self.alive_due)
@@ -169,13 +176,13 @@ impl Daemon {
     /// Tells the core of an event, and does what that leads to.
     pub(super) fn feed(&mut self, event: Event<'_>) -> Result<(), Failure> {
         let now = self.clock.now();
-        self.sweep.handle(event, now);
+        self.manager.handle(event, now);
         self.follow_up(now)
     }
 
     fn follow_up(&mut self, now: Time) -> Result<(), Failure> {
         self.perform()?;
-        if self.busy_since.is_none() && !self.sweep.is_idle() {
+        if self.busy_since.is_none() && !self.manager.is_idle() {
             self.busy_since = Some(now);
         }
         Ok(())
@@ -186,10 +193,13 @@ impl Daemon {
         // What is left after a turn keeps the port readable.
         for _ in 0..TURN {
             let Some(received) = self.wire.receive()? else { break };
-            let (port, source) = (LocalPort(0), received.from.lid);
-            self.feed(Event::Mad { port, source, bytes: &received.mad.0 })?;
+            let now = self.clock.now();
+            if let Some(event) = self.demultiplexer.sort(&received) {
+                self.manager.handle(event, now);
+            }
         }
-        Ok(())
+        let now = self.clock.now();
+        self.follow_up(now)
     }
 
     fn wait(&self) -> Result<(), Failure> {
@@ -199,7 +209,7 @@ impl Daemon {
         self.signals.watch(&mut watch);
         self.outlets.watch(&mut watch);
         let now = self.clock.now();
-        let due = self.sweep.next_deadline().into_iter().chain(self.alive_due).min();
+        let due = self.manager.next_deadline().into_iter().chain(self.alive_due).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
         let limit = due.into_iter().chain(again).min();
         watch.wait(limit).map_err(Failure::system("poll")).map(drop)
@@ -207,9 +217,23 @@ impl Daemon {
 
     /// Does what the core wants.
     fn perform(&mut self) -> Result<(), Failure> {
-        while let Some(output) = self.sweep.poll_output() {
+        let mut outputs = Vec::new();
+        // What hosts said is on the disk before any of them is answered.
+        while let Some(output) = self.manager.poll_output() {
+            match output {
+                Output::Keep(changes) => self.kept.append(&changes)?,
+                output => outputs.push(output),
+            }
+        }
+        self.kept.sync()?;
+        if self.kept.is_long(self.manager.database().kept_len()) {
+            self.kept.rewrite(&self.manager.database().kept())?;
+        }
+        for output in outputs {
             match output {
                 Output::Send { mad, to, .. } => self.wire.send(mad, to)?,
+                Output::Answer { mad, to, .. } => self.wire.answer(mad, to)?,
+                Output::Keep(_) => {}
                 Output::Compute(job) => {
                     self.worker.run(*job).map_err(Failure::system("a thread"))?;
                 }
@@ -230,6 +254,6 @@ impl Daemon {
     /// What there is to say of the subnet now.
     pub fn summary(&self) -> Summary {
         let port = self.wire.port();
-        Summary::of(&self.sweep, port.info(), port.counters(), &self.told)
+        Summary::of(&self.manager, port.info(), port.counters(), &self.told)
     }
 }

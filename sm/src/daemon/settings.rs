@@ -41,6 +41,12 @@ snin_daemon::settings! {
         /// The partition keys of every port, 0x8000 set for full members.
         partitions: Vec<u16> = vec![PKey::DEFAULT.0],
 
+        /// The key by which requests to subnet administration are trusted, as `saquery --smkey` shows it; 0: none
+        /// is.
+        sa_key: Hex = Hex(1),
+        /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
+        packet_life_time: u8 = 18,
+
         /// Whether the tables of service levels and virtual lanes are managed. false: they stay as they are.
         qos: bool = false,
         /// The virtual lane of each service level, 15 drops. A link with fewer lanes takes the low bits.
@@ -142,6 +148,8 @@ impl Settings {
             priority: self.sm_priority,
             sweep_interval_s: self.sweep_interval,
             clear_wait_ms: 0,
+            sa_key: self.sa_key.0,
+            packet_lifetime: self.packet_life_time,
             seed,
         }
     }
@@ -156,6 +164,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
             "attempts" => "transaction_retries",
             "window_agent" => "max_agent_smps",
             "priority" => "sm_priority",
+            "packet_lifetime" => "packet_life_time",
             "window" | "window_max" => "max_wire_smps",
             other => other,
         },

@@ -7,7 +7,7 @@ use serde::Serialize;
 use snin_mad::SmState;
 
 use crate::port::{Counters, LocalInfo};
-use snin_sm_core::Sweep;
+use snin_sm_core::Manager;
 
 /// Rises when a field changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -88,9 +88,9 @@ pub struct SmpSummary {
 
 impl Summary {
     /// As it is now. `told`: what the loop remembers of the core's reports.
-    pub fn of(sweep: &Sweep, info: &LocalInfo, counters: Counters, told: &Told) -> Self {
-        let (metrics, state) = (sweep.metrics(), sweep.state());
-        let view = sweep.view().filter(|_| told.up);
+    pub fn of(manager: &Manager, info: &LocalInfo, counters: Counters, told: &Told) -> Self {
+        let (metrics, state) = (manager.metrics(), manager.state());
+        let view = manager.view().filter(|_| told.up);
         let subnet = view.map(|view| SubnetSummary {
             version: view.version(),
             nodes: view.topology().node_count(),

@@ -99,11 +99,11 @@ impl Daemon {
 
     /// When nothing is left to be done: says so to the log, to systemd and to whoever asked for a sweep.
     pub(super) fn note_quiet(&mut self) {
-        if !self.sweep.is_idle() {
+        if !self.manager.is_idle() {
             return;
         }
         let Some(began) = self.busy_since.take() else { return };
-        let metrics = self.sweep.metrics();
+        let metrics = self.manager.metrics();
         let lasted = self.clock.now() - began;
         let activity = Activity::between(&self.counted, metrics, lasted);
         self.counted = metrics.clone();

@@ -4,11 +4,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use snin_daemon::watch::Watch;
-use snin_mad::Mad;
+use snin_mad::{Mad, QKey};
+use snin_sm_core::administration::Origin;
 
 use crate::port::{Address, Port, PortError, Received, Sent};
 use snin_sm_core::events::Destination;
 
+/// The Q_Key of queue pair 1 (IBA 10.2.4).
+const GENERAL: QKey = QKey(0x8001_0000);
+/// MADs that wait for room; beyond, answers are dropped.
+const MOST_WAITING: usize = 16_384;
 /// How soon a port that cannot say when it has room is tried again.
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -16,12 +21,13 @@ const AGAIN: Duration = Duration::from_millis(1);
 pub struct Wire {
     port: Box<dyn Port>,
     waiting: VecDeque<(Box<Mad>, Address)>,
+    dropped: u64,
 }
 
 impl Wire {
     /// Nothing waits yet.
     pub fn new(port: Box<dyn Port>) -> Self {
-        Self { port, waiting: VecDeque::new() }
+        Self { port, waiting: VecDeque::new(), dropped: 0 }
     }
 
     /// The port.
@@ -50,6 +56,28 @@ impl Wire {
             self.waiting.push_back((mad, to));
         }
         Ok(())
+    }
+
+    /// Sends an answer of subnet administration, or a report. Where more waits for room than there is any
+    /// hope for, it is dropped: whoever asked asks again.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    pub fn answer(&mut self, mad: Box<Mad>, to: Origin) -> Result<(), PortError> {
+        let to = Address { lid: to.lid, qp: to.qp, sl: to.sl, q_key: GENERAL };
+        if self.waiting.len() >= MOST_WAITING {
+            self.dropped += 1;
+            return Ok(());
+        }
+        if !self.waiting.is_empty() || self.port.send(&mad, &to)? == Sent::Full {
+            self.waiting.push_back((mad, to));
+        }
+        Ok(())
+    }
+
+    /// Answers that were dropped for want of room.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Sends what waits, as far as there is room.

@@ -25,9 +25,21 @@ const LOOK_MS: u32 = 200;
 
 /// Requests that a manager answers: questions to it (SMInfo) and traps. The kernel answers all other SMPs.
 const METHODS: &[u8] = &[Method::Get.code(), Method::Set.code(), Method::Trap.code()];
-const AGENTS: [Agent; 2] = [
+/// What subnet administration is asked, and what belongs to its messages: an ACK has a request's method. The
+/// kernel hands segments up as they are, since the agents ask for no RMPP of its own: administration's is the
+/// same on every kind of port.
+const ASKED: &[u8] = &[
+    Method::Get.code(),
+    Method::Set.code(),
+    Method::GetTable.code(),
+    Method::GetTraceTable.code(),
+    Method::GetMulti.code(),
+    Method::Delete.code(),
+];
+const AGENTS: [Agent; 3] = [
     Agent { class: Class::Subnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::DirectedSubnet.code(), version: 1, methods: METHODS },
+    Agent { class: Class::Administration.code(), version: 2, methods: ASKED },
 ];
 
 impl Selector {

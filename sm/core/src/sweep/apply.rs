@@ -123,6 +123,7 @@ impl Sweep {
     }
 
     fn applied(&mut self, applying: Applying, now: Time) {
+        self.stage_ended = true;
         if !applying.taken.is_empty() {
             let label = |(&id, &blocks): (&NodeId, &u32)| {
                 let node = self.graph.node(id);

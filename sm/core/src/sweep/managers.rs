@@ -27,7 +27,7 @@ impl Sweep {
     }
 
     /// What this manager says of itself, once it knows where it sits.
-    fn sm_info(&self) -> Option<SmInfo> {
+    pub(super) fn sm_info(&self) -> Option<SmInfo> {
         let own = self.graph.ids().next().map(|_| self.graph.node(NodeId::OWN))?;
         Some(SmInfo {
             guid: own.info.port_guid,

@@ -180,6 +180,8 @@ impl Lab {
                     Output::Served(groups) => self.served = groups,
                     Output::Save(saved) => self.saved = saved,
                     Output::Report(report) => self.reports.push(report),
+                    // The sweep alone says nothing of administration.
+                    Output::Answer { .. } | Output::Keep(_) => unreachable!(),
                 }
             }
             self.answer_for_the_other();

@@ -1,0 +1,313 @@
+//! Subnet administration (SA): what hosts ask their manager, and what they tell it (IBA 15).
+//!
+//! ```text
+//! MAD -> transport -> request -> trust -> answer -> transport -> MADs
+//!        (RMPP)                            |
+//!                     records, paths, membership, services, subscriptions, aliases
+//! ```
+//!
+//! It answers from the [database](crate::database): what it reads was found and programmed by the sweep, what
+//! it writes (groups, members, services, subscriptions) the rest of the manager follows by the database's log.
+//! It says nothing before the subnet is up, and nothing while another manager is master.
+
+mod aliases;
+mod answer;
+mod info;
+mod membership;
+mod paths;
+mod query;
+mod rates;
+mod records;
+mod reports;
+mod services;
+mod subscriptions;
+mod transport;
+mod trust;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use snin_fabric::{Guid, Lid};
+use snin_mad::header::Header;
+use snin_mad::sa::{Record, SaNotice, SaRequest, SaStatus};
+use snin_mad::{AttributeId, Class, Mad, Method, Notice, Status, Table as _};
+use snin_protocol::Time;
+
+use crate::config::Config;
+use crate::database::Database;
+use crate::sweep::Sweep;
+use crate::view::FabricView;
+
+pub use transport::Limits;
+
+use answer::Answer;
+use reports::Reports;
+use transport::{Arrived, Transport};
+use trust::Requester;
+
+/// Where a MAD came from, or goes to: everything that an answer needs to find its way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Origin {
+    /// The other end's address.
+    pub lid: Lid,
+    /// Its queue pair.
+    pub qp: u32,
+    /// The service level.
+    pub sl: u8,
+}
+
+/// What administration reads and writes besides its own state.
+pub(crate) struct World<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) database: &'a mut Database,
+    /// The fabric as it is used; none before it is up, or while another manager is master.
+    pub(crate) view: Option<&'a FabricView>,
+    /// What switches hold.
+    pub(crate) sweep: &'a Sweep,
+    pub(crate) now: Time,
+    /// What subscribers are to be told when the turn ends.
+    pub(crate) notices: Vec<SaNotice>,
+}
+
+/// Why something that came to administration was not answered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// The subnet is not up, or another manager's.
+    #[error("not the master")]
+    NotMaster,
+    /// Not 256 bytes, or a header that breaks a rule.
+    #[error("malformed")]
+    Malformed,
+    /// A wrong SM_Key.
+    #[error("a wrong SM_Key")]
+    WrongKey,
+    /// From an address that nobody has.
+    #[error("an unknown requester")]
+    UnknownRequester,
+    /// Something about a message that is not under way.
+    #[error("no such message")]
+    StrayRmpp,
+    /// The same request again, while it is being answered.
+    #[error("a repeated request")]
+    Repeated,
+    /// More is under way than there is room for.
+    #[error("overload")]
+    Overload,
+    /// An answer to a report that was not sent, or was answered before.
+    #[error("no such report")]
+    StrayReport,
+    /// A response, or a method that nobody answers.
+    #[error("no request")]
+    NoRequest,
+}
+
+/// What administration counted. All only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdministrationMetrics {
+    /// Requests by attribute and method.
+    pub requests: BTreeMap<(AttributeId, u8), u64>,
+    /// Answers by status.
+    pub answers: BTreeMap<u16, u64>,
+    /// What was not answered, by reason.
+    pub unanswered: BTreeMap<Unanswered, u64>,
+    /// RMPP messages that the receiver never acknowledged, or ended.
+    pub messages_given_up: u64,
+    /// Reports sent, those sent again included.
+    pub reports: u64,
+    /// Reports that no subscriber acknowledged.
+    pub reports_given_up: u64,
+}
+
+/// The core that answers.
+#[derive(Debug)]
+pub struct Administration {
+    transport: Transport,
+    reports: Reports,
+    outputs: VecDeque<(Origin, Box<Mad>)>,
+    metrics: AdministrationMetrics,
+    /// GUIDs that subscribers know to be in service.
+    in_service: std::collections::BTreeSet<Guid>,
+}
+
+impl Administration {
+    /// One that nobody has asked yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            transport: Transport::new(limits),
+            reports: Reports::default(),
+            outputs: VecDeque::new(),
+            metrics: AdministrationMetrics::default(),
+            in_service: std::collections::BTreeSet::new(),
+        }
+    }
+
+    /// What was counted.
+    pub const fn metrics(&self) -> &AdministrationMetrics {
+        &self.metrics
+    }
+
+    /// The next MAD to be sent.
+    pub fn poll(&mut self) -> Option<(Origin, Box<Mad>)> {
+        self.outputs.pop_front()
+    }
+
+    /// MADs that wait to be polled.
+    pub fn waiting(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) has to be called.
+    pub(crate) fn next_deadline(&self, database: &Database) -> Option<Time> {
+        let lease = services::next_end(database);
+        [self.transport.next_deadline(), self.reports.next_deadline(), lease]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_deadline(&mut self, world: &mut World<'_>) {
+        let given_up = self.transport.expire(world.now, &mut self.outputs);
+        self.metrics.messages_given_up += given_up;
+        self.reports.expire(world.now, &mut self.outputs, &mut self.metrics);
+        services::end_leases(world);
+    }
+
+    /// Takes a MAD of class 3.
+    pub(crate) fn handle(&mut self, from: Origin, bytes: &[u8], world: &mut World<'_>) {
+        if let Err(why) = self.take(from, bytes, world) {
+            *self.metrics.unanswered.entry(why).or_insert(0) += 1;
+        }
+    }
+
+    fn take(
+        &mut self,
+        from: Origin,
+        bytes: &[u8],
+        world: &mut World<'_>,
+    ) -> Result<(), Unanswered> {
+        let mad = Mad::from_slice(bytes).map_err(|_| Unanswered::Malformed)?;
+        let header = Header::parse(&mad.0).map_err(|_| Unanswered::Malformed)?;
+        if header.class != Class::Administration {
+            return Err(Unanswered::Malformed);
+        }
+        let arrived = self.transport.receive(from, &mad, world.now, &mut self.outputs)?;
+        let Arrived::Request(request) = arrived else { return Ok(()) };
+        if request.method == Method::ReportResp {
+            return self.reports.acknowledged(from, request.transaction_id);
+        }
+        if request.method.is_response() {
+            return Err(Unanswered::NoRequest);
+        }
+        if world.view.is_none() {
+            return Err(Unanswered::NotMaster);
+        }
+        let requester = Requester::of(&from, request.sm_key, world)?;
+        let counted = (request.attribute, request.method.code());
+        *self.metrics.requests.entry(counted).or_insert(0) += 1;
+        let answer = self.answer(&requester, &request, world);
+        *self.metrics.answers.entry(answer.status.0).or_insert(0) += 1;
+        self.transport.send(from, &request, answer, world.now, &mut self.outputs)
+    }
+
+    /// What there is to say to a request.
+    fn answer(
+        &mut self,
+        requester: &Requester,
+        request: &SaRequest,
+        world: &mut World<'_>,
+    ) -> Answer {
+        use snin_mad::sa::*;
+        type Info = snin_mad::ClassPortInfo;
+        let reads = matches!(request.method, Method::Get | Method::GetTable);
+        let answer = match (request.attribute, request.method) {
+            (Info::ID, Method::Get) => Ok(info::class_port_info()),
+            (PathRecord::ID, Method::Get | Method::GetTable) => {
+                paths::paths(requester, request, world)
+            }
+            (PathRecord::ID | TraceRecord::ID, Method::GetTraceTable) => {
+                paths::trace(requester, request, world)
+            }
+            (MultiPathRecord::ID, Method::GetMulti) => {
+                paths::multi_paths(requester, request, world)
+            }
+            (McMemberRecord::ID, Method::Set) => membership::join(requester, request, world),
+            (McMemberRecord::ID, Method::Delete) => membership::leave(requester, request, world),
+            (ServiceRecord::ID, Method::Set) => services::register(requester, request, world),
+            (ServiceRecord::ID, Method::Delete) => services::withdraw(requester, request, world),
+            (InformInfo::ID, Method::Set) => subscriptions::inform(requester, request, world),
+            (GuidInfoRecord::ID, Method::Set) => aliases::set(requester, request, world),
+            (GuidInfoRecord::ID, Method::Delete) => aliases::delete(requester, request, world),
+            _ if reads => query::read(requester, request, world),
+            (_, method) => Err(answer::refusal(request.attribute, method)),
+        };
+        self.follow(world);
+        answer.unwrap_or_else(Answer::refused)
+    }
+
+    /// Tells subscribers of groups that came or went with what was just done.
+    fn follow(&mut self, world: &mut World<'_>) {
+        for notice in std::mem::take(&mut world.notices) {
+            self.tell(&notice, world);
+        }
+    }
+
+    /// Sends a notice to whoever subscribed to it.
+    fn tell(&mut self, notice: &SaNotice, world: &World<'_>) {
+        let Ok(inner) = notice.notice.parse() else { return };
+        for (subscriber, sl) in subscriptions::listeners(notice, &inner, world) {
+            let to = Origin { lid: subscriber.lid, qp: subscriber.qp, sl };
+            self.reports.send(to, notice, world.now, &mut self.outputs, &mut self.metrics);
+        }
+    }
+
+    /// A node's trap, which subscribers may want to know of.
+    pub(crate) fn trap(&mut self, notice: &Notice, world: &World<'_>) {
+        if world.view.is_none() {
+            return;
+        }
+        let issuer = world.database.by_lid(notice.issuer).and_then(|(_, port)| port.guid);
+        let Some(issuer) = issuer else { return };
+        let prefix = world.config.subnet_prefix();
+        let notice = SaNotice {
+            notice: snin_mad::Inner::of(notice),
+            issuer_gid: snin_mad::Gid::new(prefix, issuer),
+        };
+        self.tell(&notice, world);
+    }
+
+    /// The subnet is as the database says, tables and all: makes what belongs to every subnet, tells of ports
+    /// that came or went, and takes what is gone out of groups.
+    pub(crate) fn settle(&mut self, world: &mut World<'_>) {
+        membership::found_permanent(world);
+        let now: std::collections::BTreeSet<Guid> = {
+            let in_service = world.database.ends().filter(|(_, port)| port.is_active());
+            in_service.filter_map(|(_, port)| port.guid).collect()
+        };
+        let before = std::mem::replace(&mut self.in_service, now.clone());
+        for &guid in before.difference(&now) {
+            if world.database.by_guid(guid).is_none() {
+                membership::leave_all(guid, world);
+                subscriptions::end_all(guid, world);
+            }
+            info::note(world, snin_mad::Trap::GidOutOfService, guid);
+        }
+        for &guid in now.difference(&before) {
+            info::note(world, snin_mad::Trap::GidInService, guid);
+        }
+        self.follow(world);
+    }
+
+    /// This manager is no longer the master: what is under way is another's.
+    pub(crate) fn stand_aside(&mut self) {
+        self.in_service.clear();
+        self.reports.clear();
+    }
+}
+
+/// What a handler says: an answer, or the status with which it refuses.
+type Outcome = Result<Answer, Status>;
+
+/// The record in a request.
+fn record<R: Record>(request: &SaRequest) -> Result<R, Status> {
+    request.record::<R>().map_err(|_| SaStatus::REQ_INVALID)
+}

@@ -1,0 +1,105 @@
+//! Which addresses a path is answered with, and in which order.
+//!
+//! The address is the choice of the routing tree. What a pair is granted for good comes first, then the
+//! address of the slice that both ends are in, then the base address, then the other trees in order. An
+//! address whose tree lacks a cable at either end's leaf is left out: ordinary traffic to it would be led
+//! around, over links that others were granted. Only where no tree is left between two ports the base address
+//! is answered all the same, since the tables lead there.
+
+use snin_fabric::{Lid, NodeIndex, PortIndex, TreeId};
+
+use super::{At, World};
+use crate::database::{Pins, Port, Slices};
+use crate::view::FabricView;
+
+/// The addresses that were asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) from: Option<Lid>,
+    pub(super) to: Option<Lid>,
+}
+
+/// Pairs of source and destination address, the best first.
+pub(super) fn addresses(
+    from: At<'_>,
+    to: At<'_>,
+    wish: Wish,
+    world: &World<'_>,
+) -> Vec<(Lid, Lid)> {
+    let Some(view) = world.view else { return Vec::new() };
+    let (source, destination) = (from.1, to.1);
+    // Whoever names both addresses knows what it wants.
+    if let (Some(from), Some(to)) = (wish.from, wish.to) {
+        return vec![(from, to)];
+    }
+    // The answer's way back is along the same tree: the same place among the other end's addresses.
+    let room = source.lmc.addresses() as u16;
+    let back = |offset: u16| {
+        wish.from.unwrap_or(Lid(source.base.0 + if offset < room { offset } else { 0 }))
+    };
+    if let Some(to) = wish.to {
+        return vec![(back(to.0 - destination.base.0), to)];
+    }
+    let base = (back(0), destination.base);
+    if from.0 == to.0 {
+        return vec![base];
+    }
+    let Some(ends) = Ends::of(view, source.base, destination.base) else { return vec![base] };
+    let mut found: Vec<(Lid, Lid)> = Vec::new();
+    let preferred = preferred(source, destination, world);
+    let all = 0..destination.lmc.addresses() as u16;
+    let trees = all.filter(|&offset| ends.may_use(view, offset));
+    for offset in preferred.chain(trees) {
+        let pair = (back(offset), Lid(destination.base.0 + offset));
+        if !found.contains(&pair) {
+            found.push(pair);
+        }
+    }
+    if found.is_empty() {
+        found.push(base);
+    }
+    found
+}
+
+/// What the controller gave a pair for good, and the address of the slice that both are in.
+fn preferred(
+    source: &Port,
+    destination: &Port,
+    world: &World<'_>,
+) -> impl Iterator<Item = u16> + use<> {
+    let (from, to) = (source.guid.unwrap_or_default(), destination.guid.unwrap_or_default());
+    let pin = world.database.get::<Pins>(&(from, to)).copied();
+    let slice = |guid| world.database.get::<Slices>(&guid).copied();
+    let slice = slice(from).zip(slice(to)).filter(|(a, b)| a.job == b.job).map(|(_, to)| to.offset);
+    let room = destination.lmc.addresses();
+    pin.into_iter().chain(slice).filter(move |&offset| usize::from(offset) < room)
+}
+
+/// Both ends as the view has them.
+struct Ends {
+    to: PortIndex,
+    leaves: Option<[NodeIndex; 2]>,
+}
+
+impl Ends {
+    fn of(view: &FabricView, from: Lid, to: Lid) -> Option<Self> {
+        let (from, _) = view.addresses().owner(from)?;
+        let (to, _) = view.addresses().owner(to)?;
+        let leaf = |port| view.topology().peer_node(port);
+        let leaves = leaf(from).zip(leaf(to)).filter(|(a, b)| a != b).map(|(a, b)| [a, b]);
+        Some(Self { to, leaves })
+    }
+
+    /// Whether the address is a tree's own, and the tree has its cables at both leaves.
+    fn may_use(&self, view: &FabricView, offset: u16) -> bool {
+        let Some(tree) = view.tree(self.to, offset) else { return offset == 0 };
+        let own = view.dlid(self.to, tree).zip(view.addresses().base(self.to));
+        let alias = own.is_none_or(|(dlid, base)| dlid.0.0 - base.0 != offset);
+        !alias && self.is_whole(view, tree)
+    }
+
+    fn is_whole(&self, view: &FabricView, tree: TreeId) -> bool {
+        let usable = |leaf: &NodeIndex| !view.unusable().contains(&(*leaf, tree));
+        self.leaves.iter().flatten().all(usable)
+    }
+}

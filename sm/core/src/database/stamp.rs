@@ -1,0 +1,45 @@
+//! When a record was last changed, and by whom.
+
+use snin_fabric::Guid;
+use snin_protocol::Time;
+
+/// A hybrid logical clock's reading and who read it: stamps of one origin only rise, and any two of a subnet
+/// are in an order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Stamp {
+    /// The time, or that of the last stamp where the time has not moved on.
+    pub time: Time,
+    /// Counts stamps of one time.
+    pub count: u32,
+    /// The port GUID of the manager that made the change.
+    pub origin: Guid,
+}
+
+/// Makes stamps.
+#[derive(Debug)]
+pub struct Clock {
+    last: Stamp,
+}
+
+impl Clock {
+    /// One that has made none yet.
+    pub const fn new(origin: Guid) -> Self {
+        Self { last: Stamp { time: Time::ZERO, count: 0, origin } }
+    }
+
+    pub(super) const fn set_origin(&mut self, origin: Guid) {
+        self.last.origin = origin;
+    }
+
+    /// The next stamp: later than all before it, whatever `now` is.
+    pub fn tick(&mut self, now: Time) -> Stamp {
+        if now > self.last.time {
+            (self.last.time, self.last.count) = (now, 0);
+        } else if self.last.count == u32::MAX {
+            (self.last.time, self.last.count) = (Time(self.last.time.0 + 1), 0);
+        } else {
+            self.last.count += 1;
+        }
+        self.last
+    }
+}

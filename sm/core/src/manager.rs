@@ -1,0 +1,180 @@
+//! The manager: its cores around one database, each in its turn.
+//!
+//! What one core changes the others see before the turn ends. The sweep writes what it found when a stage
+//! ends; administration then tells subscribers, and answers from it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use snin_mad::{Attribute, Class, Mad, Method, Notice, SmState};
+use snin_protocol::Time;
+
+use crate::administration::{Administration, AdministrationMetrics, Limits, World};
+use crate::config::Config;
+use crate::database::{Database, Kept};
+use crate::error::ConfigError;
+use crate::events::{Event, Output};
+use crate::metrics::Metrics;
+use crate::planning::Saved;
+use crate::sweep::Sweep;
+use crate::view::FabricView;
+
+/// The subnet manager.
+///
+/// It has the verbs of every core: [`handle`](Self::handle) what happened, do what
+/// [`poll_output`](Self::poll_output) says until it says nothing, and call
+/// [`handle_deadline`](Self::handle_deadline) at [`next_deadline`](Self::next_deadline).
+pub struct Manager {
+    config: Config,
+    sweep: Sweep,
+    database: Database,
+    administration: Administration,
+    outputs: VecDeque<Output>,
+    /// Up to where the database's log was stored.
+    stored: u64,
+}
+
+impl Manager {
+    /// One that has seen nothing yet. It asks nothing before [`Event::Start`].
+    ///
+    /// # Errors
+    /// When a number of the configuration is out of range.
+    pub fn new(
+        config: Config,
+        saved: Saved,
+        kept: impl IntoIterator<Item = Kept>,
+    ) -> Result<Self, ConfigError> {
+        let sweep = Sweep::new(config.clone(), saved)?;
+        let mut database = Database::new(snin_fabric::Guid(0));
+        kept.into_iter().for_each(|kept| database.restore(kept));
+        let stored = database.cursor();
+        let administration = Administration::new(Limits::default());
+        Ok(Self { config, sweep, database, administration, outputs: VecDeque::new(), stored })
+    }
+
+    /// Takes note of what happened. Anything that does not fit is counted and dropped.
+    pub fn handle(&mut self, event: Event<'_>, now: Time) {
+        match event {
+            Event::General { port, from, bytes } if port == self.config.local_port() => {
+                self.administer(now, |administration, world| {
+                    administration.handle(from, bytes, world);
+                });
+            }
+            Event::Mad { bytes, .. } => {
+                let notice = trap(bytes);
+                self.sweep.handle(event, now);
+                if let Some(notice) = notice {
+                    self.administer(now, |administration, world| {
+                        administration.trap(&notice, world);
+                    });
+                }
+            }
+            event => self.sweep.handle(event, now),
+        }
+        self.follow(now);
+    }
+
+    /// The next thing to be done, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let administration = self.administration.next_deadline(&self.database);
+        self.sweep.next_deadline().into_iter().chain(administration).min()
+    }
+
+    /// Does what is due at `now`; too early a call does nothing.
+    pub fn handle_deadline(&mut self, now: Time) {
+        self.sweep.handle_deadline(now);
+        self.administer(now, Administration::handle_deadline);
+        self.follow(now);
+    }
+
+    /// What the sweep core counted.
+    pub const fn metrics(&self) -> &Metrics {
+        self.sweep.metrics()
+    }
+
+    /// What administration counted.
+    pub const fn administration(&self) -> &AdministrationMetrics {
+        self.administration.metrics()
+    }
+
+    /// What is known of the subnet.
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The last view published.
+    pub const fn view(&self) -> Option<&Arc<FabricView>> {
+        self.sweep.view()
+    }
+
+    /// Whether this manager is master, or what else.
+    pub const fn state(&self) -> SmState {
+        self.sweep.state()
+    }
+
+    /// Whether nothing is being asked, computed or written.
+    pub fn is_idle(&self) -> bool {
+        self.sweep.is_idle() && self.outputs.is_empty()
+    }
+
+    /// SMPs in flight.
+    pub fn in_flight(&self) -> usize {
+        self.sweep.in_flight()
+    }
+
+    /// What the sweep did becomes known to the others, and what they want done is put in order.
+    fn follow(&mut self, now: Time) {
+        while let Some(output) = self.sweep.poll_output() {
+            self.outputs.push_back(output);
+        }
+        if self.sweep.take_stage_end() {
+            if let Some(own) = self.sweep.own_guid() {
+                self.database.set_origin(own);
+            }
+            self.sweep.commit(&mut self.database, now);
+            if self.state() != SmState::Master {
+                self.administration.stand_aside();
+            } else if self.sweep.view().is_some() && self.sweep.is_settled() {
+                self.administer(now, Administration::settle);
+            }
+        }
+        let kept = self.database.kept_since(self.stored);
+        self.stored = self.database.cursor();
+        if !kept.is_empty() {
+            self.outputs.push_back(Output::Keep(kept));
+        }
+        let port = self.config.local_port();
+        while let Some((to, mad)) = self.administration.poll() {
+            self.outputs.push_back(Output::Answer { port, to, mad });
+        }
+    }
+
+    fn administer(&mut self, now: Time, turn: impl FnOnce(&mut Administration, &mut World<'_>)) {
+        let view = self.sweep.view().filter(|_| self.sweep.state() == SmState::Master);
+        let mut world = World {
+            config: &self.config,
+            database: &mut self.database,
+            view: view.map(|view| &**view),
+            sweep: &self.sweep,
+            now,
+            notices: Vec::new(),
+        };
+        turn(&mut self.administration, &mut world);
+    }
+}
+
+/// The notice in a trap, which subscribers may want to know of.
+fn trap(bytes: &[u8]) -> Option<Notice> {
+    let mad = Mad::from_slice(bytes).ok()?;
+    let header = mad.header();
+    let is_trap = header.method() == Method::Trap && header.class() == Class::Subnet;
+    if !is_trap || header.attribute() != Notice::ID {
+        return None;
+    }
+    mad.attribute().ok()
+}

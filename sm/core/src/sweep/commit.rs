@@ -1,0 +1,131 @@
+//! What was found and programmed, written into the database: once a stage, and only what differs.
+
+use std::collections::BTreeSet;
+
+use snin_fabric::{Guid, Lid, Lmc, PortNum};
+use snin_mad::NodeType;
+use snin_protocol::Time;
+
+use super::Sweep;
+use crate::ask::{End, NodeId};
+use crate::database::{Database, Links, Manager, Managers, Node, Nodes, Place, Port, Ports};
+use crate::graph;
+
+impl Sweep {
+    /// Whether a stage has ended since this was last asked.
+    pub(crate) const fn take_stage_end(&mut self) -> bool {
+        std::mem::replace(&mut self.stage_ended, false)
+    }
+
+    /// Writes nodes, ports, cables and managers. What cannot be reached any more is removed.
+    pub(crate) fn commit(&self, database: &mut Database, now: Time) {
+        let (mut nodes, mut places) = (BTreeSet::new(), BTreeSet::new());
+        for (id, node) in self.graph.managed() {
+            let guid = node.guid();
+            nodes.insert(guid);
+            let name = node.name.clone().unwrap_or_default();
+            let record = Node { info: node.info.clone(), name, switch: node.switch.clone() };
+            database.put::<Nodes>(guid, record, now);
+            for (num, port) in (0..).map(PortNum).zip(&node.ports) {
+                let Some(record) = self.port_record((id, num), node, port) else { continue };
+                places.insert((guid, num));
+                database.put::<Ports>((guid, num), record, now);
+                let other = port.link.map(|link| self.place(link.to));
+                match other {
+                    Some(other) => {
+                        database.put::<Links>((guid, num), other, now);
+                    }
+                    None => {
+                        database.remove::<Links>(&(guid, num), now);
+                    }
+                }
+            }
+        }
+        database.retain::<Nodes>(now, |guid| nodes.contains(guid));
+        database.retain::<Ports>(now, |place| places.contains(place));
+        database.retain::<Links>(now, |place| places.contains(place));
+        self.commit_managers(database, now);
+    }
+
+    fn commit_managers(&self, database: &mut Database, now: Time) {
+        let mut found: BTreeSet<Guid> = BTreeSet::new();
+        let mut put = |database: &mut Database, place: Place, info: snin_mad::SmInfo| {
+            found.insert(info.guid);
+            database.put::<Managers>(info.guid, Manager { place, info }, now);
+        };
+        if let (Some(info), Some(own)) = (self.sm_info(), self.graph.ids().next()) {
+            let node = self.graph.node(own);
+            let num = if node.is_switch() { PortNum::ZERO } else { node.info.local_port };
+            put(database, self.place((own, num)), snin_mad::SmInfo { act_count: 0, ..info });
+        }
+        for (id, node) in self.graph.reachable() {
+            for (num, port) in (0..).map(PortNum).zip(&node.ports) {
+                if let Some(info) = &port.manager {
+                    put(database, self.place((id, num)), info.clone());
+                }
+            }
+        }
+        database.retain::<Managers>(now, |guid| found.contains(guid));
+    }
+
+    fn place(&self, (node, num): End) -> Place {
+        (self.graph.node(node).guid(), num)
+    }
+
+    /// A port as the database has it; none of an adapter's port 0, which does not exist, or where nothing was
+    /// read.
+    fn port_record(&self, end: End, node: &graph::Node, port: &graph::Port) -> Option<Port> {
+        let info = port.info.as_ref()?;
+        let is_switch = node.is_switch();
+        if !is_switch && end.1 == PortNum::ZERO {
+            return None;
+        }
+        let addressed = if is_switch { node.ports.first()?.info.as_ref()? } else { info };
+        let (base, lmc) = match addressed.lid {
+            lid @ Lid(1..=0xBFFF) => (lid, addressed.lmc),
+            _ => (Lid::NONE, Lmc::ZERO),
+        };
+        let guid = match (is_switch, end.1) {
+            (true, PortNum::ZERO) => Some(node.info.port_guid),
+            (true, _) => None,
+            (false, _) => port.guid,
+        };
+        let lanes = port.lanes.iter().filter_map(|(table, lanes)| Some((*table, lanes.clone()?)));
+        Some(Port {
+            guid,
+            info: info.clone(),
+            base,
+            lmc,
+            assigned: self.assigned(end),
+            keys: port.keys.clone(),
+            lanes: lanes.collect(),
+        })
+    }
+
+    /// Which addresses a port shall have.
+    fn assigned(&self, end: End) -> Option<(Lid, Lmc)> {
+        let target = self.target.as_ref()?;
+        let port = target.discovered.port(end)?;
+        Some((target.addresses.base(port)?, target.addresses.lmc(port)))
+    }
+
+    /// A block of a switch's forwarding table as the switch holds it, where it was read or written.
+    pub(crate) fn linear_block(&self, switch: Guid, block: u16) -> Option<[u8; 64]> {
+        let node = self.graph.find(switch)?;
+        self.graph.node(node).mirror.block(block).copied()
+    }
+
+    /// The blocks of a switch's multicast table that are known to hold something: block, position, masks.
+    pub(crate) fn mask_blocks(&self, _switch: Guid) -> Vec<(u16, u8, [u16; 32])> {
+        Vec::new()
+    }
+
+    /// The port at which this manager sits.
+    pub(crate) fn own_guid(&self) -> Option<Guid> {
+        let own: NodeId = self.graph.ids().next()?;
+        let node = self.graph.node(own);
+        let switch = node.info.node_type == NodeType::Switch;
+        let num = if switch { PortNum::ZERO } else { node.info.local_port };
+        self.graph.port((own, num))?.guid.or(Some(node.info.port_guid))
+    }
+}

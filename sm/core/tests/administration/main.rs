@@ -1,0 +1,11 @@
+//! Subnet administration on emulated fabrics, in virtual time: requests go in, answers come out.
+
+#![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
+
+mod clients;
+mod fuzz;
+mod notices;
+mod paths;
+mod records;
+mod subnet;
+mod trust;

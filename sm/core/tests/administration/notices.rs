@@ -1,0 +1,121 @@
+//! Notices to subscribers: what is told, to whom, how often.
+
+use snin_emulator::Fault;
+use snin_mad::sa::*;
+use snin_mad::{Hex32, Method, Trap};
+use snin_protocol::Time;
+
+use crate::clients::{BROADCAST, OTHERS, broadcast, ip};
+use crate::subnet::{Subnet, config};
+
+fn subscribe(
+    subnet: &mut Subnet,
+    host: usize,
+    trap_number: u16,
+    subscribe: u8,
+) -> snin_mad::Status {
+    let inform = InformInfo {
+        lid_begin: ANY_LID,
+        is_generic: 1,
+        subscribe,
+        kind: 3,
+        trap_number,
+        qpn: Hex32(1),
+        producer: Hex32(4),
+        ..InformInfo::default()
+    };
+    let set = SaRequest::new(Method::Set, &inform, ComponentMask::of(&[1, 4, 5, 6, 7, 8, 12]));
+    subnet.ask(host, &set).status
+}
+
+/// Reports that are on their way: to whom, number, GID. They are acknowledged if that is wanted.
+fn reports(subnet: &mut Subnet, acknowledge: bool) -> Vec<(usize, u16, snin_mad::Gid)> {
+    let mut seen = Vec::new();
+    let mut others = std::collections::VecDeque::new();
+    while let Some((to, mad)) = subnet.mail.pop_front() {
+        if mad.header().method() != Method::Report {
+            others.push_back((to, mad));
+            continue;
+        }
+        let host = (0..).find(|&host| subnet.lid(host) == to.lid).unwrap();
+        let notice: SaNotice = SaRequest::parse(&mad).unwrap().record().unwrap();
+        let inner = notice.notice.parse().unwrap();
+        assert_eq!(notice.issuer_gid, subnet.gid(0));
+        let gid = match inner.trap().unwrap().unwrap() {
+            Trap::GidInService(details)
+            | Trap::GidOutOfService(details)
+            | Trap::GroupCreated(details)
+            | Trap::GroupDeleted(details) => details.gid,
+            other => panic!("{other:?}"),
+        };
+        seen.push((host, inner.trap_number, gid));
+        if acknowledge {
+            let mut response = mad.clone();
+            response.answer(snin_mad::Status::OK);
+            subnet.give(to, &response.0);
+        }
+    }
+    subnet.mail = others;
+    seen
+}
+
+#[test]
+fn groups_that_come_and_go_are_told() {
+    let mut subnet = Subnet::new("clos:2,2,2", config());
+    assert!(subscribe(&mut subnet, 1, 66, 1).is_ok());
+    assert!(subscribe(&mut subnet, 2, 67, 1).is_ok());
+    assert_eq!(subnet.table(1, &InformInfoRecord::default(), &[]).len(), 2);
+    let group = broadcast(&subnet, 3);
+    let group = subnet.member(3, Method::Set, &group, &BROADCAST).unwrap();
+    assert_eq!(reports(&mut subnet, true), [], "it was there before");
+    let other = McMemberRecord { mgid: ip(5), mlid: snin_fabric::Lid(0), ..group };
+    subnet.member(3, Method::Set, &other, &OTHERS).unwrap();
+    assert_eq!(reports(&mut subnet, true), [(1, 66, ip(5))]);
+    subnet.member(3, Method::Delete, &other, &[0, 1, 16]).unwrap();
+    assert_eq!(reports(&mut subnet, true), [(2, 67, ip(5))]);
+    subnet.run(Time::secs(10));
+    assert_eq!(reports(&mut subnet, true), [], "each once");
+    // A subscription ends; another's cannot be ended.
+    assert_eq!(subscribe(&mut subnet, 3, 66, 0), SaStatus::REQ_INVALID);
+    assert!(subscribe(&mut subnet, 1, 66, 0).is_ok());
+    assert_eq!(subscribe(&mut subnet, 1, 66, 0), SaStatus::REQ_INVALID);
+    subnet.member(3, Method::Set, &other, &OTHERS).unwrap();
+    assert_eq!(reports(&mut subnet, true), []);
+    // Keys that were wrong are told to nobody who is not trusted.
+    assert_eq!(subscribe(&mut subnet, 1, 257, 1), SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn a_report_is_repeated_and_given_up() {
+    let mut subnet = Subnet::new("clos:2,2,2", config());
+    assert!(subscribe(&mut subnet, 1, 66, 1).is_ok());
+    let group = broadcast(&subnet, 3);
+    let group = subnet.member(3, Method::Set, &group, &BROADCAST).unwrap();
+    let other = McMemberRecord { mgid: ip(5), mlid: snin_fabric::Lid(0), ..group };
+    subnet.member(3, Method::Set, &other, &OTHERS).unwrap();
+    subnet.run(Time::secs(60));
+    assert_eq!(reports(&mut subnet, false).len(), 4);
+    assert_eq!(subnet.manager.administration().reports_given_up, 1);
+}
+
+#[test]
+fn ports_that_come_and_go_are_told_and_leave_their_groups() {
+    let mut subnet = Subnet::new("clos:2,2,2", config());
+    assert!(subscribe(&mut subnet, 1, 64, 1).is_ok());
+    assert!(subscribe(&mut subnet, 1, 65, 1).is_ok());
+    let (port, gid) = (subnet.host(3), subnet.gid(3));
+    let group = broadcast(&subnet, 3);
+    subnet.member(3, Method::Set, &group, &BROADCAST).unwrap();
+    subnet.strike(Fault::Cut(port));
+    subnet.run(Time::secs(1));
+    subnet.settle();
+    assert_eq!(reports(&mut subnet, true), [(1, 65, gid)]);
+    assert_eq!(subnet.table(1, &group, &[0]), [], "it is in no group any more");
+    subnet.strike(Fault::Restore(port));
+    subnet.run(Time::secs(1));
+    subnet.settle();
+    assert_eq!(reports(&mut subnet, true), [(1, 64, gid)]);
+    // The routes are in when that is told.
+    let path = PathRecord { sgid: subnet.gid(1), dgid: gid, ..PathRecord::default() };
+    assert!(subnet.get(1, &path, &[2, 3]).is_ok());
+}

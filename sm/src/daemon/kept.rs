@@ -1,0 +1,321 @@
+//! What hosts said and must not be asked again: groups, members, services, subscriptions, further GUIDs.
+//!
+//! The file `administration` in the state directory has a line a change, appended before the host is answered
+//! and forced to the disk once a turn. When it is opened, and when it has grown to many times what counts, it
+//! is written anew. A line is a kind, the record's key, and its value in hex as the specification lays it out
+//! (`-` where the record is gone):
+//!
+//! ```text
+//! group ff12401bffff00000000ffffffff permanent ff12401b...
+//! member ff12401bffff00000000ffffffff 0x0002c90300a1b2c3 fe80...c3 1 0
+//! service 0000000001064321 ... 1790000000 00000000...
+//! subscription 0x0002c90300a1b2c3 5 1 0 0 0000... 0000...
+//! alias 0x0002c90300a1b2c3 1 0x0202c90300a1b2c3
+//! ```
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use snin_daemon::store;
+use snin_fabric::{Guid, Lid};
+use snin_mad::Gid;
+use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, Record, ServiceRecord};
+use snin_protocol::Time;
+use snin_sm_core::database::{Group, Kept, Member, Service, Subscriber, Subscription};
+
+use super::failure::Failure;
+
+/// Lines beyond which the file is written anew, if they are as many times what counts.
+const LINES: usize = 4_096;
+const TIMES: usize = 4;
+
+/// The file, or none at all.
+#[derive(Debug)]
+pub struct KeptFile {
+    path: Option<PathBuf>,
+    file: Option<File>,
+    lines: usize,
+    unsynced: bool,
+    /// What the process's clock reads when the world's reads 0, in seconds of the epoch.
+    epoch: f64,
+}
+
+impl KeptFile {
+    /// Reads what is there, in order. `now`: what the process's clock reads.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a line of it is wrong.
+    pub fn open(folder: Option<&Path>, now: Time) -> Result<(Self, Vec<Kept>), Failure> {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = wall.as_secs_f64() - now.nanos() as f64 / 1e9;
+        let path = folder.map(|folder| folder.join("administration"));
+        let mut all = Vec::new();
+        if let Some(path) = &path {
+            let text = match std::fs::read_to_string(path) {
+                Ok(text) => text,
+                Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+                Err(error) => return Err(Failure::file(path)(error)),
+            };
+            // Whoever died while it wrote left half a line, of which nobody was told.
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            for (number, line) in whole.lines().enumerate() {
+                let kept = parse(line, epoch);
+                let what = || format!("{}: not understood: `{line:.60}`", number + 1);
+                let wrong = || Failure::Content { path: path.clone(), what: what() };
+                all.push(kept.ok_or_else(wrong)?);
+            }
+        }
+        Ok((Self { path, file: None, lines: all.len(), unsynced: false, epoch }, all))
+    }
+
+    /// Appends changes. They are safe after [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn append(&mut self, changes: &[Kept]) -> Result<(), Failure> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let failed = |error| Failure::file(path)(error);
+        if self.file.is_none() {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).map_err(failed)?;
+            }
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            self.file = Some(opened.map_err(failed)?);
+        }
+        let text: String = changes.iter().map(|kept| line(kept, self.epoch)).collect();
+        if let Some(file) = &mut self.file {
+            file.write_all(text.as_bytes()).map_err(failed)?;
+        }
+        self.lines += changes.len();
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Forces what was appended to the disk.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.unsynced)
+            && let (Some(file), Some(path)) = (&self.file, &self.path)
+        {
+            file.sync_data().map_err(Failure::file(path))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is worth to be written anew, when this many records count.
+    pub const fn is_long(&self, counting: usize) -> bool {
+        self.path.is_some() && self.lines > LINES && self.lines / TIMES > counting
+    }
+
+    /// Replaces the file by these records.
+    ///
+    /// # Errors
+    /// When it cannot be written; it is then as it was before.
+    pub fn rewrite(&mut self, all: &[Kept]) -> Result<(), Failure> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let text: String = all.iter().map(|kept| line(kept, self.epoch)).collect();
+        store::replace(path, text.as_bytes())?;
+        (self.file, self.lines, self.unsynced) = (None, all.len(), false);
+        Ok(())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+fn record<R: Record>(text: &str) -> Option<R> {
+    R::from_bytes(&unhex(text)?).ok()
+}
+
+fn gid(text: &str) -> Option<Gid> {
+    unhex(text)?.try_into().ok().map(Gid)
+}
+
+fn line(kept: &Kept, epoch: f64) -> String {
+    let gone = "-".to_owned();
+    let (kind, key, value) = match kept {
+        Kept::Group(mgid, group) => {
+            let value = group.as_ref().map(|group| {
+                let kind = if group.permanent { "permanent" } else { "transient" };
+                format!("{kind} {}", hex(&group.record.bytes()))
+            });
+            ("group", hex(&mgid.0), value)
+        }
+        Kept::Member((mgid, guid), member) => {
+            let value = member.map(|Member { port_gid, state, proxy }| {
+                format!("{} {} {}", hex(&port_gid.0), state.0, u8::from(proxy))
+            });
+            ("member", format!("{} {guid}", hex(&mgid.0)), value)
+        }
+        Kept::Service((id, gid, p_key), service) => {
+            let value = service.as_ref().map(|service| {
+                let until = service.until.map(|until| epoch + until.nanos() as f64 / 1e9);
+                let until = until.map_or_else(|| gone.clone(), |until| format!("{until:.0}"));
+                format!("{until} {}", hex(&service.record.bytes()))
+            });
+            ("service", format!("{id:#x} {} {p_key:#x}", hex(&gid.0)), value)
+        }
+        Kept::Subscription(subscriber, subscription) => {
+            let Subscriber { port, lid, qp, to } = subscriber;
+            let value = subscription.as_ref().map(|Subscription { info, sl, trusted }| {
+                format!("{} {sl} {}", hex(&info.bytes()), u8::from(*trusted))
+            });
+            ("subscription", format!("{port} {lid} {qp} {}", hex(to)), value)
+        }
+        Kept::Alias((port, entry), alias) => {
+            ("alias", format!("{port} {entry}"), alias.map(|alias| alias.to_string()))
+        }
+    };
+    format!("{kind} {key} {}\n", value.unwrap_or(gone))
+}
+
+/// What [`line`] wrote.
+fn parse(line: &str, epoch: f64) -> Option<Kept> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let number = |text: &str| {
+        let text = text.strip_prefix("0x")?;
+        u64::from_str_radix(text, 16).ok()
+    };
+    let guid = |text: &str| text.parse::<Guid>().ok();
+    Some(match words[..] {
+        ["group", mgid, "-"] => Kept::Group(gid(mgid)?, None),
+        ["group", mgid, kind, value] => {
+            let permanent = match kind {
+                "permanent" => true,
+                "transient" => false,
+                _ => return None,
+            };
+            let record: McMemberRecord = record(value)?;
+            Kept::Group(gid(mgid)?, Some(Group { record, permanent }))
+        }
+        ["member", mgid, port, "-"] => Kept::Member((gid(mgid)?, guid(port)?), None),
+        ["member", mgid, port, port_gid, state, proxy] => {
+            let (state, proxy) = (JoinState(state.parse().ok()?), proxy == "1");
+            let member = Member { port_gid: gid(port_gid)?, state, proxy };
+            Kept::Member((gid(mgid)?, guid(port)?), Some(member))
+        }
+        ["service", id, port, p_key, "-"] => {
+            let p_key = u16::try_from(number(p_key)?).ok()?;
+            Kept::Service((number(id)?, gid(port)?, p_key), None)
+        }
+        ["service", id, port, p_key, until, value] => {
+            let p_key = u16::try_from(number(p_key)?).ok()?;
+            let until = match until {
+                "-" => None,
+                seconds => {
+                    let left = seconds.parse::<f64>().ok()? - epoch;
+                    Some(Time((left.max(0.0) * 1e9) as u64))
+                }
+            };
+            let record: ServiceRecord = record(value)?;
+            Kept::Service((number(id)?, gid(port)?, p_key), Some(Service { record, until }))
+        }
+        ["subscription", port, lid, qp, to, ref value @ ..] => {
+            let to: [u8; 40] = unhex(to)?.try_into().ok()?;
+            let (lid, qp) = (Lid(lid.parse().ok()?), qp.parse().ok()?);
+            let subscriber = Subscriber { port: guid(port)?, lid, qp, to };
+            let subscription = match *value {
+                ["-"] => None,
+                [info, sl, trusted] => {
+                    let info: InformInfo = record(info)?;
+                    let (sl, trusted) = (sl.parse().ok()?, trusted == "1");
+                    Some(Subscription { info, sl, trusted })
+                }
+                _ => return None,
+            };
+            Kept::Subscription(subscriber, subscription)
+        }
+        ["alias", port, entry, "-"] => Kept::Alias((guid(port)?, entry.parse().ok()?), None),
+        ["alias", port, entry, alias] => {
+            Kept::Alias((guid(port)?, entry.parse().ok()?), Some(guid(alias)?))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Kept> {
+        let gid = |n| Gid([n; 16]);
+        let record =
+            McMemberRecord { mgid: gid(7), mlid: Lid(0xC001), ..McMemberRecord::default() };
+        let member = Member { port_gid: gid(2), state: JoinState(5), proxy: true };
+        let service = ServiceRecord { id: 9, lease: 60, ..ServiceRecord::default() };
+        let until = Some(Time::secs(100));
+        let subscriber = Subscriber { port: Guid(1), lid: Lid(5), qp: 1, to: [3; 40] };
+        let info = InformInfo { kind: 3, trap_number: 64, ..InformInfo::default() };
+        let subscription = Subscription { info, sl: 2, trusted: true };
+        vec![
+            Kept::Group(gid(7), Some(Group { record, permanent: true })),
+            Kept::Group(gid(8), None),
+            Kept::Member((gid(7), Guid(2)), Some(member)),
+            Kept::Member((gid(7), Guid(3)), None),
+            Kept::Service((9, gid(1), 0xFFFF), Some(Service { record: service.clone(), until })),
+            Kept::Service((9, gid(2), 0xFFFF), Some(Service { record: service, until: None })),
+            Kept::Service((10, gid(1), 0xFFFF), None),
+            Kept::Subscription(subscriber.clone(), Some(subscription)),
+            Kept::Subscription(subscriber, None),
+            Kept::Alias((Guid(1), 4), Some(Guid(5))),
+            Kept::Alias((Guid(1), 5), None),
+        ]
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("state");
+        let (mut file, nothing) = KeptFile::open(Some(&folder), Time::ZERO).unwrap();
+        assert!(nothing.is_empty());
+        file.append(&all()).unwrap();
+        file.sync().unwrap();
+        let text = std::fs::read_to_string(folder.join("administration")).unwrap();
+        let half = format!("{text}member ff12");
+        std::fs::write(folder.join("administration"), half).unwrap();
+        let (mut file, read) = KeptFile::open(Some(&folder), Time::ZERO).unwrap();
+        assert_eq!(read.len(), all().len());
+        for (read, written) in read.iter().zip(all()) {
+            match (read, &written) {
+                // A lease ends by the world's clock, which is read twice.
+                (Kept::Service(a, Some(read)), Kept::Service(b, Some(written))) => {
+                    assert_eq!((a, &read.record), (b, &written.record));
+                    let left = |until: Option<Time>| until.map(|until| until.as_secs());
+                    let (read, written) = (left(read.until), left(written.until));
+                    assert_eq!(read.is_some(), written.is_some());
+                    assert!((read.unwrap_or(0.0) - written.unwrap_or(0.0)).abs() < 60.0);
+                }
+                _ => assert_eq!(read, &written),
+            }
+        }
+        file.rewrite(&all()[..1]).unwrap();
+        assert_eq!(KeptFile::open(Some(&folder), Time::ZERO).unwrap().1, all()[..1]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("administration"), "alias 0x1 1 -\ngroup 12 -\n")
+            .unwrap();
+        let error = KeptFile::open(Some(folder.path()), Time::ZERO).unwrap_err().to_string();
+        assert!(error.ends_with("administration:2: not understood: `group 12 -`"), "{error}");
+    }
+}
