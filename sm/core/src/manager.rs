@@ -6,15 +6,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use snin_fabric::Mlid;
 use snin_mad::{Attribute, Class, Mad, Method, Notice, SmState};
 use snin_protocol::Time;
 
 use crate::administration::{Administration, AdministrationMetrics, Limits, World};
 use crate::config::Config;
-use crate::database::{Database, Kept};
+use crate::database::{self, Change, Database};
 use crate::error::ConfigError;
 use crate::events::{Event, Output};
 use crate::metrics::Metrics;
+use crate::multicast::Groups;
 use crate::planning::Saved;
 use crate::sweep::Sweep;
 use crate::view::FabricView;
@@ -32,6 +34,8 @@ pub struct Manager {
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
     stored: u64,
+    /// Up to where the sweep knows of groups and their members.
+    grouped: u64,
 }
 
 impl Manager {
@@ -42,14 +46,15 @@ impl Manager {
     pub fn new(
         config: Config,
         saved: Saved,
-        kept: impl IntoIterator<Item = Kept>,
+        kept: impl IntoIterator<Item = database::Kept>,
     ) -> Result<Self, ConfigError> {
         let sweep = Sweep::new(config.clone(), saved)?;
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
         let administration = Administration::new(Limits::default());
-        Ok(Self { config, sweep, database, administration, outputs: VecDeque::new(), stored })
+        let outputs = VecDeque::new();
+        Ok(Self { config, sweep, database, administration, outputs, stored, grouped: 0 })
     }
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
@@ -129,9 +134,27 @@ impl Manager {
 
     /// What the sweep did becomes known to the others, and what they want done is put in order.
     fn follow(&mut self, now: Time) {
+        self.settle(now);
+        // While it is at work it takes nothing new; afterwards the newest is all that counts.
+        if self.sweep.is_waiting() && self.regroups() {
+            self.sweep.handle(Event::Groups(Arc::new(members(&self.database))), now);
+        }
         while let Some(output) = self.sweep.poll_output() {
             self.outputs.push_back(output);
         }
+        let kept = self.database.kept_since(self.stored);
+        self.stored = self.database.cursor();
+        if !kept.is_empty() {
+            self.outputs.push_back(Output::Keep(kept));
+        }
+        let port = self.config.local_port();
+        while let Some((to, mad)) = self.administration.poll() {
+            self.outputs.push_back(Output::Answer { port, to, mad });
+        }
+    }
+
+    /// A stage of the sweep has ended: the database learns what it found, and administration what that means.
+    fn settle(&mut self, now: Time) {
         if self.sweep.take_stage_end() {
             if let Some(own) = self.sweep.own_guid() {
                 self.database.set_origin(own);
@@ -143,15 +166,15 @@ impl Manager {
                 self.administer(now, Administration::settle);
             }
         }
-        let kept = self.database.kept_since(self.stored);
-        self.stored = self.database.cursor();
-        if !kept.is_empty() {
-            self.outputs.push_back(Output::Keep(kept));
-        }
-        let port = self.config.local_port();
-        while let Some((to, mad)) = self.administration.poll() {
-            self.outputs.push_back(Output::Answer { port, to, mad });
-        }
+    }
+
+    /// Whether groups or members have changed since the sweep was last told.
+    fn regroups(&mut self) -> bool {
+        let since = self.database.since(self.grouped);
+        let about = |change: &Change| matches!(change, Change::Groups(_) | Change::Members(_));
+        let changed = since.is_none_or(|mut changes| changes.any(about));
+        self.grouped = self.database.cursor();
+        changed
     }
 
     fn administer(&mut self, now: Time, turn: impl FnOnce(&mut Administration, &mut World<'_>)) {
@@ -166,6 +189,27 @@ impl Manager {
         };
         turn(&mut self.administration, &mut world);
     }
+}
+
+/// Every group's members as the sweep wants to know them: by address, and who gets what is sent.
+fn members(database: &Database) -> Groups {
+    let mut groups = Groups::new();
+    let address = |group: &database::Group| Mlid::new(group.record.mlid.0);
+    for mlid in database.all::<database::Groups>().iter().filter_map(|(_, group)| address(group)) {
+        groups.entry(mlid).or_default();
+    }
+    for ((mgid, guid), member) in database.all::<database::Members>().iter() {
+        let group = database.get::<database::Groups>(mgid).and_then(address);
+        let Some(mlid) = group else { continue };
+        // Whoever joined by another of its GUIDs is known by its own.
+        let own = database.by_guid(*guid).and_then(|(_, port)| port.guid).unwrap_or(*guid);
+        let group = groups.entry(mlid).or_default();
+        match member.state.receives() {
+            true => group.full.insert(own),
+            false => group.send_only.insert(own),
+        };
+    }
+    groups
 }
 
 /// The notice in a trap, which subscribers may want to know of.

@@ -320,6 +320,11 @@ impl Sweep {
         matches!(self.stage, Stage::Idle) && !self.pending.full && !self.pending.learnt
     }
 
+    /// Whether it waits for something to happen.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+    }
+
     /// SMPs in flight.
     pub fn in_flight(&self) -> usize {
         self.transactions.in_flight()

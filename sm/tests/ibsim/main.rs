@@ -2,6 +2,9 @@
 
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
+mod administration;
+mod beside;
+mod client;
 mod daemon;
 #[path = "../../../fabric/tests/support/ibdm.rs"]
 mod ibdm;

@@ -42,6 +42,10 @@ impl Program {
     pub const SMINFO: Self = Self { name: "sminfo", package: "infiniband-diags" };
     /// Reads and judges every port's counters.
     pub const IBQUERYERRORS: Self = Self { name: "ibqueryerrors", package: "infiniband-diags" };
+    /// Asks subnet administration.
+    pub const SAQUERY: Self = Self { name: "saquery", package: "infiniband-diags" };
+    /// OpenSM's own test of subnet administration.
+    pub const OSMTEST: Self = Self { name: "osmtest", package: "opensm" };
     /// Prints nodes, cables and addresses.
     pub const IBNETDISCOVER: Self = Self { name: "ibnetdiscover", package: "infiniband-diags" };
 

@@ -3,7 +3,7 @@
 use snin_fabric::{Guid, Lid};
 use snin_mad::notice::GidDetails;
 use snin_mad::sa::SaNotice;
-use snin_mad::{ClassPortInfo, Gid, Hex16, Hex32, Inner, Notice, PKey, QKey, Trap};
+use snin_mad::{ClassPortInfo, Gid, Hex16, Hex32, Inner, Notice, QKey, Trap};
 
 use super::World;
 use super::answer::Answer;
@@ -28,7 +28,7 @@ pub(super) fn class_port_info() -> Answer {
         response_time: RESPONSE_TIME,
         redirect_qp: Hex32(1),
         redirect_q_key: QKey(0x8001_0000),
-        redirect_p_key: PKey::DEFAULT,
+        trap_q_key: QKey(0x8001_0000),
         ..ClassPortInfo::default()
     };
     Answer::one(&info)

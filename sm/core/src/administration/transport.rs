@@ -92,7 +92,9 @@ impl Transport {
         let key = (from, mad.header().transaction_id());
         if !rmpp::is_active(mad) || mad.rmpp().kind() == RmppType::None {
             let request = SaRequest::parse(mad).map_err(|_| Unanswered::Malformed)?;
-            if self.senders.contains_key(&key) && !request.method.is_response() {
+            // While an answer is on its way the same question is no new one. Where nobody has acknowledged any
+            // of it, it may be another's: programs number their questions from 1.
+            if self.senders.get(&key).is_some_and(Sender::is_heard) {
                 return Err(Unanswered::Repeated);
             }
             if outputs.len() >= self.limits.waiting {

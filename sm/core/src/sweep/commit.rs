@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use snin_fabric::multicast::{BLOCK, POSITION};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::NodeType;
 use snin_protocol::Time;
@@ -116,8 +117,15 @@ impl Sweep {
     }
 
     /// The blocks of a switch's multicast table that are known to hold something: block, position, masks.
-    pub(crate) fn mask_blocks(&self, _switch: Guid) -> Vec<(u16, u8, [u16; 32])> {
-        Vec::new()
+    pub(crate) fn mask_blocks(&self, switch: Guid) -> Vec<(u16, u8, [u16; 32])> {
+        let Some(table) = self.multicast_table(switch) else { return Vec::new() };
+        let Some(top) = table.top() else { return Vec::new() };
+        let blocks = 0..=(top.index() / BLOCK) as u16;
+        let positions = (PortNum::NONE.index() + 1).div_ceil(POSITION) as u8;
+        let all = blocks.flat_map(|block| (0..positions).map(move |position| (block, position)));
+        all.map(|(block, position)| (block, position, table.block(block, position)))
+            .filter(|(.., masks)| masks.iter().any(|&mask| mask != 0))
+            .collect()
     }
 
     /// The port at which this manager sits.

@@ -108,6 +108,9 @@ pub struct Policy {
     pub timeout: Time,
     /// How often in a row it sends again.
     pub retries: u32,
+    /// How often it sends the first segment again to whom has acknowledged nothing yet: whoever lost it asks
+    /// again, and whoever knows no RMPP never acknowledges.
+    pub unheard: u32,
     /// How many segments a receiver lets come without an acknowledgement.
     pub window: u32,
     /// How long a message may take altogether.
@@ -122,6 +125,7 @@ impl Default for Policy {
         Self {
             timeout: Time::millis(2_000),
             retries: 3,
+            unheard: 1,
             window: 64,
             total: Time::millis(40_000),
             longest: 1 << 20,

@@ -180,7 +180,8 @@ impl Sender {
         if now >= self.end {
             return Expiry::GivenUp(RmppStatus::TimeTooLong);
         }
-        if self.retries >= self.policy.retries {
+        let most = if self.is_heard() { self.policy.retries } else { self.policy.unheard };
+        if self.retries >= most {
             return Expiry::GivenUp(RmppStatus::TooManyRetries);
         }
         self.retries += 1;

@@ -8,6 +8,7 @@ use crate::header::{AttributeId, Class, Header, TransactionId};
 const POLICY: Policy = Policy {
     timeout: Time::millis(100),
     retries: 8,
+    unheard: 8,
     window: 64,
     total: Time::millis(40_000),
     longest: 4 << 20,
@@ -145,7 +146,7 @@ fn messages_arrive_over_a_bad_wire() {
 
 #[test]
 fn a_sender_whom_nobody_acknowledges_gives_up() {
-    let policy = Policy { retries: 2, ..POLICY };
+    let policy = Policy { unheard: 2, ..POLICY };
     let mut sender = Sender::new(&answer(), message(500), policy, Time::ZERO);
     let mut seen = 0;
     loop {

@@ -8,7 +8,7 @@ use snin_mad::{Gid, Hex8, Hex32, PKey, QKey, Status};
 
 use super::super::{info, rates, records, trust::Requester};
 use super::{FIRST_MLID, MOST_GROUPS, Subject, World, bit, rules};
-use crate::database::{Group, Groups, Nodes, Ports};
+use crate::database::{Group, Groups, Ports};
 
 /// What a group's maker must say too.
 const NEEDED: ComponentMask =
@@ -147,10 +147,7 @@ fn free_mlid(wanted: Option<Lid>, world: &World<'_>) -> Result<Lid, Status> {
 
 /// The last address of groups that every switch with multicast has an entry for.
 fn last_mlid(world: &World<'_>) -> Lid {
-    let capacity = world.database.all::<Nodes>().iter().filter_map(|(_, node)| {
-        Some(node.switch.as_ref()?.multicast_fdb_cap).filter(|capacity| *capacity > 0)
-    });
-    let least = capacity.min().unwrap_or(0);
+    let least = world.sweep.multicast_capacity().unwrap_or(0);
     Lid(FIRST_MLID.0.saturating_add(least).saturating_sub(1).min(0xFFFE))
 }
 

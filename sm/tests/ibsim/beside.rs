@@ -1,0 +1,190 @@
+//! Beside OpenSM: the same fabric, the same addresses, the same keyed questions; equal answers, or a named
+//! reason why not. And osmtest, OpenSM's own test of an administration.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use snin_fabric::dump;
+use snin_judges::{JudgeError, OpenSm, Program, finish};
+use snin_mad::sa::*;
+use snin_mad::{Method, NodeInfo, NodeType, PKey, Status};
+
+use crate::administration::{host, is_up};
+use crate::client::Host;
+use crate::lab::{Lab, PATIENCE, fabric, id};
+
+/// What differs, and why.
+const DIFFERENT: &[(&str, &str, &str)] = &[];
+
+/// Fields in which two answers differ, with an example.
+type Differences = BTreeMap<(&'static str, String), String>;
+
+struct Both {
+    ours: Host,
+    theirs: Host,
+    different: Differences,
+    compared: usize,
+}
+
+impl Both {
+    /// Puts a question to both managers.
+    fn ask<R: Record + PartialEq + std::fmt::Display>(
+        &mut self,
+        record: &R,
+        bits: &[u8],
+    ) -> Option<R> {
+        let ours = self.ours.one(Method::Get, record, bits);
+        let theirs = self.theirs.one(Method::Get, record, bits);
+        self.compared += 1;
+        let mut differs = |field: &str, what: String| {
+            self.different.entry((R::LAYOUT.name, field.to_owned())).or_insert(what);
+        };
+        match (&ours, &theirs) {
+            (Ok(ours), Ok(theirs)) if ours != theirs => {
+                let (a, b) = (ours.bytes(), theirs.bytes());
+                let fields = R::COMPONENTS.iter().filter(|c| !c.agrees(a.as_ref(), b.as_ref()));
+                let before = differs_in(fields.map(|component| component.name).collect());
+                for field in before {
+                    differs(field, format!("{ours}\n{theirs}"));
+                }
+            }
+            (Err(ours), Err(theirs)) if ours == theirs => {}
+            (Ok(_), Ok(_)) => {}
+            (ours, theirs) => {
+                let status = |answer: &Result<R, Status>| answer.as_ref().err().copied();
+                differs("status", format!("{:?} {:?}", status(ours), status(theirs)));
+            }
+        }
+        ours.ok()
+    }
+}
+
+/// Fields by name; "?" stands for bits that no component names.
+fn differs_in(fields: Vec<&'static str>) -> Vec<&'static str> {
+    if fields.is_empty() { vec!["?"] } else { fields }
+}
+
+fn compare(recipe: &str, lmc: u8) -> Result<Differences, JudgeError> {
+    let (mine, other) = (Lab::new(&fabric(recipe))?, Lab::new(&fabric(recipe))?);
+    let keeper = mine.keep(&format!("lmc = {lmc}\n"))?;
+    is_up(&keeper);
+    let (_, addresses) = mine.told();
+    let text = dump::guid2lid::write(&mine.topology, &addresses);
+    fs::write(other.simulator.folder().join("guid2lid"), text).unwrap();
+    let home = id(&mine.topology, mine.home);
+    let opensm = OpenSm { host: Some(&home), lmc, ..OpenSm::default() };
+    let _opensm = opensm.keep(&other.simulator)?;
+    let port = mine.topology.cables(mine.home).next().unwrap().0;
+    let manager = addresses.base(port).unwrap().0;
+    let name = host(&mine, 1);
+    let ours = Host::new(&mine.simulator, &name, manager);
+    let theirs = Host::new(&other.simulator, &name, manager);
+    let mut both = Both { ours, theirs, different: BTreeMap::new(), compared: 0 };
+
+    let nodes = both.ours.table(&NodeRecord::default(), &[]);
+    assert_eq!(nodes.len(), mine.topology.node_count());
+    both.ask(&snin_mad::ClassPortInfo::default(), &[]);
+    for node in &nodes {
+        both.ask(node, &[0]);
+        let info: NodeInfo = node.info.parse().unwrap();
+        both.ask(
+            &NodeRecord { lid: node.lid, info: node.info, ..NodeRecord::default() },
+            &[0, 4, 7],
+        );
+        let lid = node.lid;
+        let switch = info.node_type == NodeType::Switch;
+        let ports = if switch { 0..=info.num_ports } else { 1..=info.num_ports };
+        for port in ports.map(snin_fabric::PortNum) {
+            both.ask(&PortInfoRecord { lid, port, ..Default::default() }, &[0, 1]);
+            both.ask(&PKeyTableRecord { lid, port, ..Default::default() }, &[0, 1, 2]);
+            both.ask(&LinkRecord { from_lid: lid, from_port: port, ..Default::default() }, &[0, 1]);
+        }
+        both.ask(&GuidInfoRecord { lid, ..Default::default() }, &[0, 1]);
+        both.ask(&SwitchInfoRecord { lid, ..Default::default() }, &[0]);
+        both.ask(&SmInfoRecord { lid, ..Default::default() }, &[0]);
+        for to in &nodes {
+            let path = PathRecord { slid: lid, dlid: to.lid, ..Default::default() };
+            both.ask(&path, &[4, 5]);
+        }
+    }
+    // By GID, as hosts ask.
+    let gid = |node: &NodeRecord| {
+        let info: NodeInfo = node.info.parse().unwrap();
+        snin_mad::Gid::new(snin_mad::GidPrefix(0xFE80_0000_0000_0000), info.port_guid)
+    };
+    for from in &nodes {
+        for to in &nodes {
+            let path = PathRecord {
+                sgid: gid(from),
+                dgid: gid(to),
+                p_key: PKey(0xFFFF),
+                numb_path: 1,
+                reversible: true,
+                ..Default::default()
+            };
+            both.ask(&path, &[2, 3, 11, 12, 13]);
+        }
+    }
+    let mgid = [0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
+    both.ask(&McMemberRecord { mgid: snin_mad::Gid(mgid), ..Default::default() }, &[0]);
+    // What is not there.
+    both.ask(&NodeRecord { lid: snin_fabric::Lid(0x7000), ..Default::default() }, &[0]);
+    both.ask(&ServiceRecord { id: 1, ..Default::default() }, &[0]);
+    println!("{recipe}, LMC {lmc}: {} questions, {:?}", both.compared, both.different.keys());
+    Ok(both.different)
+}
+
+#[test]
+fn keyed_questions_are_answered_as_opensm_answers_them() -> Result<(), JudgeError> {
+    let mut all = Differences::new();
+    for (recipe, lmc) in [("clos:4,2,3", 0), ("clos:3,3,2", 4)] {
+        all.extend(compare(recipe, lmc)?);
+    }
+    let named = |(table, field): &(&str, String)| {
+        DIFFERENT.iter().any(|(t, f, _)| t == table && f == field)
+    };
+    let unnamed: Vec<_> = all.iter().filter(|(key, _)| !named(key)).collect();
+    assert!(unnamed.is_empty(), "{unnamed:#?}");
+    for (table, field, _) in DIFFERENT {
+        let seen = all.contains_key(&(*table, (*field).to_owned()));
+        assert!(seen, "{table}.{field} does not differ any more");
+    }
+    Ok(())
+}
+
+#[test]
+fn osmtest_passes() -> Result<(), JudgeError> {
+    let lab = Lab::new(&fabric("clos:2,2,2"))?;
+    let keeper = lab.keep("lmc = 0\n")?;
+    is_up(&keeper);
+    // osmtest sees 200 bytes of a table through ibsim's preload, whatever it holds: three groups fill them.
+    let (_, addresses) = lab.told();
+    let port = lab.topology.cables(lab.home).next().unwrap().0;
+    let mut maker = Host::new(&lab.simulator, &host(&lab, 2), addresses.base(port).unwrap().0);
+    for scope in 1..=3 {
+        let group = McMemberRecord {
+            mgid: snin_mad::Gid([0xFF, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, scope]),
+            port_gid: maker.gid(),
+            p_key: PKey(0xFFFF),
+            q_key: snin_mad::QKey(1),
+            join_state: JoinState::FULL,
+            ..McMemberRecord::default()
+        };
+        maker.one(Method::Set, &group, &[0, 1, 2, 6, 7, 12, 13, 16]).unwrap();
+    }
+    for arguments in [
+        &["-f", "c"][..],
+        &["-f", "e"],
+        &["-f", "q"],
+        &["-f", "m"],
+        &["-f", "f", "-s", "2"],
+        &["-f", "f", "-s", "3"],
+    ] {
+        let mut command = lab.simulator.command(Program::OSMTEST, Some(&host(&lab, 1)))?;
+        command.args(arguments).args(["-i", "inventory", "-l", "osmtest.log"]);
+        let said = finish(&mut command, lab.simulator.folder(), PATIENCE)?;
+        let said = String::from_utf8_lossy(&said.out).into_owned();
+        assert!(said.contains("PASS"), "osmtest {arguments:?}: {said}");
+    }
+    Ok(())
+}
