@@ -25,6 +25,8 @@ pub(crate) type End = (NodeId, PortNum);
 pub(crate) enum Ask {
     /// NodeInfo of whoever is at the other end of this port's cable; of the own node without a port.
     Identify(Option<End>),
+    /// NodeInfo of a neighbour that left earlier questions without an answer.
+    Probe(End),
     /// NodeDescription.
     Describe(NodeId),
     /// SwitchInfo.
@@ -71,7 +73,7 @@ impl Ask {
     /// Whose agent answers, where it is known beforehand.
     pub(crate) const fn agent(self) -> Option<NodeId> {
         match self {
-            Self::Identify(_) | Self::Step(_) => None,
+            Self::Identify(_) | Self::Probe(_) | Self::Step(_) => None,
             Self::Describe(node)
             | Self::ReadSwitch(node)
             | Self::ClearChange(node)

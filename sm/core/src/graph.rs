@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
 use snin_mad::{DrPath, MKey, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
+use snin_protocol::Time;
 
 use crate::ask::{Ask, End, NodeId};
 use crate::lanes::{LaneTable, Lanes};
@@ -87,6 +88,8 @@ pub(crate) struct Node {
     pub(crate) masks: Masks,
     /// The survey that last met it.
     pub(crate) seen: u32,
+    /// When it last answered.
+    pub(crate) heard: Time,
     /// The way there; none while it cannot be reached.
     pub(crate) path: Option<DrPath>,
     /// Two switches claim to be this one: only what its own ports see holds.
@@ -114,6 +117,7 @@ impl Node {
             mirror: Mirror::default(),
             masks: Masks::default(),
             seen: 0,
+            heard: Time::ZERO,
             path: None,
             contested: false,
             lost: false,
@@ -288,14 +292,21 @@ impl Graph {
         self.port(end)?.link
     }
 
+    /// The node that answers a question, as far as it is known.
+    pub(crate) fn agent(&self, ask: Ask) -> Option<NodeId> {
+        match ask {
+            Ask::Identify(Some(via)) => self.link(via).map(|link| link.to.0),
+            _ => ask.agent(),
+        }
+    }
+
     /// The way of an SMP.
     pub(crate) fn path(&self, ask: Ask) -> Option<DrPath> {
         match ask {
             Ask::Identify(None) => Some(DrPath::HERE),
-            Ask::Identify(Some((node, port))) if self.leads_on(node) => {
-                self.node(node).path?.then(port)
+            Ask::Identify(Some((node, port))) | Ask::Probe((node, port)) => {
+                self.node(node).path.filter(|_| self.leads_on(node))?.then(port)
             }
-            Ask::Identify(Some(_)) => None,
             _ => match ask.end() {
                 Some(end) => self.path_to(end),
                 None => self.node(ask.agent()?).path,

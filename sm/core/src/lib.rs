@@ -50,6 +50,7 @@ pub mod multicast;
 mod order;
 mod planning;
 mod schedule;
+mod silence;
 mod smp;
 mod survey;
 mod sweep;

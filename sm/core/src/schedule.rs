@@ -64,7 +64,7 @@ impl Step {
         self.end().or_else(|| Some((self.node()?, PortNum::ZERO)))
     }
 
-    /// Whether tables may lead over what the step writes, so that nothing more is written when it fails.
+    /// Whether routes of others lead over what the step writes.
     pub(crate) fn carries_others(&self, graph: &Graph) -> bool {
         match self {
             Self::Port(end, _) => graph.is_trunk(*end),
@@ -72,6 +72,12 @@ impl Step {
             Self::Masks(..) | Self::MulticastTop(..) => true,
             Self::Keys(_) | Self::Lanes(..) | Self::Milestone => false,
         }
+    }
+
+    /// Whether nothing more is written when the step fails: every table waits for a milestone after it, not
+    /// for the step itself.
+    pub(crate) const fn stops_all(&self) -> bool {
+        matches!(self, Self::Port(..) | Self::Dropping(..))
     }
 
     /// The way there.

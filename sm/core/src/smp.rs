@@ -19,7 +19,7 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
     let route = Route::directed(graph.path(ask)?);
     let get = |id, modifier| Smp::get(id, modifier, route).m_key(config.m_key()).mad();
     Some(match ask {
-        Ask::Identify(_) => get(NodeInfo::ID, 0),
+        Ask::Identify(_) | Ask::Probe(_) => get(NodeInfo::ID, 0),
         Ask::Describe(_) => get(NodeDescription::ID, 0),
         Ask::ReadSwitch(_) => get(SwitchInfo::ID, 0),
         Ask::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),

@@ -17,17 +17,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{
-    Error, LinearForwarding, Mad, MulticastForwarding, NodeDescription, NodeInfo, PKeyTable,
-    PortInfo, PortState, SmInfo, SwitchInfo,
+    DrPath, Error, LinearForwarding, Mad, MulticastForwarding, NodeDescription, NodeInfo,
+    PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
 };
 
 use crate::ask::{Ask, End, NodeId};
 use crate::graph::{Graph, Port, Trouble, is_up};
 use crate::mirror::Mirror;
 use crate::multicast::Masks;
-
-/// Ports with trouble that one light sweep asks again.
-const RETRIED_PORTS: usize = 64;
 
 /// One survey.
 #[derive(Debug)]
@@ -52,8 +49,11 @@ pub(crate) struct Survey {
     barred: BTreeSet<NodeId>,
     /// Ports that are asked who is there although it is known.
     forced: BTreeSet<End>,
-    /// Questions without an answer, asked once more when the way there was looked at.
-    doubts: Vec<Ask>,
+    /// Questions without an answer, asked once more when the way there was looked at; those that were asked
+    /// along a way only if it leads elsewhere now.
+    doubts: Vec<(Ask, Option<DrPath>)>,
+    /// Nodes that left a question of this survey without an answer: it does not wait for them.
+    aside: BTreeSet<NodeId>,
     doubted: BTreeSet<Ask>,
     /// Newcomers whose GUID somebody has already: the port of the one, the port of the other.
     disputes: Vec<(End, End)>,
@@ -82,6 +82,7 @@ impl Survey {
             barred: BTreeSet::new(),
             forced: BTreeSet::new(),
             doubts: Vec::new(),
+            aside: BTreeSet::new(),
             doubted: BTreeSet::new(),
             disputes: Vec::new(),
             learnt: full,
@@ -106,7 +107,6 @@ impl Survey {
     /// port hears that its manager is still there.
     pub(crate) fn light(number: u32, graph: &Graph, leased: bool) -> Self {
         let mut survey = Self::new(number, false);
-        let mut retried = 0;
         // No trap comes through the own port when it was down.
         if graph.ids().len() > 0 && !graph.node(NodeId::OWN).is_switch() {
             let port = graph.node(NodeId::OWN).info.local_port;
@@ -120,13 +120,6 @@ impl Survey {
             survey.queue.extend(managers.map(|(num, _)| Ask::ReadManager(id, PortNum(num))));
             if node.name.is_none() {
                 survey.queue.push_back(Ask::Describe(id));
-            }
-            let alone = |(_, port): &(PortNum, &Port)| port.is_up() && port.link.is_none();
-            for (num, _) in node.external().filter(|port| node.is_switch() && alone(port)) {
-                if retried < RETRIED_PORTS {
-                    survey.identify((id, num));
-                    retried += 1;
-                }
             }
         }
         survey
@@ -181,7 +174,7 @@ impl Survey {
 
     /// The next question; `None` when answers have to come first, or nothing is left. `telling`: what is
     /// known by now is about to be told, and what is unlikely to change it waits for that.
-    pub(crate) fn next(&mut self, graph: &Graph, telling: bool) -> Option<Ask> {
+    pub(crate) fn next(&mut self, graph: &mut Graph, telling: bool) -> Option<Ask> {
         loop {
             while let Some(ask) = self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
                 if graph.path(ask).is_none() {
@@ -198,16 +191,44 @@ impl Survey {
                 self.queue.append(&mut self.later);
                 continue;
             }
-            // The nearest first: if it is lost, another way may lead to those behind it.
-            let hops = |&n: &usize| graph.path(self.doubts[n]).map_or(0, |path| path.hops());
-            if let Some(nearest) = (0..self.doubts.len()).min_by_key(hops) {
-                self.urgent.push_back(self.doubts.remove(nearest));
+            // The nearest first: if they are lost, another way may lead to those behind them.
+            let hops = |ask| graph.path(ask).map_or(0, |path| path.hops());
+            if let Some(nearest) = self.doubts.iter().map(|&(ask, _)| hops(ask)).min() {
+                let ready = self.doubts.extract_if(.., |&mut (ask, _)| hops(ask) == nearest);
+                let ready: Vec<_> = ready.collect();
+                for (ask, asked) in ready {
+                    self.ask_again(graph, ask, asked);
+                }
                 continue;
             }
             let id = self.suspects.pop_front()?;
             self.probed = Some(id);
             self.verify(graph, id);
         }
+    }
+
+    /// The way to a node that was silent was looked at: if it leads elsewhere now, the node is asked once more.
+    fn ask_again(&mut self, graph: &mut Graph, ask: Ask, asked: Option<DrPath>) {
+        let silent = graph.way(ask).iter().any(|(node, _)| self.aside.contains(node));
+        if asked.is_none() || graph.path(ask) != asked {
+            self.urgent.push_back(ask);
+        } else if !silent {
+            self.open += 1;
+            self.refused(graph, ask);
+        }
+        // Else a node on the way is silent too, and is lost first.
+    }
+
+    /// A question that was asked by this survey is late. It is still waited for, but not by this survey.
+    pub(crate) fn set_aside(&mut self, ask: Ask) {
+        self.aside.extend(ask.agent());
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// A question of an earlier survey was never answered.
+    pub(crate) fn silent(&mut self, graph: &mut Graph, ask: Ask) {
+        self.open += 1;
+        self.gave_up(graph, ask);
     }
 
     fn is_needed(&self, graph: &Graph, ask: Ask) -> bool {
@@ -268,7 +289,7 @@ impl Survey {
                 let entries = mad.attribute::<MulticastForwarding>()?.masks.map(|mask| mask.0);
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
-            Ask::Step(_) => return Ok(()),
+            Ask::Probe(_) | Ask::Step(_) => return Ok(()),
         }
         self.answered(graph, ask);
         Ok(())
@@ -280,16 +301,18 @@ impl Survey {
         if manager || graph.path(ask).is_none() || self.doubted.contains(&ask) {
             return self.refused(graph, ask);
         }
-        self.doubt(graph, ask);
+        let asked = graph.path(ask);
+        self.doubt(graph, ask, asked);
         self.open = self.open.saturating_sub(1);
     }
 
-    /// Looks at every port on the way before it asks again.
-    pub(crate) fn doubt(&mut self, graph: &Graph, ask: Ask) {
+    /// Looks at every port on the way before it asks again; if it was asked already, only where the way leads
+    /// elsewhere by then.
+    pub(crate) fn doubt(&mut self, graph: &Graph, ask: Ask, asked: Option<DrPath>) {
         if !self.doubted.insert(ask) {
             return;
         }
-        self.doubts.push(ask);
+        self.doubts.push((ask, asked));
         for (node, port) in graph.way(ask) {
             let check = Ask::ReadPort(node, port);
             if self.doubted.insert(check) {
@@ -323,7 +346,8 @@ impl Survey {
             }
             Ask::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
             // A node without a name or a partition table is a node all the same.
-            Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) | Ask::Step(_) => {}
+            Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) => {}
+            Ask::Probe(_) | Ask::Step(_) => {}
         }
         self.answered(graph, ask);
     }
@@ -367,7 +391,8 @@ impl Survey {
         freed.into_iter().for_each(|via| self.identify(via));
     }
 
-    fn identify(&mut self, via: End) {
+    /// Asks who is behind a port.
+    pub(crate) fn identify(&mut self, via: End) {
         self.urgent.push_back(Ask::Identify(Some(via)));
     }
 
@@ -453,7 +478,11 @@ impl Survey {
             // A port comes to INIT only by way of DOWN, however short. Where it was INIT before, nobody
             // can tell.
             let came_up = !was_up || now.state == PortState::Initialize;
-            let ask = anew || came_up || port.link.is_none();
+            // Who is known to be silent is asked in his own time.
+            let mute = port.trouble == Some(Trouble::Mute) && was_up;
+            // So is who left the question without an answer just now.
+            let asked = was_up && self.doubted.contains(&Ask::Identify(Some(end)));
+            let ask = (anew || came_up || port.link.is_none()) && !mute && !asked;
             if came_up {
                 graph.node_mut(end.0).shaken = true;
             }

@@ -16,6 +16,7 @@ mod compute;
 mod groups;
 mod managers;
 mod missing;
+mod retries;
 mod trap;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,7 +28,7 @@ use snin_protocol::Time;
 
 use super::smp;
 use super::survey::Survey;
-use super::transactions::{Expired, Transactions, parse};
+use super::transactions::{Expired, Late, Transactions, parse};
 use super::view::FabricView;
 use crate::ask::{Ask, End, NodeId};
 use crate::config::Config;
@@ -39,6 +40,7 @@ use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
 use crate::planning::{Saved, Target};
 use crate::schedule::Schedule;
+use crate::silence::Silence;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
@@ -73,6 +75,9 @@ pub struct Sweep {
     cleared: u64,
     next_light: Option<Time>,
     failures: Failures,
+    silence: Silence,
+    /// Questions to nodes that are silent just now, as long as nobody knows why.
+    unsent: BTreeMap<NodeId, BTreeSet<Ask>>,
     /// Light sweeps since everything was last looked at anew, and how many there shall be.
     patience: (u32, u32),
     /// Switches with ports that were written since they were last asked whether something changed: a reset
@@ -104,6 +109,8 @@ struct Applying {
     tried: BTreeSet<End>,
     /// Ports that did not take what was written.
     failed: BTreeSet<End>,
+    /// Routes are not yet as they are to be.
+    incomplete: bool,
     /// Nothing is written before the view of this version is clear, or this time has come.
     waits: Option<(u64, Time)>,
     /// Blocks that switches took.
@@ -120,6 +127,7 @@ impl Applying {
             manager,
             tried: BTreeSet::new(),
             failed: BTreeSet::new(),
+            incomplete: false,
             waits: None,
             taken: BTreeMap::new(),
         }
@@ -134,6 +142,10 @@ struct Pending {
     suspects: BTreeSet<NodeId>,
     refresh: BTreeSet<End>,
     doubts: BTreeSet<Ask>,
+    /// Questions that were never answered.
+    silent: BTreeSet<Ask>,
+    /// Ports behind which somebody answers after all.
+    awake: BTreeSet<End>,
     /// Nodes that are asked whether something changed.
     verify: BTreeSet<NodeId>,
     /// Switches that took no writes, and get them again.
@@ -150,6 +162,8 @@ impl Pending {
             && self.suspects.is_empty()
             && self.refresh.is_empty()
             && self.doubts.is_empty()
+            && self.silent.is_empty()
+            && self.awake.is_empty()
             && self.verify.is_empty()
             && self.readmit.is_empty()
     }
@@ -182,6 +196,8 @@ impl Sweep {
             cleared: 0,
             next_light: None,
             failures: Failures::default(),
+            silence: Silence::default(),
+            unsent: BTreeMap::new(),
             patience: (0, 0),
             unverified: BTreeSet::new(),
             state: SmState::Discovering,
@@ -195,6 +211,7 @@ impl Sweep {
         match event {
             Event::Start | Event::Resweep => {
                 self.pending.full = true;
+                self.silence.ask_all(now);
                 self.interrupt();
             }
             Event::Mad { port, source, bytes } => match parse(bytes) {
@@ -205,9 +222,18 @@ impl Sweep {
                 Ok((mad, smp)) if (smp.method, smp.attribute) == (Method::Get, SmInfo::ID) => {
                     self.asked(port, source, &mad, &smp);
                 }
-                Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp) {
+                Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp, now) {
                     Err(why) => self.metrics.count_dropped(why),
-                    Ok(ask) => self.answered(ask, &mad, smp.status.is_ok(), now),
+                    Ok((ask, aside)) => {
+                        if let Some(agent) = self.graph.agent(ask) {
+                            self.graph.node_mut(agent).heard = now;
+                        }
+                        if aside {
+                            self.answered_late(ask);
+                        } else {
+                            self.answered(ask, &mad, smp.status.is_ok(), now);
+                        }
+                    }
                 },
             },
             Event::General { .. } => self.metrics.count_dropped(Dropped::OtherClass),
@@ -231,7 +257,8 @@ impl Sweep {
             Stage::Applying(applying) => applying.waits.map(|(_, until)| until),
             _ => None,
         };
-        self.transactions.next_deadline().into_iter().chain(sweep).chain(held).min()
+        let probe = self.silence.next_due();
+        self.transactions.next_deadline().into_iter().chain(sweep).chain(probe).chain(held).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
@@ -239,6 +266,8 @@ impl Sweep {
         loop {
             let (graph, stage) = (&self.graph, &self.stage);
             let path = |ask| match (ask, stage) {
+                // What is to end does not wait for who is silent.
+                (Ask::Step(_), Stage::Applying(applying)) if applying.schedule.is_stopped() => None,
                 (Ask::Step(id), Stage::Applying(applying)) => {
                     applying.schedule.step(id)?.path(graph)
                 }
@@ -246,13 +275,14 @@ impl Sweep {
             };
             match self.transactions.expire(now, path) {
                 None => break,
-                Some(Expired::Again(mad)) => {
+                Some(Expired::Again(id, late, mad)) => {
                     self.metrics.retries += 1;
                     self.send(mad);
+                    self.is_late(id, late);
                 }
-                Some(Expired::GivenUp(ask)) => {
+                Some(Expired::GivenUp(late)) => {
                     self.metrics.unanswered += 1;
-                    self.gave_up(ask, now);
+                    self.gave_up(late, now);
                 }
             }
         }
@@ -267,18 +297,8 @@ impl Sweep {
         if matches!(self.stage, Stage::Idle) {
             self.retry_writes(now);
         }
+        self.probe(now);
         self.advance(now);
-    }
-
-    /// Ports that did not take what was written get it once more when their time has come.
-    fn retry_writes(&mut self, now: Time) {
-        let due: Vec<End> = self.failures.due(now).collect();
-        self.pending.learnt |= !due.is_empty();
-        let refuses = |&(node, port): &End| {
-            port == PortNum::ZERO
-                && self.graph.port((node, port)).is_some_and(|p| p.locked == Some(Lock::Refuses))
-        };
-        self.pending.readmit.extend(due.iter().copied().filter(refuses));
     }
 
     /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
@@ -339,8 +359,15 @@ impl Sweep {
     fn answered(&mut self, ask: Ask, mad: &Mad, ok: bool, now: Time) {
         self.metrics.answers += 1;
         self.metrics.refused += u64::from(!ok);
-        if let Ask::Step(id) = ask {
-            return self.step_answered(id, mad, ok, now);
+        match ask {
+            Ask::Step(id) => return self.step_answered(id, mad, ok, now),
+            Ask::Probe(end) if ok => {
+                self.silence.broken(end);
+                self.pending.awake.insert(end);
+                return;
+            }
+            Ask::Probe(end) => return self.silence.lasts(end, now),
+            _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
         if !ok {
@@ -352,9 +379,15 @@ impl Sweep {
         self.tell_early();
     }
 
-    fn gave_up(&mut self, ask: Ask, now: Time) {
-        if let Ask::Step(id) = ask {
-            return self.step_failed(id, true, now);
+    fn gave_up(&mut self, late: Late, now: Time) {
+        let ask = late.ask;
+        if late.aside {
+            return self.stayed_silent(late);
+        }
+        match ask {
+            Ask::Step(id) => return self.step_failed(id, true, now),
+            Ask::Probe(end) => return self.silence.lasts(end, now),
+            _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
         survey.gave_up(&mut self.graph, ask);
@@ -396,6 +429,8 @@ impl Sweep {
             self.pending.suspects.clear();
             self.pending.refresh.clear();
             self.pending.doubts.clear();
+            self.pending.silent.clear();
+            self.pending.awake.clear();
             self.pending.verify.clear();
             let mut survey = Survey::full(self.surveys);
             let readmit = std::mem::take(&mut self.pending.readmit);
@@ -413,7 +448,9 @@ impl Sweep {
         pending.verify.into_iter().for_each(|id| survey.verify(&self.graph, id));
         pending.suspects.into_iter().for_each(|id| survey.suspect(id));
         pending.refresh.into_iter().for_each(|end| survey.refresh(end));
-        pending.doubts.into_iter().for_each(|ask| survey.doubt(&self.graph, ask));
+        pending.doubts.into_iter().for_each(|ask| survey.doubt(&self.graph, ask, None));
+        pending.silent.into_iter().for_each(|ask| survey.silent(&mut self.graph, ask));
+        pending.awake.into_iter().for_each(|end| survey.identify(end));
         pending.readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
         self.stage = Stage::Survey(Box::new(survey));
         true
@@ -423,8 +460,15 @@ impl Sweep {
         while self.transactions.has_room() {
             let Stage::Survey(survey) = &mut self.stage else { return true };
             let turns = self.transactions.turns();
-            let next = turns.next().or_else(|| survey.next(&self.graph, self.early.is_some()));
+            let next = turns.next().or_else(|| survey.next(&mut self.graph, self.early.is_some()));
             let Some(ask) = next else { break };
+            if let Some(agent) = ask.agent().filter(|_| !survey.is_full())
+                && let Some(unsent) = self.unsent.get_mut(&agent)
+            {
+                survey.set_aside(ask);
+                unsent.insert(ask);
+                continue;
+            }
             if !turns.admit(ask.agent(), ask) {
                 continue;
             }
@@ -471,6 +515,7 @@ impl Sweep {
         // Whatever keeps happening, the next look at everything is not put off.
         let interval = self.config.sweep_interval();
         self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
+        self.silence.update(&self.graph, now);
         self.failures.postpone(now);
         self.failures.retain(|end| self.graph.path_to(end).is_some());
         for id in self.graph.ids() {

@@ -19,10 +19,21 @@ struct Sent {
     /// Whose answer it is, where that is known.
     agent: Option<NodeId>,
     mad: Box<Mad>,
-    attempts: u8,
+    /// Times that it is still asked again.
+    again: u8,
     at: Time,
     deadline: Time,
+    /// When it was last sent without an answer in time.
+    lost: Option<Time>,
+    /// It takes none of the window: it was left without an answer once, or is a probe.
+    late: bool,
+    /// Nobody waits for it any more.
+    aside: bool,
 }
+
+/// Questions that were left without an answer once and are asked again, at one time. Beyond them nothing new
+/// is asked.
+const MOST_LATE: usize = 512;
 
 /// Every question in flight.
 pub(crate) struct Transactions {
@@ -35,14 +46,32 @@ pub(crate) struct Transactions {
     issued: u32,
     in_flight: BTreeMap<u32, Sent>,
     deadlines: BTreeSet<(Time, u32)>,
+    /// Those that take none of the window.
+    late: usize,
+}
+
+/// A question that was left without an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Late {
+    pub(crate) ask: Ask,
+    /// When it was last sent.
+    pub(crate) at: Time,
+    /// It was set aside: nobody waits for it.
+    pub(crate) aside: bool,
+}
+
+impl Sent {
+    const fn told(&self) -> Late {
+        Late { ask: self.ask, at: self.at, aside: self.aside }
+    }
 }
 
 /// What became of a question whose time ran out.
 pub(crate) enum Expired {
-    /// It is asked again.
-    Again(Box<Mad>),
+    /// It is asked again; by this number it can be set aside.
+    Again(u32, Late, Box<Mad>),
     /// It was asked often enough.
-    GivenUp(Ask),
+    GivenUp(Late),
 }
 
 impl Transactions {
@@ -58,12 +87,13 @@ impl Transactions {
             issued: 0,
             in_flight: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            late: 0,
         }
     }
 
-    /// Whether one more may be sent.
+    /// Whether one more may be sent. Who was silent once takes no room from those who answer.
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight.len() < self.window.size()
+        self.in_flight.len() - self.late < self.window.size() && self.late < MOST_LATE
     }
 
     /// Questions in flight.
@@ -81,17 +111,46 @@ impl Transactions {
         &mut self,
         ask: Ask,
         agent: Option<NodeId>,
-        mut mad: Mad,
+        mad: Mad,
         now: Time,
     ) -> Box<Mad> {
         self.turns.sent(agent);
+        self.begin(ask, agent, mad, self.attempts.saturating_sub(1), now)
+    }
+
+    /// The same for a question that is asked once, whatever else is in flight.
+    pub(crate) fn send_probe(&mut self, ask: Ask, mad: Mad, now: Time) -> Box<Mad> {
+        self.begin(ask, None, mad, 0, now)
+    }
+
+    fn begin(
+        &mut self,
+        ask: Ask,
+        agent: Option<NodeId>,
+        mut mad: Mad,
+        again: u8,
+        now: Time,
+    ) -> Box<Mad> {
         let id = self.first.wrapping_add(self.issued);
         self.issued = self.issued.wrapping_add(1);
         Header::edit(&mut mad.0).transaction_id(TransactionId(id.into()));
         let deadline = now + self.timeout;
         self.deadlines.insert((deadline, id));
         let mad = Box::new(mad);
-        let sent = Sent { ask, agent, mad: mad.clone(), attempts: 1, at: now, deadline };
+        let late = again == 0 && self.attempts > 1;
+        self.late += usize::from(late);
+        let mad_kept = mad.clone();
+        let sent = Sent {
+            ask,
+            agent,
+            mad: mad_kept,
+            again,
+            at: now,
+            deadline,
+            lost: None,
+            late,
+            aside: false,
+        };
         self.in_flight.insert(id, sent);
         mad
     }
@@ -111,31 +170,41 @@ impl Transactions {
         let &(deadline, id) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.deadlines.remove(&(deadline, id));
         let sent = self.in_flight.get_mut(&id)?;
-        self.window.timed_out(sent.at, now);
-        let path = path(sent.ask).filter(|_| sent.attempts < self.attempts);
+        let path = path(sent.ask).filter(|_| sent.again > 0);
         let Some(path) = path else {
-            let (ask, agent) = (sent.ask, sent.agent);
+            let (agent, late) = (sent.agent, sent.told());
+            self.late -= usize::from(sent.late);
             self.in_flight.remove(&id);
             self.turns.finished(agent);
-            return Some(Expired::GivenUp(ask));
+            return Some(Expired::GivenUp(late));
         };
         Directed::edit(&mut sent.mad.0)
             .hop_count(path.hops() as u8)
             .initial_path(Octets(*path.bytes()));
-        sent.attempts += 1;
+        let late = sent.told();
+        self.late += usize::from(!sent.late);
+        (sent.again, sent.late, sent.lost) = (sent.again - 1, true, Some(sent.at));
         sent.at = now;
         sent.deadline = now + self.timeout;
         self.deadlines.insert((sent.deadline, id));
-        Some(Expired::Again(sent.mad.clone()))
+        Some(Expired::Again(id, late, sent.mad.clone()))
     }
 
-    /// Takes the answer to one of the questions; what is none is dropped with its reason and changes nothing.
+    /// Nobody waits for the answer any more; the question is asked on.
+    pub(crate) fn set_aside(&mut self, id: u32) {
+        if let Some(sent) = self.in_flight.get_mut(&id) {
+            sent.aside = true;
+        }
+    }
+
+    /// Takes the answer to one of the questions, and whether it was set aside; what is none is dropped with its reason and changes nothing.
     pub(crate) fn receive(
         &mut self,
         port: LocalPort,
         mad: &Mad,
         smp: &Smp,
-    ) -> Result<Ask, Dropped> {
+        now: Time,
+    ) -> Result<(Ask, bool), Dropped> {
         let id = smp.transaction_id.0 as u32;
         let Some(sent) = self.in_flight.get(&id) else {
             let ours = id.wrapping_sub(self.first) < self.issued;
@@ -150,12 +219,17 @@ impl Transactions {
         if smp.status.is_busy() {
             return Err(Dropped::Busy);
         }
-        let (ask, agent, deadline) = (sent.ask, sent.agent, sent.deadline);
+        let (ask, agent, deadline, aside) = (sent.ask, sent.agent, sent.deadline, sent.aside);
+        // Now it is known that the SMP was lost, and not that nobody is there.
+        if let Some(lost) = sent.lost {
+            self.window.lost(lost, now);
+        }
+        self.late -= usize::from(sent.late);
         self.turns.finished(agent);
         self.in_flight.remove(&id);
         self.deadlines.remove(&(deadline, id));
         self.window.answered();
-        Ok(ask)
+        Ok((ask, aside))
     }
 }
 

@@ -44,6 +44,12 @@ impl Turns {
         ask
     }
 
+    /// What waits for one agent, which it does no more.
+    pub(crate) fn take(&mut self, agent: NodeId) -> Vec<Ask> {
+        self.free.remove(&agent);
+        self.waiting.remove(&agent).map_or_else(Vec::new, Into::into)
+    }
+
     /// Everything that waits, which it does no more.
     pub(crate) fn clear(&mut self) -> Vec<Ask> {
         self.free.clear();

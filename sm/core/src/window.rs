@@ -1,4 +1,4 @@
-//! How many SMPs may be in flight: more while answers come, half when one does not.
+//! How many SMPs may be in flight: more while answers come, half when one was lost.
 //!
 //! SMPs travel on VL 15, which has no flow control: what overruns a switch's agent is dropped. So the window
 //! behaves like a TCP sender's: it doubles a round until the first loss, then grows by one a round.
@@ -41,8 +41,8 @@ impl Window {
         }
     }
 
-    /// None came to what was sent at `sent`.
-    pub(crate) fn timed_out(&mut self, sent: Time, now: Time) {
+    /// What was sent at `sent` was lost: it was answered only when it was sent again.
+    pub(crate) fn lost(&mut self, sent: Time, now: Time) {
         if self.halved.is_some_and(|halved| sent <= halved) {
             return;
         }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(window.size(), 64);
         (0..64).for_each(|_| window.answered());
         assert_eq!(window.size(), 100);
-        window.timed_out(Time(10), Time(20));
+        window.lost(Time(10), Time(20));
         assert_eq!(window.size(), 50);
         (0..50).for_each(|_| window.answered());
         assert_eq!(window.size(), 51);
@@ -73,9 +73,9 @@ mod tests {
     #[test]
     fn the_losses_of_one_round_halve_it_once() {
         let mut window = Window::new(64, 64);
-        (0..10).for_each(|_| window.timed_out(Time(10), Time(20)));
+        (0..10).for_each(|_| window.lost(Time(10), Time(20)));
         assert_eq!(window.size(), 32);
-        (21..90).for_each(|now| window.timed_out(Time(now), Time(now + 1)));
+        (21..90).for_each(|now| window.lost(Time(now), Time(now + 1)));
         assert_eq!(window.size(), 4, "never so small that nothing gets on");
         assert_eq!(Window::new(2, 2).size(), 2);
     }

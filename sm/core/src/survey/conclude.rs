@@ -32,7 +32,8 @@ impl Survey {
         }
         // Blocks whose writing nobody acknowledged.
         let number = self.number;
-        let stale = graph.managed().filter(|(_, node)| node.mirrored != number);
+        let silent = |id: &NodeId| self.aside.contains(id);
+        let stale = graph.managed().filter(|(id, node)| node.mirrored != number && !silent(id));
         let blocks = stale.flat_map(|(id, node)| {
             node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
         });
@@ -47,7 +48,7 @@ impl Survey {
 
     /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
     fn read_lanes(&mut self, graph: &Graph) {
-        for (id, node) in graph.managed() {
+        for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
             for (num, port) in node.external() {
                 let unread = |table: &LaneTable| !port.lanes.contains_key(table);
                 let tables = lanes::tables(graph, (id, num)).into_iter().filter(unread);

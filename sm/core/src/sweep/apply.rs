@@ -87,6 +87,12 @@ impl Sweep {
             let Some(id) = waited.or_else(|| applying.schedule.next()) else { break };
             let step = applying.schedule.step(id);
             let agent = step.and_then(Step::node);
+            if agent.is_some_and(|agent| self.unsent.contains_key(&agent)) {
+                // It is silent just now; what it has to be told, it is told when it answers again.
+                applying.incomplete = true;
+                applying.schedule.finish(id, false);
+                continue;
+            }
             if !turns.admit(agent, Ask::Step(id)) {
                 continue;
             }
@@ -143,6 +149,13 @@ impl Sweep {
                 self.settle(now);
             } else {
                 self.pending.learnt = true;
+            }
+            return;
+        }
+        if applying.incomplete {
+            // What waits for a node that is silent now waits until that is known to last.
+            if self.pending.is_empty() {
+                self.settle(now);
             }
             return;
         }
@@ -269,7 +282,10 @@ impl Sweep {
             return;
         }
         if let Stage::Applying(applying) = &mut self.stage {
-            applying.schedule.stop();
+            applying.incomplete = true;
+            if step.stops_all() {
+                applying.schedule.stop();
+            }
         }
         let its_tables = !matches!(step, Step::Port(..));
         if its_tables && self.failures.count(end) > MOST_FAILURES && end.0 != NodeId::OWN {

@@ -51,7 +51,7 @@ impl Sweep {
                 let at = || self.graph.port_name((id, num));
                 if let Some(Trouble::Clash(guid)) = port.trouble {
                     missing.insert(Missing::DuplicateGuid { guid, at: at() });
-                } else if node.is_switch() && port.is_up() && port.link.is_none() {
+                } else if port.is_up() && port.trouble == Some(Trouble::Mute) {
                     missing.insert(Missing::Mute(at()));
                 }
             }

@@ -303,6 +303,19 @@ impl Lab {
         self.check_held();
     }
 
+    /// Whether every switch but one holds the table that the view says.
+    pub(crate) fn is_written(&self, but: Option<&str>) -> bool {
+        let theirs = self.view().topology();
+        let guid = |node: NodeIndex| theirs.node(node).guid;
+        let named = |node: NodeIndex| Some(&*theirs.node(node).name) == but;
+        theirs.switches().filter(|&switch| !named(switch)).all(|switch| {
+            let own =
+                self.topology.switches().find(|&n| self.topology.node(n).guid == guid(switch));
+            let held = own.map(|own| self.emulator.fabric().table(own));
+            held.is_some_and(|t| t.iter().eq(self.view().routing().tables[switch.index()].iter()))
+        })
+    }
+
     /// Tables and addresses are what the view says.
     #[track_caller]
     pub(crate) fn check_held(&self) {

@@ -15,5 +15,6 @@ mod odd;
 mod ports;
 mod scale;
 mod scenarios;
+mod silence;
 mod states;
 mod wire;

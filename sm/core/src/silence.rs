@@ -1,0 +1,92 @@
+//! Ports behind which nobody answers: each is asked again by itself, less and less often, beside whatever else
+//! goes on, so that silence never delays anything.
+
+use std::collections::BTreeMap;
+
+use snin_protocol::Time;
+
+use crate::ask::{End, NodeId};
+use crate::graph::{Graph, Trouble};
+
+/// The first wait; it doubles with every question that is left without an answer.
+const FIRST_WAIT: Time = Time::millis(200);
+/// The longest wait.
+const LONGEST_WAIT: Time = Time::secs(30);
+/// Questions to silent neighbours in flight at one time.
+const MOST_AT_ONCE: usize = 64;
+
+/// One silent neighbour.
+#[derive(Debug)]
+struct Silent {
+    wait: Time,
+    due: Time,
+    asked: bool,
+}
+
+/// Every port behind which nobody answers. An entry goes when somebody does, when the port goes down, or when
+/// the port itself is out of reach.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    ports: BTreeMap<End, Silent>,
+    in_flight: usize,
+}
+
+impl Silence {
+    /// Takes over what is known now.
+    pub(crate) fn update(&mut self, graph: &Graph, now: Time) {
+        let silent = |end: &End| {
+            let port = graph.port(*end);
+            let mute = port.is_some_and(|p| p.is_up() && p.trouble == Some(Trouble::Mute));
+            mute && graph.node(end.0).path.is_some()
+        };
+        self.ports.retain(|end, silent_port| silent_port.asked || silent(end));
+        for (id, node) in graph.reachable().filter(|&(id, n)| n.is_switch() || id == NodeId::OWN) {
+            for (num, _) in node.external().filter(|&(num, _)| silent(&(id, num))) {
+                let first = Silent { wait: FIRST_WAIT, due: now + FIRST_WAIT, asked: false };
+                self.ports.entry((id, num)).or_insert(first);
+            }
+        }
+    }
+
+    /// Everybody is asked anew, without waiting.
+    pub(crate) fn ask_all(&mut self, now: Time) {
+        for silent in self.ports.values_mut().filter(|silent| !silent.asked) {
+            (silent.wait, silent.due) = (FIRST_WAIT, now);
+        }
+    }
+
+    /// When the next one is to be asked.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let waiting = self.ports.values().filter(|silent| !silent.asked);
+        waiting.map(|silent| silent.due).min().filter(|_| self.in_flight < MOST_AT_ONCE)
+    }
+
+    /// One that is to be asked now.
+    pub(crate) fn next(&mut self, now: Time) -> Option<End> {
+        if self.in_flight >= MOST_AT_ONCE {
+            return None;
+        }
+        let due = |silent: &Silent| !silent.asked && silent.due <= now;
+        let (&end, silent) = self.ports.iter_mut().find(|(_, silent)| due(silent))?;
+        silent.asked = true;
+        self.in_flight += 1;
+        Some(end)
+    }
+
+    /// Somebody answered.
+    pub(crate) fn broken(&mut self, end: End) {
+        if self.ports.remove(&end).is_some_and(|silent| silent.asked) {
+            self.in_flight -= 1;
+        }
+    }
+
+    /// Nobody did, or nobody could be asked.
+    pub(crate) fn lasts(&mut self, end: End, now: Time) {
+        let Some(silent) = self.ports.get_mut(&end) else { return };
+        if std::mem::take(&mut silent.asked) {
+            self.in_flight -= 1;
+        }
+        silent.wait = (silent.wait * 2).min(LONGEST_WAIT);
+        silent.due = now + silent.wait;
+    }
+}
