@@ -22,7 +22,7 @@ mod trap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::{Lid, PortNum};
+use snin_fabric::Lid;
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Output};
 use crate::failures::Failures;
-use crate::graph::{Graph, Lock, Trouble};
+use crate::graph::{Graph, Trouble};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
 use crate::planning::{Saved, Target};

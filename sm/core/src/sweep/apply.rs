@@ -287,7 +287,7 @@ impl Sweep {
                 applying.schedule.stop();
             }
         }
-        let its_tables = !matches!(step, Step::Port(..));
+        let its_tables = matches!(step, Step::Block(..) | Step::Dropping(..) | Step::Top(..));
         if its_tables && self.failures.count(end) > MOST_FAILURES && end.0 != NodeId::OWN {
             self.graph.lock(end, Lock::Refuses);
         }
