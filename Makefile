@@ -68,8 +68,7 @@ bench-sm: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
 
-# snin lat and whole agents against perftest in one virtual machine, two hours. SNIN_PAIRS=10 takes fewer rounds, and
-# SNIN_CASE=send-64B what is so called; every run's own figures land in target/bench/verbs.runs.
+# snin lat and whole agents beside perftest, and perftest beside itself, in one virtual machine: ten minutes.
 bench-verbs: deps
 	$(CARGO) build --release --quiet -p snin $(FEATURES) --bin snin
 	$(CARGO) run --release --quiet -p snin-benches $(FEATURES) --bin verbs

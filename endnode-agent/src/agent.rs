@@ -29,26 +29,25 @@ use snin_fabric::Guid;
 
 use crate::error::AgentError;
 use crate::flow::Flow;
-use crate::io::Callers;
 use crate::io::control::Control;
 use crate::io::cores::pin;
 use crate::io::engine::Engine;
-use crate::io::guests::Guests;
+use crate::io::factory::{QpFactory, timing};
 use crate::io::header::HEADER;
+use crate::io::inbound::InboundSessions;
 use crate::io::inbox::Inbox;
 use crate::io::line::Line;
-use crate::io::links::{Headers, Q_KEY, Sender};
-use crate::io::maker::{Maker, timing};
+use crate::io::outbound::OutboundSessions;
 use crate::io::outbox::{Datagrams, Outbox};
 use crate::io::port::VerbsPort;
-use crate::io::rings::{Call, Received, Rings};
-use crate::io::untold::Untold;
+use crate::io::rings::{AppCall, Received, Rings};
+use crate::io::send_path::{Headers, Q_KEY, Sender};
 use crate::message::{Held, Incoming, Joined, Whole};
 use crate::settings::{Checked, Settings, check};
 use snin_agent_core::{Arrival, Config, FlowId, Mesh, Notice, Piece, Wanted};
 use snin_verbs::{
-    AsyncEvents, CompletionQueue, Depth, Domain, Noted, QueuePair, Service, SharedReceives, Slot,
-    Source, Timing, Ud, choose,
+    AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, ReceiveBuffer, Service, SharedReceives,
+    Slot, Source, Timing, Ud, choose,
 };
 
 /// What comes before a datagram's bytes: its global route.
@@ -74,27 +73,20 @@ pub(crate) struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Messages that come in more than one piece, as far as they have come.
     partial: Mutex<BTreeMap<(Guid, FlowId), Vec<u8>>>,
-    /// One looks at a time.
-    pub(crate) looking: Mutex<()>,
+    /// Held by the thread that takes a snapshot.
+    pub(crate) snapshot_lock: Mutex<()>,
     pub(crate) listen: std::net::SocketAddr,
 }
 
 /// The data thread's work, for a program that does it itself: between its own calls it calls
-/// [`turn`](Self::turn), as often as it can.
+/// [`poll`](Self::poll), as often as it can.
 #[derive(Debug)]
 pub struct Driver(Engine);
 
 impl Driver {
-    /// Does what there is to do, without waiting: whether there was anything.
-    #[inline]
-    pub fn turn(&mut self) -> bool {
-        self.0.turn()
-    }
-
-    /// Tells it that the program has slept since the last turn: the next one asks the clock, which idle turns do
-    /// now and then only.
-    pub const fn has_slept(&mut self) {
-        self.0.has_slept();
+    /// Handles what has happened, without waiting: whether anything had.
+    pub fn poll(&mut self) -> bool {
+        self.0.poll()
     }
 }
 
@@ -106,18 +98,18 @@ impl Agent {
     pub fn start(settings: &Loaded<Settings>) -> Result<Self, AgentError> {
         let (agent, Driver(engine)) = Self::start_threads(settings, false)?;
         let core = settings.value.core;
-        let (tell, told) = std::sync::mpsc::channel();
+        let (pinned_sender, pinned_receiver) = std::sync::mpsc::channel();
         let run = move || {
             let pinned = core.map_or(Ok(()), pin);
             let runs = pinned.is_ok();
             // Nobody waits if the agent is gone already.
-            let _ = tell.send(pinned);
+            let _ = pinned_sender.send(pinned);
             if runs {
                 engine.run();
             }
         };
         agent.spawn("snin-data", run)?;
-        match told.recv() {
+        match pinned_receiver.recv() {
             Ok(pinned) => pinned.map(|()| agent),
             Err(_) => Err(AgentError::System {
                 what: "the data thread",
@@ -127,7 +119,7 @@ impl Agent {
     }
 
     /// Starts an agent whose data thread is the caller's: nothing is sent or received but by
-    /// [`Driver::turn`], and only calls that do not wait may be made from the same thread.
+    /// [`Driver::poll`], and only calls that do not wait may be made from the same thread.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -175,37 +167,29 @@ impl Agent {
         let number = number.ok_or_else(|| {
             io::Error::new(ErrorKind::QuotaExceeded, "as many flows are open as `flows` allows")
         })?;
-        rings.furnish(&self.shared.config);
-        let word = &rings.flows[number as usize];
-        word.done.store(0, Ordering::Relaxed);
-        word.unsent.store(0, Ordering::Relaxed);
+        rings.make_flow_buffers(&self.shared.config);
+        let progress = &rings.flows[number as usize];
+        progress.done.store(0, Ordering::Relaxed);
+        progress.unsent.store(0, Ordering::Relaxed);
         let flow = FlowId(number);
-        self.call(Call::Open { flow, peer, wanted });
+        self.call(AppCall::Open { flow, peer, wanted });
         Ok(Flow { agent: self.clone(), flow, peer, next: 0 })
     }
 
     /// What its threads share.
-    #[inline]
     pub(crate) fn rings(&self) -> &Rings {
         &self.shared.rings
     }
 
-    /// There is room for every buffer and two calls a flow, so only a thread that stands still has none.
-    #[inline(always)]
-    pub(crate) fn call(&self, call: Call) {
+    /// Gives the data thread a call. The ring has room for every buffer and two calls a flow, so it is full only
+    /// where the data thread stands still.
+    pub(crate) fn call(&self, mut call: AppCall) {
         let rings = &self.shared.rings;
-        if let Err(again) = rings.calls.push(call) {
-            self.call_again(again);
-        }
-        rings.to_data.wake();
-    }
-
-    #[cold]
-    fn call_again(&self, mut call: Call) {
-        while let Err(again) = self.shared.rings.calls.push(call) {
+        while let Err(again) = rings.calls.push(call) {
             call = again;
             thread::yield_now();
         }
+        rings.to_data.ring();
     }
 
     /// The next message that came in; waits for it.
@@ -225,12 +209,9 @@ impl Agent {
     }
 
     /// The next message that came in, if there is one.
-    #[inline]
     pub fn try_recv(&self) -> Option<Incoming<'_>> {
         let arrived = &self.shared.rings.arrived;
-        // Where nothing came, that is the shorter question.
-        while !arrived.is_empty() {
-            let slot = arrived.pop()?;
+        while let Some(slot) = arrived.pop() {
             let Piece { offset, last, .. } = slot.note.arrival.piece;
             let held = Held::new(self.rings(), slot);
             if offset == 0 && last {
@@ -244,7 +225,6 @@ impl Agent {
     }
 
     /// A message in several pieces, with its last.
-    #[cold]
     fn join(&self, held: &Held<'_>) -> Option<Joined> {
         let Arrival { peer, piece, .. } = held.received().arrival;
         let bytes = held.bytes();
@@ -291,7 +271,6 @@ impl Agent {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`], in one line.
-    #[inline]
     pub(crate) fn check_length(&self, bytes: usize) -> io::Result<()> {
         let longest = self.shared.longest;
         if bytes <= longest {
@@ -301,7 +280,6 @@ impl Agent {
     }
 
     /// The agent's clock, for [`Flow::send_due`].
-    #[inline]
     pub fn now(&self) -> snin_protocol::Time {
         self.shared.clock.now()
     }
@@ -313,12 +291,12 @@ impl Agent {
         mut take: impl FnMut(&'a Self) -> Option<T>,
     ) -> io::Result<T> {
         let until = limit.map(|limit| Instant::now() + limit);
-        let bell = &self.shared.rings.to_application;
+        let doorbell = &self.shared.rings.to_application;
         loop {
             if let Some(found) = take(self) {
                 return Ok(found);
             }
-            let asleep = bell.sleep();
+            let asleep = doorbell.sleep();
             if let Some(found) = take(self) {
                 return Ok(found);
             }
@@ -329,7 +307,7 @@ impl Agent {
             let nap = left.map_or(NAP, |left| left.min(NAP));
             let nap = Timespec { tv_sec: 0, tv_nsec: nap.as_nanos() as i64 };
             // An error is a short nap.
-            let _ = poll(&mut [PollFd::new(bell, PollFlags::IN)], Some(&nap));
+            let _ = poll(&mut [PollFd::new(doorbell, PollFlags::IN)], Some(&nap));
             drop(asleep);
         }
     }
@@ -350,7 +328,6 @@ impl Drop for Shared {
     }
 }
 
-#[cold]
 fn too_long(bytes: usize, longest: usize) -> io::Error {
     let text = format!("a message of {bytes} bytes, but {longest} is the longest");
     io::Error::new(ErrorKind::InvalidInput, text)
@@ -385,7 +362,7 @@ fn make(
     let start = if checked.datagrams { ROUTE } else { 0 };
     let room = start + HEADER + longest as usize;
     for slot in Slot::allocate(&domain, settings.receives as usize, room)? {
-        receives.receive(Box::new(Noted::new(slot, Received::NOTHING)))?;
+        receives.receive(Box::new(ReceiveBuffer::new(slot, Received::NOTHING)))?;
     }
     receives.ring()?;
     let shared_queue = receives.queue();
@@ -424,10 +401,7 @@ fn make(
     let inbox = Inbox::new(Arc::clone(&rings), receives, start, datagrams.is_none(), inbound + 1);
     let waiting = (settings.flows as usize, settings.waiting as usize + 1);
     let pairs = settings.pairs as usize;
-    // Memory and flows never wait for what is not to be told.
-    let every = settings.signal_every.min(settings.buffers / 2).min(settings.waiting / 2);
-    let untold = Untold::new(every);
-    let outbox = Outbox::new(Arc::clone(&rings), sender, pairs, waiting, datagrams, untold);
+    let outbox = Outbox::new(Arc::clone(&rings), sender, pairs, waiting, datagrams);
     let engine = Engine::new(
         Mesh::new(config, clock.now())?,
         VerbsPort::new(Arc::clone(&rings), queue.clone(), inbox, outbox),
@@ -437,12 +411,17 @@ fn make(
     let now = Instant::now();
     let heartbeat = Duration::from_millis(settings.heartbeat_ms.max(1));
     let control = Control {
-        callers: Callers::new(Arc::clone(&rings), sender, checked.peers.clone(), heartbeat),
-        guests: Guests::new(Arc::clone(&rings), listener, inbound),
+        outbound: OutboundSessions::new(
+            Arc::clone(&rings),
+            sender,
+            checked.peers.clone(),
+            heartbeat,
+        ),
+        inbound: InboundSessions::new(Arc::clone(&rings), listener, inbound),
         line: checked.controller.map(|address| Line::new(Arc::clone(&rings), address, now)),
         events: AsyncEvents::new(&device)?,
         events_place: Place::default(),
-        maker: Maker {
+        factory: QpFactory {
             device,
             domain,
             port,
@@ -464,7 +443,7 @@ fn make(
         longest: longest as usize,
         threads: Mutex::default(),
         partial: Mutex::default(),
-        looking: Mutex::default(),
+        snapshot_lock: Mutex::default(),
         listen,
     };
     Ok((engine, control, shared))

@@ -25,8 +25,8 @@ use tracing::{info, warn};
 use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::flow::Flow;
-use crate::look::Seen;
 use crate::settings::Settings;
+use crate::snapshot::Snapshot;
 use snin_agent_core::{ControllerState, FlowId, Notice};
 
 /// How often notices and messages are looked for, and while it sends.
@@ -181,9 +181,13 @@ impl Daemon {
 
     fn answer(&mut self, request: &Request) {
         let answer = match request.command.as_str() {
-            "status" => self.look(None).map(|seen| self.status(&seen)),
-            "flows" => self.look(None).map(|seen| seen.flows.iter().map(flow_json).collect()),
-            "mesh" => self.look(None).map(|seen| seen.pairs.iter().map(pair_json).collect()),
+            "status" => self.snapshot(None).map(|snapshot| self.status(&snapshot)),
+            "flows" => {
+                self.snapshot(None).map(|snapshot| snapshot.flows.iter().map(flow_json).collect())
+            }
+            "mesh" => {
+                self.snapshot(None).map(|snapshot| snapshot.pairs.iter().map(pair_json).collect())
+            }
             "histogram" => self.histogram(&request.body),
             "events" => {
                 let since = request.body["since"].as_u64().unwrap_or(0);
@@ -200,41 +204,47 @@ impl Daemon {
         }
     }
 
-    fn look(&self, latency_of: Option<FlowId>) -> Result<Seen, String> {
-        self.agent.look(latency_of).map_err(|error| format!("the data thread: {error}"))
+    fn snapshot(&self, latency_of: Option<FlowId>) -> Result<Snapshot, String> {
+        self.agent.snapshot(latency_of).map_err(|error| format!("the data thread: {error}"))
     }
 
-    fn status(&self, seen: &Seen) -> Value {
-        let counters: Map<String, Value> =
-            seen.counters.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
+    fn status(&self, snapshot: &Snapshot) -> Value {
+        let counters: Map<String, Value> = snapshot
+            .counters
+            .all()
+            .map(|(name, _, count)| (name.to_owned(), count.into()))
+            .collect();
         let mut received = Vec::new();
         for (peer, Came { messages, bytes, lost }) in &self.came {
             let peer = peer.to_string();
             let came = json!({ "peer": peer, "messages": messages, "bytes": bytes, "lost": lost });
             received.push(came);
         }
-        let tallies: Map<String, Value> =
-            seen.tallies.all().map(|(name, _, count)| (name.to_owned(), count.into())).collect();
+        let io_counters: Map<String, Value> = snapshot
+            .io_counters
+            .all()
+            .map(|(name, _, count)| (name.to_owned(), count.into()))
+            .collect();
         json!({
             "guid": self.agent.guid().to_string(),
             "listen": self.agent.listens_at().to_string(),
-            "controller": seen.controller.name(),
-            "flows": seen.flows.len(),
-            "pairs": seen.pairs.len(),
+            "controller": snapshot.controller.name(),
+            "flows": snapshot.flows.len(),
+            "pairs": snapshot.pairs.len(),
             "received": received,
             "counters": counters,
-            "tallies": tallies,
+            "io_counters": io_counters,
         })
     }
 
     fn histogram(&self, body: &Value) -> Result<Value, String> {
         let flow = body["flow"].as_u64().unwrap_or(0);
         let flow = FlowId(u32::try_from(flow).map_err(|_| format!("no flow {flow}"))?);
-        let seen = self.look(Some(flow))?;
-        if !seen.flows.iter().any(|open| open.flow == flow) {
+        let snapshot = self.snapshot(Some(flow))?;
+        if !snapshot.flows.iter().any(|open| open.flow == flow) {
             return Err(format!("flow {} is not open", flow.0));
         }
-        let latency = seen.latency.ok_or("no latencies are kept")?;
+        let latency = snapshot.latency.ok_or("no latencies are kept")?;
         let at = |quantile| latency.value_at_quantile(quantile);
         let steps: Vec<Value> = latency
             .iter_quantiles(5)
@@ -278,16 +288,16 @@ impl Daemon {
     fn serve_page(&mut self) {
         let Some(mut page) = self.page.take() else { return };
         for wanted in page.work() {
-            let seen = self.agent.look(None);
-            match (wanted, seen) {
-                (Wanted::Metrics(client), Ok(seen)) => {
-                    page.metrics(client, &metrics(&seen).encode());
+            let snapshot = self.agent.snapshot(None);
+            match (wanted, snapshot) {
+                (Wanted::Metrics(client), Ok(snapshot)) => {
+                    page.metrics(client, &metrics(&snapshot).encode());
                 }
                 (Wanted::Health(client) | Wanted::Metrics(client), Err(error)) => {
                     page.health(client, false, &format!("the data thread: {error}"));
                 }
-                (Wanted::Health(client), Ok(seen)) => {
-                    let is_lost = seen.controller == ControllerState::Lost;
+                (Wanted::Health(client), Ok(snapshot)) => {
+                    let is_lost = snapshot.controller == ControllerState::Lost;
                     let word = if is_lost { "no controller is heard" } else { "well" };
                     page.health(client, !is_lost, word);
                 }
@@ -297,17 +307,17 @@ impl Daemon {
     }
 }
 
-fn metrics(seen: &Seen) -> Page {
+fn metrics(snapshot: &Snapshot) -> Page {
     let mut page = Page::new();
-    for (name, help, count) in seen.counters.all() {
+    for (name, help, count) in snapshot.counters.all() {
         page.counter(&format!("snin_agent_{name}"), help, count);
     }
-    for (name, help, count) in seen.tallies.all() {
+    for (name, help, count) in snapshot.io_counters.all() {
         page.gauge(&format!("snin_agent_{name}"), help, count as f64);
     }
-    page.gauge("snin_agent_flows", "Open flows", seen.flows.len() as f64);
-    page.gauge("snin_agent_pairs", "Queue pairs to send on", seen.pairs.len() as f64);
-    let lost = f64::from(u8::from(seen.controller == ControllerState::Lost));
+    page.gauge("snin_agent_flows", "Open flows", snapshot.flows.len() as f64);
+    page.gauge("snin_agent_pairs", "Queue pairs to send on", snapshot.pairs.len() as f64);
+    let lost = f64::from(u8::from(snapshot.controller == ControllerState::Lost));
     page.gauge("snin_agent_controller_is_lost", "1: no controller is heard", lost);
     page
 }

@@ -8,10 +8,10 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 
 use crate::agent::Agent;
-use crate::io::rings::{Call, FlowWord};
+use crate::io::rings::{AppCall, Progress};
 use crate::message::{NotSent, Outgoing};
 use snin_agent_core::FlowId;
-use snin_verbs::Unshared;
+use snin_verbs::Source;
 
 /// A flow to a peer. Messages arrive in the order in which they were sent. Dropped, it gives up what was not
 /// sent; [`flush`](Self::flush) waits until everything was.
@@ -37,7 +37,6 @@ impl Flow {
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] where there is none, and as [`send`](Self::send).
-    #[inline]
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.send_due(bytes, self.agent.now())
     }
@@ -47,7 +46,6 @@ impl Flow {
     ///
     /// # Errors
     /// As [`try_send`](Self::try_send).
-    #[inline]
     pub fn send_due(&mut self, bytes: &[u8], due: Time) -> io::Result<()> {
         self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
@@ -56,7 +54,6 @@ impl Flow {
     ///
     /// # Errors
     /// With the message, to be tried again.
-    #[inline]
     pub fn commit<'a>(&mut self, message: Outgoing<'a>) -> Result<(), NotSent<'a>> {
         self.commit_due(message, self.agent.now())
     }
@@ -65,7 +62,6 @@ impl Flow {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    #[inline]
     pub fn commit_due<'a>(&mut self, message: Outgoing<'a>, due: Time) -> Result<(), NotSent<'a>> {
         if !self.has_room() || !message.is_of(self.agent.rings()) {
             return Err(self.refuse(message));
@@ -76,7 +72,6 @@ impl Flow {
         Ok(())
     }
 
-    #[cold]
     fn refuse<'a>(&self, message: Outgoing<'a>) -> NotSent<'a> {
         let error = if message.is_of(self.agent.rings()) {
             ErrorKind::WouldBlock.into()
@@ -87,35 +82,33 @@ impl Flow {
     }
 
     /// `None` where there is no room.
-    #[inline]
     fn offer(&mut self, bytes: &[u8], due: Time) -> io::Result<Option<()>> {
         self.agent.check_length(bytes.len())?;
         if !self.has_room() {
             return Ok(None);
         }
-        let Some(mut buffer) = self.agent.take_buffer() else { return Ok(None) };
-        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.hand_over(buffer, bytes.len(), due);
+        let Some(mut message) = self.agent.take_message(bytes.len()) else { return Ok(None) };
+        message.copy_from_slice(bytes);
+        if let Some((buffer, bytes)) = message.into_parts() {
+            self.hand_over(buffer, bytes, due);
+        }
         Ok(Some(()))
     }
 
     /// Gives the data thread a message.
-    #[inline]
-    fn hand_over(&mut self, buffer: Unshared, bytes: usize, due: Time) {
-        let (flow, message, buffer) = (self.flow, self.next, buffer.share());
+    fn hand_over(&mut self, buffer: Source, bytes: usize, due: Time) {
+        let (flow, message) = (self.flow, self.next);
         self.next += 1;
-        self.agent.call(Call::Send { flow, message, buffer, bytes, due });
+        self.agent.call(AppCall::Send { flow, message, buffer, bytes, due });
     }
 
-    #[inline]
     fn has_room(&self) -> bool {
         self.waiting() < u64::from(self.agent.shared.config.queue)
     }
 
     /// Messages that are not complete.
-    #[inline]
     pub fn waiting(&self) -> u64 {
-        self.next - self.word().done.load(Ordering::Acquire)
+        self.next - self.progress().done.load(Ordering::Acquire)
     }
 
     /// Waits until all messages are complete: arrived (rc) or sent (ud).
@@ -123,13 +116,10 @@ impl Flow {
     /// # Errors
     /// [`ErrorKind::TimedOut`].
     pub fn flush(&mut self, limit: Duration) -> io::Result<()> {
-        if self.waiting() > 0 {
-            self.agent.call(Call::Ask);
-        }
         self.agent.wait(Some(limit), |_| (self.waiting() == 0).then_some(()))
     }
 
-    /// Its number, by which [`Agent::look`] knows it.
+    /// Its number, by which [`Agent::snapshot`] knows it.
     pub const fn id(&self) -> FlowId {
         self.flow
     }
@@ -139,14 +129,13 @@ impl Flow {
         self.peer
     }
 
-    #[inline]
-    fn word(&self) -> &FlowWord {
+    fn progress(&self) -> &Progress {
         &self.agent.rings().flows[self.flow.index()]
     }
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.agent.call(Call::Close { flow: self.flow });
+        self.agent.call(AppCall::Close { flow: self.flow });
     }
 }

@@ -23,14 +23,14 @@ mod flow;
 #[cfg(feature = "verbs")]
 mod io;
 #[cfg(feature = "verbs")]
-mod look;
-#[cfg(feature = "verbs")]
 mod message;
 #[cfg_attr(
     not(feature = "verbs"),
     allow(dead_code, reason = "without an agent they are only documented")
 )]
 mod settings;
+#[cfg(feature = "verbs")]
+mod snapshot;
 
 #[cfg(feature = "verbs")]
 pub use agent::{Agent, Driver};
@@ -39,10 +39,10 @@ pub use error::AgentError;
 #[cfg(feature = "verbs")]
 pub use flow::Flow;
 #[cfg(feature = "verbs")]
-pub use look::{Seen, Tallies};
-#[cfg(feature = "verbs")]
 pub use message::{Incoming, NotSent, Outgoing};
 pub use settings::Settings;
+#[cfg(feature = "verbs")]
+pub use snapshot::{IoCounters, Snapshot};
 pub use snin_agent_core::{
     BreakReason, ControllerState, Counters, Decline, FlowId, FlowStatus, Notice, PairState,
     PairStatus, Wanted,

@@ -9,7 +9,7 @@ use snin_fabric::Guid;
 use crate::agent::Agent;
 use crate::io::rings::{Received, Rings};
 use snin_agent_core::FlowId;
-use snin_verbs::{Noted, Unshared};
+use snin_verbs::{ReceiveBuffer, Source};
 
 /// A message that came in. Its memory is the agent's: the sooner it is dropped, the sooner others come, and the
 /// agent does not go before it.
@@ -43,7 +43,6 @@ pub(crate) struct Joined {
 
 impl Incoming<'_> {
     /// Who sent it.
-    #[inline]
     pub fn peer(&self) -> Guid {
         match &self.0 {
             Whole::Held(held) => held.received().arrival.peer,
@@ -52,7 +51,6 @@ impl Incoming<'_> {
     }
 
     /// The sender's number of the flow.
-    #[inline]
     pub fn flow(&self) -> FlowId {
         match &self.0 {
             Whole::Held(held) => held.received().arrival.piece.flow,
@@ -61,7 +59,6 @@ impl Incoming<'_> {
     }
 
     /// Which of the flow's messages it is, counted from 0.
-    #[inline]
     pub fn number(&self) -> u64 {
         match &self.0 {
             Whole::Held(held) => held.received().arrival.piece.message,
@@ -73,7 +70,6 @@ impl Incoming<'_> {
 impl Deref for Incoming<'_> {
     type Target = [u8];
 
-    #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Whole::Held(held) => held.bytes(),
@@ -86,22 +82,19 @@ impl Deref for Incoming<'_> {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     rings: &'a Rings,
-    slot: Option<Box<Noted<Received>>>,
+    slot: Option<Box<ReceiveBuffer<Received>>>,
 }
 
 impl<'a> Held<'a> {
-    #[inline]
-    pub(crate) const fn new(rings: &'a Rings, slot: Box<Noted<Received>>) -> Self {
+    pub(crate) const fn new(rings: &'a Rings, slot: Box<ReceiveBuffer<Received>>) -> Self {
         Self { rings, slot: Some(slot) }
     }
 
     /// What came with it.
-    #[inline]
     pub(crate) fn received(&self) -> &Received {
         self.slot.as_ref().map_or(&Received::NOTHING, |slot| &slot.note)
     }
 
-    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let Some(slot) = &self.slot else { return &[] };
         let Received { arrival, start } = &slot.note;
@@ -110,12 +103,11 @@ impl<'a> Held<'a> {
 }
 
 impl Drop for Held<'_> {
-    #[inline]
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             // There is room for every slot.
             let _ = self.rings.empties.push(slot);
-            self.rings.to_data.wake();
+            self.rings.to_data.ring();
         }
     }
 }
@@ -125,19 +117,17 @@ impl Drop for Held<'_> {
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     rings: &'a Rings,
-    buffer: Option<Unshared>,
+    buffer: Option<Source>,
     length: usize,
 }
 
 impl Outgoing<'_> {
     /// The memory, which nobody gives back any more, and how much of it is the message.
-    #[inline]
-    pub(crate) fn into_parts(mut self) -> Option<(Unshared, usize)> {
+    pub(crate) fn into_parts(mut self) -> Option<(Source, usize)> {
         self.buffer.take().map(|buffer| (buffer, self.length))
     }
 
     /// Whether it is of this agent's memory.
-    #[inline]
     pub(crate) fn is_of(&self, rings: &Rings) -> bool {
         std::ptr::eq(self.rings, rings)
     }
@@ -146,25 +136,24 @@ impl Outgoing<'_> {
 impl Deref for Outgoing<'_> {
     type Target = [u8];
 
-    #[inline]
     fn deref(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], |buffer| &buffer.bytes()[..self.length])
     }
 }
 
 impl DerefMut for Outgoing<'_> {
-    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.bytes_mut()[..self.length])
+        // No other has the buffer: it was taken as such, and gets no other owner before it is sent.
+        let bytes = self.buffer.as_mut().and_then(Source::bytes_mut);
+        bytes.map_or(&mut [], |bytes| &mut bytes[..self.length])
     }
 }
 
 impl Drop for Outgoing<'_> {
-    #[inline]
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             // It came from there.
-            let _ = self.rings.buffers.push(buffer.share());
+            let _ = self.rings.buffers.push(buffer);
         }
     }
 }
@@ -204,23 +193,20 @@ impl Agent {
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] where all memory is in use, and when messages may not be so long.
-    #[inline]
     pub fn reserve(&self, bytes: usize) -> io::Result<Outgoing<'_>> {
         self.check_length(bytes)?;
-        let buffer = self.take_buffer().ok_or(ErrorKind::WouldBlock)?;
-        Ok(Outgoing { rings: self.rings(), buffer: Some(buffer), length: bytes })
+        self.take_message(bytes).ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
-    /// Memory that nobody else has, and so nobody else can get.
-    #[inline]
-    pub(crate) fn take_buffer(&self) -> Option<Unshared> {
+    /// The same, for a length that is known to be possible.
+    pub(crate) fn take_message(&self, length: usize) -> Option<Outgoing<'_>> {
         let buffers = &self.rings().buffers;
-        let held = match Unshared::new(buffers.pop()?) {
-            Ok(buffer) => return Some(buffer),
-            Err(held) => held,
-        };
-        // A queue pair that broke still holds it: another may be free.
-        let _ = buffers.push(held);
+        let mut buffer = buffers.pop()?;
+        if buffer.bytes_mut().is_some() {
+            return Some(Outgoing { rings: self.rings(), buffer: Some(buffer), length });
+        }
+        // A queue pair that broke still holds it.
+        let _ = buffers.push(buffer);
         None
     }
 }

@@ -57,10 +57,6 @@ snin_daemon::settings! {
         receives: u32 = 512,
         /// Messages up to so many bytes, header included, are copied when posted, if the device can.
         inline: u32 = 220,
-        /// Of messages up to 4 KiB that follow each other on a queue pair, nothing having been granted, so
-        /// many are done when one is told to be: that is fast, and latencies are those of every so many. 1:
-        /// all are told.
-        signal_every: u32 = 8,
         /// A message that is not done after this makes its queue pair be given up.
         stall_ms: u64 = 1000,
         /// What is not acknowledged after this is sent again by the device, six times at most. Rounded up to what
@@ -145,7 +141,6 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         ("message", value.message, 8 << 20),
         ("buffers", value.buffers, 65_536),
         ("receives", value.receives, 16_384),
-        ("signal_every", value.signal_every, 4096),
     ];
     if let Some((key, count, most)) =
         counts.into_iter().find(|&(_, count, most)| !(1..=most).contains(&count))

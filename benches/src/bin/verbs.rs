@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["turns", size, pairs, only] => turns::take(size, pairs, only),
+        ["turns", size, rounds] => turns::take(size, rounds),
         ["answer", length] => agents::answer(length),
         ["ask", length, count] => agents::ask(length, count),
         _ => snin_benches::main(verbs::run).map_err(Into::into),

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use snin_agent::{Agent, Driver, Flow, Incoming, Outgoing, Settings};
+use snin_agent::{Agent, Driver, Flow, Incoming, Settings};
 use snin_daemon::settings::parse;
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -26,12 +26,11 @@ const NOTHING: &str = "nothing came for 20 s";
 /// Before what is measured: the queue pairs are made on the first.
 const WARM_UP: usize = 10;
 
-/// A side: an agent, a flow to the other one, and memory for its next message.
+/// A side: an agent and a flow to the other one.
 struct Side<'a> {
     agent: &'a Agent,
     driver: Driver,
     flow: Flow,
-    next: Option<Outgoing<'a>>,
 }
 
 /// An agent of its own, and what drives it.
@@ -62,41 +61,26 @@ fn start(
 
 impl<'a> Side<'a> {
     /// That agent's, with messages to this peer.
-    fn new(
-        agent: &'a Agent,
-        driver: Driver,
-        peer: Guid,
-        length: &str,
-    ) -> Result<Self, Box<dyn Error>> {
-        let flow = agent.connect(peer)?;
-        // As with perftest, all but a message's first byte is written once.
-        let pattern = pattern(length.parse()?);
-        let mut all: Vec<Outgoing<'_>> =
-            std::iter::from_fn(|| agent.reserve(pattern.len()).ok()).collect();
-        all.iter_mut().for_each(|memory| memory.copy_from_slice(&pattern));
-        let next = all.pop();
-        Ok(Self { agent, driver, flow, next })
+    fn new(agent: &'a Agent, driver: Driver, peer: Guid) -> Result<Self, Box<dyn Error>> {
+        Ok(Self { agent, driver, flow: agent.connect(peer)? })
     }
 
-    /// Sends the next message with this first byte, and then looks for memory for the one after it.
-    #[inline]
-    fn send(&mut self, first: u8, due: Time) -> Result<(), Box<dyn Error>> {
-        let mut message = self.next.take().ok_or("no memory")?;
-        let length = message.len();
+    /// Sends a message with this first byte.
+    fn send(&mut self, first: u8, pattern: &[u8], due: Time) -> Result<(), Box<dyn Error>> {
+        let mut message = self.agent.reserve(pattern.len())?;
+        message.copy_from_slice(pattern);
         message[0] = first;
         self.flow.commit_due(message, due).map_err(|refused| refused.error)?;
-        self.driver.turn();
-        self.next = Some(self.agent.reserve(length)?);
+        self.driver.poll();
         Ok(())
     }
 
-    /// Turns until a message came; none if none does for too long.
-    #[inline]
+    /// Polls until a message came; none if none does for too long.
     fn receive(&mut self) -> Option<Incoming<'a>> {
         let mut deadline = None;
         loop {
             for _ in 0..1000 {
-                if self.driver.turn()
+                if self.driver.poll()
                     && let Some(message) = self.agent.try_recv()
                 {
                     return Some(message);
@@ -116,14 +100,14 @@ impl<'a> Side<'a> {
 pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
     let expected = pattern(length.parse()?);
     let (agent, driver) = start(ANSWERER, ASKER, "rxe1", length)?;
-    let mut side = Side::new(&agent, driver, ASKER, length)?;
+    let mut side = Side::new(&agent, driver, ASKER)?;
     loop {
         let Some(message) = side.receive() else { return Err(NOTHING.into()) };
         if message.len() != expected.len() {
             return Ok(());
         }
         // The answer goes out before the message's memory is given back.
-        side.send(message[0], side.agent.now())?;
+        side.send(message[0], &expected, side.agent.now())?;
         // It is looked at while the answer is under way.
         if !is_message(&message, message.number() as usize, &expected) {
             return Err(format!("message {} is another", message.number()).into());
@@ -139,12 +123,12 @@ pub fn answer(length: &str) -> Result<(), Box<dyn Error>> {
 pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     let (expected, count) = (pattern(length.parse()?), count.parse::<usize>()?);
     let (agent, driver) = start(ASKER, ANSWERER, "rxe0", length)?;
-    let mut side = Side::new(&agent, driver, ANSWERER, length)?;
+    let mut side = Side::new(&agent, driver, ANSWERER)?;
     let mut sent = Vec::with_capacity(WARM_UP + count + 1);
     let mut answer: Option<Incoming<'_>> = None;
     for number in 0..=WARM_UP + count {
         let now = side.agent.now();
-        side.send(number as u8, now)?;
+        side.send(number as u8, &expected, now)?;
         sent.push(now);
         // The last answer is looked at while the next is under way.
         if let Some(answer) = answer.take()
@@ -159,7 +143,7 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
     // Who has heard that may end before its acknowledgement has left, and then none comes.
     let last = Instant::now() + FAREWELL;
     while side.flow.waiting() > 0 && Instant::now() < last {
-        side.driver.turn();
+        side.driver.poll();
     }
     let took = sent[WARM_UP..].windows(2).map(|sent| (sent[1] - sent[0]).nanos() as f64 / 2e3);
     let mut took: Vec<f64> = took.collect();
@@ -175,7 +159,6 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
 
 /// Whether something that came is the message of that number; all messages end alike. Every byte is looked at in
 /// one of so many that what it takes is no 99th percentile: perftest and `snin lat` look at none.
-#[inline]
 fn is_message(came: &[u8], number: usize, expected: &[u8]) -> bool {
     came.len() == expected.len()
         && came[0] == number as u8

@@ -1,12 +1,10 @@
-//! Programs that measure two by two, one after the other or by turns of a slice.
+//! Programs that measure two by two: one waits, the other calls it.
 
 use std::error::Error;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a side may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,12 +34,6 @@ impl Sides {
         }
     }
 
-    /// Has both wait for their first turn, so that they are in nobody's way until then.
-    pub(super) fn stopped(self) -> Result<Self, Box<dyn Error>> {
-        self.signal(Signal::STOP)?;
-        Ok(self)
-    }
-
     /// What was said, when both are done.
     pub(super) fn end(mut self) -> Result<String, Box<dyn Error>> {
         let called = self.calls.wait_with_output()?;
@@ -54,46 +46,6 @@ impl Sides {
         }
         Ok(String::from_utf8_lossy(&called.stdout).into_owned())
     }
-
-    /// Stops both or lets them go on; who calls has not ended.
-    fn signal(&self, signal: Signal) -> Result<(), Box<dyn Error>> {
-        for child in [&self.calls, &self.waits] {
-            let pid = Pid::from_raw(child.id().cast_signed()).ok_or("no such process")?;
-            kill_process(pid, signal)?;
-        }
-        Ok(())
-    }
-}
-
-/// Lets stopped pairs run by turns of a slice, of which `place` says whose each of a cycle is, until all are done;
-/// what each said.
-///
-/// The machine's speed changes by half for half a second at a time: so all have the same share of it.
-pub(super) fn take_turns(
-    all: Vec<Sides>,
-    slice: Duration,
-    place: impl Fn(usize, usize) -> usize,
-) -> Result<Vec<String>, Box<dyn Error>> {
-    let mut said = vec![String::new(); all.len()];
-    let mut running: Vec<Option<Sides>> = all.into_iter().map(Some).collect();
-    for cycle in 0.. {
-        if running.iter().all(Option::is_none) {
-            break;
-        }
-        for turn in 0..running.len() {
-            let at = place(cycle, turn);
-            let Some(mut sides) = running[at].take() else { continue };
-            sides.signal(Signal::CONT)?;
-            sleep(slice);
-            if sides.calls.try_wait()?.is_some() {
-                said[at] = sides.end()?;
-            } else {
-                sides.signal(Signal::STOP)?;
-                running[at] = Some(sides);
-            }
-        }
-    }
-    Ok(said)
 }
 
 /// Waits until somebody listens at a TCP port.

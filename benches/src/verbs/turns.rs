@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Said;
-use super::sides::{Sides, take_turns};
+use super::sides::Sides;
 
 /// perftest does not know that this device can copy messages when posting; so `snin lat` does not either.
 const INLINE: &str = "0";
@@ -16,15 +16,6 @@ const INLINE: &str = "0";
 const PERFTEST_PORT: u16 = 18_515;
 const LAT_PORT: u16 = 18_516;
 const AGAIN_PORT: u16 = 18_517;
-/// The longest messages whose programs take turns of a slice: of longer ones so few fit into it that the one which
-/// is under way when it ends would count.
-const LONGEST_SLICED: usize = 4096;
-/// How long a pair runs before the next one does. A slice begins with what others have driven out of the
-/// emulator's tables and the caches, and some 500 messages, 60 ms, go by before that is made up for: in 50 ms a
-/// program with more code was never as fast as it is by itself.
-const SLICE: Duration = Duration::from_secs(1);
-/// How often they begin at most.
-const TRIES: usize = 3;
 /// Each side polls on a processor of its own: on the same one they take turns of 4 ms, and where Linux puts
 /// them is chance.
 pub const CALLS_ON: usize = 0;
@@ -49,7 +40,7 @@ pub enum Who {
     Perftest,
     /// `snin lat`.
     Snin,
-    /// Two agents: ring, mesh, histogram.
+    /// Two agents: rings, mesh, histogram.
     Agent,
     /// The peer once more: the control.
     Again,
@@ -82,44 +73,25 @@ pub struct Case {
     kind: Kind,
     length: usize,
     iterations: u32,
-    way: Way,
 }
 
-/// How those who measure it alternate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    /// Each runs from beginning to end before the next one starts.
-    Whole,
-    /// All are started, and take turns of a slice.
-    Slices,
-}
-
-/// The cases of a size whose names contain `only`. Of hundreds of messages both sides call the same one the 99th
-/// percentile, though perftest leaves out its last one and ranks without its two slowest: of 50 it would tell the
-/// second slowest, and `snin lat` the slowest.
-pub fn cases(size: &str, only: &str) -> Vec<Case> {
-    let small = size == "small";
-    let lengths: &[usize] = if small { &[64] } else { &[2, 64, 4096, 65_536] };
+/// The cases of a size.
+pub fn cases(size: &str) -> Vec<Case> {
+    let is_small = size == "small";
+    let lengths: &[usize] = if is_small { &[64] } else { &[2, 64, 4096, 65_536] };
     let iterations = |length| match length {
-        ..=LONGEST_SLICED if small => 400,
-        // Some seconds, or four slices: what a program takes to begin is no 99th percentile then.
-        ..=64 => 32_000,
-        65..=LONGEST_SLICED => 16_000,
+        ..=4096 if is_small => 400,
+        ..=64 => 8_000,
+        65..=4096 => 4_000,
         _ => 100,
     };
     let mut cases = Vec::new();
     for kind in [Kind::SendLatency, Kind::WriteLatency] {
-        for &length in lengths {
-            let case = |way| Case { kind, length, iterations: iterations(length), way };
-            if length <= LONGEST_SLICED {
-                cases.push(case(Way::Slices));
-            }
-            cases.push(case(Way::Whole));
-        }
+        let case = |&length: &usize| Case { kind, length, iterations: iterations(length) };
+        cases.extend(lengths.iter().map(case));
     }
-    let iterations = if small { 130 } else { 300 };
-    cases.push(Case { kind: Kind::SendBandwidth, length: 65_536, iterations, way: Way::Whole });
-    cases.retain(|case| case.name().contains(only));
+    let iterations = if is_small { 130 } else { 300 };
+    cases.push(Case { kind: Kind::SendBandwidth, length: 65_536, iterations });
     cases
 }
 
@@ -131,8 +103,7 @@ impl Case {
             Kind::WriteLatency => "write",
             Kind::SendBandwidth => "bandwidth",
         };
-        let way = if self.way == Way::Slices { "-slices" } else { "" };
-        format!("{kind}-{}B{way}", self.length)
+        format!("{kind}-{}B", self.length)
     }
 
     /// The peer's program.
@@ -157,32 +128,14 @@ impl Case {
         }
     }
 
-    /// What everybody says in a round, as they are listed. Perftest counts cycles, and stopped just while it finds
-    /// out how long one takes it says `inf`: then all begin anew.
+    /// What each says in a round, in the order of [`who`](Self::who).
     fn measure(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
-        for _ in 0..TRIES {
-            let said = self.measure_once(round)?;
-            if said.iter().all(|said| said.typical.is_finite() && said.tail.is_finite()) {
-                return Ok(said);
-            }
-        }
-        Err(format!("{} says inf, {TRIES} times", self.perftest()).into())
-    }
-
-    fn measure_once(&self, round: usize) -> Result<Vec<Said>, Box<dyn Error>> {
         let who = self.who();
-        let said = if self.way == Way::Slices {
-            let all = who.iter().map(|&who| self.start(who)?.stopped());
-            let all = all.collect::<Result<_, _>>()?;
-            take_turns(all, SLICE, |cycle, turn| place(round + cycle, turn, who.len()))?
-        } else {
-            let mut said = vec![String::new(); who.len()];
-            for turn in 0..who.len() {
-                let at = place(round, turn, who.len());
-                said[at] = self.start(who[at])?.end()?;
-            }
-            said
-        };
+        let mut said = vec![String::new(); who.len()];
+        for turn in 0..who.len() {
+            let at = place(round, turn, who.len());
+            said[at] = self.start(who[at])?.end()?;
+        }
         let read = |(who, text): (&Who, &String)| {
             self.read(text).ok_or_else(|| format!("{} says\n{text}", who.name()).into())
         };
@@ -259,28 +212,27 @@ fn on(core: usize, program: &str) -> Command {
     command
 }
 
-/// Who of `count` has that turn of a round, or of a cycle of slices: any of them begins two rounds, and what goes
-/// one way about in the first goes the other way in the second.
+/// Who of `count` has that turn of a round: each begins two rounds, and the second goes the other way round.
 const fn place(round: usize, turn: usize, count: usize) -> usize {
     let begins = round / 2 % count;
     if round.is_multiple_of(2) { (begins + turn) % count } else { (begins + count - turn) % count }
 }
 
-/// Takes `pairs` rounds of all cases, and leaves a line a run in `$OUT/runs`.
+/// Takes that many rounds of all cases, and leaves a line a run in `$OUT/runs`.
 ///
 /// # Errors
 /// The first program that fails, with what it said.
-pub fn take(size: &str, pairs: &str, only: &str) -> Result<(), Box<dyn Error>> {
-    let (pairs, begin) = (pairs.parse::<usize>()?, Instant::now());
+pub fn take(size: &str, rounds: &str) -> Result<(), Box<dyn Error>> {
+    let (rounds, begin) = (rounds.parse::<usize>()?, Instant::now());
     let mut runs = String::new();
-    for round in 0..pairs {
-        for case in cases(size, only) {
+    for round in 0..rounds {
+        for case in cases(size) {
             for (who, Said { typical, tail }) in case.who().iter().zip(case.measure(round)?) {
                 writeln!(runs, "{} {} {typical} {tail}", case.name(), who.name())?;
             }
         }
         let seconds = begin.elapsed().as_secs();
-        writeln!(std::io::stderr(), "round {} of {pairs}, {seconds} s", round + 1)?;
+        writeln!(std::io::stderr(), "round {} of {rounds}, {seconds} s", round + 1)?;
     }
     Ok(fs::write(std::env::var("OUT")? + "/runs", runs)?)
 }
@@ -303,19 +255,6 @@ mod tests {
             for one in 0..count {
                 assert_eq!(follows.range((one, 0)..(one + 1, 0)).count(), 2, "{follows:?}");
             }
-        }
-    }
-
-    #[test]
-    fn both_sides_call_the_same_message_the_99th_percentile() {
-        let cases = ["small", "full"].into_iter().flat_map(|size| cases(size, ""));
-        for case in cases.filter(Case::is_latency) {
-            let rank = |of: u32| (f64::from(of) * 0.99).ceil() as u32;
-            // `print_report_lat`: of the sorted intervals, counted from 0, the one with this number.
-            let intervals = case.iterations - 1;
-            let slower_by_perftest = intervals - 1 - rank(intervals - 2);
-            let slower_by_snin = case.iterations - rank(case.iterations);
-            assert_eq!(slower_by_perftest, slower_by_snin, "of {}", case.iterations);
         }
     }
 }

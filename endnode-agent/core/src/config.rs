@@ -181,7 +181,6 @@ impl Config {
     }
 
     /// The bytes on the wire of a piece with `bytes` of payload.
-    #[inline(always)]
     pub fn wire(&self, bytes: u64) -> u64 {
         let mtu = u64::from(self.mtu);
         // Most pieces are one packet, and dividing is slow.

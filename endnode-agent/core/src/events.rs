@@ -1,5 +1,7 @@
 //! Everything that goes into a mesh and everything that comes out.
 
+use std::sync::Arc;
+
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{FromAgent, Refusal, ToAgent, Wait};
 use snin_protocol::{ConnectionNumber, Term, Time};
@@ -79,8 +81,8 @@ pub enum Event {
     App(Call),
     /// The port has news.
     Port(PortEvent),
-    /// The controller said something.
-    Controller(ToAgent),
+    /// The controller said something. Shared, so that whoever made the frame can free it.
+    Controller(Arc<ToAgent>),
     /// Bytes came from the controller's side that are no frame.
     Malformed,
 }
@@ -223,11 +225,6 @@ pub enum PortCall {
     },
     /// Send a piece; answered by `Done` or `Broken`.
     Post(Post),
-    /// Somebody waits for what was posted: no `Done` waits for another piece any more.
-    Hurry {
-        /// On which queue pair.
-        pair: PairId,
-    },
     /// Stop sending and give the queue pair up; answered by `Closed`.
     Close {
         /// Which.

@@ -9,7 +9,6 @@ use snin_protocol::message::{Grant, Wait};
 
 use super::config::{Config, HistogramShape};
 use super::events::{FlowId, Message, PairId, Piece, Wanted};
-use super::pairs::Posted;
 
 /// What the controller knows of a flow, or is to be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,14 +25,14 @@ pub(super) enum Wish {
 
 /// What a flow takes of memory. Whose flow is closed leaves it to the next one.
 #[derive(Debug)]
-pub struct Room {
+pub struct FlowBuffers {
     queue: VecDeque<Message>,
     again: VecDeque<Piece>,
     latency: Option<Histogram<u64>>,
 }
 
-impl Room {
-    /// Room for one flow of such a mesh.
+impl FlowBuffers {
+    /// FlowBuffers for one flow of such a mesh.
     pub fn new(config: &Config) -> Self {
         Self {
             queue: VecDeque::with_capacity(config.queue as usize),
@@ -91,7 +90,7 @@ impl Flow {
         id: FlowId,
         (peer, wanted): (Guid, Wanted),
         sequence: u64,
-        Room { queue, again, latency }: Room,
+        FlowBuffers { queue, again, latency }: FlowBuffers,
         now: Time,
     ) -> Self {
         Self {
@@ -121,18 +120,17 @@ impl Flow {
     }
 
     /// Its memory, as it was at first.
-    pub(super) fn into_room(self) -> Room {
+    pub(super) fn into_buffers(self) -> FlowBuffers {
         let Self { mut queue, mut again, mut latency, .. } = self;
         queue.clear();
         again.clear();
         if let Some(latency) = &mut latency {
             latency.reset();
         }
-        Room { queue, again, latency }
+        FlowBuffers { queue, again, latency }
     }
 
     /// Takes a message, unless as many wait as may.
-    #[inline]
     pub(super) fn push(&mut self, message: Message, most: u32) -> bool {
         let room = self.queue.len() < most as usize;
         if room {
@@ -172,12 +170,7 @@ impl Flow {
         if let Some(&piece) = self.again.front() {
             return (config.wire(piece.bytes.into()) <= room).then_some(piece);
         }
-        self.cut(self.queue.get(self.cutting)?, config, room)
-    }
-
-    /// As [`upcoming`](Self::upcoming), of the message that is next.
-    #[inline(always)]
-    pub(super) fn cut(&self, message: &Message, config: &Config, room: u64) -> Option<Piece> {
+        let message = self.queue.get(self.cutting)?;
         let rest = message.bytes - self.cut;
         let most = rest.min(config.piece.into());
         let bytes = if config.wire(most) <= room {
@@ -200,7 +193,6 @@ impl Flow {
     }
 
     /// The upcoming piece was posted.
-    #[inline]
     pub(super) fn posted(&mut self, piece: &Piece) {
         self.outstanding += 1;
         if self.again.pop_front().is_some() {
@@ -216,19 +208,16 @@ impl Flow {
     }
 
     /// A piece is done: the message that is complete with it, if any.
-    #[inline]
-    pub(super) fn done(&mut self, done: &Posted, now: Time, settle: Time) -> Option<Message> {
+    pub(super) fn done(&mut self, piece: &Piece, now: Time, settle: Time) -> Option<Message> {
         self.outstanding -= 1;
         self.settled = now + settle;
         self.idle_since = now;
-        if !done.piece.last {
+        if !piece.last {
             return None;
         }
         let message = self.queue.pop_front()?;
         self.cutting -= 1;
-        if let Some(latency) = &mut self.latency
-            && done.told
-        {
+        if let Some(latency) = &mut self.latency {
             latency.saturating_record((now - message.due).nanos());
         }
         Some(message)

@@ -12,9 +12,7 @@
 //! 3. **Once.** Pieces are numbered. What a broken queue pair had not done is posted again on the next
 //!    one, with the same numbers, and the receiver drops what it has had before.
 //!
-//! Events and outputs carry everything. What every message does has a short way besides, for a port that is in a
-//! hurry: [`Mesh::foresee`] and [`Mesh::keep`] when it is sent, [`Mesh::receive`] when a piece of it comes,
-//! [`Mesh::finish`] and [`Mesh::go_on`] when it is done. The events call the same code.
+//! [`poll`] drives a mesh: agents, the lab and the tests call it.
 
 mod clock;
 mod config;
@@ -39,7 +37,6 @@ pub use events::{
     Arrival, BreakReason, Call, Decline, Event, FlowId, Message, Notice, Output, PairId, Piece,
     PortCall, PortEvent, Post, Route, Wanted,
 };
-pub use flow::Room;
+pub use flow::FlowBuffers;
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
-pub use port::{Port, carry_out, turn};
-pub use sending::Foreseen;
+pub use port::{Io, Port, poll};

@@ -103,11 +103,11 @@ impl Mesh {
         pair.state = State::Closing;
         pair.failures = pair.failures.saturating_add(1);
         let Route { peer, tree, .. } = pair.route;
-        while let Some(posted) = self.pairs.at(slot).posted.pop_back() {
-            self.pairs.at(slot).doubtful += self.config.wire(posted.piece.bytes.into());
+        while let Some(piece) = self.pairs.at(slot).posted.pop_back() {
+            self.pairs.at(slot).doubtful += self.config.wire(piece.bytes.into());
             self.counters.again += 1;
-            if let Some(flow) = &mut self.flows[posted.piece.flow.index()] {
-                flow.take_back(posted.piece);
+            if let Some(flow) = &mut self.flows[piece.flow.index()] {
+                flow.take_back(piece);
             }
         }
         self.counters.broken += 1;
@@ -166,7 +166,6 @@ impl Mesh {
     pub(super) fn tend_pair(&mut self, slot: u32, now: Time) {
         let stall = self.config.stall;
         let pair = self.pairs.at(slot);
-        pair.since.get_or_insert(now);
         let due = pair.deadline(stall) <= now;
         match pair.state {
             State::Connecting(_) if due => self.break_pair(slot, BreakReason::Unconnected, now),
@@ -180,15 +179,6 @@ impl Mesh {
             }
             _ => self.arm_pair(slot, now),
         }
-    }
-
-    /// As [`arm_pair`](Self::arm_pair), for one that has something posted since now and had nothing before. Where
-    /// the time is not known, it is soon looked at, and counts from then.
-    #[inline]
-    pub(super) fn arm_first(&mut self, slot: u32, now: Option<Time>) {
-        let stall = self.config.stall;
-        let at = now.map_or_else(|| self.seen + stall / 4, |now| now + stall.max(Time(1)));
-        self.timers.set(Timer::Pair(slot), at);
     }
 
     pub(super) fn arm_pair(&mut self, slot: u32, now: Time) {

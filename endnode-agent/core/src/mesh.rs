@@ -1,11 +1,11 @@
-//! The mesh: its parts, its four verbs, the short ways of what every message does, and what can be seen of it.
+//! The mesh: its parts, its four verbs, and what can be seen of it.
 
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
-use snin_protocol::message::{Grant, MAX_ANSWERS, ToAgent, Wait};
+use snin_protocol::message::{Grant, MAX_ANSWERS, Wait};
 
 use super::clock::Clock;
 use super::config::{Config, ConfigError};
@@ -14,7 +14,7 @@ use super::counters::Counters;
 use super::events::{
     Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
 };
-use super::flow::{Flow, Room};
+use super::flow::{Flow, FlowBuffers};
 use super::pairs::{Pairs, State};
 use super::receive::{Inbounds, Verdict};
 use super::timers::{Timer, Timers};
@@ -27,7 +27,7 @@ pub struct Mesh {
     /// By number.
     pub(super) flows: Vec<Option<Flow>>,
     /// For flows to come.
-    rooms: Vec<Room>,
+    flow_buffers: Vec<FlowBuffers>,
     /// The number of the first piece of a number's next flow: a receiver tells old from new by them.
     sequences: Vec<u64>,
     /// Flows with something to post, and whose turn it was.
@@ -36,17 +36,13 @@ pub struct Mesh {
     pub(super) pairs: Pairs,
     inbound: Inbounds,
     pub(super) timers: Timers,
-    /// When it was last told the time.
-    pub(super) seen: Time,
     outputs: VecDeque<Output>,
     pub(super) counters: Counters,
     /// Bytes posted and not done: what the port may still have to send.
     pub(super) backlog: u64,
     pub(super) talk: Conversation,
     pub(super) port_up: bool,
-    /// A flow whose last piece under way was done just now.
-    pub(super) quiet: Option<u32>,
-    /// Room to note the slots that flows want.
+    /// FlowBuffers to note the slots that flows want.
     pub(super) wanted: Vec<bool>,
 }
 
@@ -82,11 +78,11 @@ pub struct PairStatus {
     pub outstanding: usize,
 }
 
-/// The most that may be to be done after one event: everything posted that may be, every queue pair given up and
-/// made again, a word on each flow, and the answers of a lease.
+/// The most outputs of one event: everything posted that may be, a queue pair's messages complete, every queue pair
+/// given up and made again, a notice of each flow, and the answers of a lease.
 fn most_outputs(config: &Config) -> usize {
     let (pairs, flows) = (config.pairs as usize, config.flows as usize);
-    pairs.min(flows) * config.depth as usize + 4 * (pairs + flows) + 2 * MAX_ANSWERS
+    (pairs.min(flows) + 1) * config.depth as usize + 4 * (pairs + flows) + 2 * MAX_ANSWERS
 }
 
 /// How a queue pair is.
@@ -117,20 +113,18 @@ impl Mesh {
                 None => Clock::unknown(config.drift),
             },
             flows: (0..flows).map(|_| None).collect(),
-            rooms: Vec::with_capacity(flows),
+            flow_buffers: Vec::with_capacity(flows),
             sequences: vec![0; flows],
             hungry: Vec::with_capacity(flows),
             turn: 0,
             pairs: Pairs::new(config.pairs, config.depth),
             inbound: Inbounds::new(config.inbound),
             timers: Timers::new(config.flows, config.pairs),
-            seen: now,
             outputs: VecDeque::with_capacity(most_outputs(&config)),
             counters: Counters::default(),
             backlog: 0,
             talk: Conversation::new(&config, now),
             port_up: true,
-            quiet: None,
             wanted: vec![false; config.pairs as usize],
         };
         mesh.timers.set(Timer::Conversation, now);
@@ -138,7 +132,6 @@ impl Mesh {
     }
 
     /// Something happened.
-    #[inline]
     pub fn handle(&mut self, event: Event, now: Time) {
         match event {
             Event::App(call) => self.call(call, now),
@@ -149,21 +142,9 @@ impl Mesh {
         self.go_on(now);
     }
 
-    /// As [`Event::Controller`], for one who keeps the frame: so that whoever made it frees it.
-    pub fn handle_frame(&mut self, frame: &ToAgent, now: Time) {
-        self.frame(frame, now);
-        self.go_on(now);
-    }
-
     /// What is to be done next.
-    #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front()?;
-        if self.outputs.is_empty() {
-            // Begins at the front again, so that memory is touched only as far as it was ever full.
-            self.outputs.clear();
-        }
-        Some(output)
+        self.outputs.pop_front()
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) is to be called; earlier does no harm.
@@ -202,8 +183,8 @@ impl Mesh {
         if place.is_some() {
             return self.decline(Decline::AlreadyOpen);
         }
-        let room = self.rooms.pop().unwrap_or_else(|| Room::new(&self.config));
-        *place = Some(Flow::new(flow, to, first, room, now));
+        let buffers = self.flow_buffers.pop().unwrap_or_else(|| FlowBuffers::new(&self.config));
+        *place = Some(Flow::new(flow, to, first, buffers, now));
         Ok(())
     }
 
@@ -225,7 +206,6 @@ impl Mesh {
     fn close(&mut self, flow: FlowId, now: Time) -> Result<(), Decline> {
         let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
         open.close();
-        self.hurry(flow.0);
         self.tend(flow.0, now);
         Ok(())
     }
@@ -251,72 +231,43 @@ impl Mesh {
             self.hungry.retain(|&hungry| hungry != index);
         }
         self.tell(Notice::Closed { flow: flow.id, unsent: flow.unsent });
-        self.furnish(flow.into_room());
+        self.add_flow_buffers(flow.into_buffers());
     }
 
     fn port_event(&mut self, event: PortEvent, now: Time) {
         match event {
             PortEvent::Ready { pair } => self.pair_ready(pair),
-            PortEvent::Done { pair, ticket } => {
-                while let Some((flow, message, latency)) = self.finish(pair, ticket, now) {
-                    self.tell(Notice::Sent { flow, message, latency });
-                }
-            }
+            PortEvent::Done { pair, ticket } => self.done(pair, ticket, now),
             PortEvent::Broken { pair, reason } => {
                 if self.pairs.get(pair).is_some() {
                     self.break_pair(pair.slot, reason, now);
                 }
             }
             PortEvent::Closed { pair } => self.pair_closed(pair, now),
-            PortEvent::Arrived(arrival) => {
-                let Arrival { peer, piece, .. } = arrival;
-                if self.receive(&arrival) {
-                    self.tell(Notice::Received { peer, piece });
-                }
-            }
+            PortEvent::Arrived(arrival) => self.receive(&arrival),
             PortEvent::Up => self.port_is_up(now),
             PortEvent::Down => self.port_is_down(now),
         }
     }
 
-    /// As [`PortEvent::Arrived`], on the short way: whether the piece is for the application, after what it is
-    /// told before.
-    #[inline]
-    pub fn receive(&mut self, arrival: &Arrival) -> bool {
-        let is_news = self.inbound.follows(arrival) || self.is_news(arrival);
-        self.counters.received += u64::from(is_news);
-        is_news
-    }
-
-    #[cold]
-    fn is_news(&mut self, arrival: &Arrival) -> bool {
+    fn receive(&mut self, arrival: &Arrival) {
+        let Arrival { peer, piece, .. } = *arrival;
         match self.inbound.judge(arrival) {
-            Verdict::Deliver => return true,
+            Verdict::Deliver => {}
             Verdict::DeliverAfterGap(pieces) => {
                 self.counters.lost += pieces;
-                let (peer, flow) = (arrival.peer, arrival.piece.flow);
-                self.tell(Notice::Lost { peer, flow, pieces });
-                return true;
+                self.tell(Notice::Lost { peer, flow: piece.flow, pieces });
             }
-            Verdict::Repeated => self.counters.repeated += 1,
-            Verdict::TooMany => self.counters.too_many += 1,
+            Verdict::Repeated => return self.counters.repeated += 1,
+            Verdict::TooMany => return self.counters.too_many += 1,
         }
-        false
+        self.counters.received += 1;
+        self.tell(Notice::Received { peer, piece });
     }
 
-    /// Whether nobody waits and everything so far has been carried out: what is posted now is posted next.
-    #[inline]
-    pub(super) fn is_clear_ahead(&self) -> bool {
-        self.hungry.is_empty() && self.outputs.is_empty()
-    }
-
-    /// After what happened on a short way: what was waiting for it.
-    #[inline]
-    pub fn go_on(&mut self, now: Time) {
-        self.seen = now;
-        if !self.hungry.is_empty() {
-            self.post_all(now);
-        }
+    /// After each event: what may be posted is, and what may be said to the controller.
+    fn go_on(&mut self, now: Time) {
+        self.post_all(now);
         self.talk_if_due(now);
     }
 
@@ -333,10 +284,10 @@ impl Mesh {
     }
 
     /// Gives it the memory of one more flow, which it would make itself when the flow is opened.
-    pub fn furnish(&mut self, room: Room) {
+    pub fn add_flow_buffers(&mut self, buffers: FlowBuffers) {
         // More than there can be flows are of no use.
-        if self.rooms.len() < self.flows.len() {
-            self.rooms.push(room);
+        if self.flow_buffers.len() < self.flows.len() {
+            self.flow_buffers.push(buffers);
         }
     }
 
@@ -363,8 +314,7 @@ impl Mesh {
         })
     }
 
-    /// How long those of a flow's messages took from when they were due, in nanoseconds, whose own completion was
-    /// told.
+    /// How long a flow's messages took from when they were due, in nanoseconds.
     pub fn latency(&self, flow: FlowId) -> Option<&Histogram<u64>> {
         self.flows.get(flow.index())?.as_ref()?.latency.as_ref()
     }

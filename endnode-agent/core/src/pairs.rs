@@ -32,14 +32,6 @@ pub(super) enum State {
     Paused(Time),
 }
 
-/// A piece on a queue pair.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Posted {
-    pub(super) piece: Piece,
-    /// That it is done will be told, and not that a later one is only.
-    pub(super) told: bool,
-}
-
 /// One place in the table.
 #[derive(Debug)]
 pub(super) struct Pair {
@@ -47,13 +39,11 @@ pub(super) struct Pair {
     pub(super) route: Route,
     pub(super) state: State,
     /// What the port has not yet done, in order.
-    pub(super) posted: VecDeque<Posted>,
+    pub(super) posted: VecDeque<Piece>,
     /// The ticket of the first of these.
     pub(super) first: u64,
-    /// Of all before this ticket the port knows that somebody waits for them.
-    pub(super) hurried: u64,
-    /// Since when that could have been done; none if nobody has looked at the clock since.
-    pub(super) since: Option<Time>,
+    /// Since when that could have been done.
+    pub(super) since: Time,
     /// Bytes on the wire of pieces that were taken back: until it is closed the port may be sending them.
     pub(super) doubtful: u64,
     /// When it was last chosen, counted.
@@ -68,29 +58,21 @@ impl Pair {
         match self.state {
             State::Connecting(until) | State::Paused(until) => until,
             State::Ready if self.posted.is_empty() => Time::MAX,
-            State::Ready => self.since.map_or(Time::MAX, |since| since + stall),
+            State::Ready => self.since + stall,
             State::Free | State::Closing => Time::MAX,
         }
     }
 
     /// Takes off the first piece if it is done now that `ticket` is.
-    #[inline]
-    pub(super) fn finish(&mut self, ticket: u64, now: Time) -> Option<Posted> {
+    pub(super) fn finish(&mut self, ticket: u64, now: Time) -> Option<Piece> {
         if self.first > ticket {
             return None;
         }
-        let posted = self.posted.pop_front()?;
+        let piece = self.posted.pop_front()?;
         self.first += 1;
         self.failures = 0;
-        self.since = Some(now);
-        Some(posted)
-    }
-
-    /// Whether something of it will be told only with what follows, for which somebody begins to wait.
-    pub(super) fn hurries(&mut self) -> bool {
-        let next = self.next_ticket();
-        let untold = self.posted.back().is_some_and(|last| !last.told);
-        untold && std::mem::replace(&mut self.hurried, next) < next
+        self.since = now;
+        Some(piece)
     }
 
     /// Whether it leads to that peer along that tree.
@@ -133,8 +115,7 @@ impl Pairs {
             state: State::Free,
             posted: VecDeque::with_capacity(depth as usize),
             first: 0,
-            hurried: 0,
-            since: None,
+            since: Time::ZERO,
             doubtful: 0,
             used: 0,
             failures: 0,
@@ -191,7 +172,7 @@ impl Pairs {
         let pair = &mut self.places[slot as usize];
         pair.life = pair.life.wrapping_add(1);
         pair.state = State::Connecting(until);
-        (pair.first, pair.hurried) = (0, 0);
+        pair.first = 0;
         PairId { slot, life: pair.life }
     }
 

@@ -1,9 +1,48 @@
-//! The port: what a mesh needs of an adapter, be it real or emulated.
+//! What a mesh works with, and the one function that drives it.
 
 use snin_protocol::Time;
 
 use super::events::{Event, Output, PairId, PortCall, PortEvent, Post, Route};
 use super::mesh::Mesh;
+
+/// Everything outside of a mesh: where its events come from, where its outputs go, and its clock.
+pub trait Io {
+    /// The next event, if there is one.
+    fn next_event(&mut self) -> Option<Event>;
+
+    /// Carries an output out.
+    fn carry_out(&mut self, output: Output);
+
+    /// The time by the own clock, not before the event that [`next_event`](Self::next_event) gave last.
+    fn now(&self) -> Time;
+}
+
+/// Drives a mesh: gives it at most `most` events and its deadline if that has come, and carries out what it
+/// wants done after each. Returns how many events and deadlines there were.
+pub fn poll<I: Io>(mesh: &mut Mesh, io: &mut I, most: usize) -> usize {
+    let mut handled = 0;
+    while handled < most
+        && let Some(event) = io.next_event()
+    {
+        mesh.handle(event, io.now());
+        carry_out_all(mesh, io);
+        handled += 1;
+    }
+    let now = io.now();
+    if mesh.next_deadline().is_some_and(|deadline| deadline <= now) {
+        mesh.handle_deadline(now);
+        handled += 1;
+    }
+    // Also what the mesh was told directly.
+    carry_out_all(mesh, io);
+    handled
+}
+
+fn carry_out_all<I: Io>(mesh: &mut Mesh, io: &mut I) {
+    while let Some(output) = mesh.poll_output() {
+        io.carry_out(output);
+    }
+}
 
 /// An adapter's port.
 ///
@@ -17,51 +56,18 @@ pub trait Port {
     /// Sends a piece, after those that were posted on this queue pair before.
     fn post(&mut self, post: &Post);
 
-    /// Somebody waits for what was posted on a queue pair: whatever [`PortEvent::Done`] would be told only with
-    /// one that follows is told as soon as it is so. Most ports tell everything, and have nothing to do.
-    fn hurry(&mut self, _pair: PairId) {}
-
     /// Stops sending and gives a queue pair up. What is under way may arrive or not.
     fn close(&mut self, pair: PairId);
 
     /// What happened, if anything did.
     fn poll(&mut self) -> Option<PortEvent>;
-}
 
-/// Gives the mesh what the port has for it, at most `most` events, and does what the mesh wants done: by
-/// the port at once, by others through `other`. How many events there were.
-pub fn turn<P: Port>(
-    mesh: &mut Mesh,
-    port: &mut P,
-    now: Time,
-    most: usize,
-    mut other: impl FnMut(Output),
-) -> usize {
-    let mut events = 0;
-    while events < most
-        && let Some(event) = port.poll()
-    {
-        mesh.handle(Event::Port(event), now);
-        events += 1;
-    }
-    if mesh.next_deadline().is_some_and(|deadline| deadline <= now) {
-        mesh.handle_deadline(now);
-    }
-    while let Some(output) = mesh.poll_output() {
-        match output {
-            Output::Port(call) => carry_out(call, port),
-            output => other(output),
+    /// Does what the mesh wants.
+    fn carry_out(&mut self, call: PortCall) {
+        match call {
+            PortCall::Connect { pair, route } => self.connect(pair, &route),
+            PortCall::Post(post) => self.post(&post),
+            PortCall::Close { pair } => self.close(pair),
         }
-    }
-    events
-}
-
-/// Has a port do what the mesh wants.
-pub fn carry_out<P: Port>(call: PortCall, port: &mut P) {
-    match call {
-        PortCall::Connect { pair, route } => port.connect(pair, &route),
-        PortCall::Post(post) => port.post(&post),
-        PortCall::Hurry { pair } => port.hurry(pair),
-        PortCall::Close { pair } => port.close(pair),
     }
 }

@@ -34,46 +34,11 @@ struct Inbound {
 pub(super) struct Inbounds {
     flows: Vec<Inbound>,
     most: usize,
-    /// Where the one is by which the last piece came.
-    last: usize,
-}
-
-impl Inbound {
-    /// Whether a piece is its next one; takes note of it then.
-    #[inline(always)]
-    fn takes(&mut self, arrival: &Arrival) -> bool {
-        let Arrival { peer, session, piece } = arrival;
-        // All numbers at once: nearly always they are the same.
-        let differ = self.peer.0 ^ peer.0
-            | u64::from(self.flow.0 ^ piece.flow.0)
-            | self.session ^ session
-            | self.next ^ piece.sequence;
-        let takes = differ == 0 && piece.sequence < u64::MAX;
-        self.next += u64::from(takes);
-        takes
-    }
 }
 
 impl Inbounds {
     pub(super) fn new(most: u32) -> Self {
-        Self { flows: Vec::with_capacity(most as usize), most: most as usize, last: 0 }
-    }
-
-    /// Whether it is the next piece of a flow that was heard of, as most are, and takes note of it then. Of others
-    /// [`judge`](Self::judge) says what they are.
-    #[inline(always)]
-    pub(super) fn follows(&mut self, arrival: &Arrival) -> bool {
-        // Where they come one after the other by the same flow it need not be looked for.
-        self.flows.get_mut(self.last).is_some_and(|known| known.takes(arrival))
-            || self.follows_another(arrival)
-    }
-
-    /// The same of any flow.
-    #[inline(never)]
-    fn follows_another(&mut self, arrival: &Arrival) -> bool {
-        let key = (arrival.peer, arrival.piece.flow);
-        self.last = self.flows.partition_point(|known| (known.peer, known.flow) < key);
-        self.flows.get_mut(self.last).is_some_and(|known| known.takes(arrival))
+        Self { flows: Vec::with_capacity(most as usize), most: most as usize }
     }
 
     /// Judges a piece and takes note of it. A flow not heard of before begins with whatever piece comes:
@@ -145,47 +110,6 @@ mod tests {
         assert_eq!(inbounds.judge(&first), Verdict::Deliver, "2 to 6 went to another peer");
         assert_eq!(inbounds.judge(&first), Verdict::Repeated);
         assert_eq!(inbounds.judge(&arrival(5, 9)), Verdict::DeliverAfterGap(1));
-    }
-
-    #[test]
-    fn what_follows_is_judged_as_it_would_be() {
-        let mut inbounds = Inbounds::new(1);
-        let pieces =
-            [(5, 0), (5, 1), (5, 1), (5, 3), (4, 4), (5, 4), (6, 5), (6, 6), (6, u64::MAX)];
-        for (session, sequence) in pieces.into_iter().chain([(6, u64::MAX)]) {
-            let mut ahead = Inbounds { flows: inbounds.flows.clone(), most: 1, last: 0 };
-            let known = inbounds.flows.first().copied();
-            let piece = arrival(session, sequence);
-            let follows = ahead.follows(&piece);
-            let verdict = inbounds.judge(&piece);
-            let next = |all: &Inbounds| all.flows.first().map(|flow| (flow.session, flow.next));
-            let is_next =
-                known.is_some_and(|flow| (flow.session, flow.next) == (session, sequence));
-            assert_eq!(follows, is_next && sequence < u64::MAX, "{session}, {sequence}");
-            if follows {
-                assert_eq!((verdict, next(&ahead)), (Verdict::Deliver, next(&inbounds)));
-            } else {
-                assert_eq!(next(&ahead), known.map(|flow| (flow.session, flow.next)));
-            }
-        }
-    }
-
-    #[test]
-    fn flows_by_turns_are_told_apart_wherever_they_are() {
-        let mut inbounds = Inbounds::new(3);
-        let of = |peer, sequence| Arrival { peer: Guid(peer), ..arrival(5, sequence) };
-        assert_eq!(inbounds.judge(&of(9, 0)), Verdict::Deliver);
-        assert!(inbounds.follows(&of(9, 1)));
-        // Sorted before the one by which the last piece came, and after it.
-        assert_eq!(inbounds.judge(&of(8, 0)), Verdict::Deliver);
-        assert_eq!(inbounds.judge(&of(10, 0)), Verdict::Deliver);
-        for sequence in 1..4 {
-            assert!(inbounds.follows(&of(8, sequence)));
-            assert!(inbounds.follows(&of(9, sequence + 1)));
-            assert!(inbounds.follows(&of(10, sequence)));
-            assert!(!inbounds.follows(&of(8, sequence)), "it came before");
-            assert!(!inbounds.follows(&of(11, sequence)), "nobody knows it");
-        }
     }
 
     #[test]

@@ -4,26 +4,11 @@ use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
 use super::conversation::UNASKED;
-use super::events::{BreakReason, FlowId, Message, PairId, PortCall, Post, Route};
+use super::events::{BreakReason, Notice, PairId, PortCall, Post, Route};
 use super::flow::{Flow, Wish};
 use super::mesh::Mesh;
-use super::pairs::{Pair, Posted, State};
+use super::pairs::State;
 use super::timers::Timer;
-
-/// An answer to so many bytes comes soon, so that what waits to be told with it need not be much.
-const SHORT: u32 = 4096;
-
-/// A piece that may be posted now, and until when by the controller's clock it must have left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Foreseen {
-    /// What is to be posted.
-    pub post: Post,
-    /// Nothing waits for its end, so that its completion need not be told.
-    pub is_patient: bool,
-    end: Time,
-    /// When that was, where it matters.
-    now: Option<Time>,
-}
 
 impl Mesh {
     /// A flow that has something to post waits for its turn.
@@ -74,80 +59,36 @@ impl Mesh {
         let piece = self.flows[index as usize].as_ref()?.upcoming(&self.config, room)?;
         let ticket = self.pairs.at(pair.slot).next_ticket();
         let post = Post { pair, ticket, piece };
-        self.book(&post, (end, true), Some(now));
+        self.book(&post, end, now);
         Some(post)
     }
 
-    /// Keeps the books of a piece that the port posts: when it must have left, and whether its own completion
-    /// will be told. Under a grant the time is known.
-    #[inline(always)]
-    fn book(&mut self, post: &Post, (end, told): (Time, bool), now: Option<Time>) {
+    /// Notes a piece that the port posts, and when by the controller's clock it must have left.
+    fn book(&mut self, post: &Post, end: Time, now: Time) {
         let Post { pair: id, piece, .. } = post;
-        let pair = self.pairs.at(id.slot);
         let Some(flow) = &mut self.flows[piece.flow.index()] else { return };
-        // When it must have left is news only for the first piece under way, or under another grant.
-        let is_news = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
+        // A later piece of the same grant moves no timer.
+        let moves_timer = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
         flow.posted(piece);
         flow.clear_by = end;
-        if pair.posted.is_empty() {
-            pair.since = now;
-            self.arm_first(id.slot, now);
-        }
         let pair = self.pairs.at(id.slot);
-        pair.posted.push_back(Posted { piece: *piece, told });
-        self.counters.posted += 1;
-        self.backlog += self.config.wire(piece.bytes.into());
+        let is_first = pair.posted.is_empty();
+        pair.posted.push_back(*piece);
+        if is_first {
+            pair.since = now;
+            self.arm_pair(id.slot, now);
+        }
         self.pairs.choose(id.slot);
-        if let Some(now) = now.filter(|_| is_news) {
+        if moves_timer {
             self.arm_flow(piece.flow.0, now);
         }
+        self.backlog += self.config.wire(piece.bytes.into());
+        self.counters.posted += 1;
         self.counters.posted_bytes += u64::from(piece.bytes);
-    }
-
-    /// The one piece that a message will be posted as, for one who posts it before the mesh hears of the message:
-    /// then [`keep`](Self::keep) is due. Most messages find their flow as the last one left it; of others nothing
-    /// is said. The clock is asked only where the time matters: a grant may have ended.
-    #[inline]
-    pub fn foresee(
-        &self,
-        flow: FlowId,
-        message: &Message,
-        clock: impl FnOnce() -> Time,
-    ) -> Option<Foreseen> {
-        let open = self.flows.get(flow.index())?.as_ref()?;
-        // All at once: nearly always none of it is so.
-        let waits = open.is_hungry() | (open.waiting() >= self.config.queue as usize);
-        let is_unsettled = open.closing | open.next.is_some() | (open.wish == Wish::None);
-        let is_granted = open.current.is_some();
-        let prepares = is_granted & self.is_best_effort();
-        if waits | is_unsettled | prepares | !self.is_clear_ahead() {
-            return None;
-        }
-        let now = is_granted.then(clock);
-        let at = now.unwrap_or_default();
-        let (pair, end) = self.standing_lane(open, at)?;
-        let piece = open.cut(message, &self.config, self.room(pair, end, at)?)?;
-        let ticket = self.pairs.peek(pair)?.next_ticket();
-        // A grant's end waits for what is under way, and an answer to a long message is far.
-        let is_patient = !is_granted & (piece.bytes <= SHORT);
-        let post = Post { pair, ticket, piece };
-        piece.last.then_some(Foreseen { post, is_patient, end, now })
-    }
-
-    /// As [`Call::Send`](super::Call::Send), of a message that was posted as foreseen just now. Where its own
-    /// completion will not be `told` but a later one's, nobody will know how long it took.
-    #[inline]
-    pub fn keep(&mut self, message: Message, foreseen: &Foreseen, told: bool) {
-        let Foreseen { post, end, now, .. } = foreseen;
-        if let Some(flow) = &mut self.flows[post.piece.flow.index()] {
-            flow.push(message, self.config.queue);
-            self.book(post, (*end, told), *now);
-        }
     }
 
     /// How many bytes on the wire may be posted now so that they have left by `end`; none if as many pieces are
     /// posted as may be. What the port still has to send goes first, and at worst it has begun with none of it.
-    #[inline(always)]
     fn room(&self, pair: PairId, end: Time, now: Time) -> Option<u64> {
         let posted = self.pairs.peek(pair)?.posted.len();
         if posted >= self.config.depth as usize {
@@ -162,7 +103,6 @@ impl Mesh {
 
     /// The queue pair that a flow may post on now, and until when by the controller's clock what it posts
     /// must have left. Changes over from the one before if that is clear.
-    #[inline]
     fn lane(&mut self, index: u32, now: Time) -> Option<(PairId, Time)> {
         let flow = self.flows[index as usize].as_ref()?;
         if let Some(lane) = self.standing_lane(flow, now) {
@@ -174,7 +114,6 @@ impl Mesh {
     }
 
     /// That lane, if it is the one that the flow posted on last.
-    #[inline(always)]
     fn standing_lane(&self, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
         let (tree, end) = self.permit(flow, now)?;
         let on = flow.on?;
@@ -198,23 +137,12 @@ impl Mesh {
             return None;
         }
         if !self.is_clear(index, now) {
-            self.hurry(index);
             return None;
         }
         let id = self.pairs.id(slot);
         let flow = self.flows[index as usize].as_mut()?;
         self.counters.changes += u64::from(flow.on.replace(id).is_some());
         Some(id)
-    }
-
-    /// Somebody waits until nothing of a flow is under way.
-    pub(super) fn hurry(&mut self, index: u32) {
-        let flow = self.flows[index as usize].as_ref().filter(|flow| flow.outstanding > 0);
-        if let Some(pair) = flow.and_then(|flow| flow.on)
-            && self.pairs.get(pair).is_some_and(Pair::hurries)
-        {
-            self.ask_port(PortCall::Hurry { pair });
-        }
     }
 
     fn permit(&self, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {
@@ -264,7 +192,6 @@ impl Mesh {
     }
 
     /// A flow's last piece under way is done. Most flows wait for nothing but time then.
-    #[inline]
     fn rest(&mut self, index: u32, now: Time) {
         let Some(flow) = &self.flows[index as usize] else { return };
         if flow.closing || flow.next.is_some() || flow.is_hungry() {
@@ -335,29 +262,22 @@ impl Mesh {
         }
     }
 
-    /// As [`PortEvent::Done`](super::PortEvent::Done), on the short way: the next message that is complete now
-    /// that a queue pair has done a piece and all before it, and how long it took at most since it was due. When
-    /// there is none left, [`go_on`](Self::go_on) is due.
-    #[inline(always)]
-    pub fn finish(&mut self, id: PairId, ticket: u64, now: Time) -> Option<(FlowId, u64, Time)> {
-        loop {
-            // What waited for a flow's last piece under way goes on when its message has been told.
-            if let Some(index) = self.quiet.take() {
-                self.rest(index, now);
-            }
-            let done = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now))?;
-            let piece = &done.piece;
+    /// A queue pair has done the piece with that ticket, and all before it.
+    pub(super) fn done(&mut self, id: PairId, ticket: u64, now: Time) {
+        while let Some(piece) = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now)) {
             self.counters.done += 1;
             self.backlog -= self.config.wire(piece.bytes.into());
             let index = piece.flow.0;
-            let Some(flow) = &mut self.flows[index as usize] else {
-                continue;
-            };
-            let complete = flow.done(&done, now, self.config.settle);
-            self.quiet = (flow.outstanding == 0).then_some(index);
+            let Some(flow) = &mut self.flows[piece.flow.index()] else { continue };
+            let complete = flow.done(&piece, now, self.config.settle);
+            let is_drained = flow.outstanding == 0;
             if let Some(message) = complete {
                 self.counters.messages += 1;
-                return Some((flow.id, message.id, now - message.due));
+                let latency = now - message.due;
+                self.tell(Notice::Sent { flow: piece.flow, message: message.id, latency });
+            }
+            if is_drained {
+                self.rest(index, now);
             }
         }
     }

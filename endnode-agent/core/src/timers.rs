@@ -42,7 +42,6 @@ impl Timers {
     }
 
     /// Sets a timer, unless it is due earlier already.
-    #[inline]
     pub(super) fn set(&mut self, timer: Timer, at: Time) {
         let place = self.place(timer);
         if at < self.due[place as usize] {

@@ -2,12 +2,13 @@
 //! move, end and are lost, queue pairs that break and are evicted, controllers that forget, asks said again.
 
 use std::alloc::System;
+use std::sync::Arc;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use snin_agent_core::{
-    Arrival, BreakReason, Call, Config, Event, FlowId, Mesh, Message, Notice, Output, PairId,
-    Piece, PortCall, PortEvent, Post, Room, Wanted,
+    Arrival, BreakReason, Call, Config, Event, FlowBuffers, FlowId, Mesh, Message, Notice, Output,
+    PairId, Piece, PortCall, PortEvent, Post, Wanted,
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
@@ -84,7 +85,7 @@ impl World {
         };
         for flow in 0..FLOWS {
             // Whoever opens flows makes their memory, too.
-            world.mesh.furnish(Room::new(&config));
+            world.mesh.add_flow_buffers(FlowBuffers::new(&config));
             world.open(FlowId(flow));
         }
         world
@@ -109,7 +110,9 @@ impl World {
 
     fn controller(&mut self, what: &str, body: ControllerSays) {
         let frame = ToAgent { session: self.session, term: Term(1), at: self.now, body };
-        self.quietly(what, |mesh, now| mesh.handle_frame(&frame, now));
+        let frame = Arc::new(frame);
+        let event = Event::Controller(Arc::clone(&frame));
+        self.quietly(what, |mesh, now| mesh.handle(event, now));
     }
 
     fn take_outputs(&mut self) {
@@ -119,7 +122,6 @@ impl World {
                 Output::Port(PortCall::Post(Post { pair, ticket, .. })) => {
                     self.posted.push((pair, ticket));
                 }
-                Output::Port(PortCall::Hurry { .. }) => {}
                 Output::Port(PortCall::Close { pair }) => {
                     self.connecting.retain(|&other| other != pair);
                     self.posted.retain(|&(other, _)| other != pair);

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use snin_daemon::watch::{Place, Ready, Watch};
 use tracing::{info, warn};
 
-use super::callers::Callers;
-use super::guests::Guests;
+use super::factory::QpFactory;
+use super::inbound::InboundSessions;
 use super::line::Line;
-use super::maker::Maker;
-use super::rings::{Order, Rings, Word};
+use super::outbound::OutboundSessions;
+use super::rings::{Command, ControlEvent, Rings};
 use snin_verbs::{AsyncEvent, AsyncEvents};
 
 /// How often it looks for orders where a data thread that never sleeps wakes nobody.
@@ -24,9 +24,9 @@ const NAP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) rings: Arc<Rings>,
-    pub(crate) maker: Maker,
-    pub(crate) callers: Callers,
-    pub(crate) guests: Guests,
+    pub(crate) factory: QpFactory,
+    pub(crate) outbound: OutboundSessions,
+    pub(crate) inbound: InboundSessions,
     pub(crate) line: Option<Line>,
     pub(crate) events: AsyncEvents,
     pub(crate) events_place: Place,
@@ -37,46 +37,46 @@ impl Control {
     pub(crate) fn run(mut self) {
         let mut ready = Ready::default();
         while !self.rings.stops() {
-            self.turn(Instant::now(), &ready);
+            self.poll(Instant::now(), &ready);
             ready = self.wait();
         }
     }
 
-    fn turn(&mut self, now: Instant, ready: &Ready) {
+    fn poll(&mut self, now: Instant, ready: &Ready) {
         while self.events_place.is_ready(ready)
             && let Some(event) = self.events.take()
         {
             self.device_says(event);
         }
-        while let Some(order) = self.rings.orders.pop() {
+        while let Some(order) = self.rings.commands.pop() {
             match order {
-                Order::Connect { pair, route } => {
-                    self.callers.connect(pair, &route, &self.maker, now);
+                Command::Connect { pair, route } => {
+                    self.outbound.connect(pair, &route, &self.factory, now);
                 }
-                Order::Cancel { pair } => self.callers.cancel(pair),
-                Order::Retire { pair, link } => {
-                    drop(link);
-                    self.callers.retired(pair);
+                Command::Cancel { pair } => self.outbound.cancel(pair),
+                Command::Retire { pair, path } => {
+                    drop(path);
+                    self.outbound.retired(pair);
                 }
-                Order::InboundFailed { number } => self.guests.failed(number),
+                Command::InboundFailed { number } => self.inbound.failed(number),
             }
         }
-        self.guests.work(&self.maker, ready);
-        self.callers.work(&self.maker, now, ready);
+        self.inbound.work(&self.factory, ready);
+        self.outbound.work(&self.factory, now, ready);
         if let Some(line) = &mut self.line {
             line.work(now, ready);
         }
     }
 
     fn device_says(&mut self, event: AsyncEvent) {
-        let number = self.maker.port.number;
+        let number = self.factory.port.number;
         match event {
             AsyncEvent::PortActive(port) | AsyncEvent::PortChanged(port) if port == number => {
-                match self.maker.device.port(number) {
+                match self.factory.device.port(number) {
                     Ok(port) => {
                         info!("port {number} is active");
-                        self.maker.port = port;
-                        self.rings.tell(Word::Up);
+                        self.factory.port = port;
+                        self.rings.report(ControlEvent::Up);
                     }
                     // It says so again when it is.
                     Err(error) => warn!("{error}"),
@@ -84,11 +84,11 @@ impl Control {
             }
             AsyncEvent::PortDown(port) if port == number => {
                 warn!("port {number} is down");
-                self.rings.tell(Word::Down);
+                self.rings.report(ControlEvent::Down);
             }
             AsyncEvent::DeviceFailed => {
                 warn!("the device failed");
-                self.rings.tell(Word::Down);
+                self.rings.report(ControlEvent::Down);
             }
             // Completions say which queue pairs failed.
             _ => {}
@@ -99,17 +99,17 @@ impl Control {
     fn wait(&self) -> Ready {
         let asleep = self.rings.to_control.sleep();
         let rings = &self.rings;
-        let idle = rings.orders.is_empty() && rings.says.is_empty() && !rings.stops();
+        let idle = rings.commands.is_empty() && rings.to_controller.is_empty() && !rings.stops();
         let longest = if self.rings.busy { LOOK } else { NAP };
         let now = Instant::now();
-        let due = [self.callers.next(), self.line.as_ref().and_then(Line::next)];
+        let due = [self.outbound.next(), self.line.as_ref().and_then(Line::next)];
         let due = due.into_iter().flatten().min().map(|at| at.saturating_duration_since(now));
         let limit = due.map_or(longest, |due| due.min(longest));
         let mut watch = Watch::new();
         watch.readable(self.rings.to_control.as_fd());
         self.events_place.readable(&mut watch, self.events.as_fd());
-        self.guests.watch(&mut watch);
-        self.callers.watch(&mut watch);
+        self.inbound.watch(&mut watch);
+        self.outbound.watch(&mut watch);
         if let Some(line) = &self.line {
             line.watch(&mut watch);
         }

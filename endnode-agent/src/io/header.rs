@@ -21,7 +21,6 @@ pub(crate) struct Header {
 }
 
 /// The flow's next piece after `previous`.
-#[inline]
 pub(crate) const fn follower(previous: &Piece, bytes: u32, last: bool) -> Piece {
     let (message, offset) = if previous.last {
         (previous.message.wrapping_add(1), 0)
@@ -33,20 +32,12 @@ pub(crate) const fn follower(previous: &Piece, bytes: u32, last: bool) -> Piece 
 }
 
 /// What stands instead of a header, if a piece needs none after `previous`: whether a message ends with it.
-#[inline]
 pub(crate) fn elide(previous: Option<&Piece>, piece: &Piece) -> Option<u32> {
-    let next = follower(previous?, piece.bytes, piece.last);
-    // All numbers at once: nearly always they are the same.
-    let differ = u64::from(next.flow.0 ^ piece.flow.0)
-        | next.sequence ^ piece.sequence
-        | next.message ^ piece.message
-        | next.offset ^ piece.offset;
-    (differ == 0).then_some(piece.last.into())
+    (follower(previous?, piece.bytes, piece.last) == *piece).then_some(piece.last.into())
 }
 
 /// Makes of the piece that came before the one that came with an immediate instead of a header; whether the
 /// immediate says that.
-#[inline]
 pub(crate) fn supply(piece: &mut Piece, immediate: u32, bytes: u32) -> bool {
     let is_one = immediate <= 1;
     if is_one {

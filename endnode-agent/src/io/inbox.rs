@@ -5,9 +5,9 @@ use std::sync::Arc;
 use snin_fabric::Guid;
 
 use super::header::{HEADER, Header, supply};
-use super::rings::{Order, Received, Rings};
+use super::rings::{Command, Received, Rings};
 use snin_agent_core::Arrival;
-use snin_verbs::{Completion, Noted, SharedReceives};
+use snin_verbs::{Completion, ReceiveBuffer, SharedReceives};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Inbox {
     is_reliable: bool,
     /// From whom what comes by a queue pair comes, sorted by number and peer.
     senders: Vec<Sender>,
+    /// What came last, until an application gets it or it is posted again.
+    last: Option<Box<ReceiveBuffer<Received>>>,
 }
 
 /// Who sends by a queue pair; for datagrams the number is the sender's.
@@ -41,7 +43,8 @@ impl Inbox {
         is_reliable: bool,
         senders: usize,
     ) -> Self {
-        Self { rings, receives, start, is_reliable, senders: Vec::with_capacity(senders) }
+        let senders = Vec::with_capacity(senders);
+        Self { rings, receives, start, is_reliable, senders, last: None }
     }
 
     /// What comes by this queue pair comes from this peer.
@@ -63,74 +66,65 @@ impl Inbox {
     }
 
     /// Whether a completion tells of something that came.
-    #[inline]
-    pub(crate) fn expects(&self, completion: &Completion<'_>) -> bool {
+    pub(crate) fn expects(&self, completion: &Completion) -> bool {
         self.receives.posted_it(completion)
     }
 
-    /// The piece that came; none if it is nobody's, which is counted.
-    #[inline]
-    pub(crate) fn open(&mut self, completion: &Completion<'_>) -> Option<Box<Noted<Received>>> {
-        let mut slot = self.receives.finish(completion)?;
-        let is_known = match completion.immediate() {
-            _ if completion.outcome().is_err() => false,
-            Some(immediate) => self.follows(completion, immediate, &mut slot.note),
-            None => self.is_headed(completion, &mut slot),
+    /// The piece that came; none if it is nobody's, which is counted. Its buffer is posted again when the next one
+    /// comes, unless [`take_last`](Self::take_last) takes it.
+    pub(crate) fn receive(&mut self, completion: Completion) -> Option<Arrival> {
+        self.post_last_again();
+        let (number, failed) = (completion.queue_pair(), completion.outcome().is_err());
+        let (source, bytes) = (completion.source(), completion.bytes() as usize);
+        let immediate = completion.immediate();
+        let mut buffer = self.receives.finish(completion)?;
+        let received = match immediate {
+            _ if failed => None,
+            Some(immediate) => self.follow(number, immediate, bytes),
+            None => {
+                let from = if self.is_reliable { number } else { source };
+                self.read(from, buffer.bytes().get(self.start..bytes))
+            }
         };
-        if is_known {
-            return Some(slot);
+        let arrival = received.map(|received| received.arrival);
+        match received {
+            Some(received) => buffer.note = received,
+            None if failed => self.rings.command(Command::InboundFailed { number }),
+            None => self.is_strange(number),
         }
-        self.refuse(completion, slot);
-        None
+        self.last = Some(buffer);
+        arrival
     }
 
-    #[cold]
-    fn refuse(&mut self, completion: &Completion<'_>, slot: Box<Noted<Received>>) {
-        let number = completion.queue_pair();
-        if completion.outcome().is_err() {
-            self.rings.order(Order::InboundFailed { number });
-        } else {
-            Rings::count(&self.rings.tally.strange);
-            // What follows it means nothing either.
-            let of_it = self.senders.iter_mut().filter(|known| known.number == number);
-            of_it.for_each(|known| known.is_known = false);
-        }
-        self.give_back(slot);
+    /// The buffer of the piece that came last.
+    pub(crate) fn take_last(&mut self) -> Option<Box<ReceiveBuffer<Received>>> {
+        self.last.take()
     }
 
-    /// Whether it is a piece without a header; notes what it is.
-    #[inline]
-    fn follows(
-        &mut self,
-        completion: &Completion<'_>,
-        immediate: u32,
-        note: &mut Received,
-    ) -> bool {
-        let number = completion.queue_pair();
+    fn post_last_again(&mut self) {
+        if let Some(buffer) = self.last.take() {
+            self.stage(buffer);
+        }
+    }
+
+    /// What came is nobody's piece. Without it what follows on the queue pair means nothing either.
+    fn is_strange(&mut self, number: u32) {
+        Rings::count(&self.rings.counters.strange);
+        let senders = self.senders.iter_mut().filter(|known| known.number == number);
+        senders.for_each(|known| known.is_known = false);
+    }
+
+    /// The piece that came without a header, if one is expected.
+    fn follow(&mut self, number: u32, immediate: u32, bytes: usize) -> Option<Received> {
         let at = self.senders.partition_point(|known| known.number < number);
-        let Some(known) = self.senders.get_mut(at) else { return false };
-        let is_next = known.number == number
-            && known.is_known
-            && supply(&mut known.arrival.piece, immediate, completion.bytes());
-        if is_next {
-            *note = Received { arrival: known.arrival, start: 0 };
-        }
-        is_next
+        let known = self.senders.get_mut(at).filter(|known| known.number == number)?;
+        let is_next = known.is_known && supply(&mut known.arrival.piece, immediate, bytes as u32);
+        is_next.then_some(Received { arrival: known.arrival, start: 0 })
     }
 
-    /// Whether it is a piece with a header; notes what it is.
-    fn is_headed(&mut self, completion: &Completion<'_>, slot: &mut Noted<Received>) -> bool {
-        let read = self.read(completion, slot.bytes());
-        if let Some(received) = read {
-            slot.note = received;
-        }
-        read.is_some()
-    }
-
-    fn read(&mut self, completion: &Completion<'_>, bytes: &[u8]) -> Option<Received> {
+    /// The piece that came with a header.
+    fn read(&mut self, number: u32, bytes: Option<&[u8]>) -> Option<Received> {
         let reliable = self.is_reliable;
-        let number = if reliable { completion.queue_pair() } else { completion.source() };
-        let bytes = bytes.get(self.start..completion.bytes() as usize);
         let Header { peer, session, piece } = bytes.and_then(Header::read)?;
         let at = self.find(number, peer).ok()?;
         let known = Some(&mut self.senders[at]).filter(|known| known.arrival.session == session)?;
@@ -143,36 +137,18 @@ impl Inbox {
             .binary_search_by_key(&(number, peer), |known| (known.number, known.arrival.peer))
     }
 
-    /// Whether less is posted than not.
-    #[inline]
-    pub(crate) fn is_short(&self) -> bool {
-        self.receives.posted() < self.receives.most() / 2
-    }
-
-    /// Posts again what applications have read.
+    /// Posts again what applications have read, and what none of them got.
     pub(crate) fn refill(&mut self) {
-        // Where there is none, that is the shorter question.
-        while !self.rings.empties.is_empty()
-            && let Some(slot) = self.rings.empties.pop()
-        {
-            self.stage(slot);
+        self.post_last_again();
+        while let Some(buffer) = self.rings.empties.pop() {
+            self.stage(buffer);
         }
-        self.ring();
-    }
-
-    /// Posts memory again.
-    pub(crate) fn give_back(&mut self, slot: Box<Noted<Received>>) {
-        self.stage(slot);
-        self.ring();
-    }
-
-    fn stage(&mut self, slot: Box<Noted<Received>>) {
-        // The queue has room for every slot that there is; one that the device refuses is lost to it.
-        let _ = self.receives.receive(slot);
-    }
-
-    fn ring(&mut self) {
-        // As above.
+        // The queue has room for every buffer; one that the device refuses is lost to it.
         let _ = self.receives.ring();
+    }
+
+    fn stage(&mut self, buffer: Box<ReceiveBuffer<Received>>) {
+        // As above.
+        let _ = self.receives.receive(buffer);
     }
 }

@@ -21,13 +21,15 @@ pub(crate) struct Line {
     address: SocketAddr,
     stream: Option<Stream>,
     again: Instant,
+    /// Frames that the data thread may still have: they are freed here.
+    frames: Vec<Arc<ToAgent>>,
     /// Said once, not at each call.
     complained: bool,
 }
 
 impl Line {
     pub(crate) const fn new(rings: Arc<Rings>, address: SocketAddr, now: Instant) -> Self {
-        Self { rings, address, stream: None, again: now, complained: false }
+        Self { rings, address, stream: None, again: now, frames: Vec::new(), complained: false }
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
@@ -49,13 +51,14 @@ impl Line {
         }
         let Some(stream) = &mut self.stream else {
             // Nobody hears it, and all of it is said again.
-            while self.rings.says.pop().is_some() {}
+            while self.rings.to_controller.pop().is_some() {}
             return;
         };
-        while let Some(said) = self.rings.says.pop() {
+        while let Some(said) = self.rings.to_controller.pop() {
             stream.say(&said);
         }
-        let carried = carry(stream, &self.rings, ready);
+        self.frames.retain(|frame| Arc::strong_count(frame) > 1);
+        let carried = carry(stream, &self.rings, &mut self.frames, ready);
         match carried {
             Ok(true) => {
                 self.rings.to_data.ring();
@@ -66,7 +69,7 @@ impl Line {
             Ok(false) => {}
             Err(why) => {
                 if let StreamEnd::Malformed(_) = why {
-                    Rings::count(&self.rings.tally.malformed);
+                    Rings::count(&self.rings.counters.malformed);
                     let _ = self.rings.frames.push(None);
                     self.rings.to_data.ring();
                 }
@@ -80,15 +83,21 @@ impl Line {
 }
 
 /// Whether anything came.
-fn carry(stream: &mut Stream, rings: &Rings, ready: &Ready) -> Result<bool, StreamEnd> {
+fn carry(
+    stream: &mut Stream,
+    rings: &Rings,
+    frames: &mut Vec<Arc<ToAgent>>,
+    ready: &Ready,
+) -> Result<bool, StreamEnd> {
     let worked = stream.work(ready);
     let mut came = false;
     while let Some(frame) = stream.hear::<ToAgent>()? {
         came = true;
-        // Frames that were heard are freed here, and before there can be more of them than have room.
-        while rings.heard.pop().is_some() {}
-        // A data thread that is so far behind hears the next lease instead.
-        let _ = rings.frames.push(Some(Box::new(frame)));
+        let frame = Arc::new(frame);
+        // A data thread that is so far behind gets the next lease instead.
+        if rings.frames.push(Some(Arc::clone(&frame))).is_ok() {
+            frames.push(frame);
+        }
     }
     worked.map(|()| came)
 }

@@ -1,23 +1,20 @@
-//! The agent's ports to the world. Nothing here decides what is sent when; the [core](snin_agent_core) does.
+//! The agent's ports to the world. Nothing here decides what is sent when; the core does.
 //!
 //! Two threads: the data thread ([`engine`], with [`port`], its [`inbox`] and [`outbox`]) polls and posts; the
-//! control thread ([`control`]) does what takes system calls - queue pairs ([`maker`]), peers ([`callers`],
-//! [`guests`]), the controller ([`line`]). They share [`rings`] and nothing else.
+//! control thread ([`control`]) does what takes system calls: it makes queue pairs ([`factory`]), holds sessions with
+//! peers ([`outbound`], [`inbound`]) and with the controller ([`line`]). They share [`rings`] and nothing else.
 
-mod bell;
-mod callers;
 pub(crate) mod control;
 pub(crate) mod cores;
+mod doorbell;
 pub(crate) mod engine;
-pub(crate) mod guests;
+pub(crate) mod factory;
 pub(crate) mod header;
+pub(crate) mod inbound;
 pub(crate) mod inbox;
 pub(crate) mod line;
-pub(crate) mod links;
-pub(crate) mod maker;
+pub(crate) mod outbound;
 pub(crate) mod outbox;
 pub(crate) mod port;
 pub(crate) mod rings;
-pub(crate) mod untold;
-
-pub(crate) use callers::Callers;
+pub(crate) mod send_path;

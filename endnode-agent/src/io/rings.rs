@@ -3,12 +3,13 @@
 //! ```text
 //!   application ──calls──▶ data thread ──arrived──▶ application
 //!        ◀───buffers────        │ ▲      ◀─empties──
-//!                        orders │ │ words
+//!                      commands │ │ control events
 //!                               ▼ │
 //!                          control thread: makes queue pairs, talks to peers and the controller
 //! ```
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
@@ -17,25 +18,23 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::message::{FromAgent, ToAgent};
 
-use super::bell::Bell;
-use super::links::Link;
+use super::doorbell::Doorbell;
+use super::send_path::SendPath;
 use snin_agent_core::{
-    Arrival, BreakReason, Config, ControllerState, Counters, FlowId, FlowStatus, Notice, PairId,
-    PairStatus, Piece, Room, Route, Wanted,
+    Arrival, BreakReason, Config, ControllerState, FlowBuffers, FlowId, FlowStatus, Notice, PairId,
+    PairStatus, Piece, Route, Wanted,
 };
-use snin_verbs::{Noted, Source};
+use snin_verbs::{ReceiveBuffer, Source};
 
 /// What applications ask of the data thread.
 #[derive(Debug)]
-pub(crate) enum Call {
+pub(crate) enum AppCall {
     /// A flow.
     Open { flow: FlowId, peer: Guid, wanted: Wanted },
     /// The first so many bytes of a buffer on a flow, as the message of that number.
     Send { flow: FlowId, message: u64, buffer: Source, bytes: usize, due: Time },
     /// The flow's end.
     Close { flow: FlowId },
-    /// That it be told soon what is done.
-    Ask,
 }
 
 /// A piece that came in; its bytes are `start..start + piece.bytes` of the slot that it is the note of.
@@ -56,22 +55,22 @@ impl Received {
 
 /// What the data thread has the control thread do: whatever takes system calls.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum Command {
     /// Make a queue pair.
     Connect { pair: PairId, route: Route },
     /// It is not wanted any more, if it is still being made.
     Cancel { pair: PairId },
     /// Destroy it.
-    Retire { pair: PairId, link: Box<Link> },
+    Retire { pair: PairId, path: Box<SendPath> },
     /// A queue pair that receives is in error.
     InboundFailed { number: u32 },
 }
 
-/// What the control thread tells the data thread.
+/// What the control thread reports to the data thread.
 #[derive(Debug)]
-pub(crate) enum Word {
+pub(crate) enum ControlEvent {
     /// A queue pair is connected.
-    Linked { pair: PairId, link: Box<Link> },
+    Connected { pair: PairId, path: Box<SendPath> },
     /// One could not be, or its peer is gone.
     Broken { pair: PairId, reason: BreakReason },
     /// One is destroyed.
@@ -86,12 +85,12 @@ pub(crate) enum Word {
     Down,
 }
 
-/// What the data thread shows of itself, in room that whoever asks has made.
+/// Memory for a copy of the mesh's state, made by the thread that wants it.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct SnapshotBuffer {
     pub(crate) flows: Vec<FlowStatus>,
     pub(crate) pairs: Vec<PairStatus>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: snin_agent_core::Counters,
     pub(crate) controller: ControllerState,
     /// Of the flow asked for.
     pub(crate) latency: Option<(FlowId, Histogram<u64>)>,
@@ -99,7 +98,7 @@ pub(crate) struct Look {
 
 /// What an application sees of its flow while the data thread works on it.
 #[derive(Debug, Default)]
-pub(crate) struct FlowWord {
+pub(crate) struct Progress {
     /// Messages that are complete, or never will be.
     pub(crate) done: AtomicU64,
     /// Of these, those that never will be.
@@ -108,7 +107,7 @@ pub(crate) struct FlowWord {
 
 /// What is counted where the data thread does not come.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Counters {
     /// Streams of peers and the controller that ended because what came was no frame.
     pub(crate) malformed: AtomicU64,
     /// Peers that were turned away, and offers declined.
@@ -121,37 +120,33 @@ pub(crate) struct Tally {
     pub(crate) inbound: AtomicU64,
     /// Notices that nobody read in time.
     pub(crate) unread: AtomicU64,
-    /// How often it was asked whether the last of several messages is done: nothing followed it on its queue pair,
-    /// or somebody waits.
-    pub(crate) asked_for: AtomicU64,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Rings {
-    pub(crate) calls: ArrayQueue<Call>,
+    pub(crate) calls: ArrayQueue<AppCall>,
     pub(crate) buffers: ArrayQueue<Source>,
     pub(crate) numbers: ArrayQueue<u32>,
-    /// The memory of flows, made by who opens more of them at a time than there ever were, and how often that was.
-    pub(crate) rooms: ArrayQueue<Room>,
-    furnished: AtomicUsize,
-    pub(crate) flows: Box<[FlowWord]>,
-    pub(crate) arrived: ArrayQueue<Box<Noted<Received>>>,
-    pub(crate) empties: ArrayQueue<Box<Noted<Received>>>,
-    pub(crate) orders: ArrayQueue<Order>,
-    pub(crate) words: ArrayQueue<Word>,
-    /// What the controller said; `None`: something that is no frame.
-    pub(crate) frames: ArrayQueue<Option<Box<ToAgent>>>,
-    /// Frames that were heard, back to who frees them.
-    pub(crate) heard: ArrayQueue<Box<ToAgent>>,
-    pub(crate) says: ArrayQueue<FromAgent>,
+    /// Memory for flows, made by the application that opens more of them at a time than there ever were, and how
+    /// often that was.
+    pub(crate) flow_buffers: ArrayQueue<FlowBuffers>,
+    buffered_flows: AtomicUsize,
+    pub(crate) flows: Box<[Progress]>,
+    pub(crate) arrived: ArrayQueue<Box<ReceiveBuffer<Received>>>,
+    pub(crate) empties: ArrayQueue<Box<ReceiveBuffer<Received>>>,
+    pub(crate) commands: ArrayQueue<Command>,
+    pub(crate) control_events: ArrayQueue<ControlEvent>,
+    /// What the controller sent; `None`: something that is no frame.
+    pub(crate) frames: ArrayQueue<Option<Arc<ToAgent>>>,
+    pub(crate) to_controller: ArrayQueue<FromAgent>,
     pub(crate) notices: ArrayQueue<Notice>,
-    pub(crate) asked: ArrayQueue<Box<Look>>,
-    pub(crate) shown: ArrayQueue<Box<Look>>,
-    pub(crate) to_data: Bell,
-    pub(crate) to_control: Bell,
-    pub(crate) to_application: Bell,
-    pub(crate) tally: Tally,
+    pub(crate) snapshots_wanted: ArrayQueue<Box<SnapshotBuffer>>,
+    pub(crate) snapshots: ArrayQueue<Box<SnapshotBuffer>>,
+    pub(crate) to_data: Doorbell,
+    pub(crate) to_control: Doorbell,
+    pub(crate) to_application: Doorbell,
+    pub(crate) counters: Counters,
     pub(crate) stop: AtomicBool,
     /// Whether the data thread never sleeps: then it wakes nobody either, and the control thread looks often.
     pub(crate) busy: bool,
@@ -180,54 +175,53 @@ impl Rings {
             calls: ArrayQueue::new(buffers + 2 * flows),
             buffers: ArrayQueue::new(buffers),
             numbers,
-            rooms: ArrayQueue::new(flows),
-            furnished: AtomicUsize::new(0),
-            flows: (0..flows).map(|_| FlowWord::default()).collect(),
+            flow_buffers: ArrayQueue::new(flows),
+            buffered_flows: AtomicUsize::new(0),
+            flows: (0..flows).map(|_| Progress::default()).collect(),
             arrived: ArrayQueue::new(receives),
             empties: ArrayQueue::new(receives),
-            orders: ArrayQueue::new(4 * pairs + inbound),
-            words: ArrayQueue::new(4 * pairs + 2 * inbound + 16),
+            commands: ArrayQueue::new(4 * pairs + inbound),
+            control_events: ArrayQueue::new(4 * pairs + 2 * inbound + 16),
             frames: ArrayQueue::new(FRAMES),
-            heard: ArrayQueue::new(2 * FRAMES),
-            says: ArrayQueue::new(FRAMES),
+            to_controller: ArrayQueue::new(FRAMES),
             notices: ArrayQueue::new(NOTICES),
-            asked: ArrayQueue::new(1),
-            shown: ArrayQueue::new(1),
-            to_data: Bell::new(!busy && !driven)?,
-            to_control: Bell::new(true)?,
-            to_application: Bell::new(true)?,
-            tally: Tally::default(),
+            snapshots_wanted: ArrayQueue::new(1),
+            snapshots: ArrayQueue::new(1),
+            to_data: Doorbell::new(!busy && !driven)?,
+            to_control: Doorbell::new(true)?,
+            to_application: Doorbell::new(true)?,
+            counters: Counters::default(),
             stop: AtomicBool::new(false),
             busy,
         })
     }
 
-    /// Before another flow is opened, whose number is taken: so that the data thread need not make its memory.
-    pub(crate) fn furnish(&self, config: &Config) {
+    /// Makes the memory of a flow whose number is taken already, so that the data thread need not.
+    pub(crate) fn make_flow_buffers(&self, config: &Config) {
         let open = self.flows.len() - self.numbers.len();
-        let more = |furnished| (furnished < open).then_some(furnished + 1);
-        if self.furnished.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
-            // There is room for all.
-            let _ = self.rooms.push(Room::new(config));
+        let more = |buffered| (buffered < open).then_some(buffered + 1);
+        if self.buffered_flows.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
+            // The ring has room for all.
+            let _ = self.flow_buffers.push(FlowBuffers::new(config));
         }
     }
 
-    /// Tells the data thread; whether there was room.
-    pub(crate) fn tell(&self, word: Word) -> bool {
-        let told = self.words.push(word).is_ok();
+    /// From the control thread: reports to the data thread; whether the ring had room.
+    pub(crate) fn report(&self, event: ControlEvent) -> bool {
+        let reported = self.control_events.push(event).is_ok();
         self.to_data.ring();
-        told
+        reported
     }
 
     /// From the data thread: has the control thread do something.
-    pub(crate) fn order(&self, order: Order) {
-        // There is room for all that can be said of every queue pair.
-        let _ = self.orders.push(order);
-        self.call_control();
+    pub(crate) fn command(&self, command: Command) {
+        // The ring has room for all commands that every queue pair can need.
+        let _ = self.commands.push(command);
+        self.wake_control();
     }
 
-    /// From the data thread: has the control thread look.
-    pub(crate) fn call_control(&self) {
+    /// From the data thread: a data thread that never sleeps wakes no other, whose control thread looks often.
+    pub(crate) fn wake_control(&self) {
         if !self.busy {
             self.to_control.ring();
         }

@@ -93,7 +93,7 @@ fn a_controller_dies_and_another_takes_over() {
         resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
         let at = first.address;
         until("the controller is heard", PATIENCE, || {
-            agents[0].look(None).unwrap().controller == ControllerState::Heard
+            agents[0].snapshot(None).unwrap().controller == ControllerState::Heard
         });
         // What was said before, as while everything started, is over.
         while agents[0].notice().is_some() {}
@@ -114,13 +114,13 @@ fn a_controller_dies_and_another_takes_over() {
         let stale = Notice::StaleController { term: Term(3), latest: Term(9) };
         told(&agents[0], SOON, |notice| *notice == stale);
         until("old terms are refused", PATIENCE, || {
-            agents[0].look(None).unwrap().counters.stale_term > 0
+            agents[0].snapshot(None).unwrap().counters.stale_term > 0
         });
         second.speak_in(9);
         second.talk_nonsense();
         until("nonsense is counted", PATIENCE, || {
-            let seen: Vec<_> = agents.iter().map(|agent| agent.look(None).unwrap()).collect();
-            seen.iter().any(|seen| seen.counters.malformed + seen.tallies.malformed >= 2)
+            let seen: Vec<_> = agents.iter().map(|agent| agent.snapshot(None).unwrap()).collect();
+            seen.iter().any(|seen| seen.counters.malformed + seen.io_counters.malformed >= 2)
         });
         resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
         println!(
@@ -148,7 +148,7 @@ fn whoever_talks_nonsense_to_an_agent_is_sent_away() {
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it hangs up");
     }
     until("all are counted", PATIENCE, || {
-        agent.look(None).unwrap().tallies.malformed == frames.len() as u64
+        agent.snapshot(None).unwrap().io_counters.malformed == frames.len() as u64
     });
 }
 
@@ -334,12 +334,12 @@ fn what_is_refused_is_counted_and_said_in_one_line() {
     controller.speak_in(9);
     controller.talk_nonsense();
     until("the controller's nonsense is counted", SOON, || {
-        count("tallies", "malformed_streams") == 1
+        count("io_counters", "malformed_streams") == 1
     });
     let address =
         daemon.ask(&json!({ "command": "status" }))["listen"].as_str().unwrap().to_owned();
     TcpStream::connect(address).unwrap().write_all(&[0xff; 40]).unwrap();
-    until("a stranger's is, too", SOON, || count("tallies", "malformed_streams") == 2);
+    until("a stranger's is, too", SOON, || count("io_counters", "malformed_streams") == 2);
     let said = ["term 3 is not obeyed: term 9 is in charge", "the controller at ", "a caller: "];
     assert_eq!(said.map(|line| daemon.lines(line)), [1; 3]);
 }

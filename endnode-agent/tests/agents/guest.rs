@@ -54,7 +54,7 @@ fn messages_of_every_length_arrive_once_and_in_order() {
             controller.use_tree(tree);
             if tree > 0 {
                 until("the change", PATIENCE, || {
-                    let flow = agents[0].look(None).unwrap().flows[0];
+                    let flow = agents[0].snapshot(None).unwrap().flows[0];
                     flow.current.is_some_and(|grant| grant.tree.0 == tree)
                 });
             }
@@ -73,7 +73,7 @@ fn messages_of_every_length_arrive_once_and_in_order() {
         }
         let too_long = flow.try_send(&vec![0; 20_000]).unwrap_err().to_string();
         assert!(too_long.contains("a message of 20000 bytes, but "), "{too_long}");
-        let seen = agents[0].look(Some(flow.id())).unwrap();
+        let seen = agents[0].snapshot(Some(flow.id())).unwrap();
         assert_eq!(seen.latency.unwrap().len(), number);
         assert_eq!(seen.pairs.len(), 4, "one a tree: {:?}", seen.pairs);
         assert!(seen.counters.changes >= 3, "{:?}", seen.counters);
@@ -104,7 +104,7 @@ fn changes_of_tree_under_load_lose_repeat_and_reorder_nothing() {
         assert!(Instant::now() < deadline, "{made} changes, {sent} sent, {} came", receiver.total);
         let is_over = made < changes && began.elapsed() > Duration::from_millis(20);
         // The next change when the last one is made.
-        if is_over && agents[0].look(None).unwrap().counters.changes >= made {
+        if is_over && agents[0].snapshot(None).unwrap().counters.changes >= made {
             worst[period % 2].push(longest.as_micros() as i64);
             period += 1;
             if period % 2 == 1 {
@@ -125,8 +125,8 @@ fn changes_of_tree_under_load_lose_repeat_and_reorder_nothing() {
         }
     }
     flow.flush(PATIENCE).unwrap();
-    let seen = agents[0].look(None).unwrap();
-    let other = agents[1].look(None).unwrap().counters;
+    let seen = agents[0].snapshot(None).unwrap();
+    let other = agents[1].snapshot(None).unwrap().counters;
     assert!(seen.counters.changes + 1 >= changes, "{:?}", seen.counters);
     assert_eq!(
         (other.repeated, other.lost, seen.counters.broken),
@@ -177,7 +177,7 @@ fn held() -> (u64, u64, u64, u64) {
 }
 
 fn ready(agent: &Agent) -> usize {
-    let pairs = agent.look(None).unwrap().pairs;
+    let pairs = agent.snapshot(None).unwrap().pairs;
     pairs.iter().filter(|pair| pair.state == PairState::Ready).count()
 }
 
@@ -214,8 +214,9 @@ fn a_mesh_of_eight_hosts_and_four_trees_comes_and_goes_without_a_leak() {
             let deadline = Instant::now() + PATIENCE;
             for (receiver, agent) in receivers.iter_mut().zip(&agents) {
                 while receiver.total < expected {
-                    let seen =
-                        || agents.iter().map(|agent| agent.look(None).unwrap()).collect::<Vec<_>>();
+                    let seen = || {
+                        agents.iter().map(|agent| agent.snapshot(None).unwrap()).collect::<Vec<_>>()
+                    };
                     assert!(Instant::now() < deadline, "not all {expected} came: {:#?}", seen());
                     receiver.wait(agent);
                 }
@@ -286,7 +287,7 @@ fn the_data_thread_allocates_nothing_after_the_start() {
         flow.try_send(&number.to_be_bytes()).unwrap();
         let deadline = Instant::now() + PATIENCE;
         let answer = loop {
-            driver.turn();
+            driver.poll();
             if let Some(answer) = near.try_recv() {
                 break answer;
             }
@@ -297,11 +298,11 @@ fn the_data_thread_allocates_nothing_after_the_start() {
     loud.push(quiet::count() - since);
     let counters = {
         let near = near.clone();
-        let look = std::thread::spawn(move || near.look(None).unwrap().counters);
-        while !look.is_finished() {
-            driver.turn();
+        let snapshot = std::thread::spawn(move || near.snapshot(None).unwrap().counters);
+        while !snapshot.is_finished() {
+            driver.poll();
         }
-        look.join().unwrap()
+        snapshot.join().unwrap()
     };
     assert!(counters.leases > 4 && counters.changes >= 4, "{counters:?}");
     // Once every tree was used there is nothing to be made, neither for messages nor for leases nor for a
@@ -314,14 +315,14 @@ fn the_data_thread_allocates_nothing_after_the_start() {
     drop(flow);
     let deadline = Instant::now() + PATIENCE;
     while !matches!(near.notice(), Some(Notice::Closed { .. })) {
-        driver.turn();
+        driver.poll();
         assert!(Instant::now() < deadline, "the flow is not closed");
     }
     let flow = near.connect(Guid(2)).unwrap();
-    driver.turn();
+    driver.poll();
     assert_eq!(quiet::count() - before, 0, "allocated or freed to close and to open a flow");
     drop(flow);
-    driver.turn();
+    driver.poll();
     echo.join().unwrap();
 }
 

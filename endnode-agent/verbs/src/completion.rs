@@ -79,11 +79,10 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// When the device is broken.
-    #[inline]
     pub fn poll(&self, batch: &mut Batch) -> Result<usize, VerbsError> {
-        batch.length = 0;
-        let (room, first) = (batch.entries.len() as i32, batch.entries.as_mut_ptr());
-        // SAFETY: the queue is there, and at most `room` entries are written.
+        (batch.length, batch.taken) = (0, 0);
+        let (room, first) = (batch.entries.len() as i32, batch.entries.as_mut_ptr().cast());
+        // SAFETY: the queue is there, at most `room` entries are written, and a completion is such an entry.
         let count = unsafe { ibv_poll_cq(self.inner.queue.as_ptr(), room, first) };
         batch.length =
             usize::try_from(count).map_err(|_| VerbsError::code("ibv_poll_cq", count))?;
@@ -140,37 +139,29 @@ impl Created {
 
 /// Room for completions, made once and used again and again.
 pub struct Batch {
-    entries: Box<[ibv_wc]>,
+    entries: Box<[Completion]>,
+    /// How many the last poll took, and how many of these were taken from here.
     length: usize,
+    taken: usize,
 }
-
-// SAFETY: completions are numbers.
-unsafe impl Send for Batch {}
 
 impl Batch {
     /// Room for `count`.
     pub fn new(count: u16) -> Self {
-        let entries = (0..count.max(1)).map(|_| raw::no_completion()).collect();
-        Self { entries, length: 0 }
+        let entries = (0..count.max(1)).map(|_| Completion(raw::no_completion())).collect();
+        Self { entries, length: 0, taken: 0 }
     }
 
-    /// How many the last poll took.
-    #[expect(clippy::len_without_is_empty, reason = "whoever polls is told")]
-    pub const fn len(&self) -> usize {
-        self.length
+    /// What the last poll took, without what was [taken](Self::take) since.
+    pub fn completions(&self) -> &[Completion] {
+        &self.entries[self.taken..self.length]
     }
 
-    /// The completion at that place of what the last poll took.
-    #[inline]
-    pub fn completion(&self, at: usize) -> Option<Completion<'_>> {
-        let entry = if at < self.length { self.entries.get(at) } else { None };
-        entry.map(|entry| Completion { entry })
-    }
-
-    /// What the last poll took.
-    #[inline]
-    pub fn completions(&self) -> impl Iterator<Item = Completion<'_>> {
-        self.entries[..self.length].iter().map(|entry| Completion { entry })
+    /// Takes the next completion of the last poll.
+    pub fn take(&mut self) -> Option<Completion> {
+        let entry = self.entries[self.taken..self.length].first_mut()?;
+        self.taken += 1;
+        Some(std::mem::replace(entry, Completion(raw::no_completion())))
     }
 }
 
@@ -180,20 +171,23 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Word that something posted is done, or never will be.
-pub struct Completion<'a> {
-    entry: &'a ibv_wc,
-}
+/// Something posted is done, or never will be. There is one of each: a completion that is used up cannot be used
+/// again, when what it named may have been posted anew.
+#[repr(transparent)]
+pub struct Completion(ibv_wc);
 
-impl Completion<'_> {
+// SAFETY: completions are numbers.
+unsafe impl Send for Completion {}
+
+impl Completion {
     /// The number of the queue pair that it was posted on.
     pub const fn queue_pair(&self) -> u32 {
-        self.entry.qp_num
+        self.0.qp_num
     }
 
     /// Of a datagram: the number of the queue pair that sent it.
     pub const fn source(&self) -> u32 {
-        self.entry.src_qp
+        self.0.src_qp
     }
 
     /// Whether it was done; if not, why.
@@ -201,7 +195,7 @@ impl Completion<'_> {
     /// # Errors
     /// The queue pair is then in error, and all that is posted on it comes back like this.
     pub const fn outcome(&self) -> Result<(), Failure> {
-        match self.entry.status {
+        match self.0.status {
             ibv_wc_status::IBV_WC_SUCCESS => Ok(()),
             status => Err(Failure(status)),
         }
@@ -209,22 +203,21 @@ impl Completion<'_> {
 
     /// Of a receive: how many bytes came; a datagram's include 40 of its global route.
     pub const fn bytes(&self) -> u32 {
-        self.entry.byte_len
+        self.0.byte_len
     }
 
     /// Of a receive: what its sender sent beside the bytes.
-    #[inline]
     pub fn immediate(&self) -> Option<u32> {
-        let with = self.entry.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
-        with.then(|| raw::immediate(self.entry))
+        let with = self.0.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM.0 != 0;
+        with.then(|| raw::immediate(&self.0))
     }
 
     pub(super) const fn id(&self) -> u64 {
-        self.entry.wr_id
+        self.0.wr_id
     }
 }
 
-impl fmt::Debug for Completion<'_> {
+impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (queue_pair, outcome) = (self.queue_pair(), self.outcome());
         f.debug_struct("Completion")

@@ -29,7 +29,7 @@ pub use device::{Device, LinkLayer, Port, choose, device_names};
 pub use error::VerbsError;
 pub use events::{AsyncEvent, AsyncEvents};
 pub use kind::{Connected, Initialised, Kind, Rc, Receives, Receiving, Reset, Sending, Uc, Ud};
-pub use memory::{Domain, Lent, Noted, RemoteMemory, Shared, Slot, Source, Unshared};
+pub use memory::{DeviceHold, Domain, ReceiveBuffer, RemoteMemory, Shared, Slot, Source};
 pub use path::{Gid, LocalAddresses, Path, PathError, PeerAddress, Service, path};
 pub use post::{Gather, Signal};
 pub use queue_pair::{Depth, Finished, Held, NotPosted, QueuePair};

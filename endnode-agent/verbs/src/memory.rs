@@ -10,7 +10,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use rdma_sys::{ibv_alloc_pd, ibv_dealloc_pd, ibv_dereg_mr, ibv_mr, ibv_pd, ibv_reg_mr, ibv_sge};
 
@@ -158,7 +157,6 @@ impl Slot {
     }
 
     /// What is in it.
-    #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the part lies inside the region; slots do not overlap, and while the program has this
         // one no device works on it.
@@ -166,7 +164,6 @@ impl Slot {
     }
 
     /// What is in it, to be changed.
-    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and it is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len()) }
@@ -174,13 +171,11 @@ impl Slot {
 
     /// How many bytes it has.
     #[expect(clippy::len_without_is_empty, reason = "the length is chosen when it is made")]
-    #[inline]
     pub const fn len(&self) -> usize {
         self.length as usize
     }
 
     /// A part of it, as a device is told: not beyond its end.
-    #[inline]
     pub(super) fn entry(&self, start: usize, length: usize) -> ibv_sge {
         debug_assert!(start + length <= self.len(), "posts are checked");
         // A slot is no longer than a device can be told.
@@ -199,87 +194,35 @@ impl Source {
         Self(Arc::new(slot))
     }
 
-    /// Whether nobody else has it. As long as this is borrowed mutably, nobody else can get it.
-    #[inline]
-    fn is_unshared(&mut self) -> bool {
-        let alone = Arc::strong_count(&self.0) == 1;
-        // What others have read of it they have read before this.
-        fence(Ordering::Acquire);
-        alone
-    }
-
-    /// The slot, to be changed, if nobody else has it.
-    #[inline]
-    pub fn get_mut(&mut self) -> Option<&mut Slot> {
-        if !self.is_unshared() {
-            return None;
-        }
-        // SAFETY: this is the only one, as `Arc::get_mut` would find with two atomic operations more: there never
-        // is a `Weak`, since the `Arc` is nobody's but this type's. And it is borrowed mutably.
-        Some(unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() })
+    /// What is in it, to be changed, if nobody else has it.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.0).map(Slot::bytes_mut)
     }
 }
 
 impl Deref for Source {
     type Target = Slot;
 
-    #[inline]
     fn deref(&self) -> &Slot {
         &self.0
     }
 }
 
-/// A slot that is to be shared, while nobody else has it: it may be written, and nobody is asked again.
+/// A slot that a device writes to, and what its owner notes of what came: both are one pointer in a box.
 #[derive(Debug)]
-pub struct Unshared(Source);
-
-impl Unshared {
-    /// The slot, if it is nobody else's.
-    ///
-    /// # Errors
-    /// With the slot, if it is.
-    #[inline]
-    pub fn new(mut slot: Source) -> Result<Self, Source> {
-        if slot.is_unshared() { Ok(Self(slot)) } else { Err(slot) }
-    }
-
-    /// What is in it.
-    #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-
-    /// What is in it, to be changed.
-    #[inline]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `Slot::bytes`; nobody else had the slot when this was made, nobody but this could share it
-        // since, and this is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.0.memory.as_ptr(), self.0.len()) }
-    }
-
-    /// To be shared: it may only be read from now on.
-    #[inline]
-    pub fn share(self) -> Source {
-        self.0
-    }
-}
-
-/// A slot with what is noted of it, so that both go from hand to hand as one pointer.
-#[derive(Debug)]
-pub struct Noted<T> {
+pub struct ReceiveBuffer<T> {
     pub(super) slot: Slot,
-    /// What whoever has it last has noted.
+    /// What its owner has noted.
     pub note: T,
 }
 
-impl<T> Noted<T> {
+impl<T> ReceiveBuffer<T> {
     /// A slot and its note.
     pub const fn new(slot: Slot, note: T) -> Self {
         Self { slot, note }
     }
 
     /// What is in the slot.
-    #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.slot.bytes()
     }
@@ -297,8 +240,8 @@ pub struct Shared {
     length: usize,
 }
 
-/// Shared memory that a device may still write to.
-pub struct Lent(Arc<Region>);
+/// Keeps shared memory as long as a device may write to it.
+pub struct DeviceHold(Arc<Region>);
 
 /// Where a peer's shared memory is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -335,8 +278,8 @@ impl Shared {
     }
 
     /// What keeps it as long as a device may write to it.
-    pub(super) fn lend(&self) -> Lent {
-        Lent(Arc::clone(&self.region))
+    pub(super) fn hold(&self) -> DeviceHold {
+        DeviceHold(Arc::clone(&self.region))
     }
 
     /// Copies out what is at `start`. While a peer writes there it may be some old and some new bytes.
@@ -369,9 +312,9 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for DeviceHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lent").field(&self.0.memory).finish()
+        f.debug_tuple("DeviceHold").field(&self.0.memory).finish()
     }
 }
 

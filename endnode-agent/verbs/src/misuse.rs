@@ -83,35 +83,16 @@ pub struct States;
 /// ```no_run
 /// use snin_verbs::Source;
 /// fn right(slot: &mut Source) {
-///     if let Some(slot) = slot.get_mut() {
-///         slot.bytes_mut()[0] = 1;
+///     if let Some(bytes) = slot.bytes_mut() {
+///         bytes[0] = 1;
 ///     }
 /// }
 /// ```
 ///
-/// ```compile_fail,E0596
+/// ```compile_fail,E0608
 /// use snin_verbs::Source;
 /// fn wrong(slot: &mut Source) {
 ///     slot.bytes_mut()[0] = 1;
-/// }
-/// ```
-///
-/// Changing memory that was given to others.
-///
-/// ```no_run
-/// use snin_verbs::{Source, Unshared};
-/// fn right(mut slot: Unshared) -> Source {
-///     slot.bytes_mut()[0] = 1;
-///     slot.share()
-/// }
-/// ```
-///
-/// ```compile_fail,E0382
-/// use snin_verbs::{Source, Unshared};
-/// fn wrong(mut slot: Unshared) -> Source {
-///     let shared = slot.share();
-///     slot.bytes_mut()[0] = 1;
-///     shared
 /// }
 /// ```
 ///
@@ -131,20 +112,37 @@ pub struct States;
 /// }
 /// ```
 ///
-/// Keeping a completion beyond the next poll.
+/// Finishing a receive twice with one completion.
+///
+/// ```no_run
+/// use snin_verbs::{Completion, SharedReceives};
+/// fn right(receives: &mut SharedReceives<()>, completion: Completion) {
+///     let _buffer = receives.finish(completion);
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// use snin_verbs::{Completion, SharedReceives};
+/// fn wrong(receives: &mut SharedReceives<()>, completion: Completion) {
+///     let _buffer = receives.finish(completion);
+///     let _again = receives.finish(completion);
+/// }
+/// ```
+///
+/// Looking at a completion after the next poll.
 ///
 /// ```no_run
 /// use snin_verbs::{Batch, CompletionQueue};
 /// fn right(queue: &CompletionQueue, batch: &mut Batch) {
 ///     let _ = queue.poll(batch);
-///     let _kept = batch.completions().next();
+///     let _kept = batch.completions().first();
 /// }
 /// ```
 ///
 /// ```compile_fail,E0502
 /// use snin_verbs::{Batch, CompletionQueue};
 /// fn wrong(queue: &CompletionQueue, batch: &mut Batch) {
-///     let kept = batch.completions().next();
+///     let kept = batch.completions().first();
 ///     let _ = queue.poll(batch);
 ///     let _late = kept.map(|completion| completion.queue_pair());
 /// }

@@ -11,8 +11,7 @@ use super::memory::{RemoteMemory, Slot, Source};
 use super::queue_pair::{Held, Inner, NotPosted, Posted, QueuePair};
 use super::raw;
 
-/// What is to be sent. Slots are shared with the device until the completion, or, where the bytes are so few that
-/// the device copies them when it is rung, at least until then.
+/// What is to be sent. Slots are shared with the device until the completion.
 #[derive(Clone, Copy, Debug)]
 pub enum Gather<'a> {
     /// Bytes that have to be copied.
@@ -25,10 +24,10 @@ pub enum Gather<'a> {
     Two((&'a Source, usize), (&'a Source, usize, usize)),
 }
 
-/// Whether a send's completion is to be told; one that is not comes back with the next that is.
+/// Whether a send has a completion of its own. Without one it comes back with the next send that has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// It is.
+    /// It has.
     Yes,
     /// Only if it fails.
     No,
@@ -40,7 +39,6 @@ enum Work<'a> {
     Send { immediate: Option<u32> },
     Write { to: RemoteMemory, offset: u64 },
     Read { from: RemoteMemory, offset: u64 },
-    Mark,
     Datagram { to: &'a AddressHandle, number: u32, q_key: u32 },
 }
 
@@ -49,7 +47,6 @@ impl<K: Connected> QueuePair<K, Sending> {
     ///
     /// # Errors
     /// When as many are posted as may be, or there is more than fits.
-    #[inline]
     pub fn send(
         &mut self,
         what: Gather<'_>,
@@ -60,38 +57,10 @@ impl<K: Connected> QueuePair<K, Sending> {
         self.inner.stage(what, Work::Send { immediate }, token, signal)
     }
 
-    /// Sends a message to a receive of the peer's, with whatever is staged: what [`send`](Self::send) and
-    /// [`ring`](Self::ring) do, on the short way.
-    ///
-    /// # Errors
-    /// As theirs.
-    #[inline]
-    pub fn send_at_once(
-        &mut self,
-        what: Gather<'_>,
-        immediate: Option<u32>,
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), VerbsError> {
-        self.inner.post(what, Work::Send { immediate }, token, signal)
-    }
-
-    /// Has it told when all posted so far is done: the peer is sent a write of no bytes, which is the last. It has
-    /// to allow writes, but no memory is asked for (IBA 9.4.3: without a payload nobody looks at the key).
-    ///
-    /// # Errors
-    /// When as many are posted as may be, or the device refuses.
-    #[cold]
-    pub fn mark(&mut self, token: u64) -> Result<(), VerbsError> {
-        self.inner.stage(Gather::Copy(&[]), Work::Mark, token, Signal::Yes)?;
-        self.inner.ring()
-    }
-
     /// Stages a write to the peer's shared memory.
     ///
     /// # Errors
     /// When as many are posted as may be, or there is more than fits.
-    #[inline]
     pub fn write(
         &mut self,
         what: Gather<'_>,
@@ -152,18 +121,16 @@ impl<K: Kind> QueuePair<K, Sending> {
     ///
     /// # Errors
     /// When the device refuses: the queue pair is of no more use then.
-    #[inline]
     pub fn ring(&mut self) -> Result<(), VerbsError> {
         self.inner.ring()
     }
 
-    /// The same, with the last one's completion told: who stages does not know yet which is the last.
+    /// The same, and the last one staged has a completion, which says that all are done.
     ///
     /// # Errors
     /// As [`ring`](Self::ring).
-    #[inline]
-    pub fn ring_told(&mut self) -> Result<(), VerbsError> {
-        self.inner.tell_last();
+    pub fn ring_signalled(&mut self) -> Result<(), VerbsError> {
+        self.inner.signal_last();
         self.inner.ring()
     }
 }
@@ -205,7 +172,6 @@ impl Stage {
 }
 
 impl Inner {
-    #[inline(always)]
     fn stage(
         &mut self,
         what: Gather<'_>,
@@ -213,74 +179,39 @@ impl Inner {
         token: u64,
         signal: Signal,
     ) -> Result<(), VerbsError> {
-        let id = self.put_on_stage(what, work, signal)?;
-        self.keep(id, token, what.held(), work);
-        Ok(())
-    }
-
-    /// Stages and rings in one, and looks after its books only then.
-    #[inline]
-    fn post(
-        &mut self,
-        what: Gather<'_>,
-        work: Work<'_>,
-        token: u64,
-        signal: Signal,
-    ) -> Result<(), VerbsError> {
-        let id = self.put_on_stage(what, work, signal)?;
-        self.ring()?;
-        // What is short was copied just now.
-        let held = if what.bytes() <= self.inline_most { Held::Nothing } else { what.held() };
-        self.keep(id, token, held, work);
-        Ok(())
-    }
-
-    /// Its number; the caller keeps its memory until the completion.
-    #[inline(always)]
-    fn put_on_stage(
-        &mut self,
-        what: Gather<'_>,
-        work: Work<'_>,
-        signal: Signal,
-    ) -> Result<u64, VerbsError> {
         what.check()?;
         self.make_room()?;
         let flags = self.flags(what, signal)?;
         let entries = self.entries(what);
-        Ok(self.fill(entries, work, flags))
+        let id = self.fill(entries, work, flags);
+        self.keep(id, token, what.held(), work);
+        Ok(())
     }
 
     /// For one more.
-    #[inline]
     fn make_room(&mut self) -> Result<(), VerbsError> {
         if self.sends.len() >= self.most.sends as usize {
             return Err(VerbsError::QueueFull);
         }
-        if self.stage.count < self.stage.works.len() { Ok(()) } else { self.ring_early() }
-    }
-
-    /// So that the stage is empty.
-    #[cold]
-    fn ring_early(&mut self) -> Result<(), VerbsError> {
-        self.ring()
+        if self.stage.count < self.stage.works.len() { Ok(()) } else { self.ring() }
     }
 
     /// What the device is to do beside sending: copy what is short, tell of it.
-    #[inline]
     const fn flags(&self, what: Gather<'_>, signal: Signal) -> Result<u32, VerbsError> {
-        let told = match signal {
+        let signalled = match signal {
             Signal::Yes => ibv_send_flags::IBV_SEND_SIGNALED.0,
             Signal::No => 0,
         };
         match (what.bytes(), what) {
-            (bytes, _) if bytes <= self.inline_most => Ok(told | ibv_send_flags::IBV_SEND_INLINE.0),
+            (bytes, _) if bytes <= self.inline_most => {
+                Ok(signalled | ibv_send_flags::IBV_SEND_INLINE.0)
+            }
             (bytes, Gather::Copy(_)) => Err(VerbsError::TooLong { bytes, most: self.inline_most }),
-            _ => Ok(told),
+            _ => Ok(signalled),
         }
     }
 
     /// Where its bytes are, in how many parts.
-    #[inline]
     fn entries(&mut self, what: Gather<'_>) -> ([ibv_sge; 2], usize) {
         let none = raw::no_entry();
         let one = usize::from(what.bytes() > 0);
@@ -296,7 +227,6 @@ impl Inner {
 
     /// Fills in the next staged one, for which there is room: its number. Its memory is in the stage, or the
     /// caller keeps it until the completion.
-    #[inline]
     fn fill(&mut self, entries: ([ibv_sge; 2], usize), work: Work<'_>, flags: u32) -> u64 {
         let id = self.next_id(0);
         let at = self.stage.count;
@@ -311,7 +241,6 @@ impl Inner {
     }
 
     /// Keeps what was posted under a number until its completion.
-    #[inline]
     fn keep(&mut self, id: u64, token: u64, held: Held, work: Work<'_>) {
         let _to = match work {
             Work::Datagram { to, .. } => Some(to.clone()),
@@ -320,14 +249,13 @@ impl Inner {
         self.sends.push_back(Posted { id, token, held, _to });
     }
 
-    /// Has the completion of what was staged last told.
-    fn tell_last(&mut self) {
+    /// What was staged last has a completion.
+    fn signal_last(&mut self) {
         if let Some(last) = self.stage.works[..self.stage.count].last_mut() {
             last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
         }
     }
 
-    #[inline]
     pub(super) fn ring(&mut self) -> Result<(), VerbsError> {
         let Stage { works, count, .. } = &mut self.stage;
         let staged = &mut works[..std::mem::take(count)];
@@ -341,8 +269,7 @@ impl Inner {
         let mut bad = null_mut();
         let queue_pair = self.queue_pair.as_ptr();
         // SAFETY: the queue pair is there; works and entries are read during the call only; the memory that the
-        // entries name is copied during the call, or kept until the completion by `sends`, to which the caller
-        // adds what it has not yet.
+        // entries name is copied during the call, or kept until the completion by `sends`.
         let code = unsafe { ibv_post_send(queue_pair, first, &raw mut bad) };
         check("ibv_post_send", code)
     }
@@ -358,7 +285,6 @@ impl Gather<'_> {
     }
 
     /// The memory that a device works on.
-    #[inline]
     fn held(self) -> Held {
         match self {
             Gather::Copy(_) => Held::Nothing,
@@ -370,7 +296,6 @@ impl Gather<'_> {
     }
 
     /// Slots have as many bytes as are to be sent of them.
-    #[inline]
     fn check(&self) -> Result<(), VerbsError> {
         let within = |slot: &Slot, bytes| {
             let most = slot.len();
@@ -379,16 +304,23 @@ impl Gather<'_> {
         match *self {
             Gather::Copy(_) => Ok(()),
             Gather::One(slot, length) => within(slot, length),
-            Gather::Part(slot, start, length) => within(slot, start + length),
+            Gather::Part(slot, start, length) => within(slot, end(start, length)?),
             Gather::Two((first, length), (second, start, rest)) => {
-                within(first, length).and_then(|()| within(second, start + rest))
+                end(length, rest)?;
+                within(first, length).and_then(|()| within(second, end(start, rest)?))
             }
         }
     }
 }
 
+/// Where a part of a slot ends, or why it ends nowhere.
+fn end(start: usize, length: usize) -> Result<usize, VerbsError> {
+    start
+        .checked_add(length)
+        .ok_or(VerbsError::TooLong { bytes: usize::MAX, most: u32::MAX as usize })
+}
+
 /// What each kind of work needs beside its memory.
-#[inline]
 fn prepare(post: &mut ibv_send_wr, work: Work<'_>) {
     match work {
         Work::Send { immediate: None } => post.opcode = ibv_wr_opcode::IBV_WR_SEND,
@@ -403,10 +335,6 @@ fn prepare(post: &mut ibv_send_wr, work: Work<'_>) {
         Work::Read { from, offset } => {
             post.opcode = ibv_wr_opcode::IBV_WR_RDMA_READ;
             post.wr.rdma = raw::remote(from.address + offset, from.key);
-        }
-        Work::Mark => {
-            post.opcode = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
-            post.wr.rdma = raw::remote(0, 0);
         }
         Work::Datagram { to, number, q_key } => {
             post.opcode = ibv_wr_opcode::IBV_WR_SEND;

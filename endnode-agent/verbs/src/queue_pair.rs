@@ -26,7 +26,7 @@ use super::attributes::{self, Mtu, Remote, Timing, Transition, Transport};
 use super::completion::{Completion, CompletionQueue, Created};
 use super::error::{VerbsError, check};
 use super::kind::{Connected, Initialised, Kind, Receives, Receiving, Reset, Sending, Ud};
-use super::memory::{Allocated, Domain, Lent, Shared, Slot, Source};
+use super::memory::{Allocated, DeviceHold, Domain, Shared, Slot, Source};
 use super::path::Path;
 use super::post::Stage;
 use super::raw;
@@ -68,7 +68,7 @@ pub enum Held {
     /// The device read it: others may have too.
     Shared(Source, Option<Source>),
     /// The device wrote to it, or was to, and others may, too.
-    Lent(Lent),
+    DeviceHold(DeviceHold),
 }
 
 impl Held {
@@ -286,7 +286,7 @@ impl<K, S> QueuePair<K, S> {
 
     /// Takes back what a completion says is done: the post it names, and sends before it that were not to be
     /// signalled. A completion of another queue pair gives nothing back.
-    pub fn finish(&mut self, completion: &Completion<'_>, mut finished: impl FnMut(Finished)) {
+    pub fn finish(&mut self, completion: &Completion, mut finished: impl FnMut(Finished)) {
         let id = completion.id();
         let posted =
             if id & RECEIVE == 0 { &mut self.inner.sends } else { &mut self.inner.receives };
@@ -299,13 +299,11 @@ impl<K, S> QueuePair<K, S> {
     }
 
     /// The most sends posted at a time.
-    #[inline]
     pub const fn most_sends(&self) -> usize {
         self.inner.most.sends as usize
     }
 
     /// How many sends are posted and not finished.
-    #[inline]
     pub fn outstanding(&self) -> usize {
         self.inner.sends.len()
     }
@@ -348,7 +346,7 @@ impl<K: Kind, S: Receives> QueuePair<K, S> {
     /// When as many are posted as may be, or the device refuses.
     pub fn receive_shared(&mut self, into: &Shared, token: u64) -> Result<(), VerbsError> {
         let id = self.inner.post_receive(into.entry())?;
-        self.inner.keep_receive(id, token, Held::Lent(into.lend()));
+        self.inner.keep_receive(id, token, Held::DeviceHold(into.hold()));
         Ok(())
     }
 }

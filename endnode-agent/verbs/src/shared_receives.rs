@@ -12,7 +12,7 @@ use rdma_sys::{
 
 use super::completion::Completion;
 use super::error::{VerbsError, check};
-use super::memory::{Allocated, Domain, Noted, Slot};
+use super::memory::{Allocated, Domain, ReceiveBuffer, Slot};
 use super::queue_pair::{RECEIVE, is_of, serial};
 use super::raw;
 
@@ -21,7 +21,7 @@ pub struct SharedReceives<T> {
     queue: Arc<Queue>,
     serial: u64,
     /// What is posted, by the number that its completion has.
-    posted: Box<[Option<Box<Noted<T>>>]>,
+    posted: Box<[Option<Box<ReceiveBuffer<T>>>]>,
     free: Vec<u32>,
     stage: Stage,
 }
@@ -122,16 +122,16 @@ impl<T> SharedReceives<T> {
     ///
     /// # Errors
     /// When as many are posted as may be, or the device refuses.
-    pub fn receive(&mut self, noted: Box<Noted<T>>) -> Result<(), VerbsError> {
+    pub fn receive(&mut self, buffer: Box<ReceiveBuffer<T>>) -> Result<(), VerbsError> {
         if self.stage.count == BATCH {
             self.ring()?;
         }
         let Some(place) = self.free.pop() else { return Err(VerbsError::QueueFull) };
         let Stage { works, entries, count } = &mut self.stage;
         works[*count].wr_id = self.serial | RECEIVE | u64::from(place);
-        entries[*count] = noted.slot.entry(0, noted.slot.len());
+        entries[*count] = buffer.slot.entry(0, buffer.slot.len());
         *count += 1;
-        self.posted[place as usize] = Some(noted);
+        self.posted[place as usize] = Some(buffer);
         Ok(())
     }
 
@@ -164,7 +164,6 @@ impl<T> SharedReceives<T> {
     }
 
     /// What the device did not take, from this one on.
-    #[cold]
     fn take_back(&mut self, bad: *mut ibv_recv_wr) {
         let mut refused = false;
         for work in &mut self.stage.works {
@@ -181,28 +180,27 @@ impl<T> SharedReceives<T> {
     }
 
     /// Whether it is the completion of one of these receives.
-    #[inline]
-    pub fn posted_it(&self, completion: &Completion<'_>) -> bool {
+    pub fn posted_it(&self, completion: &Completion) -> bool {
         is_of(completion.id(), self.serial)
     }
 
-    /// The slot whose completion this is; none if it is none of these receives'.
-    #[inline]
-    pub fn finish(&mut self, completion: &Completion<'_>) -> Option<Box<Noted<T>>> {
-        if !self.posted_it(completion) {
+    /// The buffer whose completion this is; none if it is none of these receives'. The completion is used up, so
+    /// that it cannot give back a buffer that was posted again under its number.
+    pub fn finish(&mut self, completion: Completion) -> Option<Box<ReceiveBuffer<T>>> {
+        if !self.posted_it(&completion) {
             return None;
         }
         let place = (completion.id() & (RECEIVE - 1)) as u32;
-        let noted = self.posted.get_mut(place as usize)?.take()?;
+        let buffer = self.posted.get_mut(place as usize)?.take()?;
         self.free.push(place);
-        Some(noted)
+        Some(buffer)
     }
 }
 
 impl<T> Drop for SharedReceives<T> {
     /// The device may write to what is posted as long as its queue is there: that keeps the memory.
     fn drop(&mut self) {
-        let posted = self.posted.iter_mut().filter_map(Option::take).map(|noted| noted.slot);
+        let posted = self.posted.iter_mut().filter_map(Option::take).map(|buffer| buffer.slot);
         self.queue.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(posted);
     }
 }

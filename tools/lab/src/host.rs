@@ -1,7 +1,10 @@
 //! A host: its agent's mesh, its adapter, its clock, and the application that sends.
 
+use std::collections::VecDeque;
+
 use snin_agent_core::{
-    Call, Config, ConfigError, Event, FlowId, Mesh, Message, Notice, Output, Wanted, turn,
+    Call, Config, ConfigError, Event, FlowId, Io, Mesh, Message, Notice, Output, Port as _, Wanted,
+    poll,
 };
 use snin_emulator::data::Transport;
 use snin_fabric::{Guid, PortIndex};
@@ -57,6 +60,8 @@ pub struct Host {
     wake_at: Time,
     outcomes: Vec<(u32, Outcome)>,
     said: Vec<FromAgent>,
+    /// What the mesh is to be told.
+    events: VecDeque<Event>,
 }
 
 impl Host {
@@ -84,6 +89,7 @@ impl Host {
             wake_at: Time::MAX,
             outcomes: Vec::new(),
             said: Vec::new(),
+            events: VecDeque::new(),
         })
     }
 
@@ -103,7 +109,7 @@ impl Host {
         self.jobs[number as usize] = Some(job);
         self.connections[number as usize] = connection;
         let wanted = Wanted { windows, ..Wanted::default() };
-        self.tell(Event::App(Call::Open { flow, peer, wanted }), now);
+        self.tell(Event::App(Call::Open { flow, peer, wanted }));
         self.offer_one(number, now);
         true
     }
@@ -123,13 +129,12 @@ impl Host {
         }
         let message = Message { id: job.messages, bytes: job.bytes, due };
         (job.left, job.waiting, job.messages) = (job.left - 1, 1, job.messages + 1);
-        self.tell(Event::App(Call::Send { flow: FlowId(number), message }), now);
+        self.tell(Event::App(Call::Send { flow: FlowId(number), message }));
     }
 
-    /// Tells the mesh.
-    pub fn tell(&mut self, event: Event, now: Time) {
-        let now = self.local(now);
-        self.mesh.handle(event, now);
+    /// Gives the mesh an event when the host [runs](Self::run), which it does at the same time.
+    pub fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
     }
 
     /// The adapter, which has news.
@@ -142,24 +147,20 @@ impl Host {
         let own = self.local(now);
         let mut notices = Vec::new();
         loop {
-            let Self { mesh, adapter, connections, said, .. } = self;
-            let mut port = EmulatedPort { adapter, wire, flows: connections, now };
-            let events = turn(mesh, &mut port, own, EVENTS, |output| match output {
-                Output::Controller(message) => said.push(message),
-                Output::App(notice) => notices.push(notice),
-                // `turn` has the port do these.
-                Output::Port(_) => {}
-            });
+            let Self { mesh, adapter, connections, said, events, .. } = self;
+            let port = EmulatedPort { adapter, wire, flows: connections, now };
+            let mut io = HostIo { port, events, said, notices: &mut notices, own };
+            let events = poll(mesh, &mut io, EVENTS);
             if events == 0 && notices.is_empty() {
                 return;
             }
             for notice in notices.drain(..) {
-                self.heed(&notice, now);
+                self.heed(&notice);
             }
         }
     }
 
-    fn heed(&mut self, notice: &Notice, now: Time) {
+    fn heed(&mut self, notice: &Notice) {
         match *notice {
             Notice::Sent { flow, .. } => {
                 let Some(job) = &mut self.jobs[flow.index()] else { return };
@@ -169,13 +170,13 @@ impl Host {
                 }
                 if job.left == 0 && job.waiting == 0 {
                     self.outcomes.push((job.connection, Outcome::Done));
-                    self.close(flow, now);
+                    self.close(flow);
                 }
             }
             Notice::Refused { flow, .. } => {
                 let Some(job) = self.jobs[flow.index()].filter(|job| !job.closing) else { return };
                 self.outcomes.push((job.connection, Outcome::Refused));
-                self.close(flow, now);
+                self.close(flow);
             }
             Notice::Closed { flow, .. } => {
                 self.jobs[flow.index()] = None;
@@ -185,11 +186,11 @@ impl Host {
         }
     }
 
-    fn close(&mut self, flow: FlowId, now: Time) {
+    fn close(&mut self, flow: FlowId) {
         if let Some(job) = &mut self.jobs[flow.index()] {
             (job.closing, job.left) = (true, 0);
         }
-        self.tell(Event::App(Call::Close { flow }), now);
+        self.tell(Event::App(Call::Close { flow }));
     }
 
     /// What the agent says to the controller.
@@ -227,6 +228,35 @@ impl Host {
     /// When the own clock shows `own`.
     pub fn common(&self, own: Time) -> Time {
         Time(own.0.saturating_sub_signed(self.ahead))
+    }
+}
+
+/// What the mesh works with at one moment.
+struct HostIo<'a> {
+    port: EmulatedPort<'a>,
+    events: &'a mut VecDeque<Event>,
+    said: &'a mut Vec<FromAgent>,
+    notices: &'a mut Vec<Notice>,
+    /// The own time.
+    own: Time,
+}
+
+impl Io for HostIo<'_> {
+    fn next_event(&mut self) -> Option<Event> {
+        let told = self.events.pop_front();
+        told.or_else(|| self.port.poll().map(Event::Port))
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Port(call) => self.port.carry_out(call),
+            Output::Controller(message) => self.said.push(message),
+            Output::App(notice) => self.notices.push(notice),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.own
     }
 }
 

@@ -207,14 +207,13 @@ impl Prepared<'_> {
             Ok::<_, LatError>(Flow {
                 link,
                 memory: flow.memory,
-                told_every: told_every(plan, flow.sources.len()),
+                signal_every: signal_every(plan, flow.sources.len()),
                 sources: flow.sources,
                 next: 0,
                 theirs: end.memory.into(),
                 sinks: flow.sinks,
                 unawaited: plan.messages().saturating_sub(plan.receives().into()),
                 staged: 0,
-                prepared: false,
             })
         };
         let mut ends = peer.flows.iter();
@@ -247,9 +246,9 @@ fn is_marked(plan: &Plan) -> bool {
     plan.operation == Operation::Write && plan.pattern == Pattern::PingPong
 }
 
-/// Of so many sends one's completion is told, and those before it are done then, too: soon enough for the queue of
-/// sends, and for sources.
-fn told_every(plan: &Plan, sources: usize) -> u64 {
+/// One of so many sends is signalled, and those before it are done then, too: soon enough for the queue of sends, and
+/// for sources.
+fn signal_every(plan: &Plan, sources: usize) -> u64 {
     let most = u64::from(plan.depth / 2).clamp(1, UNSIGNALLED);
     if is_marked(plan) { most.min(sources as u64 / 2).max(1) } else { most }
 }
@@ -283,51 +282,33 @@ pub struct Flow {
     /// Messages that no receive is posted for yet.
     unawaited: u64,
     staged: u64,
-    /// Of so many sends one's completion is told: `make_room` waits for it.
-    told_every: u64,
-    /// The next message is staged already.
-    prepared: bool,
+    /// One of so many sends is signalled: `make_room` waits for it.
+    signal_every: u64,
 }
 
 impl Flow {
-    /// Posts the next message, its completion `told` or like most: whether there was room for it.
+    /// Posts the next message, `signalled` or like most: whether there was room for it.
     ///
     /// # Errors
     /// When the device refuses.
-    #[inline(always)]
-    pub fn post(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
-        let is_there = self.prepare(what, length, told)?;
-        self.prepared = false;
+    pub fn post(
+        &mut self,
+        what: Operation,
+        length: usize,
+        signalled: bool,
+    ) -> Result<bool, LatError> {
+        let is_there = self.stage(what, length, signalled)?;
         if is_there {
             self.link.ring()?;
         }
         Ok(is_there)
     }
 
-    /// Stages the next message, so that to post it takes no more than to hand it over: what is done while an
-    /// answer is on its way does not count. Perftest, too, makes its work requests beforehand.
-    ///
-    /// # Errors
-    /// When the device refuses.
-    #[inline]
-    pub fn prepare(
-        &mut self,
-        what: Operation,
-        length: usize,
-        told: bool,
-    ) -> Result<bool, LatError> {
-        if !self.prepared {
-            self.prepared = self.stage(what, length, told)?;
-        }
-        Ok(self.prepared)
-    }
-
-    #[inline(never)]
-    fn stage(&mut self, what: Operation, length: usize, told: bool) -> Result<bool, LatError> {
-        // Some have to be told, so that the queue of sends does not fill up.
+    fn stage(&mut self, what: Operation, length: usize, signalled: bool) -> Result<bool, LatError> {
+        // Some have to be signalled, so that the queue of sends does not fill up.
         self.staged += 1;
-        let told = told || self.staged.is_multiple_of(self.told_every);
-        let signal = if told { Signal::Yes } else { Signal::No };
+        let signalled = signalled || self.staged.is_multiple_of(self.signal_every);
+        let signal = if signalled { Signal::Yes } else { Signal::No };
         let source = &self.sources[self.next];
         match what {
             Operation::Send => self.link.send(Gather::One(source, length), signal)?,
@@ -371,8 +352,8 @@ impl Congestor {
     fn pump(&mut self) -> Result<(), LatError> {
         self.queue.poll(&mut self.batch)?;
         for completion in self.batch.completions() {
-            check(&completion)?;
-            self.flow.link.finish(&completion, |_| {});
+            check(completion)?;
+            self.flow.link.finish(completion, |_| {});
         }
         let length = self.flow.sources[0].len();
         while self.flow.link.outstanding() < CONGESTION as usize {
@@ -437,8 +418,8 @@ impl Connected {
             return Ok(0);
         }
         let (_, batch) = if done == Done::Sends { &self.sends } else { &self.receives };
-        let completion = batch.completion(at).ok_or_else(|| unknown(0))?;
-        flow_of(&self.numbers, &completion)
+        let completion = batch.completions().get(at).ok_or_else(|| unknown(0))?;
+        flow_of(&self.numbers, completion)
     }
 
     /// Ends what the completions of the last poll say is done: what was sent is told to `sent` by its flow, and
@@ -450,15 +431,15 @@ impl Connected {
     pub fn settle(&mut self, done: Done, mut sent: impl FnMut(usize)) -> Result<(), LatError> {
         let (_, batch) = if done == Done::Sends { &self.sends } else { &self.receives };
         for completion in batch.completions() {
-            let at = flow_of(&self.numbers, &completion)?;
+            let at = flow_of(&self.numbers, completion)?;
             let Flow { link, memory, sinks, unawaited, .. } = &mut self.flows[at];
             if done == Done::Sends {
-                link.finish(&completion, |finished| {
+                link.finish(completion, |finished| {
                     sinks.extend(finished.held.own());
                     sent(at);
                 });
             } else if *unawaited > 0 {
-                link.finish(&completion, |_| {});
+                link.finish(completion, |_| {});
                 link.receive(memory)?;
                 *unawaited -= 1;
             }
@@ -483,8 +464,8 @@ impl Connected {
     pub fn mark(&mut self, at: usize, length: usize, mark: u8) -> Result<(), LatError> {
         loop {
             let Flow { sources, next, .. } = &mut self.flows[at];
-            if let Some(source) = sources[*next].get_mut() {
-                source.bytes_mut()[length - 1] = mark;
+            if let Some(bytes) = sources[*next].bytes_mut() {
+                bytes[length - 1] = mark;
                 return Ok(());
             }
             self.take_sent(|_| {})?;
@@ -512,7 +493,7 @@ impl Connected {
 
 /// The flow that a completion belongs to.
 #[inline]
-fn flow_of(numbers: &[(u32, usize)], completion: &Completion<'_>) -> Result<usize, LatError> {
+fn flow_of(numbers: &[(u32, usize)], completion: &Completion) -> Result<usize, LatError> {
     check(completion)?;
     let number = completion.queue_pair();
     match *numbers {
@@ -533,7 +514,7 @@ fn unknown(number: u32) -> LatError {
 }
 
 #[inline]
-fn check(completion: &Completion<'_>) -> Result<(), LatError> {
+fn check(completion: &Completion) -> Result<(), LatError> {
     completion.outcome().map_err(undelivered)
 }
 

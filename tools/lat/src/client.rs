@@ -140,10 +140,9 @@ impl<'a> Run<'a> {
         Ok(Measured { latency, elapsed, messages, bytes, peak, lost })
     }
 
-    /// Posts a flow's next message; `told` when its completion is to be told.
-    #[inline(always)]
-    fn post(&mut self, at: usize, told: bool) -> Result<bool, LatError> {
-        self.connected.flows[at].post(self.plan.operation, self.plan.size, told)
+    /// Posts a flow's next message, `signalled` or like most.
+    fn post(&mut self, at: usize, signalled: bool) -> Result<bool, LatError> {
+        self.connected.flows[at].post(self.plan.operation, self.plan.size, signalled)
     }
 
     /// Nothing came: checks now and then that something still can.
@@ -157,11 +156,10 @@ impl<'a> Run<'a> {
     /// Ends a round trip and begins the next: whether there is one. As perftest does it, the time between two
     /// messages counts, everything in it included; it is written down once the next is under way. `now` was asked
     /// before the look that found the answer, since between that and the next message even a clock takes its time.
-    #[inline(always)]
     fn turn(&mut self, at: usize, now: Time) -> Result<bool, LatError> {
         let goes_on = self.sent[at].0 < self.plan.messages();
         if goes_on {
-            self.post(at, self.is_told())?;
+            self.post(at, self.is_signalled())?;
         }
         let share = if self.plan.operation == Operation::Read { 1 } else { 2 };
         let (sent, since) = &mut self.sent[at];
@@ -173,8 +171,8 @@ impl<'a> Run<'a> {
         Ok(goes_on)
     }
 
-    /// Of a message that is answered: whether its completion is. A read's is the answer.
-    fn is_told(&self) -> bool {
+    /// Whether a message that is answered is signalled: the completion of a read is the answer.
+    fn is_signalled(&self) -> bool {
         self.plan.operation == Operation::Read
     }
 
@@ -189,13 +187,10 @@ impl<'a> Run<'a> {
         if operation == Operation::Write {
             self.connected.mark(at, size, mark_of(sent + 1))?;
         }
-        let told = self.is_told();
-        self.connected.flows[at].prepare(operation, size, told)?;
         Ok(())
     }
 
     /// Sends that are answered, and reads.
-    #[inline(never)]
     fn round_trips(&mut self) -> Result<(), LatError> {
         let reads = self.plan.operation == Operation::Read;
         let done = if reads { Done::Sends } else { Done::Receives };
@@ -234,7 +229,6 @@ impl<'a> Run<'a> {
         if self.connected.watch.idle()? { self.give_up() } else { Ok(0) }
     }
 
-    #[inline(never)]
     fn give_up(&mut self) -> Result<usize, LatError> {
         self.talk.check()?;
         let mut ended = 0;
@@ -247,7 +241,7 @@ impl<'a> Run<'a> {
             self.lost += 1;
             self.sent[at] = (sent + 1, self.clock.now());
             if sent < self.plan.messages() {
-                self.post(at, self.is_told())?;
+                self.post(at, self.is_signalled())?;
             } else {
                 ended += 1;
             }
@@ -256,7 +250,6 @@ impl<'a> Run<'a> {
     }
 
     /// Writes that are written back.
-    #[inline(never)]
     fn marks(&mut self) -> Result<(), LatError> {
         let (size, messages) = (self.plan.size, self.plan.messages());
         let mut left = self.sent.len();
@@ -290,7 +283,6 @@ impl<'a> Run<'a> {
     }
 
     /// At fixed times, whatever came of the message before.
-    #[inline(never)]
     fn open_loop(&mut self, rate: f64) -> Result<(), LatError> {
         let (flows, messages) = (self.sent.len(), self.plan.messages());
         let window = self.plan.window() as usize;
@@ -335,7 +327,6 @@ impl<'a> Run<'a> {
     }
 
     /// As many as go: the peak rate in bytes a second.
-    #[inline(never)]
     fn stream(&mut self) -> Result<f64, LatError> {
         let (flows, window) = (self.sent.len(), self.plan.window() as usize);
         let messages = self.plan.messages();
@@ -348,8 +339,9 @@ impl<'a> Run<'a> {
                     && self.connected.flows[at].link.outstanding() < window
                 {
                     let sent = self.sent[at].0 + 1;
-                    let told = sent == messages || sent.is_multiple_of((window as u64 / 4).max(1));
-                    if !self.post(at, told)? {
+                    let signalled =
+                        sent == messages || sent.is_multiple_of((window as u64 / 4).max(1));
+                    if !self.post(at, signalled)? {
                         break;
                     }
                     self.sent[at].0 = sent;

@@ -196,7 +196,7 @@ impl Link {
 
     /// Takes back what a completion says is done.
     #[inline]
-    pub fn finish(&mut self, completion: &Completion<'_>, finished: impl FnMut(Finished)) {
+    pub fn finish(&mut self, completion: &Completion, finished: impl FnMut(Finished)) {
         each!(self, pair => pair.finish(completion, finished));
     }
 

@@ -77,11 +77,6 @@ fn receive(
     let mut came = Vec::with_capacity(64);
     let mut total = 0;
     let Plan { operation, size, depth, .. } = *plan;
-    if answers {
-        for flow in &mut connected.flows {
-            flow.prepare(operation, size, false)?;
-        }
-    }
     while total < expected {
         let count = connected.poll(Done::Receives)?;
         if count == 0 {
@@ -103,7 +98,6 @@ fn receive(
         total += count as u64;
         for at in came.drain(..) {
             connected.make_room(at, depth)?;
-            connected.flows[at].prepare(operation, size, false)?;
         }
     }
     Ok(total)
@@ -115,8 +109,7 @@ fn write_back(connected: &mut Connected, plan: &Plan, talk: &mut Talk) -> Result
     let mut next = vec![1_u64; connected.flows.len()];
     let get_ready = |connected: &mut Connected, at: usize, number: u64| {
         connected.make_room(at, depth)?;
-        connected.mark(at, size, mark_of(number))?;
-        connected.flows[at].prepare(operation, size, false)
+        connected.mark(at, size, mark_of(number))
     };
     for at in 0..next.len() {
         get_ready(connected, at, 1)?;

@@ -82,17 +82,15 @@ fn run(setting: Setting) -> World {
 
 #[test]
 fn trees_change_under_load_and_nothing_is_lost_repeated_or_out_of_its_time() {
-    let (mut changes, mut evicted, mut foreseen) = (0, 0, 0);
+    let (mut changes, mut evicted) = (0, 0);
     for seed in 0..8 {
         let world = run(setting(seed));
-        foreseen += world.foreseen;
         changes += world.sum(|counters| counters.changes);
         evicted += world.sum(|counters| counters.evicted);
         assert_eq!(world.sum(|counters| counters.broken), 0);
     }
     assert!(changes >= 400, "{changes}");
     assert!(evicted >= 200, "{evicted}");
-    assert!(foreseen >= 200, "{foreseen}");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Agents, their ports, a controller and lossy ways between them, in virtual time from one seed.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_agent_core::{
-    Call, Config, Event, FlowId, Mesh, Message, Notice, Output, Port as _, PortEvent, Wanted, turn,
+    Call, Config, Event, FlowId, Io, Mesh, Message, Notice, Output, Port as _, PortEvent, Wanted,
+    poll,
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -37,7 +39,7 @@ pub(crate) struct Setting {
     pub(crate) most_time: Time,
 }
 
-enum Happening {
+enum WorldEvent {
     Frame(usize, ToAgent),
     Report(usize, FromAgent),
     Port(usize, PortEvent),
@@ -51,6 +53,8 @@ enum Happening {
 struct Agent {
     mesh: Mesh,
     port: FakePort,
+    /// What the mesh is to be told.
+    events: VecDeque<Event>,
     /// Own clock less true time, plus a second.
     fast: Time,
     start_at: Time,
@@ -59,17 +63,42 @@ struct Agent {
     messages: BTreeMap<FlowId, (u64, u64)>,
 }
 
+/// What a mesh works with at one moment.
+struct AgentIo<'a> {
+    port: &'a mut FakePort,
+    events: &'a mut VecDeque<Event>,
+    local: Time,
+    /// What is not for the port.
+    outputs: Vec<Output>,
+}
+
+impl Io for AgentIo<'_> {
+    fn next_event(&mut self) -> Option<Event> {
+        let told = self.events.pop_front();
+        told.or_else(|| self.port.poll().map(Event::Port))
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Port(call) => self.port.carry_out(call),
+            other => self.outputs.push(other),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.local
+    }
+}
+
 pub(crate) struct World {
     setting: Setting,
     now: Time,
     order: u64,
     queue: BinaryHeap<Reverse<(Time, u64, usize)>>,
-    happenings: BTreeMap<usize, Happening>,
+    events: BTreeMap<usize, WorldEvent>,
     agents: Vec<Agent>,
     pub(crate) controller: Controller,
     pub(crate) checker: Checker,
-    /// Pieces that were posted before the books were kept.
-    pub(crate) foreseen: u64,
     rng: ChaCha8Rng,
 }
 
@@ -92,18 +121,26 @@ impl World {
                 let mesh = Mesh::new(config, fast).unwrap();
                 let port = FakePort::new(host, guid(host), setting.nature, split());
                 let messages = (0..setting.flows).map(|flow| (FlowId(flow), (0, 0))).collect();
-                Agent { mesh, port, fast, start_at: Time::MAX, wake_at: Time::MAX, messages }
+                let events = VecDeque::new();
+                Agent {
+                    mesh,
+                    port,
+                    events,
+                    fast,
+                    start_at: Time::MAX,
+                    wake_at: Time::MAX,
+                    messages,
+                }
             })
             .collect();
         let mut world = Self {
             now: SECOND,
             order: 0,
             queue: BinaryHeap::new(),
-            happenings: BTreeMap::new(),
+            events: BTreeMap::new(),
             agents,
             controller,
             checker: Checker::default(),
-            foreseen: 0,
             rng,
             setting,
         };
@@ -112,12 +149,12 @@ impl World {
     }
 
     fn begin(&mut self) {
-        self.plan(self.now, Happening::Window);
+        self.plan(self.now, WorldEvent::Window);
         if let Some(pause) = self.setting.disturbance {
-            self.plan(self.now + pause, Happening::Disturb);
+            self.plan(self.now + pause, WorldEvent::Disturb);
         }
         if let Some(after) = self.setting.takes_over {
-            self.plan(self.now + after, Happening::TakeOver);
+            self.plan(self.now + after, WorldEvent::TakeOver);
         }
         for host in 0..self.setting.hosts {
             for number in 0..self.setting.flows {
@@ -136,9 +173,9 @@ impl World {
         }
     }
 
-    fn plan(&mut self, at: Time, happening: Happening) {
+    fn plan(&mut self, at: Time, event: WorldEvent) {
         let key = self.order as usize;
-        self.happenings.insert(key, happening);
+        self.events.insert(key, event);
         self.queue.push(Reverse((at.max(self.now), self.order, key)));
         self.order += 1;
     }
@@ -147,10 +184,9 @@ impl World {
         self.now + self.agents[host].fast - SECOND
     }
 
+    /// Gives an agent an event, which it handles when it is next run.
     fn tell(&mut self, host: usize, event: Event) {
-        let now = self.local(host);
-        self.agents[host].port.now = self.now;
-        self.agents[host].mesh.handle(event, now);
+        self.agents[host].events.push_back(event);
     }
 
     fn send_another(&mut self, host: usize, flow: FlowId) {
@@ -164,24 +200,6 @@ impl World {
         if count.0 < self.setting.messages {
             let message = Message { id: count.0, bytes, due };
             count.0 += 1;
-            if self.rng.random() {
-                self.tell(host, Event::App(Call::Send { flow, message }));
-            } else {
-                self.send_in_a_hurry(host, flow, message);
-            }
-        }
-    }
-
-    /// As an agent's data thread does it: what is foreseen is posted first.
-    fn send_in_a_hurry(&mut self, host: usize, flow: FlowId, message: Message) {
-        let now = self.local(host);
-        let Agent { mesh, port, .. } = &mut self.agents[host];
-        port.now = self.now;
-        if let Some(foreseen) = mesh.foresee(flow, &message, || now) {
-            port.post(&foreseen.post);
-            mesh.keep(message, &foreseen, self.rng.random());
-            self.foreseen += 1;
-        } else {
             self.tell(host, Event::App(Call::Send { flow, message }));
         }
     }
@@ -191,8 +209,8 @@ impl World {
         while let Some(Reverse((at, _, key))) = self.queue.pop() {
             assert!(at < SECOND + self.setting.most_time, "not done by {at}: {}", self.state());
             self.now = at;
-            let happening = self.happenings.remove(&key).unwrap();
-            self.happen(happening);
+            let event = self.events.remove(&key).unwrap();
+            self.handle(event);
             if self.is_done() {
                 return;
             }
@@ -214,23 +232,23 @@ impl World {
         self.agents.iter().map(line).collect()
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Frame(host, frame) => {
-                self.tell(host, Event::Controller(frame));
+    fn handle(&mut self, event: WorldEvent) {
+        match event {
+            WorldEvent::Frame(host, frame) => {
+                self.tell(host, Event::Controller(Arc::new(frame)));
                 self.run_agent(host);
             }
-            Happening::Report(host, message) => {
+            WorldEvent::Report(host, message) => {
                 if let Some(answer) = self.controller.hear(host, message, self.now) {
                     self.send_frame(host, answer);
                 }
             }
-            Happening::TakeOver => self.controller.take_over(),
-            Happening::Port(host, event) => {
+            WorldEvent::TakeOver => self.controller.take_over(),
+            WorldEvent::Port(host, event) => {
                 self.agents[host].port.inbox.push_back(event);
                 self.run_agent(host);
             }
-            Happening::Start(host) => {
+            WorldEvent::Start(host) => {
                 self.agents[host].start_at = Time::MAX;
                 let config = self.setting.config;
                 let port = &mut self.agents[host].port;
@@ -240,18 +258,18 @@ impl World {
                 }
                 self.run_agent(host);
             }
-            Happening::Wake(host) => {
+            WorldEvent::Wake(host) => {
                 self.agents[host].wake_at = Time::MAX;
                 self.run_agent(host);
             }
-            Happening::Window => self.window(),
-            Happening::Disturb => {
+            WorldEvent::Window => self.window(),
+            WorldEvent::Disturb => {
                 let host = self.rng.random_range(0..self.setting.hosts);
                 self.agents[host].port.now = self.now;
                 self.agents[host].port.break_any();
                 self.run_agent(host);
                 let pause = self.setting.disturbance.unwrap();
-                self.plan(self.now + pause, Happening::Disturb);
+                self.plan(self.now + pause, WorldEvent::Disturb);
             }
         }
     }
@@ -261,12 +279,12 @@ impl World {
             self.send_frame(host, frame);
         }
         let next = self.now + self.setting.terms.window;
-        self.plan(next, Happening::Window);
+        self.plan(next, WorldEvent::Window);
     }
 
     fn send_frame(&mut self, host: usize, frame: ToAgent) {
         if let Some(at) = self.control_way(frame.at) {
-            self.plan(at, Happening::Frame(host, frame));
+            self.plan(at, WorldEvent::Frame(host, frame));
         }
     }
 
@@ -279,17 +297,16 @@ impl World {
 
     /// Gives an agent its turn, and plans all that follows from it.
     fn run_agent(&mut self, host: usize) {
-        let mut outputs = Vec::new();
         let local = self.local(host);
-        let agent = &mut self.agents[host];
-        agent.port.now = self.now;
-        while turn(&mut agent.mesh, &mut agent.port, local, 64, |output| outputs.push(output)) > 0 {
-        }
-        for output in outputs {
+        let Agent { mesh, port, events, .. } = &mut self.agents[host];
+        port.now = self.now;
+        let mut io = AgentIo { port, events, local, outputs: Vec::new() };
+        while poll(mesh, &mut io, 64) > 0 {}
+        for output in io.outputs {
             match output {
                 Output::Controller(report) => {
                     if let Some(at) = self.control_way(self.now) {
-                        self.plan(at, Happening::Report(host, report));
+                        self.plan(at, WorldEvent::Report(host, report));
                     }
                 }
                 Output::App(notice) => self.notice(host, notice),
@@ -308,7 +325,7 @@ impl World {
                 count.1 += 1;
                 assert!(self.checker.messages(host, flow) > message, "complete means arrived");
                 self.send_another(host, flow);
-                self.plan(self.now, Happening::Wake(host));
+                self.plan(self.now, WorldEvent::Wake(host));
             }
             Notice::Received { peer, piece } => {
                 self.checker.received((peer.0 - 100) as usize, &piece);
@@ -327,17 +344,17 @@ impl World {
             self.checker.sent(&sent, self.setting.terms.guard);
         }
         for (at, later) in later {
-            let happening = match later {
-                Later::Event(event) => Happening::Port(host, event),
+            let event = match later {
+                Later::Event(event) => WorldEvent::Port(host, event),
                 Later::Delivery(to, arrival) => {
-                    Happening::Port((to.0 - 100) as usize, PortEvent::Arrived(arrival))
+                    WorldEvent::Port((to.0 - 100) as usize, PortEvent::Arrived(arrival))
                 }
             };
-            self.plan(at, happening);
+            self.plan(at, event);
         }
         if let Some(at) = start {
             self.agents[host].start_at = at;
-            self.plan(at, Happening::Start(host));
+            self.plan(at, WorldEvent::Start(host));
         }
     }
 
@@ -347,7 +364,7 @@ impl World {
             let at = deadline + SECOND - agent.fast;
             if at < agent.wake_at {
                 agent.wake_at = at;
-                self.plan(at, Happening::Wake(host));
+                self.plan(at, WorldEvent::Wake(host));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! A mesh at a time, told what happens step by step, and everything that it wants done.
 
+use std::sync::Arc;
+
 use snin_agent_core::{
     Call, Config, Counters, Event, FlowId, LossPolicy, Mesh, Message, Output, PairId, PortCall,
     PortEvent, Post, Wanted,
@@ -139,7 +141,7 @@ impl Bench {
     }
 
     pub(crate) fn controller(&mut self, body: ControllerSays) {
-        self.tell(Event::Controller(self.frame(body)));
+        self.tell(Event::Controller(Arc::new(self.frame(body))));
     }
 
     /// The next lease.

@@ -1,5 +1,7 @@
 //! What is asked of the controller, and what follows from its answers.
 
+use std::sync::Arc;
+
 use snin_agent_core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
 use snin_fabric::TreeId;
 use snin_protocol::message::{
@@ -18,11 +20,12 @@ fn frames_of_the_past_are_refused_and_counted() {
         ControllerSays::Lease(Lease { sequence, heard: 1, grants, answers: vec![] })
     };
     let clock = ControllerSays::Clock(ClockAnswer { sent: bench.now });
-    bench.tell(Event::Controller(ToAgent { term: Term(5), ..bench.frame(clock.clone()) }));
+    bench
+        .tell(Event::Controller(Arc::new(ToAgent { term: Term(5), ..bench.frame(clock.clone()) })));
     bench.controller(lease(1, bench.now));
     let of_an_earlier_session =
         ToAgent { session: Session(77), ..bench.frame(lease(1, bench.now)) };
-    bench.tell(Event::Controller(ToAgent { term: Term(5), ..of_an_earlier_session }));
+    bench.tell(Event::Controller(Arc::new(ToAgent { term: Term(5), ..of_an_earlier_session })));
     bench.controller(lease(2, bench.now));
     let stale = Notice::StaleController { term: Term(1), latest: Term(5) };
     assert_eq!(bench.take(), [Output::App(stale)], "said once");
@@ -65,7 +68,10 @@ fn a_frame_from_the_future_is_not_followed() {
         grants: vec![grant(FLOW, TREE, at, at + MS)],
         answers: vec![],
     };
-    bench.tell(Event::Controller(ToAgent { at, ..bench.frame(ControllerSays::Lease(lease)) }));
+    bench.tell(Event::Controller(Arc::new(ToAgent {
+        at,
+        ..bench.frame(ControllerSays::Lease(lease))
+    })));
     assert_eq!((bench.take(), bench.counters().wrong_clock), (vec![], 1));
 }
 

@@ -1,8 +1,6 @@
 //! What is posted, when, and how much of it.
 
-use snin_agent_core::{
-    Call, Config, ControllerState, Event, LossPolicy, Message, Notice, Output, PortCall,
-};
+use snin_agent_core::{Config, Notice, Output, PortCall};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
 use snin_protocol::message::{ClockAnswer, ControllerSays};
@@ -163,131 +161,14 @@ fn a_new_tree_is_taken_when_the_last_piece_is_off_the_links() {
     assert_eq!(bench.posted(), [20]);
 }
 
-/// Two meshes that have sent a message and hear of another one after `pause`; the second is told what it
-/// foresaw itself. Whether it foresaw anything.
-fn foresees(bytes: u64, pause: Time, before_done: bool) -> bool {
-    let mut plain = Bench::granted(Bench::config(), 100);
-    let mut ahead = Bench::granted(Bench::config(), 100);
-    let mut foreseen = false;
-    for (bench, pair) in [&mut plain, &mut ahead] {
-        if !before_done {
-            bench.done(*pair, 0);
-        }
-        bench.pass(pause);
-        bench.take();
-    }
-    let (bench, _) = &mut ahead;
-    let message = Message { id: 1, bytes, due: bench.now };
-    plain.0.send(FLOW, 1, bytes);
-    if let Some(known) = bench.mesh.foresee(FLOW, &message, || bench.now) {
-        foreseen = true;
-        bench.mesh.keep(message, &known, true);
-        bench.outputs.push(Output::Port(PortCall::Post(known.post)));
-        bench.collect();
-    } else {
-        bench.send(FLOW, 1, bytes);
-    }
-    for ticket in [0, 1] {
-        let [(plain, pair), (ahead, _)] = [&mut plain, &mut ahead];
-        assert_eq!(plain.take(), ahead.take(), "{bytes} bytes");
-        assert!(plain.mesh.flows().eq(ahead.mesh.flows()));
-        assert!(plain.mesh.pairs().eq(ahead.mesh.pairs()));
-        assert_eq!(plain.counters(), ahead.counters());
-        assert_eq!(plain.mesh.next_deadline(), ahead.mesh.next_deadline());
-        plain.done(*pair, ticket);
-        ahead.done(*pair, ticket);
-    }
-    foreseen
-}
-
 #[test]
-fn how_long_a_message_took_is_known_only_if_its_own_completion_is_told() {
-    let config = Config { queue: 8, depth: 8, piece: 5_000, ..Bench::config() };
+fn how_long_every_message_took_is_known() {
+    let config = Config { queue: 8, depth: 8, ..Bench::config() };
     let (mut bench, pair) = Bench::ungranted(config);
-    for (id, told) in [(1, true), (2, false), (3, false), (4, true)] {
-        let message = Message { id, bytes: 100, due: bench.now };
-        let foreseen = bench.mesh.foresee(FLOW, &message, || unreachable!("no grant ends"));
-        let foreseen = foreseen.unwrap();
-        assert!(foreseen.is_patient);
-        bench.mesh.keep(message, &foreseen, told);
-    }
-    bench.pass(MS);
-    bench.done(pair, 1);
-    assert_eq!(bench.mesh.latency(FLOW).unwrap().len(), 2);
+    (1..5).for_each(|id| bench.send(FLOW, id, 100));
     bench.pass(MS);
     bench.done(pair, 4);
     let latency = bench.mesh.latency(FLOW).unwrap();
-    assert_eq!((latency.len(), bench.counters().messages), (3, 5));
-    assert_eq!(latency.count_between(2 * MS.nanos() - MS.nanos() / 10, u64::MAX), 1);
-    // What is long, or has a grant that ends, is told.
-    for (bytes, is_patient) in [(4_096, true), (4_097, false)] {
-        let message = Message { id: 5, bytes, due: bench.now };
-        let foreseen = bench.mesh.foresee(FLOW, &message, || unreachable!("no grant ends"));
-        assert_eq!(foreseen.unwrap().is_patient, is_patient, "{bytes} bytes");
-    }
-    let (mut bench, pair) = Bench::granted(Bench::config(), 100);
-    bench.done(pair, 0);
-    let short = Message { id: 1, bytes: 100, due: bench.now };
-    assert!(!bench.mesh.foresee(FLOW, &short, || bench.now).unwrap().is_patient);
-}
-
-/// Posts a message whose own completion will not be told.
-fn send_untold(bench: &mut Bench, id: u64) {
-    let message = Message { id, bytes: 100, due: bench.now };
-    let foreseen = bench.mesh.foresee(FLOW, &message, || bench.now).unwrap();
-    assert!(foreseen.is_patient);
-    bench.mesh.keep(message, &foreseen, false);
-}
-
-#[test]
-fn a_change_of_tree_hurries_what_would_be_told_later() {
-    let config = Config {
-        loss: LossPolicy::BestEffort,
-        silence: MS,
-        linger: Time::secs(5),
-        queue: 8,
-        ..Bench::config()
-    };
-    let (mut bench, pair) = Bench::granted(config, 10);
-    bench.done(pair, 0);
-    bench.pass(MS * 2);
-    assert_eq!(bench.mesh.controller(), ControllerState::Lost);
-    bench.send(FLOW, 1, 20);
-    let unasked = bench.connected();
-    bench.done(unasked, 0);
-    bench.take();
-    send_untold(&mut bench, 2);
-    send_untold(&mut bench, 3);
-    bench.grant(FLOW, TREE, Time::ZERO, MS);
-    let hurry = Output::Port(PortCall::Hurry { pair: unasked });
-    assert!(!bench.take().contains(&hurry), "nobody waits yet");
-    bench.send(FLOW, 4, 30);
-    assert_eq!(bench.take(), [hurry]);
-    bench.send(FLOW, 5, 40);
-    assert!(bench.take().is_empty(), "the port knows it");
-    bench.done(unasked, 2);
-    assert_eq!(bench.posted(), [30, 40]);
-}
-
-#[test]
-fn a_flow_that_is_closed_hurries_what_would_be_told_later() {
-    let (mut bench, pair) = Bench::ungranted(Bench::config());
-    send_untold(&mut bench, 1);
-    bench.tell(Event::App(Call::Close { flow: FLOW }));
-    assert_eq!(bench.take(), [Output::Port(PortCall::Hurry { pair })]);
-    bench.done(pair, 1);
-    assert!(bench.take().contains(&Output::App(Notice::Closed { flow: FLOW, unsent: 0 })));
-}
-
-#[test]
-fn what_is_foreseen_comes_true() {
-    for bytes in [0, 1, 999, 1_000] {
-        assert!(foresees(bytes, Time::ZERO, false), "{bytes} bytes, nothing under way");
-        assert!(foresees(bytes, Time::ZERO, true), "{bytes} bytes behind a message under way");
-    }
-    assert!(!foresees(1_001, Time::ZERO, false), "it is two pieces");
-    let late = MS - GUARD - Time(500);
-    assert!(foresees(400, late, false), "it has left by then");
-    assert!(!foresees(600, late, false), "it has not");
-    assert!(!foresees(1, MS, false), "the grant has ended");
+    assert_eq!((latency.len(), bench.counters().messages), (5, 5));
+    assert_eq!(latency.count_between(MS.nanos() - MS.nanos() / 10, u64::MAX), 4);
 }

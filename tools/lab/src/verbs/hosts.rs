@@ -159,7 +159,7 @@ impl Hosts {
     /// An agent that has a flow still, if there is one.
     pub(super) fn unrest(&self) -> Result<Option<String>, VerbsLabError> {
         for agent in &self.agents {
-            if let Some(flow) = agent.look(None).map_err(failed)?.flows.first() {
+            if let Some(flow) = agent.snapshot(None).map_err(failed)?.flows.first() {
                 return Ok(Some(format!("{} has {flow:?}", agent.guid())));
             }
         }
@@ -170,7 +170,7 @@ impl Hosts {
     pub(super) fn account(&self) -> Result<Agents, VerbsLabError> {
         let mut all = Agents { taken: self.taken, ..Agents::default() };
         for agent in &self.agents {
-            let counters = agent.look(None).map_err(failed)?.counters;
+            let counters = agent.snapshot(None).map_err(failed)?.counters;
             all.pairs += counters.connects;
             all.messages += counters.messages;
             all.irregular += counters.repeated + counters.lost;
@@ -184,10 +184,9 @@ impl Hosts {
 /// The one data thread of all agents: a wake for each message at each host is more than the machine has time for.
 fn drive(mut drivers: Vec<Driver>, stops: &AtomicBool) -> io::Result<()> {
     while !stops.load(Ordering::Relaxed) {
-        let worked = drivers.iter_mut().fold(false, |worked, driver| driver.turn() | worked);
+        let worked = drivers.iter_mut().fold(false, |worked, driver| driver.poll() | worked);
         if !worked {
             thread::sleep(NAP);
-            drivers.iter_mut().for_each(Driver::has_slept);
         }
     }
     Ok(())
@@ -252,7 +251,7 @@ impl Sender {
 
 /// What an agent has counted of a flow.
 fn latency(agent: &Agent, flow: FlowId) -> Result<Histogram<u64>, VerbsLabError> {
-    let seen = agent.look(Some(flow)).map_err(failed)?;
+    let seen = agent.snapshot(Some(flow)).map_err(failed)?;
     Ok(seen.latency.unwrap_or_else(histogram))
 }
 

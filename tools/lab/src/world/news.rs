@@ -73,7 +73,7 @@ impl World<'_> {
             }
             Happening::ToAgent(place, bytes) => {
                 let event = match decode::<ToAgent>(&bytes) {
-                    Ok(Some((message, _))) => AgentEvent::Controller(message),
+                    Ok(Some((message, _))) => AgentEvent::Controller(Arc::new(message)),
                     _ => AgentEvent::Malformed,
                 };
                 self.tell_host(place, event);
@@ -114,7 +114,7 @@ impl World<'_> {
 
     fn tell_host(&mut self, place: u32, event: AgentEvent) {
         if let Some(host) = self.hosts.get_mut(&place) {
-            host.tell(event, self.now);
+            host.tell(event);
             self.run_host(place);
         }
     }

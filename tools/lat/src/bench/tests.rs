@@ -24,7 +24,7 @@ fn nobody_waits_for_word_of_a_send_to_have_room_or_a_source() {
             for operation in [Operation::Send, Operation::Write, Operation::Read] {
                 let plan = Plan { depth, size, operation, ..base.clone() };
                 let sources = sources(&plan);
-                let every = told_every(&plan, sources);
+                let every = signal_every(&plan, sources);
                 assert!(every == 1 || every <= u64::from(depth) / 2, "{plan:?}: {every}");
                 if is_marked(&plan) {
                     assert!(sources == 1 || sources * size <= SOURCES_BYTES, "{plan:?}: {sources}");

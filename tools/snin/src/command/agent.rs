@@ -103,7 +103,7 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
         let lost = lost.map(|lost| format!(", {lost} lost")).unwrap_or_default();
         out.line(format!("from {peer}: {messages} messages, {bytes} bytes{lost}"))?;
     }
-    for key in ["counters", "tallies"] {
+    for key in ["counters", "io_counters"] {
         for (name, count) in answer[key].as_object().into_iter().flatten() {
             if count != 0 {
                 out.line(format!("{name:<20} {count}"))?;

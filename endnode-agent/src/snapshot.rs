@@ -1,4 +1,4 @@
-//! What can be seen of a running agent, without its data thread stopping or allocating.
+//! Snapshots of a running agent, taken without its data thread waiting or allocating.
 
 use std::io;
 use std::sync::PoisonError;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::agent::Agent;
-use crate::io::rings::Look;
+use crate::io::rings::SnapshotBuffer;
 use snin_agent_core::{ControllerState, Counters, FlowId, FlowStatus, PairStatus};
 
 /// How long the data thread may take to answer.
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An agent at one moment.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Snapshot {
     /// Its flows, by number.
     pub flows: Vec<FlowStatus>,
     /// The queue pairs that it sends on, by peer and tree.
@@ -24,7 +24,7 @@ pub struct Seen {
     /// What its mesh has counted.
     pub counters: Counters,
     /// What was counted elsewhere.
-    pub tallies: Tallies,
+    pub io_counters: IoCounters,
     /// What is known of the controller.
     pub controller: ControllerState,
     /// Of the flow asked for, how long messages took in nanoseconds.
@@ -33,7 +33,7 @@ pub struct Seen {
 
 /// What is counted outside of the mesh.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Tallies {
+pub struct IoCounters {
     /// Streams that ended because what came was no frame.
     pub malformed: u64,
     /// Peers that were turned away, and offers declined.
@@ -46,18 +46,14 @@ pub struct Tallies {
     pub inbound: u64,
     /// Notices that nobody read in time.
     pub unread: u64,
-    /// How often it was asked whether the last of several messages is done: nothing followed it on its queue pair,
-    /// or somebody waits.
-    pub asked_for: u64,
     /// Buffers that no message is in, at present.
     pub free_buffers: u64,
 }
 
-impl Tallies {
+impl IoCounters {
     /// Each: its name, what it counts, how many.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let Self { malformed, declined, gone, strange, inbound, unread, asked_for, free_buffers } =
-            *self;
+        let Self { malformed, declined, gone, strange, inbound, unread, free_buffers } = *self;
         [
             ("malformed_streams", "Streams that ended because what came was no frame", malformed),
             ("declined_offers", "Peers turned away and offers declined", declined),
@@ -65,7 +61,6 @@ impl Tallies {
             ("strange_pieces", "Pieces from nobody known, or without a header", strange),
             ("inbound_pairs", "Queue pairs that receive", inbound),
             ("unread_notices", "Notices that nobody read in time", unread),
-            ("asked_for", "Times the last of several messages was asked for", asked_for),
             ("free_buffers", "Buffers that no message is in", free_buffers),
         ]
         .into_iter()
@@ -73,15 +68,15 @@ impl Tallies {
 }
 
 impl Agent {
-    /// Looks at the agent; at the latencies of one flow, if asked for.
+    /// The agent's state at one moment; with the latencies of one flow, if asked for.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when the data thread stands still.
-    pub fn look(&self, latency_of: Option<FlowId>) -> io::Result<Seen> {
+    pub fn snapshot(&self, latency_of: Option<FlowId>) -> io::Result<Snapshot> {
         let shared = &self.shared;
-        let _one = shared.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = shared.snapshot_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let latency = latency_of.and_then(|flow| Some((flow, self.histogram()?)));
-        let look = Look {
+        let buffer = SnapshotBuffer {
             flows: Vec::with_capacity(shared.config.flows as usize),
             pairs: Vec::with_capacity(shared.config.pairs as usize),
             counters: Counters::default(),
@@ -89,14 +84,16 @@ impl Agent {
             latency,
         };
         // Nobody else looks; one that was given up on is out of date.
-        while shared.rings.shown.pop().is_some() || shared.rings.asked.pop().is_some() {}
-        let _ = shared.rings.asked.push(Box::new(look));
+        while shared.rings.snapshots.pop().is_some()
+            || shared.rings.snapshots_wanted.pop().is_some()
+        {}
+        let _ = shared.rings.snapshots_wanted.push(Box::new(buffer));
         shared.rings.to_data.ring();
-        let look = self.wait(Some(PATIENCE), |agent| agent.shared.rings.shown.pop())?;
-        let Look { flows, pairs, counters, controller, latency } = *look;
-        let tallies = self.tallies();
+        let buffer = self.wait(Some(PATIENCE), |agent| agent.shared.rings.snapshots.pop())?;
+        let SnapshotBuffer { flows, pairs, counters, controller, latency } = *buffer;
+        let io_counters = self.io_counters();
         let latency = latency.map(|(_, latency)| latency);
-        Ok(Seen { flows, pairs, counters, tallies, controller, latency })
+        Ok(Snapshot { flows, pairs, counters, io_counters, controller, latency })
     }
 
     fn histogram(&self) -> Option<Histogram<u64>> {
@@ -104,18 +101,17 @@ impl Agent {
         Histogram::new_with_bounds(1, shape.longest.nanos(), shape.digits).ok()
     }
 
-    fn tallies(&self) -> Tallies {
+    fn io_counters(&self) -> IoCounters {
         let rings = &self.shared.rings;
-        let tally = &rings.tally;
+        let counters = &rings.counters;
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        Tallies {
-            malformed: read(&tally.malformed),
-            declined: read(&tally.declined),
-            gone: read(&tally.gone),
-            strange: read(&tally.strange),
-            inbound: read(&tally.inbound),
-            unread: read(&tally.unread),
-            asked_for: read(&tally.asked_for),
+        IoCounters {
+            malformed: read(&counters.malformed),
+            declined: read(&counters.declined),
+            gone: read(&counters.gone),
+            strange: read(&counters.strange),
+            inbound: read(&counters.inbound),
+            unread: read(&counters.unread),
             free_buffers: rings.buffers.len() as u64,
         }
     }

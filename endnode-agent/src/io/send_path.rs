@@ -1,4 +1,4 @@
-//! A queue pair as the data thread sends on it, with the room for its headers.
+//! What the data thread sends on, with the memory for its headers.
 
 use snin_fabric::Guid;
 
@@ -14,7 +14,7 @@ pub(crate) const Q_KEY: u32 = 0x534e_494e;
 /// Where pieces of one (peer, tree) go.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is boxed, and nearly all are the large one")]
-pub(crate) enum Link {
+pub(crate) enum SendPath {
     /// A connection of its own, and its headers.
     Connected(QueuePair<Rc, Sending>, Headers),
     /// The queue pair that sends all datagrams, to this address and number.
@@ -41,9 +41,8 @@ impl Headers {
     fn write(&mut self, header: &Header) -> Result<&Source, VerbsError> {
         self.next = (self.next + 1) % self.slots.len();
         let slot = &mut self.slots[self.next];
-        // The device holds it only while its message is posted, and there are as many as may be.
-        let free = slot.get_mut().ok_or(VerbsError::QueueFull)?;
-        header.write(free.bytes_mut());
+        // The device holds a slot only while its message is posted, and there are as many slots as posts.
+        header.write(slot.bytes_mut().ok_or(VerbsError::QueueFull)?);
         Ok(slot)
     }
 }
@@ -61,40 +60,21 @@ impl Sender {
     }
 }
 
-/// Stages a piece whose bytes are in `body`; nobody waits for it if it is empty. Whoever rings has the last
-/// one's completion told.
-#[inline]
+/// Stages a piece whose bytes are in `body`. It has no completion of its own: the last one staged gets one.
 pub(crate) fn send(
     (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
     (sender, piece): (Sender, Piece),
     body: &Source,
     ticket: u64,
 ) -> Result<(), VerbsError> {
-    let known = elide(headers.previous.as_ref(), &piece);
+    let immediate = elide(headers.previous.as_ref(), &piece);
     headers.previous = Some(piece);
-    if known.is_some() {
+    if immediate.is_some() {
         let part = Gather::Part(body, piece.offset as usize, piece.bytes as usize);
-        return pair.send(part, known, ticket, Signal::No);
+        return pair.send(part, immediate, ticket, Signal::No);
     }
     let header = headers.write(&sender.header(piece))?;
     pair.send(gather(header, body, piece), None, ticket, Signal::No)
-}
-
-/// Sends a piece at once, if it needs no header: whether it was sent.
-#[inline]
-pub(crate) fn send_at_once(
-    (pair, headers): (&mut QueuePair<Rc, Sending>, &mut Headers),
-    piece: &Piece,
-    body: &Source,
-    (ticket, signal): (u64, Signal),
-) -> bool {
-    let Some(immediate) = elide(headers.previous.as_ref(), piece) else { return false };
-    let part = Gather::Part(body, piece.offset as usize, piece.bytes as usize);
-    let sent = pair.send_at_once(part, Some(immediate), ticket, signal).is_ok();
-    if sent {
-        headers.previous = Some(*piece);
-    }
-    sent
 }
 
 /// As [`send`], as a datagram: it always has its header, for the one before it may be lost.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use snin_fabric::{Dlid, Lid};
 use snin_protocol::peer::{DeclineReason, End, EndAddress, Offer};
 
-use super::links::{Headers, Link};
+use super::send_path::{Headers, SendPath};
 use snin_verbs::{
     AddressHandle, CompletionQueue, Depth, Device, Domain, Gid, Initialised, Mtu, Path,
     PeerAddress, Port, QueuePair, Rc, Receiving, Remote, Service, SharedQueue, Timing, VerbsError,
@@ -17,7 +17,7 @@ const NOT_READY: u8 = 20;
 
 /// A queue pair that waits for its peer's.
 #[derive(Debug)]
-pub(crate) struct Loose {
+pub(crate) struct Unconnected {
     /// `None`: datagrams have none of their own.
     pair: Option<QueuePair<Rc, Initialised>>,
     first_packet: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Loose {
 
 /// What queue pairs are made from.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct QpFactory {
     pub(crate) device: Device,
     pub(crate) domain: Domain,
     pub(crate) port: Port,
@@ -44,40 +44,40 @@ pub(crate) fn timing(resend: Duration) -> Timing {
     Timing { not_ready_timer: NOT_READY, ..Timing::default() }.resend_after(resend)
 }
 
-impl Maker {
+impl QpFactory {
     /// A queue pair to send on, and what its peer is told of it.
     ///
     /// # Errors
     /// When the device has no more.
-    pub(crate) fn loose(&self) -> Result<(Loose, End), VerbsError> {
+    pub(crate) fn unconnected(&self) -> Result<(Unconnected, End), VerbsError> {
         if let Some(number) = self.datagrams {
-            return Ok((Loose { pair: None, first_packet: 0 }, self.end(number, 0)));
+            return Ok((Unconnected { pair: None, first_packet: 0 }, self.end(number, 0)));
         }
         let pair = self.initialised(self.depth)?;
         let first_packet = first_packet(pair.number());
         let end = self.end(pair.number(), first_packet);
-        Ok((Loose { pair: Some(pair), first_packet }, end))
+        Ok((Unconnected { pair: Some(pair), first_packet }, end))
     }
 
     /// Connects it to its peer's, along the peer's address `dlid`.
     ///
     /// # Errors
     /// When no path leads there, or the device refuses.
-    pub(crate) fn link(
+    pub(crate) fn connect(
         &self,
-        loose: Loose,
+        unconnected: Unconnected,
         end: &End,
         dlid: Option<Dlid>,
-    ) -> Result<Link, VerbsError> {
+    ) -> Result<SendPath, VerbsError> {
         let along = self.path(address(end), dlid)?;
-        let Some(pair) = loose.pair else {
+        let Some(pair) = unconnected.pair else {
             let to = AddressHandle::new(&self.domain, self.port.number, &along)?;
-            return Ok(Link::Datagrams(to, end.number));
+            return Ok(SendPath::Datagrams(to, end.number));
         };
         let remote = Remote { number: end.number, first_packet: end.first_packet };
         let pair = pair.connect(&along, remote, self.mtu(end), &self.timing)?;
-        let pair = pair.start(loose.first_packet, &self.timing)?;
-        Ok(Link::Connected(pair, Headers::new(&self.domain, self.depth)?))
+        let pair = pair.start(unconnected.first_packet, &self.timing)?;
+        Ok(SendPath::Connected(pair, Headers::new(&self.domain, self.depth)?))
     }
 
     /// A queue pair that receives from the one offered; for datagrams there is one already.
@@ -117,8 +117,7 @@ impl Maker {
         let queues = (&self.queue, &self.queue);
         let pair =
             QueuePair::sharing(&self.domain, self.port.number, queues, &self.receives, depth)?;
-        // Peers mark how far they are by writes of no bytes; no memory is theirs to write to.
-        pair.initialise(true, 0)
+        pair.initialise(false, 0)
     }
 
     fn end(&self, number: u32, first_packet: u32) -> End {
