@@ -34,7 +34,7 @@ use crate::io::cores::pin;
 use crate::io::engine::Engine;
 use crate::io::factory::{QpFactory, timing};
 use crate::io::header::HEADER;
-use crate::io::inbound::InboundSessions;
+use crate::io::inbound::{InboundSessions, PAIRS_OF_PEER, REMEMBER};
 use crate::io::inbox::Inbox;
 use crate::io::line::Line;
 use crate::io::outbound::OutboundSessions;
@@ -43,8 +43,9 @@ use crate::io::port::VerbsPort;
 use crate::io::rings::{AppCall, Received, Rings};
 use crate::io::send_path::{Headers, Q_KEY, Sender};
 use crate::message::{Held, Incoming, Joined, Whole};
+use crate::partial::Joining;
 use crate::settings::{Checked, Settings, check};
-use snin_agent_core::{Arrival, Config, FlowId, Mesh, Notice, Piece, Wanted};
+use snin_agent_core::{Admission, AdmissionLimits, Config, FlowId, Mesh, Notice, Piece, Wanted};
 use snin_verbs::{
     AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, ReceiveBuffer, Service, SharedReceives,
     Slot, Source, Timing, Ud, choose,
@@ -71,8 +72,6 @@ pub(crate) struct Shared {
     clock: Clock,
     longest: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Messages that come in more than one piece, as far as they have come.
-    partial: Mutex<BTreeMap<(Guid, FlowId), Vec<u8>>>,
     /// Held by the thread that takes a snapshot.
     pub(crate) snapshot_lock: Mutex<()>,
     pub(crate) listen: std::net::SocketAddr,
@@ -226,25 +225,15 @@ impl Agent {
 
     /// A message in several pieces, with its last.
     fn join(&self, held: &Held<'_>) -> Option<Joined> {
-        let Arrival { peer, piece, .. } = held.received().arrival;
-        let bytes = held.bytes();
-        let mut partial = self.shared.partial.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (peer, piece.flow);
-        if piece.offset == 0 {
-            partial.remove(&key);
+        let arrival = &held.received().arrival;
+        match self.rings().partial().join(arrival, held.bytes()) {
+            Joining::Waits => None,
+            Joining::Whole(message) => Some(message),
+            Joining::Lost => {
+                Rings::count(&self.rings().counters.unjoined);
+                None
+            }
         }
-        let known = partial.entry(key).or_default();
-        if known.len() as u64 != piece.offset || known.len() + bytes.len() > self.shared.longest {
-            // A piece before it was lost: only datagrams can be.
-            partial.remove(&key);
-            return None;
-        }
-        known.extend_from_slice(bytes);
-        if !piece.last {
-            return None;
-        }
-        let bytes = partial.remove(&key)?;
-        Some(Joined { peer, flow: piece.flow, number: piece.message, bytes })
     }
 
     /// What happened beside messages: the next notice, if there is one.
@@ -416,8 +405,21 @@ fn make(
             sender,
             checked.peers.clone(),
             heartbeat,
+            settings.flows,
         ),
-        inbound: InboundSessions::new(Arc::clone(&rings), listener, inbound),
+        inbound: InboundSessions::new(
+            Arc::clone(&rings),
+            clock.clone(),
+            listener,
+            checked.peers.clone(),
+            Admission::new(AdmissionLimits {
+                peers: settings.inbound_peers,
+                flows: settings.inbound_flows,
+                pairs_of_peer: PAIRS_OF_PEER,
+                pairs: settings.inbound_pairs,
+                remember: REMEMBER,
+            }),
+        ),
         line: checked.controller.map(|address| Line::new(Arc::clone(&rings), address, now)),
         events: AsyncEvents::new(&device)?,
         events_place: Place::default(),
@@ -442,7 +444,6 @@ fn make(
         clock,
         longest: longest as usize,
         threads: Mutex::default(),
-        partial: Mutex::default(),
         snapshot_lock: Mutex::default(),
         listen,
     };

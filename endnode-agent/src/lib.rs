@@ -24,6 +24,8 @@ mod flow;
 mod io;
 #[cfg(feature = "verbs")]
 mod message;
+#[cfg(feature = "verbs")]
+mod partial;
 #[cfg_attr(
     not(feature = "verbs"),
     allow(dead_code, reason = "without an agent they are only documented")

@@ -22,7 +22,7 @@ snin_daemon::settings! {
         listen: String = "0.0.0.0:18517".to_owned(),
         /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "node7:18517" }
         peers: BTreeMap<String, String> = BTreeMap::new(),
-        /// The controller's host:port. Without one nothing is granted.
+        /// The controller's host:port, on this machine. Without one nothing is granted.
         controller: Option<String> = None,
         /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
         /// traffic that asks nobody).
@@ -43,6 +43,10 @@ snin_daemon::settings! {
         pairs: u32 = 128,
         /// The most queue pairs to receive by; more are declined.
         inbound_pairs: u32 = 1024,
+        /// The most peers that may send to here; more are declined.
+        inbound_peers: u32 = 1024,
+        /// The most flows of a peer that may send to here; one whose own `flows` is greater is declined.
+        inbound_flows: u32 = 256,
         /// The most flows from here.
         flows: u32 = 256,
         /// The most messages of a flow that wait.
@@ -135,6 +139,8 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     let counts = [
         ("pairs", value.pairs, 4096),
         ("inbound_pairs", value.inbound_pairs, 65_536),
+        ("inbound_peers", value.inbound_peers, 65_536),
+        ("inbound_flows", value.inbound_flows, 65_536),
         ("flows", value.flows, 65_536),
         ("waiting", value.waiting, 65_536),
         ("depth", value.depth, 4096),
@@ -159,6 +165,11 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     let controller = value.controller.as_deref();
     let controller =
         controller.map(|address| resolve(settings, "controller", address)).transpose()?;
+    if let Some(address) = controller.filter(|address| !address.ip().to_canonical().is_loopback()) {
+        // Whoever answers there could say that it is the controller.
+        let what = "is not on this machine, and sessions with certificates are not there yet";
+        return refuse("controller", format!("{address} {what}"));
+    }
     let listen = resolve(settings, "listen", &value.listen)?;
     Ok(Checked { guid, listen, peers, controller, datagrams, busy, loss })
 }
@@ -190,7 +201,8 @@ impl Checked {
             session,
             pairs: settings.pairs,
             flows: settings.flows,
-            inbound: settings.inbound_pairs.max(settings.flows),
+            inbound_peers: settings.inbound_peers,
+            inbound_flows: settings.inbound_flows,
             queue: settings.waiting,
             depth: settings.depth,
             piece,
@@ -233,6 +245,7 @@ mod tests {
         assert_eq!(refused("depth = 0"), "agent.toml:1: depth = 0: 1 to 4096 is possible");
         assert!(refused("guid = \"host\"").starts_with("agent.toml:1: "));
         assert!(refused("controller = \"node1\"").contains("host:port is meant"));
+        assert!(refused("controller = \"192.0.2.1:18516\"").contains("is not on this machine"));
         assert!(refused("mode = \"ud\"\npairs = 4096").starts_with("agent.toml:2: with mode"));
     }
 }

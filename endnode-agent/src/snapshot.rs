@@ -42,6 +42,8 @@ pub struct IoCounters {
     pub gone: u64,
     /// Pieces that came from nobody known, or without a header.
     pub strange: u64,
+    /// Messages of several pieces that were given up: a piece did not come, or too many had come in part.
+    pub unjoined: u64,
     /// Queue pairs that receive, at present.
     pub inbound: u64,
     /// Notices that nobody read in time.
@@ -53,12 +55,14 @@ pub struct IoCounters {
 impl IoCounters {
     /// Each: its name, what it counts, how many.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let Self { malformed, declined, gone, strange, inbound, unread, free_buffers } = *self;
+        let Self { malformed, declined, gone, strange, unjoined, inbound, unread, free_buffers } =
+            *self;
         [
             ("malformed_streams", "Streams that ended because what came was no frame", malformed),
             ("declined_offers", "Peers turned away and offers declined", declined),
             ("gone_peers", "Peers that ended or did not answer", gone),
             ("strange_pieces", "Pieces from nobody known, or without a header", strange),
+            ("unjoined_messages", "Messages given up for want of a piece or of room", unjoined),
             ("inbound_pairs", "Queue pairs that receive", inbound),
             ("unread_notices", "Notices that nobody read in time", unread),
             ("free_buffers", "Buffers that no message is in", free_buffers),
@@ -110,6 +114,7 @@ impl Agent {
             declined: read(&counters.declined),
             gone: read(&counters.gone),
             strange: read(&counters.strange),
+            unjoined: read(&counters.unjoined),
             inbound: read(&counters.inbound),
             unread: read(&counters.unread),
             free_buffers: rings.buffers.len() as u64,

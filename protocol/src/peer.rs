@@ -36,6 +36,8 @@ pub struct Hello {
     pub port: Guid,
     /// Greater after every restart.
     pub session: u64,
+    /// The most flows that it has at a time: their numbers are smaller.
+    pub flows: u32,
 }
 
 /// A queue pair of the caller's.
@@ -71,8 +73,8 @@ pub struct Decline {
 /// Why an offer is declined.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 pub enum DeclineReason {
-    /// As many queue pairs as there may be.
-    #[error("it has as many queue pairs as it may")]
+    /// As many peers, flows or queue pairs as there may be.
+    #[error("it has as many peers, flows or queue pairs as it may")]
     Full,
     /// The device has none, or refuses.
     #[error("its device refuses")]

@@ -199,8 +199,8 @@ fn peer_says() -> impl Strategy<Value = PeerSays> {
         Just(DeclineReason::OtherMode),
     ];
     prop_oneof![
-        (guid(), any::<u64>())
-            .prop_map(|(port, session)| PeerHello { port, session })
+        (guid(), any::<u64>(), any::<u32>())
+            .prop_map(|(port, session, flows)| PeerHello { port, session, flows })
             .prop_map(PeerSays::Hello),
         (any::<u64>(), any::<Option<u16>>(), end()).prop_map(|(token, lid, end)| {
             PeerSays::Offer(Offer { token, dlid: lid.map(|lid| Dlid(Lid(lid))), end })

@@ -15,8 +15,10 @@ pub struct Config {
     pub pairs: u32,
     /// The most flows from here; their numbers are smaller.
     pub flows: u32,
-    /// The most flows to here.
-    pub inbound: u32,
+    /// The most peers that send to here.
+    pub inbound_peers: u32,
+    /// The most flows to here of each.
+    pub inbound_flows: u32,
     /// The most messages that wait in one flow; more are refused.
     pub queue: u32,
     /// The most pieces that are posted on one queue pair at a time.
@@ -107,7 +109,7 @@ pub enum ConfigError {
 }
 
 /// Tables are made at the start, as long as the limits say.
-const MOST: u32 = 1 << 20;
+const MOST: u32 = 1 << 24;
 
 impl Default for Config {
     /// 100 Gbit/s, windows of 1/60 s, reliable connections.
@@ -117,7 +119,8 @@ impl Default for Config {
             session: 0,
             pairs: 1024,
             flows: 256,
-            inbound: 4096,
+            inbound_peers: 1024,
+            inbound_flows: 256,
             queue: 1024,
             depth: 64,
             piece: 256 << 10,
@@ -165,7 +168,16 @@ impl Config {
         if self.rate == 0 {
             return Err(ConfigError::Zero("rate"));
         }
-        let tables = [("pairs", self.pairs), ("flows", self.flows), ("inbound", self.inbound)];
+        let tables = [
+            ("pairs", self.pairs),
+            ("flows", self.flows),
+            ("inbound_peers", self.inbound_peers),
+            ("inbound_flows", self.inbound_flows),
+            (
+                "inbound_peers * inbound_flows",
+                self.inbound_peers.saturating_mul(self.inbound_flows),
+            ),
+        ];
         if let Some((name, count)) = tables.into_iter().find(|&(_, count)| count > MOST) {
             return Err(ConfigError::TooMany(name, count, MOST));
         }

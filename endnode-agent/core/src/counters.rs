@@ -34,7 +34,7 @@ counters! {
     repeated,
     /// Pieces that never came (UC, UD).
     lost,
-    /// Pieces of more flows than may come in.
+    /// Pieces of peers or flows that were not admitted.
     too_many,
     /// Grants that were followed.
     grants,

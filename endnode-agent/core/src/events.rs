@@ -140,8 +140,15 @@ pub enum PortEvent {
         /// Which.
         pair: PairId,
     },
-    /// A piece came in.
+    /// A piece came in, from a peer that was [admitted](super::Admission).
     Arrived(Arrival),
+    /// A peer's session is over, and nothing of it will come any more.
+    PeerGone {
+        /// Which peer.
+        peer: Guid,
+        /// Its session.
+        session: u64,
+    },
     /// The port's link is there, as it is taken to be at the start.
     Up,
     /// The port has no link.

@@ -14,6 +14,7 @@
 //!
 //! [`poll`] drives a mesh: agents, the lab and the tests call it.
 
+mod admission;
 mod clock;
 mod config;
 mod conversation;
@@ -29,6 +30,7 @@ mod receive;
 mod sending;
 mod timers;
 
+pub use admission::{Admission, AdmissionLimits, NotAdmitted};
 pub use clock::Clock;
 pub use config::{Config, ConfigError, HistogramShape, LossPolicy};
 pub use conversation::ControllerState;

@@ -118,7 +118,7 @@ impl Mesh {
             hungry: Vec::with_capacity(flows),
             turn: 0,
             pairs: Pairs::new(config.pairs, config.depth),
-            inbound: Inbounds::new(config.inbound),
+            inbound: Inbounds::new(config.inbound_peers, config.inbound_flows),
             timers: Timers::new(config.flows, config.pairs),
             outputs: VecDeque::with_capacity(most_outputs(&config)),
             counters: Counters::default(),
@@ -245,6 +245,7 @@ impl Mesh {
             }
             PortEvent::Closed { pair } => self.pair_closed(pair, now),
             PortEvent::Arrived(arrival) => self.receive(&arrival),
+            PortEvent::PeerGone { peer, session } => self.inbound.forget(peer, session),
             PortEvent::Up => self.port_is_up(now),
             PortEvent::Down => self.port_is_down(now),
         }
@@ -299,6 +300,11 @@ impl Mesh {
     /// What it was made from.
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How many peers have flows to here that are remembered.
+    pub fn inbound_peers(&self) -> usize {
+        self.inbound.peers()
     }
 
     /// The open flows, by number.

@@ -1,10 +1,15 @@
 //! What comes in: each piece once, in order, and what is missing is counted.
+//!
+//! A peer has an entry for each flow that it may have, all made at the start. A flow that takes the number of
+//! another which was closed goes on in its entry. The entries of a peer go when it is [forgotten](Inbounds::forget),
+//! or begin anew when it comes with a later session. [`Admission`](super::Admission) lets no more peers in than there
+//! is room for, so a piece that a device has acknowledged always finds its entry.
 
 use std::cmp::Ordering;
 
 use snin_fabric::Guid;
 
-use super::events::{Arrival, FlowId};
+use super::events::Arrival;
 
 /// What to do with a piece that came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,71 +20,99 @@ pub(super) enum Verdict {
     DeliverAfterGap(u64),
     /// It came before, or its sender is of an earlier session.
     Repeated,
-    /// As many flows come in as may.
+    /// A peer or a flow number that was not admitted.
     TooMany,
 }
 
-/// A flow to here.
+/// A peer that sends to here.
 #[derive(Clone, Copy, Debug)]
-struct Inbound {
-    peer: Guid,
-    flow: FlowId,
+struct Peer {
+    guid: Guid,
     session: u64,
-    /// The next piece's number.
-    next: u64,
+    /// Which part of the table is its own.
+    part: u32,
 }
 
-/// The flows to here, sorted by sender.
+/// The flows to here, by peer and number.
 #[derive(Debug)]
 pub(super) struct Inbounds {
-    flows: Vec<Inbound>,
-    most: usize,
+    /// Sorted.
+    peers: Vec<Peer>,
+    /// Parts of the table that no peer has.
+    free: Vec<u32>,
+    /// How many flows a peer may have: the length of a part.
+    flows: usize,
+    /// Of each flow the number of its next piece; 0 before the first one.
+    next: Vec<u64>,
 }
 
 impl Inbounds {
-    pub(super) fn new(most: u32) -> Self {
-        Self { flows: Vec::with_capacity(most as usize), most: most as usize }
+    /// A table for so many peers with so many flows each.
+    pub(super) fn new(peers: u32, flows: u32) -> Self {
+        Self {
+            peers: Vec::with_capacity(peers as usize),
+            free: (0..peers).rev().collect(),
+            flows: flows as usize,
+            next: vec![0; peers as usize * flows as usize],
+        }
     }
 
     /// Judges a piece and takes note of it. A flow not heard of before begins with whatever piece comes:
     /// its sender may have sent others before this agent was restarted.
     pub(super) fn judge(&mut self, arrival: &Arrival) -> Verdict {
-        let key = (arrival.peer, arrival.piece.flow);
-        let Arrival { session, piece, .. } = *arrival;
-        let next = piece.sequence.saturating_add(1);
-        let at = match self.flows.binary_search_by_key(&key, |known| (known.peer, known.flow)) {
+        let Arrival { peer, session, piece } = *arrival;
+        if piece.flow.index() >= self.flows {
+            return Verdict::TooMany;
+        }
+        let at = match self.peers.binary_search_by_key(&peer, |known| known.guid) {
             Ok(at) => at,
-            Err(_) if self.flows.len() == self.most => return Verdict::TooMany,
             Err(at) => {
-                let (peer, flow) = key;
-                self.flows.insert(at, Inbound { peer, flow, session, next });
-                return Verdict::Deliver;
+                let Some(part) = self.free.pop() else { return Verdict::TooMany };
+                self.peers.insert(at, Peer { guid: peer, session, part });
+                self.entries(part).fill(0);
+                at
             }
         };
-        let known = &mut self.flows[at];
-        match (session.cmp(&known.session), piece.sequence.checked_sub(known.next)) {
-            (Ordering::Less, _) | (Ordering::Equal, None) => Verdict::Repeated,
-            (Ordering::Greater, _) => {
-                (known.session, known.next) = (session, next);
-                Verdict::Deliver
-            }
-            (Ordering::Equal, Some(missing)) => {
-                known.next = next;
-                // Whoever had the flow's number before may have sent to somebody else.
-                let begins = piece.message == 0 && piece.offset == 0;
-                if begins || missing == 0 {
-                    Verdict::Deliver
-                } else {
-                    Verdict::DeliverAfterGap(missing)
-                }
+        let known = &mut self.peers[at];
+        let part = known.part;
+        match session.cmp(&known.session) {
+            Ordering::Less => return Verdict::Repeated,
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                known.session = session;
+                self.entries(part).fill(0);
             }
         }
+        let next = &mut self.entries(part)[piece.flow.index()];
+        let Some(missing) = piece.sequence.checked_sub(*next) else { return Verdict::Repeated };
+        // A flow that had the number before may have sent to another peer.
+        let begins = *next == 0 || piece.message == 0 && piece.offset == 0;
+        *next = piece.sequence.saturating_add(1);
+        if begins || missing == 0 { Verdict::Deliver } else { Verdict::DeliverAfterGap(missing) }
+    }
+
+    /// A peer's session is over and will not come again.
+    pub(super) fn forget(&mut self, peer: Guid, session: u64) {
+        let found = self.peers.binary_search_by_key(&peer, |known| known.guid).ok();
+        if let Some(at) = found.filter(|&at| self.peers[at].session <= session) {
+            self.free.push(self.peers.remove(at).part);
+        }
+    }
+
+    /// How many peers have entries.
+    pub(super) fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn entries(&mut self, part: u32) -> &mut [u64] {
+        let begin = part as usize * self.flows;
+        &mut self.next[begin..begin + self.flows]
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::events::Piece;
+    use super::super::events::{FlowId, Piece};
     use super::*;
 
     fn arrival(session: u64, sequence: u64) -> Arrival {
@@ -90,7 +123,7 @@ mod tests {
 
     #[test]
     fn each_piece_counts_once() {
-        let mut inbounds = Inbounds::new(1);
+        let mut inbounds = Inbounds::new(1, 2);
         let mut judge = |session, sequence| inbounds.judge(&arrival(session, sequence));
         assert_eq!(judge(5, 0), Verdict::Deliver);
         assert_eq!(judge(5, 1), Verdict::Deliver);
@@ -103,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_number_that_another_flow_had_meanwhile_leaves_no_gap() {
-        let mut inbounds = Inbounds::new(1);
+        let mut inbounds = Inbounds::new(1, 2);
         assert_eq!(inbounds.judge(&arrival(5, 1)), Verdict::Deliver);
         let mut first = arrival(5, 7);
         first.piece.message = 0;
@@ -113,10 +146,35 @@ mod tests {
     }
 
     #[test]
-    fn flows_to_here_are_limited() {
-        let mut inbounds = Inbounds::new(1);
-        assert_eq!(inbounds.judge(&arrival(0, 3)), Verdict::Deliver);
+    fn flows_by_turns_are_told_apart() {
+        let mut inbounds = Inbounds::new(3, 2);
+        for sequence in 0..4 {
+            for peer in [9, 8, 10] {
+                let piece = Arrival { peer: Guid(peer), ..arrival(5, sequence) };
+                assert_eq!(inbounds.judge(&piece), Verdict::Deliver);
+                assert_eq!(inbounds.judge(&piece), Verdict::Repeated);
+            }
+        }
+    }
+
+    #[test]
+    fn peers_that_were_forgotten_make_room_and_begin_anew() {
+        let mut inbounds = Inbounds::new(1, 2);
+        assert_eq!(inbounds.judge(&arrival(5, 3)), Verdict::Deliver);
         let other = Arrival { peer: Guid(10), ..arrival(0, 0) };
         assert_eq!(inbounds.judge(&other), Verdict::TooMany);
+        inbounds.forget(Guid(9), 4);
+        assert_eq!(
+            inbounds.judge(&arrival(5, 3)),
+            Verdict::Repeated,
+            "that was an earlier session"
+        );
+        inbounds.forget(Guid(9), 5);
+        assert_eq!((inbounds.judge(&other), inbounds.peers()), (Verdict::Deliver, 1));
+        inbounds.forget(Guid(10), 0);
+        assert_eq!(inbounds.judge(&arrival(5, 3)), Verdict::Deliver, "nothing is left of it");
+        let mut flow = arrival(5, 0);
+        flow.piece.flow = FlowId(2);
+        assert_eq!(inbounds.judge(&flow), Verdict::TooMany, "a number that it may not have");
     }
 }

@@ -55,7 +55,8 @@ impl World {
         let config = Config {
             pairs: PAIRS,
             flows: FLOWS,
-            inbound: 3,
+            inbound_peers: 3,
+            inbound_flows: 2,
             queue: 8,
             depth: 4,
             piece: 3000,

@@ -46,10 +46,10 @@ impl Control {
         while self.events_place.is_ready(ready)
             && let Some(event) = self.events.take()
         {
-            self.device_says(event);
+            self.device_event(event, now);
         }
-        while let Some(order) = self.rings.commands.pop() {
-            match order {
+        while let Some(command) = self.rings.commands.pop() {
+            match command {
                 Command::Connect { pair, route } => {
                     self.outbound.connect(pair, &route, &self.factory, now);
                 }
@@ -58,17 +58,18 @@ impl Control {
                     drop(path);
                     self.outbound.retired(pair);
                 }
-                Command::InboundFailed { number } => self.inbound.failed(number),
+                Command::InboundFailed { number } => self.inbound.failed(number, now),
+                Command::InboundDrained { number } => self.inbound.tear_down().drained(number),
             }
         }
-        self.inbound.work(&self.factory, ready);
+        self.inbound.work(&self.factory, now, ready);
         self.outbound.work(&self.factory, now, ready);
         if let Some(line) = &mut self.line {
             line.work(now, ready);
         }
     }
 
-    fn device_says(&mut self, event: AsyncEvent) {
+    fn device_event(&mut self, event: AsyncEvent, now: Instant) {
         let number = self.factory.port.number;
         match event {
             AsyncEvent::PortActive(port) | AsyncEvent::PortChanged(port) if port == number => {
@@ -86,6 +87,7 @@ impl Control {
                 warn!("port {number} is down");
                 self.rings.report(ControlEvent::Down);
             }
+            AsyncEvent::LastReceive(number) => self.inbound.tear_down().last_receive(number, now),
             AsyncEvent::DeviceFailed => {
                 warn!("the device failed");
                 self.rings.report(ControlEvent::Down);
@@ -102,7 +104,8 @@ impl Control {
         let idle = rings.commands.is_empty() && rings.to_controller.is_empty() && !rings.stops();
         let longest = if self.rings.busy { LOOK } else { NAP };
         let now = Instant::now();
-        let due = [self.outbound.next(), self.line.as_ref().and_then(Line::next)];
+        let due =
+            [self.outbound.next(), self.inbound.next(), self.line.as_ref().and_then(Line::next)];
         let due = due.into_iter().flatten().min().map(|at| at.saturating_duration_since(now));
         let limit = due.map_or(longest, |due| due.min(longest));
         let mut watch = Watch::new();

@@ -1,55 +1,81 @@
-//! The queue pairs that only receive: made for peers that call.
+//! Sessions that peers open, and the queue pairs that receive from them.
+//!
+//! What a peer can repeat is bounded in number ([`Admission`], one session a peer, tokens that rise) and in time (a
+//! session on which nothing comes ends).
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use snin_agent_core::Admission;
+use snin_daemon::clock::Clock;
 use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Place, Ready, Watch};
-use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, PeerSays};
+use snin_fabric::Guid;
+use snin_protocol::Time;
+use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, Offer, PeerSays};
+use snin_verbs::{QueuePair, Rc, Receiving};
 use tracing::warn;
 
 use super::factory::QpFactory;
 use super::rings::{ControlEvent, Rings};
-use snin_verbs::{QueuePair, Rc, Receiving};
+use super::tear_down::TearDown;
 
-/// The most streams at a time; who comes then is turned away.
-const MOST: usize = 4096;
+/// The most streams at a time; a caller that comes then is turned away.
+const MOST_STREAMS: usize = 4096;
+/// A stream on which nothing comes for so long ends: callers send heartbeats.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct InboundSessions {
     rings: Arc<Rings>,
+    clock: Clock,
     listener: TcpListener,
     place: Place,
+    /// Where known peers call from.
+    addresses: BTreeMap<Guid, SocketAddr>,
+    admission: Admission,
     sessions: Vec<InboundSession>,
-    /// The most queue pairs for all of them.
-    most: usize,
+    tear_down: TearDown,
 }
 
 #[derive(Debug)]
 struct InboundSession {
     stream: Stream,
+    from: IpAddr,
+    /// When something came last.
+    last_message: Instant,
+    /// The caller, once it is admitted.
     hello: Option<Hello>,
     /// By the caller's token.
-    pairs: BTreeMap<u64, Pair>,
+    pairs: BTreeMap<u64, InboundPair>,
     gone: bool,
 }
 
 /// The queue pair that receives; `None`: the one for all datagrams. Its number is what the data thread knows
 /// the peer by.
 #[derive(Debug)]
-struct Pair {
+struct InboundPair {
     number: u32,
     receives: Option<QueuePair<Rc, Receiving>>,
 }
 
 impl InboundSessions {
-    pub(crate) fn new(rings: Arc<Rings>, listener: TcpListener, most: usize) -> Self {
-        Self { rings, listener, place: Place::default(), sessions: Vec::new(), most }
+    pub(crate) fn new(
+        rings: Arc<Rings>,
+        clock: Clock,
+        listener: TcpListener,
+        addresses: BTreeMap<Guid, SocketAddr>,
+        admission: Admission,
+    ) -> Self {
+        let tear_down = TearDown::new(Arc::clone(&rings));
+        let (place, sessions) = (Place::default(), Vec::new());
+        Self { rings, clock, listener, place, addresses, admission, sessions, tear_down }
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
@@ -57,130 +83,211 @@ impl InboundSessions {
         self.sessions.iter().for_each(|session| session.stream.watch(watch));
     }
 
-    /// Lets callers in, reads and writes what can be.
-    pub(crate) fn work(&mut self, factory: &QpFactory, ready: &Ready) {
+    /// When something is due without anything coming.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.tear_down.next()
+    }
+
+    /// Lets callers in, reads and writes what can be, and ends what is over.
+    pub(crate) fn work(&mut self, factory: &QpFactory, now: Instant, ready: &Ready) {
         while self.place.is_ready(ready)
-            && let Ok((socket, _)) = self.listener.accept()
+            && let Ok((socket, from)) = self.listener.accept()
         {
-            if self.sessions.len() >= MOST {
+            if self.sessions.len() >= MOST_STREAMS {
                 Rings::count(&self.rings.counters.declined);
-                continue;
-            }
-            if let Ok(stream) = Stream::over(socket) {
-                self.sessions.push(InboundSession {
-                    stream,
-                    hello: None,
-                    pairs: BTreeMap::new(),
-                    gone: false,
-                });
+            } else if let Ok(stream) = Stream::over(socket) {
+                self.sessions.push(InboundSession::new(stream, from.ip().to_canonical(), now));
             }
         }
         for at in 0..self.sessions.len() {
-            if let Err(why) = self.work_one(at, factory, ready) {
+            if let Err(why) = self.work_one(at, factory, (now, ready)) {
                 let session = &mut self.sessions[at];
                 session.gone = true;
-                let over = matches!(&why, StreamEnd::Gone(error) if error.kind() == ErrorKind::UnexpectedEof);
-                if !over {
-                    let peer = session
-                        .hello
-                        .map_or_else(|| "a caller".to_owned(), |hello| hello.port.to_string());
-                    warn!("{peer}: {why}");
+                let is_over = matches!(&why, StreamEnd::Gone(error) if error.kind() == ErrorKind::UnexpectedEof);
+                if !is_over {
+                    let peer = session.hello.map(|hello| hello.port.to_string());
+                    warn!("{}: {why}", peer.as_deref().unwrap_or("a caller"));
                 }
                 if matches!(why, StreamEnd::Malformed(_)) {
                     Rings::count(&self.rings.counters.malformed);
                 }
             }
         }
-        let rings = &self.rings;
-        self.sessions.retain(|session| {
-            if session.gone {
-                session.pairs.values().for_each(|pair| session.forget(pair, rings));
-            }
-            !session.gone
-        });
-        let pairs: usize = self.sessions.iter().map(|session| session.pairs.len()).sum();
-        self.rings.counters.inbound.store(pairs as u64, Ordering::Relaxed);
+        self.end_sessions(now);
+        self.forget_torn_down(now);
+        let (_, pairs) = self.admission.counts();
+        self.rings.counters.inbound.store(pairs.into(), Ordering::Relaxed);
     }
 
-    fn work_one(&mut self, at: usize, factory: &QpFactory, ready: &Ready) -> Result<(), StreamEnd> {
+    fn work_one(
+        &mut self,
+        at: usize,
+        factory: &QpFactory,
+        (now, ready): (Instant, &Ready),
+    ) -> Result<(), StreamEnd> {
         let worked = self.sessions[at].stream.work(ready);
         while let Some(message) = self.sessions[at].stream.hear::<PeerSays>()? {
-            self.receive(at, &message, factory);
+            self.sessions[at].last_message = now;
+            self.receive(at, &message, factory, now);
         }
         worked?;
-        // What was answered goes out at once.
+        if now > self.sessions[at].last_message + IDLE {
+            return Err(std::io::Error::from(ErrorKind::TimedOut).into());
+        }
+        // The answers go out at once.
         self.sessions[at].stream.flush()
     }
 
-    fn receive(&mut self, at: usize, message: &PeerSays, factory: &QpFactory) {
-        let full =
-            self.sessions.iter().map(|session| session.pairs.len()).sum::<usize>() >= self.most;
+    fn receive(&mut self, at: usize, message: &PeerSays, factory: &QpFactory, now: Instant) {
         let caller = &mut self.sessions[at];
         match (message, caller.hello) {
-            (PeerSays::Hello(hello), None) => {
-                caller.hello = Some(*hello);
-                // A caller that was restarted: nothing of its earlier stream holds.
-                let earlier = |other: &InboundSession| {
-                    other.hello.is_some_and(|known| {
-                        known.port == hello.port && known.session < hello.session
-                    })
-                };
-                self.sessions
-                    .iter_mut()
-                    .filter(|other| earlier(other))
-                    .for_each(|other| other.gone = true);
-            }
-            (PeerSays::Offer(offer), Some(Hello { port: peer, session })) => {
-                let made = if full { Err(DeclineReason::Full) } else { factory.accept(offer) };
-                let answer = match made {
-                    Ok((receives, end)) => {
-                        let number = if receives.is_some() { end.number } else { offer.end.number };
-                        // The data thread hears of it before the peer can send.
-                        self.rings.report(ControlEvent::Inbound { number, peer, session });
-                        caller.pairs.insert(offer.token, Pair { number, receives });
-                        PeerSays::Accept(Accept { token: offer.token, end })
-                    }
-                    Err(reason) => {
-                        Rings::count(&self.rings.counters.declined);
-                        PeerSays::Decline(Decline { token: offer.token, reason })
-                    }
-                };
-                caller.stream.say(&answer);
-            }
-            (PeerSays::Withdraw(token), _) => {
+            (PeerSays::Hello(hello), None) => self.admit(at, hello),
+            (PeerSays::Offer(offer), Some(hello)) => self.offered(at, offer, hello, factory),
+            (PeerSays::Withdraw(token), Some(hello)) => {
                 if let Some(pair) = caller.pairs.remove(token) {
-                    caller.forget(&pair, &self.rings);
+                    let is_shared = caller.shares(&pair);
+                    self.end_pair(hello, pair, is_shared, now);
                 }
             }
             (PeerSays::Ping(number), _) => caller.stream.say(&PeerSays::Pong(*number)),
-            // Only a caller says these, and says Hello first.
+            // Only a caller sends these, and sends Hello first.
             _ => caller.gone = true,
         }
     }
 
-    /// A queue pair that receives is in error: its caller has to make another.
-    pub(crate) fn failed(&mut self, number: u32) {
-        for session in &mut self.sessions {
-            let found = session
-                .pairs
-                .iter()
-                .find(|(_, pair)| pair.number == number && pair.receives.is_some());
-            if let Some(token) = found.map(|(&token, _)| token)
-                && let Some(pair) = session.pairs.remove(&token)
-            {
-                session.forget(&pair, &self.rings);
-                session.stream.say(&PeerSays::Lost(token));
+    /// A caller says who it is.
+    fn admit(&mut self, at: usize, hello: &Hello) {
+        let from = self.sessions[at].from;
+        let known = self.addresses.get(&hello.port).map(|address| address.ip().to_canonical());
+        if known.is_some_and(|known| known != from) {
+            warn!(
+                "a caller from {from} says that it is {}, which `peers` has elsewhere",
+                hello.port
+            );
+            return self.refuse(at);
+        }
+        let session = (hello.port, hello.session);
+        if let Err(why) = self.admission.arrive(session, hello.flows, self.clock.now()) {
+            warn!("{} is not admitted: {why}", hello.port);
+            return self.refuse(at);
+        }
+        self.report_forgotten();
+        // The peer has one session: an earlier one was cut, or is of before its restart.
+        let earlier =
+            |other: &&mut InboundSession| other.hello.is_some_and(|known| known.port == hello.port);
+        self.sessions.iter_mut().filter(earlier).for_each(|other| other.gone = true);
+        self.sessions[at].hello = Some(*hello);
+    }
+
+    fn refuse(&mut self, at: usize) {
+        Rings::count(&self.rings.counters.declined);
+        self.sessions[at].gone = true;
+    }
+
+    fn offered(&mut self, at: usize, offer: &Offer, hello: Hello, factory: &QpFactory) {
+        let caller = &mut self.sessions[at];
+        if caller.pairs.last_key_value().is_some_and(|(&last, _)| offer.token <= last) {
+            // Tokens rise; one that comes again would replace a queue pair.
+            return self.refuse(at);
+        }
+        let made = match self.admission.add_pair(hello.port) {
+            Ok(()) => factory.accept(offer).inspect_err(|_| {
+                self.admission.remove_pair(hello.port, self.clock.now());
+            }),
+            Err(_) => Err(DeclineReason::Full),
+        };
+        let answer = match made {
+            Ok((receives, end)) => {
+                let number = if receives.is_some() { end.number } else { offer.end.number };
+                let Hello { port: peer, session, .. } = hello;
+                // The data thread knows the sender before it can send.
+                self.rings.report(ControlEvent::Inbound { number, peer, session });
+                caller.pairs.insert(offer.token, InboundPair { number, receives });
+                PeerSays::Accept(Accept { token: offer.token, end })
             }
+            Err(reason) => {
+                Rings::count(&self.rings.counters.declined);
+                PeerSays::Decline(Decline { token: offer.token, reason })
+            }
+        };
+        caller.stream.say(&answer);
+    }
+
+    /// A queue pair that receives is in error: its caller has to make another.
+    pub(crate) fn failed(&mut self, number: u32, now: Instant) {
+        for at in 0..self.sessions.len() {
+            let caller = &mut self.sessions[at];
+            let has = |pair: &InboundPair| pair.number == number && pair.receives.is_some();
+            let found = caller.pairs.iter().find(|(_, pair)| has(pair)).map(|(&token, _)| token);
+            if let Some(token) = found
+                && let (Some(pair), Some(hello)) = (caller.pairs.remove(&token), caller.hello)
+            {
+                caller.stream.say(&PeerSays::Lost(token));
+                self.end_pair(hello, pair, false, now);
+            }
+        }
+    }
+
+    /// What the device or the data thread says of a queue pair that is torn down.
+    pub(crate) const fn tear_down(&mut self) -> &mut TearDown {
+        &mut self.tear_down
+    }
+
+    fn end_pair(&mut self, hello: Hello, pair: InboundPair, is_shared: bool, now: Instant) {
+        let Hello { port: peer, session, .. } = hello;
+        self.tear_down.begin((peer, session), pair.number, pair.receives, is_shared, now);
+    }
+
+    fn end_sessions(&mut self, now: Instant) {
+        let mut at = 0;
+        while at < self.sessions.len() {
+            if !self.sessions[at].gone {
+                at += 1;
+                continue;
+            }
+            let mut session = self.sessions.swap_remove(at);
+            let Some(hello) = session.hello else { continue };
+            while let Some((_, pair)) = session.pairs.pop_first() {
+                let is_shared = session.shares(&pair);
+                self.end_pair(hello, pair, is_shared, now);
+            }
+            self.admission.leave(hello.port, self.clock.now());
+        }
+    }
+
+    fn forget_torn_down(&mut self, now: Instant) {
+        self.tear_down.work(now);
+        let time = self.clock.now();
+        while let Some(peer) = self.tear_down.take_done() {
+            self.admission.remove_pair(peer, time);
+        }
+        if self.admission.next_deadline().is_some_and(|at| at <= time) {
+            self.admission.expire(time);
+            self.report_forgotten();
+        }
+    }
+
+    fn report_forgotten(&mut self) {
+        while let Some((peer, session)) = self.admission.take_forgotten() {
+            self.rings.partial().forget(peer);
+            self.rings.report(ControlEvent::PeerGone { peer, session });
         }
     }
 }
 
 impl InboundSession {
-    /// The data thread need not know a queue pair any more - unless another of the peer's has its number.
-    fn forget(&self, pair: &Pair, rings: &Rings) {
-        let others = self.pairs.values().any(|other| other.number == pair.number);
-        if let Some(Hello { port: peer, session }) = self.hello.filter(|_| self.gone || !others) {
-            rings.report(ControlEvent::InboundGone { number: pair.number, peer, session });
-        }
+    fn new(stream: Stream, from: IpAddr, now: Instant) -> Self {
+        let (hello, pairs, gone) = (None, BTreeMap::new(), false);
+        Self { stream, from, last_message: now, hello, pairs, gone }
+    }
+
+    /// Whether another of the peer's queue pairs has this one's number: all that send datagrams have the same.
+    fn shares(&self, pair: &InboundPair) -> bool {
+        self.pairs.values().any(|other| other.number == pair.number)
     }
 }
+
+/// How long a peer that is gone is remembered.
+pub(crate) const REMEMBER: Time = Time::secs(600);
+/// The most queue pairs of one peer: an LMC of 7 has as many addresses.
+pub(crate) const PAIRS_OF_PEER: u32 = 128;

@@ -2,7 +2,7 @@
 //!
 //! Two threads: the data thread ([`engine`], with [`port`], its [`inbox`] and [`outbox`]) polls and posts; the
 //! control thread ([`control`]) does what takes system calls: it makes queue pairs ([`factory`]), holds sessions with
-//! peers ([`outbound`], [`inbound`]) and with the controller ([`line`]). They share [`rings`] and nothing else.
+//! peers ([`outbound`], [`inbound`], [`tear_down`]) and with the controller ([`line`]). They share [`rings`] and nothing else.
 
 pub(crate) mod control;
 pub(crate) mod cores;
@@ -18,3 +18,4 @@ pub(crate) mod outbox;
 pub(crate) mod port;
 pub(crate) mod rings;
 pub(crate) mod send_path;
+mod tear_down;

@@ -26,6 +26,8 @@ pub(crate) struct OutboundSessions {
     sender: Sender,
     addresses: BTreeMap<Guid, SocketAddr>,
     heartbeat: Duration,
+    /// The most flows from here.
+    flows: u32,
     sessions: BTreeMap<Guid, OutboundSession>,
     /// By slot.
     pairs: BTreeMap<u32, Pair>,
@@ -59,9 +61,20 @@ impl OutboundSessions {
         sender: Sender,
         addresses: BTreeMap<Guid, SocketAddr>,
         heartbeat: Duration,
+        flows: u32,
     ) -> Self {
         let (sessions, pairs) = (BTreeMap::new(), BTreeMap::new());
-        Self { rings, sender, addresses, heartbeat, sessions, pairs, tokens: 0, read_at: None }
+        Self {
+            rings,
+            sender,
+            addresses,
+            heartbeat,
+            flows,
+            sessions,
+            pairs,
+            tokens: 0,
+            read_at: None,
+        }
     }
 
     /// Makes a queue pair and offers it to its peer.
@@ -86,6 +99,7 @@ impl OutboundSessions {
             stream.say(&PeerSays::Hello(Hello {
                 port: self.sender.port,
                 session: self.sender.session,
+                flows: self.flows,
             }));
             let beat = now + self.heartbeat;
             self.sessions

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use snin_agent_core::{PairId, Port, PortEvent, Post, Route};
+use snin_fabric::Guid;
 use snin_verbs::{Batch, Completion, CompletionQueue};
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::rings::{ControlEvent, Rings};
+use super::rings::{Command, ControlEvent, Rings};
 
+/// Queue pairs that may be torn down at a time before memory is allocated for more.
+const LEAVING: usize = 1024;
 /// Completions that are taken at a time.
 pub(super) const BATCH: u16 = 32;
 
@@ -22,6 +25,10 @@ pub(crate) struct VerbsPort {
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     is_up: bool,
+    /// Queue pairs that nothing comes by any more, each with its sender.
+    leaving: Vec<(u32, Guid, u64)>,
+    /// How many of these have no completion behind those of the batch.
+    drained: usize,
 }
 
 impl VerbsPort {
@@ -31,14 +38,21 @@ impl VerbsPort {
         inbox: Inbox,
         outbox: Outbox,
     ) -> Self {
-        Self { rings, queue, batch: Batch::new(BATCH), inbox, outbox, is_up: true }
+        let (batch, leaving) = (Batch::new(BATCH), Vec::with_capacity(LEAVING));
+        Self { rings, queue, batch, inbox, outbox, is_up: true, leaving, drained: 0 }
     }
 
     /// Takes completions from the device when those before are dealt with, then what the control thread reports: it
     /// has reported a sender before that sender's first piece can complete.
     pub(crate) fn take_completions(&mut self) {
-        if self.batch.completions().is_empty() && self.queue.poll(&mut self.batch).is_err() {
-            self.link_changed(false);
+        if self.batch.completions().is_empty() {
+            self.forget_drained();
+            match self.queue.poll(&mut self.batch) {
+                // The device had no more than this.
+                Ok(count) if count < BATCH.into() => self.drained = self.leaving.len(),
+                Ok(_) => {}
+                Err(_) => self.link_changed(false),
+            }
         }
         while let Some(event) = self.rings.control_events.pop() {
             self.control_event(event);
@@ -54,12 +68,21 @@ impl VerbsPort {
                 return self.inbox.admit(number, peer, session);
             }
             ControlEvent::InboundGone { number, peer, session } => {
-                return self.inbox.forget(number, peer, session);
+                return self.leaving.push((number, peer, session));
             }
+            ControlEvent::PeerGone { peer, session } => PortEvent::PeerGone { peer, session },
             ControlEvent::Up => return self.link_changed(true),
             ControlEvent::Down => return self.link_changed(false),
         };
         self.outbox.news.push_back(event);
+    }
+
+    /// What came by these queue pairs was taken.
+    fn forget_drained(&mut self) {
+        for (number, peer, session) in self.leaving.drain(..std::mem::take(&mut self.drained)) {
+            self.inbox.forget(number, peer, session);
+            self.rings.command(Command::InboundDrained { number });
+        }
     }
 
     fn link_changed(&mut self, is_up: bool) {

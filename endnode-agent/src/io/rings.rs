@@ -9,8 +9,8 @@
 //! ```
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use hdrhistogram::Histogram;
@@ -20,6 +20,7 @@ use snin_protocol::message::{FromAgent, ToAgent};
 
 use super::doorbell::Doorbell;
 use super::send_path::SendPath;
+use crate::partial::Partial;
 use snin_agent_core::{
     Arrival, BreakReason, Config, ControllerState, FlowBuffers, FlowId, FlowStatus, Notice, PairId,
     PairStatus, Piece, Route, Wanted,
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Retire { pair: PairId, path: Box<SendPath> },
     /// A queue pair that receives is in error.
     InboundFailed { number: u32 },
+    /// All that came by a queue pair was taken.
+    InboundDrained { number: u32 },
 }
 
 /// What the control thread reports to the data thread.
@@ -77,8 +80,10 @@ pub(crate) enum ControlEvent {
     Closed { pair: PairId },
     /// What comes by this queue pair comes from this peer.
     Inbound { number: u32, peer: Guid, session: u64 },
-    /// Nothing comes by it any more.
+    /// Nothing comes by it any more: what has come is to be taken, and [`Command::InboundDrained`] answers.
     InboundGone { number: u32, peer: Guid, session: u64 },
+    /// Nothing of a peer's session comes any more.
+    PeerGone { peer: Guid, session: u64 },
     /// The port has its link again.
     Up,
     /// The port has lost it.
@@ -116,6 +121,8 @@ pub(crate) struct Counters {
     pub(crate) gone: AtomicU64,
     /// Pieces that came from nobody known, or without a header.
     pub(crate) strange: AtomicU64,
+    /// Messages of several pieces that were given up: a piece did not come, or too many had come in part.
+    pub(crate) unjoined: AtomicU64,
     /// Queue pairs that receive.
     pub(crate) inbound: AtomicU64,
     /// Notices that nobody read in time.
@@ -147,6 +154,8 @@ pub(crate) struct Rings {
     pub(crate) to_control: Doorbell,
     pub(crate) to_application: Doorbell,
     pub(crate) counters: Counters,
+    /// The data thread never locks it.
+    partial: Mutex<Partial>,
     pub(crate) stop: AtomicBool,
     /// Whether the data thread never sleeps: then it wakes nobody either, and the control thread looks often.
     pub(crate) busy: bool,
@@ -180,8 +189,8 @@ impl Rings {
             flows: (0..flows).map(|_| Progress::default()).collect(),
             arrived: ArrayQueue::new(receives),
             empties: ArrayQueue::new(receives),
-            commands: ArrayQueue::new(4 * pairs + inbound),
-            control_events: ArrayQueue::new(4 * pairs + 2 * inbound + 16),
+            commands: ArrayQueue::new(4 * pairs + 4 * inbound),
+            control_events: ArrayQueue::new(4 * pairs + 4 * inbound + 16),
             frames: ArrayQueue::new(FRAMES),
             to_controller: ArrayQueue::new(FRAMES),
             notices: ArrayQueue::new(NOTICES),
@@ -191,6 +200,7 @@ impl Rings {
             to_control: Doorbell::new(true)?,
             to_application: Doorbell::new(true)?,
             counters: Counters::default(),
+            partial: Mutex::new(Partial::new(config.piece as usize)),
             stop: AtomicBool::new(false),
             busy,
         })
@@ -225,6 +235,11 @@ impl Rings {
         if !self.busy {
             self.to_control.ring();
         }
+    }
+
+    /// Messages that have come in part.
+    pub(crate) fn partial(&self) -> MutexGuard<'_, Partial> {
+        self.partial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn count(counter: &AtomicU64) {

@@ -1,7 +1,7 @@
 //! Few queue pairs, memory that is all in use, and datagrams that are lost.
 
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use snin_agent::{Agent, Flow, Outgoing};
 use snin_agent_core::Notice;
@@ -147,4 +147,41 @@ fn datagrams_that_nobody_has_room_for_are_counted_as_lost() {
     assert_eq!((counters.lost, counters.repeated), (16, 0), "{counters:?}");
     let lost = Notice::Lost { peer: Guid(1), flow: flow.id(), pieces: 16 };
     assert!(std::iter::from_fn(|| agents[1].notice()).any(|notice| notice == lost));
+}
+
+/// The sender has every acknowledgement and ends, its queue pairs with it, before the receiver looks.
+#[test]
+#[ignore = "runs in the virtual machine"]
+fn what_was_acknowledged_is_received_though_its_sender_has_ended() {
+    let all = settings(2, None, "policy = \"besteffort\"\n");
+    for round in 0..3 {
+        let (near, mut driver) = Agent::start_driven(&all[0]).unwrap();
+        let far = Agent::start(&all[1]).unwrap();
+        let mut flow = far.connect(Guid(1)).unwrap();
+        let mut answered = false;
+        for number in 0..40 {
+            flow.try_send(&message(number, 64)).unwrap();
+            // The first one shows that the queue pair is there.
+            let deadline = Instant::now() + PATIENCE;
+            while !answered {
+                driver.poll();
+                answered = near.try_recv().is_some();
+                assert!(Instant::now() < deadline, "round {round}: nothing comes");
+            }
+        }
+        flow.flush(PATIENCE).unwrap();
+        drop((flow, far));
+        // By then the end of the session is known.
+        std::thread::sleep(Duration::from_millis(300));
+        let mut came = 1;
+        let deadline = Instant::now() + PATIENCE;
+        while came < 40 {
+            driver.poll();
+            while let Some(message) = near.try_recv() {
+                assert_eq!(message.number(), came);
+                came += 1;
+            }
+            assert!(Instant::now() < deadline, "round {round}: {came} of 40 came");
+        }
+    }
 }

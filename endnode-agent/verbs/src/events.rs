@@ -27,6 +27,8 @@ pub enum AsyncEvent {
     PortChanged(u8),
     /// A queue pair failed.
     QueuePairFailed(u32),
+    /// A queue pair in error takes no more receives from those that it shares.
+    LastReceive(u32),
     /// The device failed; everything of it has to be closed.
     DeviceFailed,
     /// Something else, by its code.
@@ -40,6 +42,7 @@ const fn code(event: ibv_event_type) -> u32 {
 const QP_FATAL: u32 = code(ibv_event_type::IBV_EVENT_QP_FATAL);
 const QP_REQ_ERR: u32 = code(ibv_event_type::IBV_EVENT_QP_REQ_ERR);
 const QP_ACCESS_ERR: u32 = code(ibv_event_type::IBV_EVENT_QP_ACCESS_ERR);
+const QP_LAST_WQE_REACHED: u32 = code(ibv_event_type::IBV_EVENT_QP_LAST_WQE_REACHED);
 const DEVICE_FATAL: u32 = code(ibv_event_type::IBV_EVENT_DEVICE_FATAL);
 const PORT_ACTIVE: u32 = code(ibv_event_type::IBV_EVENT_PORT_ACTIVE);
 const PORT_ERR: u32 = code(ibv_event_type::IBV_EVENT_PORT_ERR);
@@ -74,11 +77,15 @@ impl AsyncEvents {
         // The type is read as a number: the bindings' enum does not know what later libraries may say.
         // SAFETY: the event is there, and its type is as large as an u32 and aligned like one.
         let kind = unsafe { (&raw const (*event).event_type).cast::<u32>().read() };
-        let told = match kind {
-            QP_FATAL | QP_REQ_ERR | QP_ACCESS_ERR => {
+        let taken = match kind {
+            QP_FATAL | QP_REQ_ERR | QP_ACCESS_ERR | QP_LAST_WQE_REACHED => {
                 // SAFETY: of these types the element is a queue pair, which lives at least until the event is
                 // acknowledged: ibv_destroy_qp waits for that.
-                AsyncEvent::QueuePairFailed(unsafe { (*(*event).element.qp).qp_num })
+                let number = unsafe { (*(*event).element.qp).qp_num };
+                match kind {
+                    QP_LAST_WQE_REACHED => AsyncEvent::LastReceive(number),
+                    _ => AsyncEvent::QueuePairFailed(number),
+                }
             }
             DEVICE_FATAL => AsyncEvent::DeviceFailed,
             PORT_ACTIVE | PORT_ERR | LID_CHANGE | PKEY_CHANGE | SM_CHANGE | CLIENT_REREGISTER
@@ -95,7 +102,7 @@ impl AsyncEvents {
         };
         // SAFETY: the event was taken just now and is acknowledged once.
         unsafe { ibv_ack_async_event(event) };
-        Some(told)
+        Some(taken)
     }
 }
 

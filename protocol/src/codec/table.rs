@@ -44,7 +44,7 @@ records! {
     ViewChange { version, unusable }
     UnusablePair { switch, tree }
     ViewClear { version }
-    PeerHello { port, session }
+    PeerHello { port, session, flows }
     Offer { token, dlid, end }
     Accept { token, end }
     Decline { token, reason }

@@ -35,7 +35,8 @@ impl Bench {
         Config {
             pairs: 2,
             flows: 3,
-            inbound: 1,
+            inbound_peers: 1,
+            inbound_flows: 4,
             queue: 2,
             depth: 4,
             piece: 1000,
