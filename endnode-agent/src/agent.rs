@@ -409,7 +409,7 @@ fn make(
         ),
         inbound: InboundSessions::new(
             Arc::clone(&rings),
-            clock.clone(),
+            clock,
             listener,
             checked.peers.clone(),
             Admission::new(AdmissionLimits {
