@@ -10,6 +10,9 @@
 //! | [`journal`] | events as JSON lines: the last ones, a file, and whoever listens |
 //! | [`log`] | messages for people: journald, a file or stderr |
 //! | [`store`] | files that are there as a whole or as they were before |
+//! | [`shared`] | what must survive, changed one key at a time by who has seen what is there |
+//! | [`session`] | sessions between daemons: TLS, identity, limits |
+//! | [`pki`] | a site's own CA |
 //! | [`signals`] | SIGHUP, SIGTERM, SIGUSR1 as something to poll |
 //! | [`service`] | what systemd is told |
 //! | [`stream`] | what daemons say to each other over TCP: frames, bounded both ways |
@@ -46,6 +49,7 @@ pub mod pki;
 pub mod service;
 pub mod session;
 pub mod settings;
+pub mod shared;
 pub mod signals;
 pub mod store;
 pub mod stream;

@@ -275,6 +275,22 @@ pub struct PublishedView {
     unusable: BTreeSet<Pair>,
 }
 
+impl PublishedView {
+    /// The same, after a change: other pairs are unusable beside those of the view.
+    #[must_use]
+    pub fn with_unusable(mut self, change: &ViewChange) -> Self {
+        let switches: BTreeMap<Guid, NodeIndex> = self
+            .topology
+            .switches()
+            .map(|switch| (self.topology.node(switch).guid, switch))
+            .collect();
+        let pair = |pair: &UnusablePair| Some((*switches.get(&pair.switch)?, pair.tree));
+        self.unusable.extend(change.unusable.iter().filter_map(pair));
+        self.version = change.version;
+        self
+    }
+}
+
 impl View for PublishedView {
     fn version(&self) -> u64 {
         self.version

@@ -1,5 +1,6 @@
 //! What the operator decides.
 
+pub use snin_protocol::view::Policy;
 use snin_protocol::{Term, Time};
 
 use crate::error::ConfigError;
@@ -12,6 +13,9 @@ pub struct Config {
     /// that nothing was granted before. A later one waits until all that its predecessor may have granted
     /// has run out.
     pub term: Term,
+    /// How long after the start grants of a predecessor may be in force. Default: as long as this one's own, or not
+    /// at all where the term is the first.
+    pub predecessor: Option<Time>,
     /// The length of a window.
     pub window: Time,
     /// How long before a window its grants are decided: several times what a message takes.
@@ -46,18 +50,6 @@ pub struct Config {
     pub bounds: Vec<Bound>,
 }
 
-/// Is non-interference in effect?
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Policy {
-    /// Tree 0, which carries everything that asks nobody, is never granted.
-    Strict,
-    /// All trees are granted: what asks nobody has a virtual lane of its own.
-    #[default]
-    Shared,
-    /// Nothing is granted.
-    Off,
-}
-
 /// A bound of interference: no flow of the class waits longer behind others inside the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
@@ -83,6 +75,7 @@ impl Default for Config {
         let (clock_error, drain) = (Time::micros(10), Time::micros(10));
         Self {
             term: Term(1),
+            predecessor: None,
             window: Time(16_666_667),
             lead: Time::millis(2),
             lease: 6,
@@ -133,9 +126,9 @@ impl Config {
         Ok(())
     }
 
-    /// The longest from the decision of a grant to its end.
-    pub(crate) fn longest_grant(&self) -> Time {
-        self.lead + self.window * u64::from(self.lease)
+    /// The longest from the decision of a grant until its links are certain to be clear.
+    pub fn longest_in_force(&self) -> Time {
+        self.lead + self.window * u64::from(self.lease) + self.guard * 2
     }
 }
 

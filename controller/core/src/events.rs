@@ -30,6 +30,11 @@ pub enum Event {
     Unusable(ViewChange),
     /// The operator changed the policy.
     Policy(Policy),
+    /// Whoever keeps the terms says that another controller has begun a later one.
+    Superseded {
+        /// The other's term.
+        by: Term,
+    },
 }
 
 /// What is to be done, or to be known.
@@ -53,10 +58,24 @@ pub enum Output {
 /// Something for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// An agent says that another controller is in charge: nothing is granted any more.
-    Deposed {
+    /// Another controller is in charge: nothing is granted any more.
+    Superseded {
         /// The other's term.
         by: Term,
+    },
+    /// An agent says that it has heard of a later term, and so will not follow this controller. Agents depose nobody.
+    AgentAhead {
+        /// Its port.
+        port: Guid,
+        /// The term that it has heard of.
+        term: Term,
+    },
+    /// An agent greeted in the name of another port: it is not heard.
+    Imposter {
+        /// The agent's port.
+        port: Guid,
+        /// The port that it named.
+        named: Guid,
     },
     /// An agent was silent for too long.
     AgentSilent(Guid),
@@ -68,7 +87,18 @@ pub enum Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deposed { by } => write!(f, "another controller is in charge, in term {}", by.0),
+            Self::Superseded { by } => {
+                write!(f, "another controller is in charge, in term {}", by.0)
+            }
+            Self::AgentAhead { port, term } => write!(
+                f,
+                "the agent of {port} has heard of term {}, later than this one: it follows no grant until \
+                 the term is later still (least_term)",
+                term.0
+            ),
+            Self::Imposter { port, named } => {
+                write!(f, "the agent of {port} greets in the name of {named}: it is not heard")
+            }
             Self::AgentSilent(guid) => write!(f, "the agent of {guid} is silent"),
             Self::Certificate(why) => f.write_str(why),
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,7 +18,7 @@ use super::caller::{Call, Caller};
 use super::listener::{Listen, ListenError, Listener};
 use super::tally::Tally;
 use super::{Heard, Peer};
-use crate::watch::{Place, Ready, Watch};
+use crate::watch::Watch;
 
 /// What is said before it has gone to the thread.
 const ORDERS: usize = 16_384;
@@ -26,8 +27,7 @@ const ORDERS: usize = 16_384;
 pub struct Post<In, Out> {
     heard: mpsc::Receiver<Heard<In>>,
     orders: mpsc::Sender<(Option<Peer>, Out)>,
-    bell: Arc<OwnedFd>,
-    place: Place,
+    bell: Arc<Bell>,
     tally: Arc<Tally>,
     lost: u64,
     says: PhantomData<fn(Out)>,
@@ -72,7 +72,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         let (orders, mut ordered) = mpsc::channel::<(Option<Peer>, Out)>(ORDERS);
         let mut listener = Listener::<In, Out>::start(listen)?;
         let tally = listener.tally().clone();
-        let work = async move |bell: Arc<OwnedFd>| {
+        let work = async move |bell: Arc<Bell>| {
             loop {
                 select! {
                     order = ordered.recv() => {
@@ -94,23 +94,22 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         parts: Parts,
         tally: Arc<Tally>,
     ) -> Self {
-        let place = Place::default();
-        Self { heard, orders, bell: parts.bell, place, tally, lost: 0, says: PhantomData }
+        Self { heard, orders, bell: parts.bell, tally, lost: 0, says: PhantomData }
     }
 
     /// Until something happens.
     pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.place.readable(watch, self.bell.as_fd());
+        watch.readable(self.bell.descriptor.as_fd());
     }
 
-    /// What has happened, as far as the descriptor says that anything may have.
-    pub fn work(&mut self, ready: &Ready) -> VecDeque<Heard<In>> {
+    /// What has happened; without a system call where nothing has.
+    pub fn work(&mut self) -> VecDeque<Heard<In>> {
         let mut all = VecDeque::new();
-        if !self.place.is_ready(ready) {
+        if !self.bell.rang.swap(false, Ordering::AcqRel) {
             return all;
         }
-        // Where it did not ring there is nothing to be read.
-        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+        // Another ring may have been read with the one before.
+        let _ = rustix::io::read(&self.bell.descriptor, &mut [0; 8]);
         while let Ok(heard) = self.heard.try_recv() {
             all.push_back(heard);
         }
@@ -144,27 +143,36 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
 }
 
 /// False when nobody takes it.
-async fn hand_over<M>(heard: Heard<M>, to: &mpsc::Sender<Heard<M>>, bell: &OwnedFd) -> bool {
+async fn hand_over<M>(heard: Heard<M>, to: &mpsc::Sender<Heard<M>>, bell: &Bell) -> bool {
     let is_taken = to.send(heard).await.is_ok();
-    // It can only be full of rings already.
-    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+    if !bell.rang.swap(true, Ordering::AcqRel) {
+        // It can only be full of rings already.
+        let _ = rustix::io::write(&bell.descriptor, &1_u64.to_ne_bytes());
+    }
     is_taken
+}
+
+/// What wakes the daemon, and whether it has rung since that looked last.
+#[derive(Debug)]
+struct Bell {
+    descriptor: OwnedFd,
+    rang: AtomicBool,
 }
 
 /// A runtime for a thread, and the descriptor by which it wakes another.
 struct Parts {
-    bell: Arc<OwnedFd>,
+    bell: Arc<Bell>,
 }
 
 impl Parts {
     fn new() -> io::Result<Self> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        Ok(Self { bell })
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { bell: Arc::new(Bell { descriptor, rang: AtomicBool::new(false) }) })
     }
 
     fn run<W, F>(&self, name: &str, work: W) -> io::Result<()>
     where
-        W: FnOnce(Arc<OwnedFd>) -> F + Send + 'static,
+        W: FnOnce(Arc<Bell>) -> F + Send + 'static,
         F: Future<Output = ()>,
     {
         let runtime =

@@ -98,6 +98,11 @@ impl FabricView {
         all.filter(|pair| !self.unusable.contains(pair)).collect()
     }
 
+    /// Whether nodes, addresses and tables are the very same: only what is unusable may differ.
+    pub fn is_of_same_target(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.target, &other.target)
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

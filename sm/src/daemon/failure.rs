@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use snin_daemon::control::ControlError;
 use snin_daemon::log::LogError;
 use snin_daemon::page::PageError;
+use snin_daemon::session::{BadAddress, CredentialsError, ListenError};
 use snin_daemon::settings::SettingsError;
 use snin_daemon::store::StoreError;
+use snin_protocol::identity::BadIdentity;
 
 use crate::port::PortError;
 
@@ -29,6 +31,21 @@ pub enum Failure {
     /// The address of `/metrics`.
     #[error("metrics_listen: {0}")]
     Page(#[from] PageError),
+    /// The addresses of sessions.
+    #[error("session_listen: {0}")]
+    Address(#[from] BadAddress),
+    /// The sessions.
+    #[error("session_listen: {0}")]
+    Sessions(#[from] ListenError),
+    /// The certificate, or what goes with it.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The name of this machine.
+    #[error(transparent)]
+    Name(#[from] BadIdentity),
+    /// The policy.
+    #[error("policy: {0}")]
+    Policy(String),
     /// What is remembered cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -16,6 +16,7 @@
 //! | `exported` | what `/metrics` says |
 //! | [`activity`] | what one time of being busy came to |
 //! | [`dumps`] | tables as files |
+//! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
 //!
 //! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
@@ -32,6 +33,7 @@ pub mod outlets;
 pub mod run;
 pub mod settings;
 pub mod summary;
+pub mod views;
 pub mod wire;
 pub mod worker;
 

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::dumps::Dumps;
 use super::failure::Failure;
 use super::settings::Settings;
+use super::views::Views;
 
 /// Log, events, control socket, pages and dumps, as far as they are wanted.
 pub struct Outlets {
@@ -26,6 +27,8 @@ pub struct Outlets {
     pub server: Option<Server>,
     /// Tables as files.
     pub dumps: Option<Dumps>,
+    /// Sessions with controllers.
+    pub views: Option<Views>,
 }
 
 impl Outlets {
@@ -45,7 +48,8 @@ impl Outlets {
         }
         let dumps = settings.dump_files_dir.clone().map(Dumps::start).transpose();
         let dumps = dumps.map_err(Failure::system("a thread"))?;
-        Ok(Self { log, journal, control, server, dumps })
+        let views = Views::open(settings)?;
+        Ok(Self { log, journal, control, server, dumps, views })
     }
 
     /// Waits for who asks.
@@ -55,6 +59,9 @@ impl Outlets {
         }
         if let Some(server) = &self.server {
             server.watch(watch);
+        }
+        if let Some(views) = &self.views {
+            views.watch(watch);
         }
     }
 

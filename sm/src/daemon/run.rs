@@ -15,6 +15,7 @@ use super::kept::KeptFile;
 use super::memory::Memory;
 use super::outlets::Outlets;
 use super::summary::{Summary, Told};
+use super::views::Views;
 use super::wire::Wire;
 use super::worker::Worker;
 use crate::port::Port;
@@ -156,6 +157,9 @@ impl Daemon {
             self.alive_due = Some(now + every);
         }
         let end = self.heed_signals()?;
+        while let Some(version) = self.outlets.views.as_mut().and_then(Views::next_clear) {
+            self.feed(Event::Clear { version })?;
+        }
         self.serve()?;
         self.note_quiet();
         Ok(end)
@@ -238,6 +242,9 @@ impl Daemon {
                     self.worker.run(*job).map_err(Failure::system("a thread"))?;
                 }
                 Output::View(view) => {
+                    if let Some(views) = &mut self.outlets.views {
+                        views.publish(&view);
+                    }
                     if let Some(dumps) = &self.outlets.dumps {
                         dumps.put(view);
                     }

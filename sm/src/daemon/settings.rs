@@ -11,6 +11,9 @@ use snin_mad::PKey;
 use snin_sm_core::config::Config;
 use snin_sm_core::error::ConfigError;
 
+/// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is changed.
+const CLEAR_WAIT_MS: u32 = 250;
+
 snin_daemon::settings! {
     /// Every key of the daemon.
     pub struct Settings {
@@ -73,6 +76,23 @@ snin_daemon::settings! {
         /// Where addresses and trees are remembered over restarts: guid2lid in OpenSM's format, and trees.
         /// Unset: $STATE_DIRECTORY, which systemd sets; without either, only what ports hold is remembered.
         state_dir: Option<PathBuf> = None,
+        /// Where controllers call for the fabric as it is: tls://host:port, unix:///path, or, on this machine
+        /// only, plain://127.0.0.1:port.
+        session_listen: Vec<String> = Vec::new(),
+        /// Users (by number) whose controllers may call over Unix sockets, beside root and the manager's own.
+        session_users: Vec<u32> = Vec::new(),
+        /// The manager's certificate (PEM), for tls://. `snin pki issue manager/NAME` makes one.
+        certificate: Option<PathBuf> = None,
+        /// Its key.
+        key: Option<PathBuf> = None,
+        /// The CA's certificate.
+        ca_certificate: Option<PathBuf> = None,
+        /// The CA's list of revoked certificates.
+        revoked: Option<PathBuf> = None,
+        /// Is non-interference in effect? strict (tree 0 is never granted), shared (all trees are), off (nothing
+        /// is). Controllers are told.
+        policy: String = "shared".to_owned(),
+
         /// Where opensm-lfts.dump, dump_fts.txt and guid2lid are written whenever tables have changed. Unset:
         /// nowhere.
         dump_files_dir: Option<PathBuf> = None,
@@ -147,7 +167,8 @@ impl Settings {
             window_agent: self.max_agent_smps,
             priority: self.sm_priority,
             sweep_interval_s: self.sweep_interval,
-            clear_wait_ms: 0,
+            // Controllers move traffic first: that takes them some windows.
+            clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
             packet_lifetime: self.packet_life_time,
             seed,

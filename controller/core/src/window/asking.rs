@@ -47,9 +47,13 @@ impl Core {
     }
 
     fn greet(&mut self, port: Guid, session: Session, hello: Hello, now: Time) {
-        if hello.term > self.config.term {
-            self.deposed = true;
-            return self.note(Note::Deposed { by: hello.term });
+        if hello.port != port {
+            self.metrics.imposters += 1;
+            return self.note(Note::Imposter { port, named: hello.port });
+        }
+        if hello.term > self.config.term && !self.agents.contains_key(&port) {
+            self.metrics.agents_ahead += 1;
+            self.note(Note::AgentAhead { port, term: hello.term });
         }
         match self.agents.get(&port).map(|agent| agent.session) {
             // Said again, or overtaken by what came after it.

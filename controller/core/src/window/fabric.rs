@@ -31,6 +31,11 @@ impl LinkNames {
         self.known.len()
     }
 
+    /// The directed link that leaves this port.
+    pub(super) fn get(&self, node: Guid, port: PortNum) -> Option<LinkId> {
+        self.known.get(&(node, port)).copied()
+    }
+
     fn of(&mut self, node: Guid, port: PortNum) -> LinkId {
         let next = LinkId(self.known.len() as u32);
         *self.known.entry((node, port)).or_insert(next)
@@ -211,7 +216,11 @@ impl Fabric {
     }
 
     /// What the tables do with the address, from the source's switch to the destination.
-    fn walk(&self, ends: (HostId, HostId), lid: Lid) -> Option<Vec<(NodeIndex, PortNum)>> {
+    pub(super) fn walk(
+        &self,
+        ends: (HostId, HostId),
+        lid: Lid,
+    ) -> Option<Vec<(NodeIndex, PortNum)>> {
         let (topology, tables) = (self.view.topology(), &self.view.routing().tables);
         let mut hops = Vec::with_capacity(5);
         let mut switch = self.host(ends.0)?.switch;

@@ -23,9 +23,9 @@ mod viewing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_fabric::view::View;
+use snin_fabric::{Dlid, Guid, Lid, NodeIndex, PortNum};
 use snin_protocol::{Epoch, Time};
 
 use crate::admission::{Admission, HostLinks, Limits};
@@ -41,6 +41,9 @@ use ledger::{Claim, ClaimId, Ledger};
 
 /// Admission before there is a view.
 const NO_REQUESTS: Limits = Limits { requests: 0, overdue_after: 0 };
+
+/// A switch and the port by which a packet leaves it.
+pub type Out = (NodeIndex, PortNum);
 
 /// The controller's core.
 #[derive(Clone, Debug)]
@@ -98,7 +101,7 @@ impl Core {
         let mut ledger = Ledger::new(config.guard);
         ledger.grow(names.len());
         let first = config.term.0 <= 1;
-        let predecessor = config.longest_grant() + config.guard * 2;
+        let before = config.predecessor.or_else(|| (!first).then(|| config.longest_in_force()));
         let mut core = Self {
             admission: Admission::new(HostLinks::uniform(0, 1), NO_REQUESTS),
             links: None,
@@ -120,7 +123,7 @@ impl Core {
             clearing: BTreeMap::new(),
             window: Epoch(0),
             next: Epoch::of(now + config.lead, config.window).after(1),
-            quiet_until: if first { Time::ZERO } else { now + predecessor },
+            quiet_until: before.map_or(Time::ZERO, |before| now + before),
             deposed: false,
             next_owner: 0,
             outputs: VecDeque::new(),
@@ -142,6 +145,10 @@ impl Core {
             Event::View(view) => self.take_view(view),
             Event::Unusable(change) => self.take_change(&change),
             Event::Policy(policy) => self.take_policy(policy),
+            Event::Superseded { by } => {
+                self.deposed = true;
+                self.note(Note::Superseded { by });
+            }
         }
         self.go_on(now);
     }
@@ -260,6 +267,22 @@ impl Core {
     /// The grants that never move: what answers to path queries may show.
     pub fn pinned(&self) -> impl Iterator<Item = GrantStatus> {
         self.grants().filter(|grant| grant.pinned)
+    }
+
+    /// The switches on the way between two hosts and the ports by which a packet to `dlid` leaves them; to the
+    /// destination's base address where none is given. `None` where the tables have no way.
+    pub fn way(&self, ends: (HostId, HostId), dlid: Option<Dlid>) -> Option<(Lid, Vec<Out>)> {
+        let destination = self.fabric.host(ends.1)?.port;
+        let base = self.fabric.view.addresses().base(destination)?;
+        let lid = dlid.map_or(base, |dlid| dlid.0);
+        Some((lid, self.fabric.walk(ends, lid)?))
+    }
+
+    /// The grants that stand on the directed link which leaves a port, those being taken back included.
+    pub fn owners_of(&self, node: Guid, port: PortNum) -> Vec<GrantStatus> {
+        let Some(link) = self.names.get(node, port) else { return Vec::new() };
+        let on = self.ledger.iter().filter(|(_, claim)| claim.links.contains(&link));
+        on.map(|(_, claim)| self.status(claim)).collect()
     }
 
     fn status(&self, claim: &Claim) -> GrantStatus {

@@ -1,0 +1,266 @@
+//! What `snin controller` and whoever scrapes ask.
+//!
+//! | command | answer |
+//! |---|---|
+//! | `status` | who it is, the fabric, counts |
+//! | `windows` | the last windows, `count` of them |
+//! | `grants` | every grant in force |
+//! | `fabric` | hosts, trees, unusable pairs, where that comes from |
+//! | `policy` | the policy; with `set` another one, where no manager holds it |
+//! | `path` | the way of what `from` sends to `to`: of its grant if it has one, else of ordinary traffic |
+//! | `owner` | whose the directed link is that leaves `port`, as `leaf3/20` |
+//! | `events` | the events after number `since`; with `follow` every later one, as a line |
+
+use serde_json::{Map, Value, json};
+use snin_controller_core::Core;
+use snin_controller_core::events::{GrantStatus, WindowReport};
+use snin_daemon::control::Request;
+use snin_daemon::page::Wanted;
+use snin_fabric::hosts::HostId;
+use snin_fabric::traffic::HostNames;
+use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
+use snin_protocol::view::Policy;
+
+use crate::config::Source;
+use crate::daemon::Daemon;
+use crate::metrics;
+
+const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner or events";
+const UNKNOWN: &str = "the fabric is not known yet";
+
+impl Daemon {
+    /// Answers who asks.
+    pub(crate) fn serve(&mut self) {
+        for request in self.outlets.control.work() {
+            let answer = self.answer(&request);
+            match answer {
+                Ok(answer) => self.outlets.control.answer(request.client, &answer),
+                Err(why) => self.outlets.control.refuse(request.client, &why),
+            }
+            if request.command == "events" && request.body["follow"] == true {
+                self.outlets.journal.follow(request.client);
+            }
+        }
+        let Some(mut server) = self.outlets.server.take() else { return };
+        for wanted in server.work() {
+            match wanted {
+                Wanted::Metrics(client) => server.metrics(client, &metrics::page(self)),
+                Wanted::Health(client) => {
+                    let (well, text) = self.health();
+                    server.health(client, well, text);
+                }
+            }
+        }
+        self.outlets.server = Some(server);
+    }
+
+    const fn health(&self) -> (bool, &'static str) {
+        match (&self.core, &self.manager) {
+            (None, _) => (false, UNKNOWN),
+            (Some(core), _) if core.is_deposed() => (false, "another controller is in charge"),
+            (Some(_), Some(manager)) if !manager.is_open() => {
+                (false, "the subnet manager is not heard")
+            }
+            _ => (true, "grants connections"),
+        }
+    }
+
+    fn answer(&mut self, request: &Request) -> Result<Value, String> {
+        match request.command.as_str() {
+            "status" => Ok(self.status()),
+            "windows" => {
+                let count = request.body["count"].as_u64().unwrap_or(10) as usize;
+                let skip = self.windows.len().saturating_sub(count);
+                Ok(self.windows.iter().skip(skip).map(window_json).collect())
+            }
+            "grants" => {
+                let core = self.core()?;
+                Ok(core.grants().map(|grant| grant_json(core, &grant)).collect())
+            }
+            "fabric" => self.fabric(),
+            "policy" => self.change_policy(&request.body),
+            "path" => path(self.core()?, &request.body),
+            "owner" => owner(self.core()?, &request.body),
+            "events" => {
+                let since = request.body["since"].as_u64().unwrap_or(0);
+                let events: Vec<Value> = self.outlets.journal.since(since).collect();
+                Ok(json!({ "events": events }))
+            }
+            other => Err(format!("no command {other:.40}: {COMMANDS}")),
+        }
+    }
+
+    fn core(&self) -> Result<&Core, String> {
+        self.core.as_ref().ok_or_else(|| UNKNOWN.to_owned())
+    }
+
+    fn status(&self) -> Value {
+        let (well, word) = self.health();
+        let mut counters = Map::new();
+        if let Some(core) = &self.core {
+            let counts = core.metrics();
+            let all = counts.counters().into_iter().chain(counts.gauges());
+            counters.extend(all.map(|(name, _, count)| (name.to_owned(), count.into())));
+        }
+        let listen: Vec<String> = match &self.agents {
+            Some(agents) => agents.addresses().iter().map(ToString::to_string).collect(),
+            None => Vec::new(),
+        };
+        json!({
+            "name": self.identity.to_string(),
+            "healthy": well,
+            "state": word,
+            "term": self.config.term.0,
+            "policy": self.policy().name(),
+            "window_us": self.config.window.nanos() / 1_000,
+            "now_ns": self.clock.now().nanos(),
+            "listen": listen,
+            "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
+            "view": self.core.as_ref().map(|core| core.view().version()),
+            "counters": counters,
+            "last_window": self.windows.back().map(window_json),
+        })
+    }
+
+    fn fabric(&self) -> Result<Value, String> {
+        let core = self.core()?;
+        let view = core.view();
+        let (topology, routing) = (view.topology(), view.routing());
+        let name = |switch: NodeIndex| topology.node(switch).name.to_string();
+        let unusable = view.unusable().iter();
+        let unusable =
+            unusable.map(|&(switch, tree)| json!({ "switch": name(switch), "tree": tree.0 }));
+        let trees = routing.forest.trees().iter();
+        let trees = trees
+            .map(|tree| json!({ "tree": tree.id.0, "root": name(tree.root), "plane": tree.plane }));
+        let hosts = routing.hosts.iter().map(|(id, host)| {
+            let port = topology.port(host.port);
+            json!({
+                "host": id.0, "name": topology.node(port.node).name.to_string(), "port": port.guid.to_string(),
+                "switch": name(host.switch), "lid": view.addresses().base(host.port).map(|lid| lid.0),
+            })
+        });
+        let source = match &self.source {
+            Source::Manager(address) => address.to_string(),
+            Source::File(path, _) => path.display().to_string(),
+        };
+        Ok(json!({
+            "source": source,
+            "version": view.version(),
+            "switches": topology.switch_count(),
+            "lmc": routing.plan.lmc().bits(),
+            "trees": trees.collect::<Vec<_>>(),
+            "hosts": hosts.collect::<Vec<_>>(),
+            "unusable": unusable.collect::<Vec<_>>(),
+        }))
+    }
+
+    fn change_policy(&mut self, body: &Value) -> Result<Value, String> {
+        if let Some(wanted) = body.get("set").and_then(Value::as_str) {
+            let policy: Policy = wanted.parse()?;
+            if self.manager.is_some() {
+                return Err(
+                    "the subnet manager holds the policy: `policy` in its configuration".to_owned()
+                );
+            }
+            self.take_policy(policy);
+        }
+        Ok(json!({ "policy": self.policy().name() }))
+    }
+}
+
+fn window_json(report: &WindowReport) -> Value {
+    let deferred = report.deferred.iter();
+    let deferred: Map<String, Value> =
+        deferred.map(|(why, &count)| (why.to_string(), count.into())).collect();
+    json!({
+        "epoch": report.epoch.0, "requested": report.requested, "granted": report.granted,
+        "draining": report.draining, "deferred": deferred, "refused": report.refused, "moved": report.moved,
+        "paused": report.paused, "links": report.links, "max_link_load": report.max_link_load,
+    })
+}
+
+fn host_name(core: &Core, port: Guid) -> String {
+    let view = core.view();
+    let topology = view.topology();
+    let found = view.routing().hosts.iter().find(|(_, host)| topology.port(host.port).guid == port);
+    found.map_or_else(
+        || port.to_string(),
+        |(_, host)| topology.node(topology.port(host.port).node).name.to_string(),
+    )
+}
+
+fn grant_json(core: &Core, grant: &GrantStatus) -> Value {
+    json!({
+        "from": host_name(core, grant.source), "from_port": grant.source.to_string(),
+        "to": host_name(core, grant.destination), "to_port": grant.destination.to_string(),
+        "connection": grant.connection.0, "class": grant.class, "tree": grant.tree.0, "dlid": grant.dlid.0.0,
+        "from_ns": grant.from.nanos(), "until_ns": grant.until.nanos(), "pinned": grant.pinned,
+    })
+}
+
+/// The way from one host to another.
+fn path(core: &Core, body: &Value) -> Result<Value, String> {
+    let view = core.view();
+    let names = HostNames::of(view.topology(), &view.routing().hosts);
+    let host = |key: &str| -> Result<HostId, String> {
+        let text = body[key].as_str().ok_or_else(|| format!("`{key}` is a host"))?;
+        names.find(text).map_err(|error| error.to_string())
+    };
+    let ends = (host("from")?, host("to")?);
+    let port = |host: HostId| {
+        view.routing().hosts.get(host).map(|host| view.topology().port(host.port).guid)
+    };
+    let held = core.grants().filter(|grant| grant.hosts == Some(ends));
+    let grant = held.min_by_key(|grant| grant.from);
+    let Some((lid, hops)) = core.way(ends, grant.map(|grant| grant.dlid)) else {
+        return Err("the tables have no route from the source to the destination".to_owned());
+    };
+    let hops: Vec<Value> = hops
+        .iter()
+        .map(|&(switch, out)| {
+            json!({ "switch": view.topology().node(switch).name.to_string(), "port": out.0 })
+        })
+        .collect();
+    Ok(json!({
+        "from": port(ends.0).map(|port| host_name(core, port)),
+        "to": port(ends.1).map(|port| host_name(core, port)),
+        "dlid": lid.0,
+        "grant": grant.map(|grant| grant_json(core, &grant)),
+        "hops": hops,
+    }))
+}
+
+/// Whose a directed link is.
+fn owner(core: &Core, body: &Value) -> Result<Value, String> {
+    let topology = core.view().topology();
+    let text = body["port"].as_str().ok_or("`port` is NODE/PORT")?;
+    let port = find_port(topology, text)?;
+    let node = topology.node(topology.port(port).node);
+    let owners = core.owners_of(node.guid, topology.num(port));
+    Ok(json!({
+        "link": topology.port_name(port),
+        "to": topology.peer(port).map(|peer| topology.port_name(peer)),
+        "owners": owners.iter().map(|grant| grant_json(core, grant)).collect::<Vec<_>>(),
+    }))
+}
+
+/// The port that `node/number` names.
+fn find_port(topology: &Topology, text: &str) -> Result<PortIndex, String> {
+    let parts =
+        text.rsplit_once('/').and_then(|(node, port)| Some((node, port.parse::<u8>().ok()?)));
+    let (name, number) =
+        parts.ok_or_else(|| format!("`{text:.80}`: NODE/PORT is meant, such as leaf3/20"))?;
+    let is_named = |&node: &NodeIndex| {
+        let node = topology.node(node);
+        *node.name == *name || name.parse() == Ok(node.guid)
+    };
+    let mut named = topology.nodes().filter(is_named);
+    let node = named.next().ok_or_else(|| format!("no node is called {name:.80}"))?;
+    if named.next().is_some() {
+        return Err(format!("several nodes are called {name:.80}: use a GUID"));
+    }
+    topology
+        .port_of(node, PortNum(number))
+        .ok_or_else(|| format!("{name:.80} has no port {number}"))
+}

@@ -1,0 +1,261 @@
+//! The controller's settings, by the file that an admin writes.
+
+use std::path::PathBuf;
+
+use snin_controller_core::config::Config;
+use snin_controller_core::error::ConfigError;
+use snin_daemon::session::{Address, Credentials, CredentialsError, Files, Limits};
+use snin_daemon::settings::{Loaded, SettingsError};
+use snin_fabric::Lmc;
+use snin_protocol::view::Policy;
+use snin_protocol::{Term, Time};
+
+snin_daemon::settings! {
+    /// Every key of `controller.toml`.
+    pub struct Settings {
+        /// Where agents call: tls://host:port, unix:///path, or, on this machine only, plain://127.0.0.1:port.
+        listen: Vec<String> = vec!["unix:///run/snin/controller-sessions.sock".to_owned()],
+        /// Users (by number) whose agents may call over Unix sockets, beside root and the controller's own.
+        agent_users: Vec<u32> = Vec::new(),
+        /// The subnet manager's sessions, for the fabric as it is. One of manager and topology is needed.
+        manager: Option<String> = None,
+        /// The fabric as a file instead, as ibnetdiscover prints it; its tables have to be those that
+        /// `snin plan` computes. SIGHUP has it read again.
+        topology: Option<PathBuf> = None,
+        /// With topology: 2^lmc addresses a host port. Default: the least that gives every tree one.
+        lmc: Option<u8> = None,
+        /// This controller's name. Default: the certificate's, else the host's.
+        name: Option<String> = None,
+        /// The certificate (PEM), for tls://. `snin pki issue controller/NAME` makes one.
+        certificate: Option<PathBuf> = None,
+        /// Its key.
+        key: Option<PathBuf> = None,
+        /// The CA's certificate.
+        ca: Option<PathBuf> = None,
+        /// The CA's list of revoked certificates.
+        revoked: Option<PathBuf> = None,
+        /// Where term, policy and pinned grants are kept.
+        state_dir: PathBuf = PathBuf::from("/var/lib/snin/controller"),
+        /// The term is at least this: for a controller that lost its state, greater than any that agents
+        /// have heard of.
+        least_term: u64 = 1,
+        /// Is non-interference in effect? strict (tree 0 is never granted), shared (all trees are), off
+        /// (nothing is). With manager its policy counts.
+        policy: String = "shared".to_owned(),
+        /// A window's length in microseconds.
+        window_us: u64 = 16_667,
+        /// How long before a window its grants are decided.
+        lead_us: u64 = 2_000,
+        /// For how many windows a connection is granted at once when nobody else wants its ports.
+        lease: u32 = 6,
+        /// The furthest that an agent's clock may be from the controller's, in microseconds.
+        clock_error_us: u64 = 500,
+        /// The longest that what has left a port is under way.
+        drain_us: u64 = 100,
+        /// Nothing is sent in the last so many microseconds of a grant. Default: clock_error_us + drain_us.
+        guard_us: Option<u64> = None,
+        /// What was not confirmed is said again after so many microseconds.
+        repeat_us: u64 = 5_000,
+        /// An agent that was silent for so many windows is lost.
+        silence: u32 = 60,
+        /// A request that has waited for so many windows goes before all others at its ports.
+        overdue_after: u64 = 3_600,
+        /// After so many windows without a tree a connection takes turns with those that have one.
+        patience: u32 = 8,
+        /// The most agents.
+        agents: u32 = 4_096,
+        /// The most connections.
+        connections: u32 = 1 << 20,
+        /// The most connections of one agent.
+        connections_per_agent: u32 = 1 << 12,
+        /// Frames of an agent in a second; more have to wait.
+        agent_rate: u32 = 2_000,
+        /// Where `snin controller` asks.
+        control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),
+        /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
+        metrics: Option<String> = None,
+        /// Events go to the end of this file too, as JSON lines.
+        events_file: Option<PathBuf> = None,
+        /// Messages go to stderr, journald, or a file.
+        log_file: String = "stderr".to_owned(),
+        /// error, warn, info, debug or trace.
+        log_level: String = "info".to_owned(),
+    }
+}
+
+/// Where the fabric comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A subnet manager's sessions.
+    Manager(Address),
+    /// A file.
+    File(PathBuf, Option<Lmc>),
+}
+
+/// The settings, checked but for the files that they name.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Where agents call.
+    pub listen: Vec<Address>,
+    /// Where the fabric comes from.
+    pub source: Source,
+    /// What the core has to know; its term is not the one that counts.
+    pub core: Config,
+    /// The certificate's files.
+    pub files: Option<Files>,
+}
+
+/// What is wrong is named by file and line.
+///
+/// # Errors
+/// The first value that is refused.
+pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
+    let value = &loaded.value;
+    let address = |key: &str, text: &str| {
+        text.parse::<Address>().map_err(|error| loaded.refuse(key, format_args!("{key}: {error}")))
+    };
+    let listen =
+        value.listen.iter().map(|text| address("listen", text)).collect::<Result<Vec<_>, _>>()?;
+    let source = match (&value.manager, &value.topology) {
+        (Some(manager), None) => Source::Manager(address("manager", manager)?),
+        (None, Some(file)) => Source::File(file.clone(), lmc(loaded)?),
+        (Some(_), Some(_)) => {
+            return Err(loaded.refuse("topology", "manager and topology are both set: one of them"));
+        }
+        (None, None) => {
+            let what = "neither manager nor topology is set: the fabric is not known";
+            return Err(loaded.refuse("manager", what));
+        }
+    };
+    let policy: Policy = value.policy.parse().map_err(|error| loaded.refuse("policy", error))?;
+    let micros = Time::micros;
+    let guard = value.guard_us.unwrap_or(value.clock_error_us.saturating_add(value.drain_us));
+    let core = Config {
+        term: Term(value.least_term),
+        window: micros(value.window_us),
+        lead: micros(value.lead_us),
+        lease: value.lease,
+        clock_error: micros(value.clock_error_us),
+        drain: micros(value.drain_us),
+        guard: micros(guard),
+        repeat: micros(value.repeat_us),
+        silence: value.silence,
+        overdue_after: value.overdue_after,
+        patience: value.patience,
+        agents: value.agents,
+        connections: value.connections,
+        connections_per_agent: value.connections_per_agent,
+        policy,
+        ..Config::default()
+    };
+    core.check().map_err(|error| objection(loaded, &error))?;
+    let files = files(loaded)?;
+    let all = listen.iter().chain(match &source {
+        Source::Manager(address) => Some(address),
+        Source::File(..) => None,
+    });
+    if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {
+        return Err(loaded.refuse("certificate", "tls:// needs certificate, key and ca"));
+    }
+    Ok(Checked { listen, source, core, files })
+}
+
+fn lmc(loaded: &Loaded<Settings>) -> Result<Option<Lmc>, SettingsError> {
+    let Some(bits) = loaded.value.lmc else { return Ok(None) };
+    let lmc = Lmc::new(bits)
+        .ok_or_else(|| loaded.refuse("lmc", format_args!("lmc is {bits}: 0 to 7")))?;
+    Ok(Some(lmc))
+}
+
+fn files(loaded: &Loaded<Settings>) -> Result<Option<Files>, SettingsError> {
+    let value = &loaded.value;
+    match (&value.certificate, &value.key, &value.ca) {
+        (None, None, None) => Ok(None),
+        (Some(certificate), Some(key), Some(ca)) => {
+            let (certificate, key, ca) = (certificate.clone(), key.clone(), ca.clone());
+            Ok(Some(Files { certificate, key, ca, revoked: value.revoked.clone() }))
+        }
+        _ => Err(loaded
+            .refuse("certificate", "certificate, key and ca go together: one of them is missing")),
+    }
+}
+
+/// The core's objection, at the line where the value was set, under the key's name in the file.
+fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsError {
+    let key = match error {
+        ConfigError::Zero("repeat") => "repeat_us",
+        ConfigError::Zero(key) => key,
+        ConfigError::Guard { .. } => "guard_us",
+        ConfigError::Window { .. } => "window_us",
+    };
+    loaded.refuse(key, error)
+}
+
+impl Checked {
+    /// The certificate and what goes with it, if there is one.
+    ///
+    /// # Errors
+    /// What is wrong with one of the files.
+    pub fn credentials(&self) -> Result<Option<Credentials>, CredentialsError> {
+        self.files.clone().map(Credentials::load).transpose()
+    }
+}
+
+impl Settings {
+    /// What a session may cost.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            sessions: self.agents as usize,
+            rate: self.agent_rate,
+            burst: self.agent_rate,
+            ..Limits::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_daemon::settings::{parse, template};
+
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        check(&parse(text, "controller.toml").unwrap()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_its_line() {
+        let good = "topology = \"fabric\"\n";
+        assert!(check(&parse(good, "controller.toml").unwrap()).is_ok());
+        for (text, told) in [
+            ("", "controller.toml: neither manager nor topology is set: the fabric is not known"),
+            ("topology = \"f\"\nlmc = 8", "controller.toml:2: lmc is 8: 0 to 7"),
+            (
+                "topology = \"f\"\npolicy = \"loud\"",
+                "controller.toml:2: `loud` is no policy: strict, shared or off",
+            ),
+            (
+                "topology = \"f\"\nlisten = [\"plain://10.0.0.1:7\"]",
+                "controller.toml:2: listen: `plain://10.0.0.1:7`: plain sessions are for this machine only \
+                 (127.0.0.1 or [::1]): use tls://",
+            ),
+            (
+                "topology = \"f\"\nlisten = [\"tls://ctl1:7\"]",
+                "controller.toml: tls:// needs certificate, key and ca",
+            ),
+        ] {
+            assert_eq!(refused(text), told);
+        }
+        assert!(
+            refused("topology = \"f\"\nguard_us = 1")
+                .starts_with("controller.toml:2: `guard` is 1us")
+        );
+    }
+
+    #[test]
+    fn the_example_holds_every_key() {
+        let example = include_str!("../snin-controller.toml");
+        let hint = "snin-controller --dump-config > controller/snin-controller.toml";
+        assert_eq!(example, template::<Settings>(), "{hint}");
+    }
+}

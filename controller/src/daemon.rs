@@ -1,0 +1,420 @@
+//! The loop: what comes in goes to the core, what the core wants is done.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use snin_controller_core::Core;
+use snin_controller_core::config::Config;
+use snin_controller_core::events::{Event, Note, Output, WindowReport};
+use snin_daemon::clock::Clock;
+use snin_daemon::service;
+use snin_daemon::session::{Call, Credentials, Heard, Limits, Listen, Listener};
+use snin_daemon::signals::Signal;
+use snin_fabric::view::View;
+use snin_fabric::{Guid, TreeId};
+use snin_protocol::Time;
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
+use snin_protocol::message::{AgentSays, Change, FromAgent, ToAgent};
+use snin_protocol::view::Policy;
+use tokio::select;
+use tokio::time::{Interval, MissedTickBehavior};
+use tracing::{error, info, warn};
+
+use crate::config::{Checked, Settings, Source};
+use crate::error::Failure;
+use crate::events::{Happening, Late};
+use crate::io::manager::{Manager, News};
+use crate::io::outlets::Outlets;
+use crate::io::state::State;
+use crate::io::timer::Timer;
+use crate::io::topology;
+use crate::metrics::Counted;
+
+/// How often control socket, pages and signals are looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// An agent whose session is over has so long to come again.
+const GRACE: Time = Time::millis(200);
+/// Windows that are remembered for who asks.
+const WINDOWS: usize = 256;
+/// What agents said is taken in so often before windows are looked at again.
+const TURN: usize = 256;
+
+/// See the module's documentation.
+pub struct Daemon {
+    pub(crate) clock: Clock,
+    pub(crate) config: Config,
+    pub(crate) identity: Identity,
+    pub(crate) listen: Listen,
+    pub(crate) source: Source,
+    /// There once the fabric is known.
+    pub(crate) core: Option<Core>,
+    pub(crate) agents: Option<Listener<FromAgent, ToAgent>>,
+    pub(crate) manager: Option<Manager>,
+    pub(crate) state: State,
+    pub(crate) outlets: Outlets,
+    timer: Timer,
+    looks: Interval,
+    /// Agents whose sessions are over, and until when they may come again.
+    leaving: BTreeMap<Guid, Time>,
+    pub(crate) windows: VecDeque<WindowReport>,
+    pub(crate) counted: Counted,
+    watchdog: Option<(Time, Time)>,
+}
+
+impl Daemon {
+    /// Puts the parts together and begins a term; agents are let in when the fabric is known. It has to be called
+    /// within a runtime.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    pub fn new(settings: &Settings, checked: Checked, outlets: Outlets) -> Result<Self, Failure> {
+        let credentials = checked.credentials()?.map(Arc::new);
+        let identity = identity(settings, credentials.as_deref())?;
+        let state = State::open(&settings.state_dir)?;
+        let mut config = checked.core.clone();
+        let begun = state.begin(config.term, config.longest_in_force())?;
+        (config.term, config.predecessor) = (begun.term, begun.predecessor);
+        info!("{identity} begins term {}", config.term);
+        let limits = settings.limits();
+        let listen = Listen {
+            at: checked.listen,
+            service: Service::Grants,
+            identity: identity.clone(),
+            roles: vec![Role::Agent],
+            users: settings.agent_users.clone(),
+            limits,
+            credentials: credentials.clone(),
+        };
+        let manager = match &checked.source {
+            Source::File(..) => None,
+            Source::Manager(to) => Some(Manager::call(Call {
+                to: to.clone(),
+                service: Service::Views,
+                role: Role::Manager,
+                identity: identity.clone(),
+                limits: Limits::default(),
+                credentials,
+            })),
+        };
+        let clock = Clock::system();
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
+        let mut daemon = Self {
+            clock,
+            config,
+            identity,
+            listen,
+            source: checked.source,
+            core: None,
+            agents: None,
+            manager,
+            state,
+            outlets,
+            timer: Timer::new().map_err(Failure::system("a timer"))?,
+            looks,
+            leaving: BTreeMap::new(),
+            windows: VecDeque::with_capacity(WINDOWS),
+            counted: Counted::default(),
+            watchdog: watchdog.map(|every| (Time(every), clock.now() + Time(every))),
+        };
+        daemon.read_file()?;
+        Ok(daemon)
+    }
+
+    /// Until a signal ends it.
+    ///
+    /// # Errors
+    /// What it cannot go on without.
+    pub async fn run(mut self) -> Result<(), Failure> {
+        loop {
+            self.perform()?;
+            let due = self.core.as_ref().and_then(Core::next_deadline);
+            self.timer.set(due).map_err(Failure::system("the timer"))?;
+            match self.next().await? {
+                Happening::Agent(heard) => self.hear_agents(heard),
+                Happening::Manager(news) => self.hear_manager(news)?,
+                Happening::Due => self.decide(),
+                Happening::Look => {
+                    if self.look()? {
+                        service::stopping();
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Happening, Failure> {
+        let manager = async {
+            match &mut self.manager {
+                Some(manager) => manager.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let agents = async {
+            match &mut self.agents {
+                Some(agents) => agents.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        Ok(select! {
+            biased;
+            rang = self.timer.rings() => {
+                rang.map_err(Failure::system("the timer"))?;
+                Happening::Due
+            }
+            _ = self.looks.tick() => Happening::Look,
+            news = manager => Happening::Manager(news),
+            heard = agents => Happening::Agent(heard),
+        })
+    }
+
+    /// What agents said, as far as it has come and does not keep windows waiting.
+    fn hear_agents(&mut self, heard: Heard<FromAgent>) {
+        let mut next = Some(heard);
+        for _ in 0..TURN {
+            let Some(heard) = next.take() else { return };
+            self.hear_agent(heard);
+            next = self.agents.as_mut().and_then(Listener::try_next);
+        }
+        if let Some(heard) = next {
+            self.hear_agent(heard);
+        }
+    }
+
+    fn hear_agent(&mut self, heard: Heard<FromAgent>) {
+        let (Some(core), now) = (&mut self.core, self.clock.now()) else { return };
+        match heard {
+            Heard::Opened(peer) => {
+                if let Some(port) = peer.port() {
+                    self.leaving.remove(&port);
+                }
+            }
+            Heard::Closed(peer, _) => {
+                if let Some(port) = peer.port() {
+                    self.leaving.insert(port, now + GRACE);
+                }
+            }
+            Heard::Said(peer, mut message) => {
+                let Some(from) = peer.port() else { return };
+                recall(&self.state, from, &mut message);
+                core.handle(Event::Received { from, message }, now);
+            }
+        }
+    }
+
+    fn hear_manager(&mut self, news: News) -> Result<(), Failure> {
+        let now = self.clock.now();
+        match (news, &mut self.core) {
+            (News::View(view), _) => return self.take_view(view),
+            (News::Change(change), Some(core)) => {
+                self.outlets.tell("UNUSABLE", json!({ "pairs": change.unusable.len() }));
+                core.handle(Event::Unusable(change), now);
+            }
+            (News::Change(_), None) => {}
+            (News::Policy(policy), _) => self.take_policy(policy),
+            (News::Found(who), _) => {
+                info!("{who} says what the fabric is");
+                self.outlets.tell("MANAGER_FOUND", json!({ "manager": who }));
+            }
+            (News::Lost(why), _) => {
+                warn!("{why}; the fabric is taken to be as it was");
+                self.outlets.tell("MANAGER_LOST", json!({ "why": why }));
+            }
+            (News::Trouble(why), _) => {
+                error!("the manager's view is of no use: {why}");
+                self.outlets.tell("VIEW_REFUSED", json!({ "why": why.to_string() }));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_policy(&mut self, policy: Policy) {
+        if policy != self.policy() {
+            info!("the policy is {}", policy.name());
+            self.outlets.tell("POLICY", json!({ "policy": policy.name() }));
+        }
+        self.config.policy = policy;
+        let now = self.clock.now();
+        if let Some(core) = &mut self.core {
+            core.handle(Event::Policy(policy), now);
+        }
+    }
+
+    pub(crate) const fn policy(&self) -> Policy {
+        self.config.policy
+    }
+
+    /// The fabric is another. With the first one agents are let in.
+    fn take_view(&mut self, view: Arc<dyn View>) -> Result<(), Failure> {
+        let (topology, routing) = (view.topology(), view.routing());
+        let (hosts, trees) = (routing.hosts.len(), routing.forest.len());
+        let fields = json!({
+            "version": view.version(), "switches": topology.switch_count(), "hosts": hosts, "trees": trees,
+            "unusable": view.unusable().len(),
+        });
+        self.outlets.tell("VIEW", fields);
+        info!(
+            "view {}: {} switches, {hosts} hosts, {trees} trees",
+            view.version(),
+            topology.switch_count()
+        );
+        let now = self.clock.now();
+        if let Some(core) = &mut self.core {
+            core.handle(Event::View(view), now);
+            return Ok(());
+        }
+        self.core = Some(Core::new(self.config.clone(), view, now)?);
+        let agents = Listener::start(self.listen.clone())?;
+        for address in agents.addresses() {
+            info!("agents call at {address}");
+        }
+        self.agents = Some(agents);
+        service::ready("grants connections");
+        self.outlets.tell("READY", json!({ "term": self.config.term.0 }));
+        Ok(())
+    }
+
+    /// Reads the topology file, if that is where the fabric comes from.
+    fn read_file(&mut self) -> Result<(), Failure> {
+        let Source::File(path, lmc) = &self.source else { return Ok(()) };
+        let version = self.core.as_ref().map_or(0, |core| core.view().version()) + 1;
+        let view = topology::read(path, *lmc, version)?;
+        self.take_view(view)
+    }
+
+    /// A window is due, or something is to be said again.
+    fn decide(&mut self) {
+        let Some(core) = &mut self.core else { return };
+        let now = self.clock.now();
+        for port in self.leaving.extract_if(.., |_, by| *by <= now).map(|(port, _)| port) {
+            core.handle(Event::AgentLost(port), now);
+        }
+        let late = core.next_deadline().map_or(Time::ZERO, |due| now - due);
+        let (missed, windows) = (core.metrics().windows_missed, core.metrics().windows);
+        core.handle_deadline(now);
+        let took = self.clock.now() - now;
+        if core.metrics().windows > windows {
+            self.counted.decided(late, took);
+        }
+        let missed = core.metrics().windows_missed - missed;
+        if missed > 0 {
+            let why = if self.counted.last_took() >= self.config.window {
+                Late::Busy
+            } else {
+                Late::Woken
+            };
+            let fields =
+                json!({ "missed": missed, "late_us": late.nanos() / 1_000, "why": why.why() });
+            self.outlets.tell("WINDOWS_MISSED", fields);
+        }
+    }
+
+    /// Does what the core wants.
+    fn perform(&mut self) -> Result<(), Failure> {
+        let mut decided = false;
+        while let Some(output) = self.core.as_mut().and_then(Core::poll_output) {
+            match output {
+                Output::Send { to, message } => {
+                    if let Some(agents) = &mut self.agents {
+                        // Leases are of bounded size; what is lost is said again.
+                        let _ = agents.say(&Identity::Agent(to), &message);
+                    }
+                }
+                Output::Clear(clear) => {
+                    if let Some(manager) = &mut self.manager {
+                        manager.clear(clear.version);
+                    }
+                }
+                Output::Window(report) => {
+                    decided = true;
+                    if self.windows.len() == WINDOWS {
+                        self.windows.pop_front();
+                    }
+                    self.windows.push_back(report);
+                }
+                Output::Note(note) => self.note(&note),
+            }
+        }
+        if decided && let Some(core) = &self.core {
+            let pinned: BTreeMap<(Guid, Guid), TreeId> = core
+                .pinned()
+                .map(|grant| ((grant.source, grant.destination), grant.tree))
+                .collect();
+            self.state.keep_pinned(&pinned)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, note: &Note) {
+        let event = match note {
+            Note::Superseded { .. } => "SUPERSEDED",
+            Note::AgentAhead { .. } => "AGENT_AHEAD",
+            Note::Imposter { .. } => "IMPOSTER",
+            Note::AgentSilent(_) => "AGENT_SILENT",
+            Note::Certificate(_) => "CERTIFICATE",
+        };
+        if let Note::Certificate(_) = note {
+            error!("{note}");
+        } else {
+            warn!("{note}");
+        }
+        self.outlets.tell(event, json!({ "what": note.to_string() }));
+    }
+
+    /// Control socket, pages, signals, watchdog; whether the daemon shall end.
+    fn look(&mut self) -> Result<bool, Failure> {
+        while let Some(signal) = self.outlets.signals.next() {
+            match signal {
+                Signal::End => return Ok(true),
+                Signal::Reopen => self.outlets.reopen(),
+                Signal::Again => {
+                    // What was read before stays in force.
+                    if let Err(error) = self.read_file() {
+                        error!("{error}");
+                        self.outlets.tell("VIEW_REFUSED", json!({ "why": error.to_string() }));
+                    }
+                }
+            }
+        }
+        let now = self.clock.now();
+        if let Some((every, due)) = &mut self.watchdog
+            && *due <= now
+        {
+            service::alive();
+            *due = now + *every;
+        }
+        self.serve();
+        Ok(false)
+    }
+}
+
+/// A pinned connection whose agent does not say which tree it had gets that one.
+fn recall(state: &State, from: Guid, message: &mut FromAgent) {
+    let AgentSays::Ask(ask) = &mut message.body else { return };
+    let is_pinned = |change: &Change| matches!(change, Change::Request(request) if request.pinned);
+    if !ask.changes.iter().any(is_pinned) {
+        return;
+    }
+    for change in Arc::make_mut(&mut ask.changes) {
+        if let Change::Request(request) = change
+            && request.pinned
+            && request.tree.is_none()
+        {
+            request.tree = state.pinned(from, request.destination);
+        }
+    }
+}
+
+/// Who this controller is: its certificate says so, else its configuration, else the machine.
+fn identity(settings: &Settings, credentials: Option<&Credentials>) -> Result<Identity, Failure> {
+    if let Some(credentials) = credentials {
+        return Ok(credentials.identity());
+    }
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(Identity::new(Role::Controller, settings.name.as_deref().unwrap_or(&host))?)
+}

@@ -1,0 +1,202 @@
+//! The fabric from a subnet manager's sessions.
+//!
+//! A manager counts its views from its start, a controller needs versions that only rise: views get versions of the
+//! controller's own here, and what is clear is said in the manager's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use snin_daemon::session::{Call, Caller, Heard, Tally};
+use snin_fabric::view::View;
+use snin_protocol::codec::CodecError;
+use snin_protocol::message::{ViewChange, ViewClear};
+use snin_protocol::view::{
+    Assembly, Computed, FromManager, Policy, PublishedView, ToManager, ViewError,
+};
+use tokio::select;
+use tokio::task::{JoinError, JoinHandle};
+
+/// What a manager has said.
+#[derive(Debug)]
+pub enum News {
+    /// The fabric is another.
+    View(Arc<dyn View>),
+    /// Some of it must not be granted.
+    Change(ViewChange),
+    /// Is non-interference in effect?
+    Policy(Policy),
+    /// It is there.
+    Found(String),
+    /// It is not there any more; the fabric is taken to be as it was.
+    Lost(String),
+    /// What it said is of no use.
+    Trouble(ViewError),
+}
+
+/// A view that is being computed.
+struct Computing {
+    /// The manager's version.
+    version: u64,
+    job: JoinHandle<Result<PublishedView, ViewError>>,
+    /// What changed meanwhile.
+    later: Option<ViewChange>,
+}
+
+/// See the module's documentation.
+pub struct Manager {
+    caller: Caller<FromManager, ToManager>,
+    assembly: Option<Assembly>,
+    computing: Option<Computing>,
+    /// The own version of the last view or change.
+    version: u64,
+    /// The manager's version of each own one that is not clear yet.
+    theirs: BTreeMap<u64, u64>,
+}
+
+impl Manager {
+    /// Calls it.
+    pub fn call(call: Call) -> Self {
+        Self {
+            caller: Caller::start(call),
+            assembly: None,
+            computing: None,
+            version: 0,
+            theirs: BTreeMap::new(),
+        }
+    }
+
+    /// What it says next. Nothing is lost when the wait is given up.
+    pub async fn next(&mut self) -> News {
+        loop {
+            let news = match &mut self.computing {
+                None => {
+                    let heard = self.caller.next().await;
+                    self.hear(heard)
+                }
+                Some(computing) => select! {
+                    heard = self.caller.next() => self.hear(heard),
+                    computed = &mut computing.job => self.computed(computed),
+                },
+            };
+            if let Some(news) = news {
+                return news;
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: Heard<FromManager>) -> Option<News> {
+        match heard {
+            Heard::Opened(peer) => {
+                self.forget();
+                Some(News::Found(peer.to_string()))
+            }
+            Heard::Closed(peer, end) => {
+                self.forget();
+                Some(News::Lost(format!("{peer}: {end}")))
+            }
+            Heard::Said(_, FromManager::Policy(policy)) => Some(News::Policy(policy)),
+            Heard::Said(_, FromManager::Begin(begin)) => {
+                let is_empty = begin.parts == 0;
+                self.assembly = Some(Assembly::new(begin));
+                is_empty.then_some(News::Trouble(ViewError::OutOfTurn { version: 0, number: 0 }))
+            }
+            Heard::Said(_, FromManager::Part(part)) => {
+                let assembly = self.assembly.as_mut()?;
+                match assembly.add(&part) {
+                    Ok(false) => {}
+                    Ok(true) => self.compute(part.version),
+                    Err(error) => {
+                        self.assembly = None;
+                        return Some(News::Trouble(error));
+                    }
+                }
+                None
+            }
+            Heard::Said(_, FromManager::Change(change)) => self.change(change),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.assembly = None;
+        self.theirs.clear();
+        if let Some(computing) = self.computing.take() {
+            computing.job.abort();
+        }
+    }
+
+    /// On another thread: windows go on.
+    fn compute(&mut self, version: u64) {
+        let Some(assembly) = self.assembly.take() else { return };
+        self.version += 1;
+        let own = self.version;
+        let job = tokio::task::spawn_blocking(move || assembly.finish(own));
+        self.computing = Some(Computing { version, job, later: None });
+    }
+
+    fn computed(
+        &mut self,
+        computed: Result<Result<PublishedView, ViewError>, JoinError>,
+    ) -> Option<News> {
+        let Computing { version, later, .. } = self.computing.take()?;
+        let view = match computed.ok()? {
+            Ok(view) => view,
+            Err(error) => {
+                let tables = match &error {
+                    ViewError::OtherTables { ours, .. } => Some(*ours),
+                    _ => None,
+                };
+                self.say(&ToManager::Computed(Computed { version, tables }));
+                return Some(News::Trouble(error));
+            }
+        };
+        let tables = snin_fabric::routing::tables_hash(view.topology(), &view.routing().tables);
+        self.say(&ToManager::Computed(Computed { version, tables: Some(tables) }));
+        self.theirs.insert(view.version(), version);
+        if let Some(change) = later {
+            // Beside the view that it came after: what both call unusable is not granted.
+            let own = self.renumber(&change);
+            self.theirs.insert(own.version, change.version);
+            return Some(News::View(Arc::new(view.with_unusable(&own))));
+        }
+        Some(News::View(Arc::new(view)))
+    }
+
+    fn change(&mut self, change: ViewChange) -> Option<News> {
+        if let Some(computing) = &mut self.computing {
+            computing.later = Some(change);
+            return None;
+        }
+        let own = self.renumber(&change);
+        self.theirs.insert(own.version, change.version);
+        Some(News::Change(own))
+    }
+
+    fn renumber(&mut self, change: &ViewChange) -> ViewChange {
+        self.version += 1;
+        ViewChange { version: self.version, unusable: change.unusable.clone() }
+    }
+
+    /// Nothing is sent any more along what this version, and all before it, called unusable.
+    pub fn clear(&mut self, version: u64) {
+        let later = self.theirs.split_off(&(version + 1));
+        let clear = std::mem::replace(&mut self.theirs, later);
+        if let Some((_, &version)) = clear.last_key_value() {
+            self.say(&ToManager::Clear(ViewClear { version }));
+        }
+    }
+
+    fn say(&mut self, message: &ToManager) {
+        // Every message fits a frame; without a session it is said to nobody.
+        let _: Result<bool, CodecError> = self.caller.say(message);
+    }
+
+    /// Whether there is a session.
+    pub const fn is_open(&self) -> bool {
+        self.caller.is_open()
+    }
+
+    /// What was counted of its sessions.
+    pub const fn tally(&self) -> &Arc<Tally> {
+        self.caller.tally()
+    }
+}

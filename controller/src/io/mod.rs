@@ -1,0 +1,7 @@
+//! Ports to the world. Nothing here decides anything.
+
+pub mod manager;
+pub mod outlets;
+pub mod state;
+pub mod timer;
+pub mod topology;

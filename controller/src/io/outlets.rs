@@ -1,0 +1,65 @@
+//! Where the daemon tells what happens, and where it is asked.
+
+use serde_json::{Map, Value};
+use snin_daemon::control::Control;
+use snin_daemon::journal::Journal;
+use snin_daemon::log::Log;
+use snin_daemon::page::Server;
+use snin_daemon::signals::Signals;
+use tracing::{info, warn};
+
+use crate::config::Settings;
+use crate::error::Failure;
+
+/// Log, events, control socket, pages and signals.
+pub struct Outlets {
+    /// Messages for people.
+    pub log: Log,
+    /// Events for programs.
+    pub journal: Journal,
+    /// The socket for `snin controller`.
+    pub control: Control,
+    /// `/metrics` and `/healthz`.
+    pub server: Option<Server>,
+    /// What the process is told by signals.
+    pub signals: Signals,
+}
+
+impl Outlets {
+    /// Opens what the settings want.
+    ///
+    /// # Errors
+    /// What cannot be opened.
+    pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
+        let journal = match &settings.events_file {
+            Some(path) => Journal::to_file(path).map_err(|error| Failure::file(path, error))?,
+            None => Journal::new(),
+        };
+        let control = Control::listen(&settings.control_socket)?;
+        let server = settings.metrics.as_deref().map(Server::listen).transpose()?;
+        if let Some(server) = &server {
+            info!("metrics at http://{}/metrics", server.address());
+        }
+        let signals = Signals::new().map_err(Failure::system("signals"))?;
+        Ok(Self { log, journal, control, server, signals })
+    }
+
+    /// An event, to everybody who listens. `fields` is an object.
+    pub fn tell(&mut self, event: &str, fields: Value) {
+        let fields = match fields {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        self.journal.tell(Some(&mut self.control), event, fields);
+    }
+
+    /// Goes on in new files, after the old ones were moved away.
+    pub fn reopen(&mut self) {
+        if let Err(error) = self.log.reopen() {
+            warn!("{error}");
+        }
+        if let Err(error) = self.journal.reopen() {
+            warn!("the file of events: {error}");
+        }
+    }
+}

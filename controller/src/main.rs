@@ -1,0 +1,44 @@
+//! `snin-controller`: the command line, the parts put together, and an exit code.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use snin_controller::cli::Cli;
+use snin_controller::config::{Settings, check};
+use snin_controller::daemon::Daemon;
+use snin_controller::error::Failure;
+use snin_controller::io::outlets::Outlets;
+use snin_daemon::log;
+use snin_daemon::settings::{load, template};
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // A closed stderr is not worth failing for.
+            let _ = writeln!(io::stderr(), "snin-controller: {failure}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Failure> {
+    if cli.dump_config {
+        return match io::stdout().write_all(template::<Settings>().as_bytes()) {
+            // Whoever closed it wanted no more.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::system("stdout")(error))
+            }
+            _ => Ok(()),
+        };
+    }
+    let loaded = load::<Settings>(&cli.config)?;
+    let checked = check(&loaded)?;
+    let settings = &loaded.value;
+    let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
+    let outlets = Outlets::open(settings, log)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(Failure::system("a runtime"))?;
+    runtime.block_on(async { Daemon::new(settings, checked, outlets)?.run().await })
+}

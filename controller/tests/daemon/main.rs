@@ -1,0 +1,7 @@
+//! The daemon as a process, with agents over real sessions: what is granted, what survives a kill, who may ask.
+
+mod agents;
+mod asking;
+mod kills;
+mod process;
+mod watcher;

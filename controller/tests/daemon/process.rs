@@ -1,0 +1,114 @@
+//! A controller as a process that can be killed at any moment.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use snin_daemon::control::Connection;
+use snin_daemon::session::Address;
+use snin_fabric::Topology;
+use snin_fabric::generate::Recipe;
+use snin_fabric::ibnet;
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module's documentation. It ends when this is dropped.
+pub(crate) struct Controller {
+    folder: tempfile::TempDir,
+    pub(crate) topology: Topology,
+    child: Option<Child>,
+}
+
+impl Controller {
+    /// One for a fabric, with more settings.
+    pub(crate) fn of(fabric: &str, more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let topology = fabric.parse::<Recipe>().unwrap().build().unwrap();
+        std::fs::write(folder.path().join("fabric.ibnetdiscover"), ibnet::write(&topology))
+            .unwrap();
+        let place = folder.path().display();
+        let settings = format!(
+            "listen = [\"unix://{place}/sessions.sock\"]\ntopology = \"{place}/fabric.ibnetdiscover\"\n\
+             state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control.sock\"\n\
+             log_file = \"{place}/log\"\nname = \"ctl1\"\n{more}"
+        );
+        std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
+        let mut controller = Self { folder, topology, child: None };
+        controller.start();
+        controller
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn sessions(&self) -> Address {
+        Address::Unix(self.file("sessions.sock"))
+    }
+
+    pub(crate) fn start(&mut self) {
+        let command = Command::new(env!("CARGO_BIN_EXE_snin-controller"))
+            .arg("--config")
+            .arg(self.file("controller.toml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn();
+        self.child = Some(command.unwrap());
+    }
+
+    /// As if the machine had lost it.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("a process");
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself: {}", self.log());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.file("log")).unwrap_or_default()
+    }
+
+    /// Asks until it is there.
+    pub(crate) fn ask(&self, request: &Value) -> Result<Value, String> {
+        let began = Instant::now();
+        loop {
+            let asked = Connection::open(&self.file("control.sock"), Some(PATIENCE));
+            match asked.and_then(|mut connection| connection.ask(request)) {
+                Ok(answer) => return Ok(answer),
+                Err(snin_daemon::control::ControlError::Refused(why)) => return Err(why),
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}: {}", self.log()),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        self.ask(&json!({ "command": "status" })).unwrap()
+    }
+
+    /// Asks for the status until it is so.
+    pub(crate) fn until(&self, so: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let status = self.status();
+            if so(&status) {
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "{status:#}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Sessions with controllers: each is told the policy and the whole view first, then what changes.
+//!
+//! Where only more pairs of switches and trees are unusable than in the view that was told last, those pairs
+//! alone are told; everything else is a view.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use snin_daemon::session::{Credentials, Files, Heard, Limits, Listen, Peer, Post};
+use snin_daemon::watch::Watch;
+use snin_fabric::routing::tables_hash;
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
+use snin_protocol::message::ViewChange;
+use snin_protocol::view::{
+    FromManager, MAX_VIEW, Policy, ToManager, ViewError, frames, unusable_pairs,
+};
+use snin_sm_core::FabricView;
+use tracing::{error, info};
+
+use super::failure::Failure;
+use super::settings::Settings;
+
+/// See the module's documentation.
+pub struct Views {
+    post: Post<ToManager, FromManager>,
+    policy: Policy,
+    /// The view now, and the one that was told whole.
+    now: Option<Arc<FabricView>>,
+    whole: Option<Arc<FabricView>>,
+    controllers: Vec<Peer>,
+    /// The hash of the tables that were told.
+    tables: u64,
+    /// Versions that controllers say are clear.
+    clear: VecDeque<u64>,
+}
+
+impl Views {
+    /// Waits for controllers where the settings say so.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    pub fn open(settings: &Settings) -> Result<Option<Self>, Failure> {
+        let policy = settings.policy.parse().map_err(Failure::Policy)?;
+        if settings.session_listen.is_empty() {
+            return Ok(None);
+        }
+        let at = settings.session_listen.iter().map(|text| text.parse());
+        let at = at.collect::<Result<Vec<_>, _>>()?;
+        let credentials = match (&settings.certificate, &settings.key, &settings.ca_certificate) {
+            (Some(certificate), Some(key), Some(ca)) => Some(Arc::new(Credentials::load(Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+                ca: ca.clone(),
+                revoked: settings.revoked.clone(),
+            })?)),
+            _ => None,
+        };
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let identity = match &credentials {
+            Some(credentials) => credentials.identity(),
+            None => Identity::new(Role::Manager, &host)?,
+        };
+        let post = Post::listen(Listen {
+            at,
+            service: Service::Views,
+            identity,
+            roles: vec![Role::Controller],
+            users: settings.session_users.clone(),
+            // A whole view may wait for a controller.
+            limits: Limits { backlog: MAX_VIEW + (1 << 20), ..Limits::default() },
+            credentials,
+        })?;
+        let (controllers, clear) = (Vec::new(), VecDeque::new());
+        Ok(Some(Self { post, policy, now: None, whole: None, controllers, tables: 0, clear }))
+    }
+
+    /// Waits for controllers too.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        self.post.watch(watch);
+    }
+
+    /// The fabric is another.
+    pub fn publish(&mut self, view: &Arc<FabricView>) {
+        self.now = Some(view.clone());
+        if self.controllers.is_empty() {
+            self.whole = None;
+            // Nobody grants anything.
+            self.clear.push_back(view.version());
+            return;
+        }
+        let said = match self.whole.as_ref().filter(|whole| more_is_unusable(whole, view)) {
+            Some(_) => unusable_pairs(&**view).map(|unusable| {
+                vec![FromManager::Change(ViewChange { version: view.version(), unusable })]
+            }),
+            None => self.whole(view),
+        };
+        match said {
+            Ok(frames) => self.controllers.iter().for_each(|to| {
+                frames.iter().for_each(|frame| self.post.say_to(to, frame.clone()));
+            }),
+            Err(error) => error!("controllers are not told of view {}: {error}", view.version()),
+        }
+    }
+
+    fn whole(&mut self, view: &Arc<FabricView>) -> Result<Vec<FromManager>, ViewError> {
+        let frames = frames(&**view, view.placement())?;
+        self.tables = tables_hash(view.topology(), &view.routing().tables);
+        self.whole = Some(view.clone());
+        Ok(frames)
+    }
+
+    /// A version that a controller says is clear, and all before it.
+    pub fn next_clear(&mut self) -> Option<u64> {
+        for heard in self.post.work() {
+            self.hear(heard);
+        }
+        self.clear.pop_front()
+    }
+
+    fn hear(&mut self, heard: Heard<ToManager>) {
+        match heard {
+            Heard::Opened(peer) => {
+                info!("{peer} is told what the fabric is");
+                self.controllers.retain(|known| *known != peer);
+                self.post.say_to(&peer, FromManager::Policy(self.policy));
+                if let Some(view) = self.now.clone() {
+                    match self.whole(&view) {
+                        Ok(frames) => {
+                            frames.into_iter().for_each(|frame| self.post.say_to(&peer, frame))
+                        }
+                        Err(error) => {
+                            error!("{peer} is not told of view {}: {error}", view.version())
+                        }
+                    }
+                }
+                self.controllers.push(peer);
+            }
+            Heard::Closed(peer, end) => {
+                info!("{peer} is gone: {end}");
+                self.controllers.retain(|known| *known != peer);
+            }
+            Heard::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
+            Heard::Said(peer, ToManager::Computed(computed)) => {
+                if computed.tables.is_some_and(|theirs| theirs == self.tables) {
+                    info!("{peer} computes the same tables of view {}", computed.version);
+                } else {
+                    error!(
+                        "{peer} computes other tables of view {} than this manager: it grants nothing by it; \
+                         are both of one version?",
+                        computed.version
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Whether nothing but that more is unusable has changed.
+fn more_is_unusable(whole: &FabricView, view: &FabricView) -> bool {
+    whole.is_of_same_target(view) && whole.unusable().is_subset(view.unusable())
+}
