@@ -129,7 +129,8 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     };
     let policy: Policy = value.policy.parse().map_err(|error| loaded.refuse("policy", error))?;
     let micros = Time::micros;
-    let guard = value.guard_us.unwrap_or(value.clock_error_us.saturating_add(value.drain_us));
+    let guard =
+        value.guard_us.unwrap_or_else(|| value.clock_error_us.saturating_add(value.drain_us));
     let core = Config {
         term: Term(value.least_term),
         window: micros(value.window_us),

@@ -217,7 +217,7 @@ impl Agent {
                 self.later.push((now, PortEvent::Ready { pair }));
             }
             PortCall::Close { pair } => {
-                self.later.push((now.max(self.free_at), PortEvent::Closed { pair }))
+                self.later.push((now.max(self.free_at), PortEvent::Closed { pair }));
             }
             PortCall::Hurry { .. } => {}
             PortCall::Post(post) => {
