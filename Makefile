@@ -34,13 +34,13 @@ demo: deps-build
 	@$(SNIN) topo check $(DEMO)/fabric.ibnetdiscover
 	@echo '$$ snin lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html    # the main thing: three ways to carry the same traffic'
 	@$(SNIN) lab $(DEMO)/fabric.ibnetdiscover --html $(DEMO)/lab.html
-	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg'
-	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg
-	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --json > $(DEMO)/plan.json
-	@echo '$$ snin verify --topology $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json'
-	@$(SNIN) verify --topology $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json
-	@echo '$$ snin plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk    # the same, routed statically'
-	@$(SNIN) plan --topology $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
+	@echo '$$ snin plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg'
+	@$(SNIN) plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --lfts $(DEMO)/lfts --svg $(DEMO)/plan.svg
+	@$(SNIN) plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --json > $(DEMO)/plan.json
+	@echo '$$ snin verify $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json'
+	@$(SNIN) verify $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json
+	@echo '$$ snin plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk    # the same, routed statically'
+	@$(SNIN) plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
 	@echo 'To look at: $(DEMO)/lab.html and $(DEMO)/plan.svg'
 
 test: space deps lint

@@ -8,7 +8,7 @@ mod shape;
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::Demand;
-use snin_fabric::{Dlid, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
+use snin_fabric::{Dlid, Lid, LinkRate, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
 use crate::bound::degree_bound;
 use crate::packing::{Deferral, LeafId, Packer, Refusal, Request, Shape, pack_fixed};
@@ -60,12 +60,20 @@ pub enum Refuse {
     /// Nobody sends to itself through the fabric.
     #[error("source and destination are the same host")]
     Itself,
-    /// More than the host's link carries.
+    /// More than the links carry.
     #[error("{asked} bit/s asked for, but the host's link carries {carries}")]
     TooFast {
         /// Bit/s asked for.
         asked: u64,
         /// Bit/s of the slower of the two hosts' links.
+        carries: u64,
+    },
+    /// More than any way between the two carries.
+    #[error("{asked} bit/s asked for, but no way between the hosts carries more than {carries}")]
+    WayTooSlow {
+        /// Bit/s asked for.
+        asked: u64,
+        /// Bit/s of the slowest link of the fastest way.
         carries: u64,
     },
     /// No tree.
@@ -148,7 +156,7 @@ impl Planner<'_> {
     }
 
     fn pack_on_trees(&mut self, admitted: &[usize]) {
-        let shape = PackingShape::new(self.topology, self.routing);
+        let mut shape = PackingShape::new(self.topology, self.routing);
         let mut requests = Vec::with_capacity(admitted.len());
         let mut within_leaf = 0;
         for &index in admitted {
@@ -160,7 +168,17 @@ impl Planner<'_> {
             }
             let leaves = (shape.leaf(source), shape.leaf(destination));
             let request = Request::new(index as u32, leaves.0, leaves.1);
-            requests.push(Request { allowed: shape.addressed(destination), ..request });
+            let allowed = match self.demands[index].rate {
+                None => shape.addressed(destination),
+                Some(asked) => match self.fast_enough(source, destination, asked) {
+                    Ok(trees) => shape.add_set(trees),
+                    Err(reason) => {
+                        self.plan.refused.push((index, reason));
+                        continue;
+                    }
+                },
+            };
+            requests.push(Request { allowed, ..request });
         }
         self.plan.bound = within_leaf + bound(&shape, &requests);
         let mut packer = Packer::new(shape.into_shape());
@@ -172,6 +190,38 @@ impl Planner<'_> {
         self.plan.deferred.extend(deferred);
         let refused = outcome.refused.iter().map(|&(id, why)| (id.index(), why.into()));
         self.plan.refused.extend(refused);
+    }
+
+    /// The trees whose way between two hosts carries so many bit/s.
+    fn fast_enough(
+        &self,
+        source: HostId,
+        destination: HostId,
+        asked: u64,
+    ) -> Result<Vec<TreeId>, Refuse> {
+        let port = self.host_port(destination);
+        let ways = self.routing.plan.trees(port).filter_map(|tree| {
+            let dlid = self.routing.plan.dlid(port, tree)?;
+            Some((tree, self.carries(&self.path(source, dlid.0)?)))
+        });
+        let ways: Vec<(TreeId, u64)> = ways.collect();
+        let fast = ways.iter().filter(|&&(_, carries)| carries >= asked).map(|&(tree, _)| tree);
+        let fast: Vec<TreeId> = fast.collect();
+        match ways.iter().map(|&(_, carries)| carries).max() {
+            Some(carries) if fast.is_empty() => Err(Refuse::WayTooSlow { asked, carries }),
+            // Without any way the packer says why.
+            _ => Ok(fast),
+        }
+    }
+
+    /// Bit/s of the slowest link that the switches of a way send on; as many as can be where nobody says.
+    fn carries(&self, path: &[Hop]) -> u64 {
+        let rate = |hop: &Hop| {
+            let port = self.topology.port_of(hop.switch, hop.port)?;
+            let ends = [Some(port), self.topology.peer(port)].into_iter().flatten();
+            ends.filter_map(|end| self.topology.port(end).rate).map(LinkRate::bits_per_second).min()
+        };
+        path.iter().filter_map(rate).min().unwrap_or(u64::MAX)
     }
 
     /// Tables that give every connection one path: first come, first served.

@@ -27,6 +27,8 @@ pub struct Flow {
     pub address: Lid,
     /// The size of its message; `None` is as much as it can send in the slice.
     pub bytes: Option<u64>,
+    /// Bit/s that it sends at most; `None` is as much as the links carry.
+    pub rate: Option<u64>,
 }
 
 /// A cable that breaks, or is whole again, while flows are carried.
@@ -84,9 +86,9 @@ impl Forwarding<'_> {
         Ok(network)
     }
 
-    /// Every source sends one message, all at once: of its size, or as much as it can in `slice`. What
-    /// arrives within `grace` after the longest could have been sent is in time; then the run goes on to the
-    /// last byte. Meanwhile `changes` happen, in order of time. What cannot be sent counts as not arrived.
+    /// Every source sends one message, all at once: of its size, or as much as it can in `slice`, paced to the
+    /// slowest link of its way. What arrives within `grace` after the longest could have been sent, or after the
+    /// slice where that is longer, is in time; then the run goes on to the last byte. Meanwhile `changes` happen, in order of time. What cannot be sent counts as not arrived.
     ///
     /// # Errors
     /// See [`CarryError`].
@@ -102,18 +104,20 @@ impl Forwarding<'_> {
         let (at_first, later) =
             changes.split_at(changes.partition_point(|c| c.after == Time::ZERO));
         at_first.iter().for_each(|change| change.happen(&mut network));
-        let (mut possible, mut longest, mut unsent) = (0, Time::ZERO, 0);
+        let (mut possible, mut longest, mut unsent) = (0, slice, 0);
         let mut sent = Vec::with_capacity(flows.len());
         for flow in flows {
             let bytes = flow.bytes.unwrap_or_else(|| network.payload_possible(flow.source, slice));
             possible += bytes;
-            longest = longest.max(network.sending_time(flow.source, bytes));
+            let path = network.path_rate(flow.source, flow.address);
+            let rate = [path, flow.rate].into_iter().flatten().min();
+            longest = longest.max(network.paced_time(flow.source, bytes, rate));
             if !network.is_up(flow.source) || flow.address == Lid::NONE {
                 unsent += 1;
                 continue;
             }
             let message = Message::new(flow.source, flow.address, bytes);
-            sent.push((flow.source, network.send(Message { transport, ..message })?));
+            sent.push((flow.source, network.send(Message { transport, rate, ..message })?));
         }
         let end = longest + grace;
         for change in later.iter().filter(|change| change.after < end) {
@@ -172,9 +176,9 @@ mod tests {
         let port = |host| routing.hosts.get(HostId(host)).unwrap().port;
         let flow = |from, to| {
             let address = addresses.base(port(to)).unwrap();
-            Flow { source: port(from), address, bytes: Some(409_600) }
+            Flow { source: port(from), address, bytes: Some(409_600), rate: None }
         };
-        let lost = Flow { source: port(2), address: Lid::NONE, bytes: Some(409_600) };
+        let lost = Flow { address: Lid::NONE, ..flow(2, 0) };
         let flows = [flow(0, 2), flow(1, 3), lost];
         let change = |after, port, whole| CableChange { after, port, whole };
         let carried = |changes: &[CableChange], transport| {

@@ -43,6 +43,8 @@ pub struct Job {
     pub flows: Vec<Flow>,
     /// What becomes of cables meanwhile.
     pub changes: Vec<CableChange>,
+    /// How long the longest message took where nobody was in its way.
+    pub longest: Time,
     /// What a message's last packet needs besides being sent.
     pub grace: Time,
 }
@@ -70,7 +72,7 @@ impl Carrier {
             let Some(job) = waiting.upgrade() else { continue };
             let Routed { topology, addresses, tables } = &job.routed;
             let forwarding = Forwarding { topology, addresses, tables };
-            let times = (Time::ZERO, job.grace);
+            let times = (job.longest, job.grace);
             let carried =
                 forwarding.carry(&self.config, &job.flows, &job.changes, self.transport, times);
             // From here on it is only wanted where whoever started it says so.
@@ -171,9 +173,10 @@ mod tests {
         let (addresses, tables) = (Arc::new(addresses.clone()), Arc::new(routing.tables.clone()));
         let routed = Routed { topology, addresses, tables };
         let job = |window, bytes| {
-            let flows = vec![Flow { source: port(0), address, bytes: Some(bytes) }];
-            let (routed, changes, grace) = (routed.clone(), Vec::new(), Time::micros(10));
-            Job { window, way: 0, routed, flows, changes, grace }
+            let flows = vec![Flow { source: port(0), address, bytes: Some(bytes), rate: None }];
+            let (routed, changes) = (routed.clone(), Vec::new());
+            let (longest, grace) = (Time::ZERO, Time::micros(10));
+            Job { window, way: 0, routed, flows, changes, longest, grace }
         };
         for _ in 0..20 {
             let mut comparison = Comparison::new(&Config::default(), Transport::Uc);

@@ -16,7 +16,8 @@ pub struct Longest {
     pub packet: Time,
 }
 
-/// The longest path by all addresses of hosts.
+/// The longest path by all addresses of hosts, as if all its links were as slow as the `slowest`: that is the longest
+/// of all paths with as many hops, whichever links it has.
 ///
 /// # Errors
 /// What is wrong with `config`.
@@ -25,6 +26,7 @@ pub fn longest(
     addresses: &Addresses,
     tables: &[ForwardingTable],
     config: &Config,
+    slowest: Option<u64>,
 ) -> Result<Longest, ConfigError> {
     let hosts = Hosts::of(topology);
     // All hosts of a switch are reached by the same ways but for the last cable: one stands for all.
@@ -46,7 +48,8 @@ pub fn longest(
             }
         }
     }
-    let mut network = Network::new(topology, config.clone())?;
+    let bandwidth = slowest.or(config.bandwidth);
+    let mut network = Network::new(topology, Config { bandwidth, ..config.clone() })?;
     network.set_addresses(addresses);
     network.set_tables(tables);
     let Some((hops, source, lid)) = longest else { return Ok(Longest::default()) };
@@ -88,7 +91,7 @@ mod tests {
             let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
             let routing = Routing::compute(&topology, Engine::Trees, None).unwrap();
             let addresses = routing.plan.addresses();
-            longest(&topology, addresses, &routing.tables, &Config::default()).unwrap()
+            longest(&topology, addresses, &routing.tables, &Config::default(), None).unwrap()
         };
         let packet = Time(83);
         // Cables of 50 ns, switches of 200 ns, a header of 160 ps each, a packet of 4,122 bytes at 20 ps.

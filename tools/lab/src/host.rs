@@ -55,6 +55,8 @@ pub struct Host {
     jobs: Vec<Option<Job>>,
     /// The connection of each flow.
     connections: Vec<u32>,
+    /// Bit/s that each flow asks for, where that is less than the links carry.
+    rates: Vec<Option<u64>>,
     free: Vec<u32>,
     /// When it is to be woken; [`Time::MAX`] where nobody has to.
     wake_at: Time,
@@ -85,6 +87,7 @@ impl Host {
             ahead,
             jobs: vec![None; flows as usize],
             connections: vec![u32::MAX; flows as usize],
+            rates: vec![None; flows as usize],
             free: (0..flows).rev().collect(),
             wake_at: Time::MAX,
             outcomes: Vec::new(),
@@ -93,13 +96,14 @@ impl Host {
         })
     }
 
-    /// The application wants to send, for so many windows, a message of `bytes` in each. False where it has
-    /// as many flows as it may.
+    /// The application wants to send, for so many windows, a message of `bytes` in each, at `rate` bit/s where that
+    /// is less than the links carry. False where it has as many flows as it may.
     pub fn open(
         &mut self,
         connection: u32,
         peer: Guid,
         (bytes, windows): (u64, u32),
+        rate: Option<u64>,
         now: Time,
     ) -> bool {
         let Some(number) = self.free.pop() else { return false };
@@ -108,7 +112,8 @@ impl Host {
         let job = Job { connection, bytes, left, waiting, messages, closing };
         self.jobs[number as usize] = Some(job);
         self.connections[number as usize] = connection;
-        let wanted = Wanted { windows, ..Wanted::default() };
+        self.rates[number as usize] = rate;
+        let wanted = Wanted { windows, rate: rate.unwrap_or(0), ..Wanted::default() };
         self.tell(Event::App(Call::Open { flow, peer, wanted }));
         self.offer_one(number, now);
         true
@@ -147,8 +152,9 @@ impl Host {
         let own = self.local(now);
         let mut notices = Vec::new();
         loop {
-            let Self { mesh, adapter, connections, said, events, .. } = self;
-            let port = EmulatedPort { adapter, wire, flows: connections, now };
+            let Self { mesh, adapter, connections, rates, said, events, .. } = self;
+            let (flows, wanted) = (&**connections, &**rates);
+            let port = EmulatedPort { adapter, wire, flows, wanted, now };
             let mut io = HostIo { port, events, said, notices: &mut notices, own };
             let events = poll(mesh, &mut io, EVENTS);
             if events == 0 && notices.is_empty() {

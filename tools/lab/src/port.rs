@@ -91,6 +91,8 @@ pub struct EmulatedPort<'a> {
     pub wire: &'a mut Wire,
     /// The flow's number in the lab, by the mesh's own.
     pub flows: &'a [u32],
+    /// Bit/s that were asked for, by the mesh's own number of the flow.
+    pub wanted: &'a [Option<u64>],
     /// The time.
     pub now: Time,
 }
@@ -114,15 +116,32 @@ impl Port for EmulatedPort<'_> {
             return self.adapter.inbox.push_back(broken);
         };
         let flow = self.flows.get(piece.flow.index()).copied().unwrap_or(u32::MAX);
+        // As an adapter's static rate does: so nothing piles up before the slowest link of the way.
+        let wanted = self.wanted.get(piece.flow.index()).copied().flatten();
+        let rate = [wanted, self.wire.path_rate(port, lid)].into_iter().flatten().min();
         let message = Message {
             start: self.now,
             flow,
             transport,
+            rate,
             ..Message::new(port, lid, u64::from(piece.bytes))
         };
         let asked = true;
-        let from =
-            UnderWay { host, asked, pair, ticket, piece, peer, tree, lid, transport, gone: None };
+        let gone = None;
+        let from = UnderWay {
+            host,
+            asked,
+            pair,
+            ticket,
+            piece,
+            peer,
+            tree,
+            lid,
+            transport,
+            wanted,
+            rate,
+            gone,
+        };
         match self.wire.send(message, from) {
             Ok(message) => self.adapter.posted.push_back((pair, message)),
             Err(_) => self.adapter.inbox.push_back(broken),

@@ -291,7 +291,8 @@ impl Subnet {
                 self.views.push(view.clone());
                 self.view = Some(view);
             }
-            Output::Save(_) | Output::Served(_) => {}
+            // The sweep alone runs here: nobody asks it for records, and nothing has to survive.
+            Output::Answer { .. } | Output::Keep(_) | Output::Save(_) | Output::Served(_) => {}
             Output::Report(report) => self.reports.push(report),
         }
     }

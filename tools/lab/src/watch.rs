@@ -44,6 +44,8 @@ struct Owner {
 pub struct Watch {
     owners: Vec<Option<Owner>>,
     window: u32,
+    /// The first message of this window: what is left of earlier ones is of theirs.
+    first: MessageId,
     most: u32,
     transmissions: u64,
     clashes: u64,
@@ -54,12 +56,19 @@ impl Watch {
     /// For the links of a fabric with so many ports.
     pub fn new(ports: usize) -> Self {
         let owners = vec![None; ports];
-        Self { owners, window: 0, most: 0, transmissions: 0, clashes: 0, named: Vec::new() }
+        let (window, first, named) = (0, MessageId(0), Vec::new());
+        Self { owners, window, first, most: 0, transmissions: 0, clashes: 0, named }
     }
 
-    /// Another window has begun.
-    pub const fn begin_window(&mut self) {
+    /// Another window has begun: `first` will be its first message.
+    pub const fn begin_window(&mut self, first: MessageId) {
         self.window += 1;
+        self.first = first;
+    }
+
+    /// The window of a message: one that still drains is of the window before.
+    fn window_of(&self, message: MessageId) -> u32 {
+        if message >= self.first { self.window } else { self.window.saturating_sub(1) }
     }
 
     /// A packet is sent.
@@ -68,9 +77,10 @@ impl Watch {
             return;
         }
         self.transmissions += 1;
+        let window = self.window_of(sent.message);
         let known = &mut self.owners[sent.port.index()];
         let Some(owner) = known else {
-            let (message, flow, until, window) = (sent.message, sent.flow, sent.end, self.window);
+            let (message, flow, until) = (sent.message, sent.flow, sent.end);
             *known = Some(Owner { message, flow, until, window, flows: 1 });
             self.most = self.most.max(1);
             return;
@@ -79,12 +89,12 @@ impl Watch {
         let clash = Clash { link: sent.port, at: sent.begin, owner: owner.flow, other: sent.flow };
         owner.until = sent.end;
         if sent.flow != owner.flow {
-            owner.flows = if owner.window == self.window { owner.flows + 1 } else { 1 };
+            owner.flows = if owner.window == window { owner.flows + 1 } else { 1 };
             owner.flow = sent.flow;
-        } else if owner.window != self.window {
+        } else if owner.window != window {
             owner.flows = 1;
         }
-        owner.window = self.window;
+        owner.window = window;
         owner.message = owner.message.max(sent.message);
         self.most = self.most.max(owner.flows);
         if returns {
@@ -193,9 +203,19 @@ mod tests {
     fn each_window_gives_links_anew() {
         let mut watch = Watch::new(1);
         for message in 0..3 {
-            watch.begin_window();
+            watch.begin_window(MessageId(message));
             watch.transmitted(&sent(message, u64::from(message) * 100));
         }
         assert_eq!((watch.clashes(), watch.most_owners(), watch.transmissions()), (0, 1, 3));
+    }
+
+    #[test]
+    fn what_drains_is_of_its_own_window() {
+        let mut watch = Watch::new(1);
+        watch.transmitted(&sent(0, 0));
+        watch.begin_window(MessageId(1));
+        watch.transmitted(&sent(0, 10));
+        watch.transmitted(&sent(1, 20));
+        assert_eq!((watch.clashes(), watch.most_owners()), (0, 1));
     }
 }

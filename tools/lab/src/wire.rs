@@ -35,6 +35,10 @@ pub struct UnderWay {
     pub lid: Lid,
     /// Acknowledged, or not.
     pub transport: Transport,
+    /// Bit/s that were asked for, where that is less than the links carry.
+    pub wanted: Option<u64>,
+    /// Bit/s at which it is paced.
+    pub rate: Option<u64>,
     /// When the last of it left its port, or was taken back.
     pub gone: Option<Time>,
 }
@@ -198,7 +202,8 @@ impl Wire {
 
     /// Another window has begun.
     pub fn begin_window(&mut self) {
-        self.eyes.watch.begin_window();
+        let next = MessageId(self.messages());
+        self.eyes.watch.begin_window(next);
     }
 
     /// Data packets that a port has sent so far.
@@ -211,9 +216,19 @@ impl Wire {
         self.network.payload_possible(port, time)
     }
 
-    /// How long a port sends that much.
-    pub fn sending_time(&self, port: PortIndex, bytes: u64) -> Time {
-        self.network.sending_time(port, bytes)
+    /// What a port can send in a time, paced at a rate where that is less than its own.
+    pub fn payload_at(&self, port: PortIndex, rate: Option<u64>, time: Time) -> u64 {
+        self.network.payload_paced(port, time, rate)
+    }
+
+    /// How long a port sends that much, paced at a rate where that is less than its own.
+    pub fn paced_time(&self, port: PortIndex, bytes: u64, rate: Option<u64>) -> Time {
+        self.network.paced_time(port, bytes, rate)
+    }
+
+    /// Bit/s of the slowest link on the way to an address, by the tables as they are.
+    pub fn path_rate(&self, source: PortIndex, destination: Lid) -> Option<u64> {
+        self.network.path_rate(source, destination)
     }
 
     /// Packets of full size that a port can send in a time.

@@ -119,6 +119,8 @@ pub struct Sent {
     pub lid: Lid,
     /// How many bytes.
     pub bytes: u64,
+    /// Bit/s that were asked for, where that is less than the links carry.
+    pub rate: Option<u64>,
 }
 
 /// What was sent in a window, and what came of it.
@@ -139,6 +141,8 @@ pub struct Sending {
     pub number: u32,
     /// A message each: first of who was granted a tree, then of who asks nobody.
     pub sent: Vec<Sent>,
+    /// How long the longest takes to be sent.
+    pub longest: Time,
 }
 
 /// A window that is over.
@@ -161,13 +165,13 @@ pub struct Window {
 impl Window {
     /// What was sent, whenever it began.
     pub fn sending(&self) -> Sending {
-        Sending::of(self.number, &self.granted, &self.unasked)
+        Sending::of(self.number, &self.granted, &self.unasked, self.longest)
     }
 }
 
 impl Sending {
-    fn of(number: u32, granted: &Carried, unasked: &Carried) -> Self {
-        Self { number, sent: [granted.sent.as_slice(), &unasked.sent].concat() }
+    fn of(number: u32, granted: &Carried, unasked: &Carried, longest: Time) -> Self {
+        Self { number, sent: [granted.sent.as_slice(), &unasked.sent].concat(), longest }
     }
 }
 
@@ -226,6 +230,8 @@ pub struct World<'a> {
     addresses: Addresses,
     tables: Arc<Vec<ForwardingTable>>,
     cables: Cables,
+    /// Bit/s of the slowest cable, where that is known.
+    slowest: Option<u64>,
     queue: BTreeMap<(Time, u64), Happening>,
     planned: u64,
     now: Time,
@@ -257,7 +263,8 @@ impl<'a> World<'a> {
         let view = subnet.last_view().ok_or(WorldError::NoView)?;
         let (addresses, tables) = subnet.read_back().ok_or(WorldError::Addresses)?;
         let data = unasked::lanes(&setup);
-        let longest = guard::longest(topology, &addresses, &tables, &data)?;
+        let slowest = asking::slowest(topology, &data);
+        let longest = guard::longest(topology, &addresses, &tables, &data, slowest)?;
         // Where others are on the links too, one packet of theirs may be in the way at each switch.
         let in_the_way =
             if setup.unmanaged > 0 { longest.packet * longest.hops } else { Time::ZERO };
@@ -302,6 +309,7 @@ impl<'a> World<'a> {
             wire,
             addresses,
             cables: Cables::default(),
+            slowest,
             queue: BTreeMap::new(),
             planned: 0,
             now,

@@ -142,10 +142,26 @@ pub struct Facts {
     pub control: (u64, u64),
 }
 
+/// How a report came about, so that it can be had again.
+pub struct Made {
+    /// The program's version.
+    pub version: &'static str,
+    /// When, as RFC 3339 has it.
+    pub date: String,
+    /// The fabric, as it was named.
+    pub fabric: String,
+    /// The traffic, as it was named.
+    pub traffic: String,
+    /// The seed.
+    pub seed: u64,
+}
+
 /// Everything that the page shows.
 pub struct Report<'a> {
     /// The words of the command line.
     pub command: Vec<String>,
+    /// What a reader needs besides to have it again.
+    pub made: Made,
     /// Nodes and cables.
     pub topology: &'a Topology,
     /// Trees and tables.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Last, Report, chart, facts, table};
+use super::{Last, Made, Report, chart, facts, table};
 use crate::svg;
 
 pub(super) const STYLE: &str = "\
@@ -39,7 +39,16 @@ pub fn html(report: &Report<'_>) -> String {
     // A line ends between words only, not at their hyphens.
     let words = report.command.iter().map(|word| format!("<span>{}</span>", svg::escape(word)));
     let words: Vec<String> = words.collect();
-    let _ = writeln!(page, "<p><code>{}</code></p>\n<dl>", words.join(" "));
+    let _ = writeln!(page, "<p><code>{}</code></p>", words.join(" "));
+    let Made { version, date, fabric: name, traffic, seed } = &report.made;
+    let made = [
+        ("made", format!("{date}, by snin {version}")),
+        ("traffic", format!("{traffic}, seed {seed}, on {name}")),
+    ];
+    let _ = writeln!(page, "<dl>");
+    for (key, value) in made {
+        let _ = writeln!(page, "<dt>{key}</dt><dd>{}</dd>", svg::escape(&value));
+    }
     for (key, value) in facts(report.document, report.facts, report.patterns) {
         let _ = writeln!(page, "<dt>{key}</dt><dd>{}</dd>", svg::escape(&value));
     }

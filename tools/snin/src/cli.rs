@@ -20,9 +20,10 @@ pub(crate) use software::{Emulate, Emulator, EmulatorSocket};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well
-  1  done, but something is irregular, wrong or different (or deferred, with --strict)
+  1  done, but something is irregular, wrong, missing or different (or deferred, with --strict)
   2  the command line is wrong
-  3  an input cannot be used: the line on stderr names file, line and value";
+  3  an input cannot be used, an output cannot be written, or a daemon does not answer: the line on stderr names
+     file, line and value, or the daemon";
 
 /// Plan and check a strictly non-interfering InfiniBand fabric: every connection gets a path of its own,
 /// so that no two ever share a link.
@@ -179,9 +180,9 @@ pub(crate) struct TopologyFile {
 
 #[derive(Args, Debug)]
 pub(crate) struct Format {
-    /// JSON on stdout instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// JSON: into a file, beside the text, or on stdout in its place (`-`, or no file)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 /// `snin plan` with its own options, or one of its subcommands.
@@ -218,7 +219,7 @@ pub(crate) struct JobList {
 #[derive(Args, Debug)]
 pub(crate) struct Slices {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as fattree:36
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "TOPOLOGY")]
     pub(crate) topology: String,
     #[command(flatten)]
     pub(crate) list: JobList,
@@ -232,7 +233,7 @@ pub(crate) struct Slices {
 #[derive(Args, Debug)]
 pub(crate) struct Plan {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(value_name = "TOPOLOGY", required = true)]
     pub(crate) topology: Option<String>,
     /// Who talks to whom: a CSV file `source,destination[,rate]`, an htsim `.cm` file, or a pattern
     /// (permutation, shift:K, transpose, bitreverse, bisection, ring, stencil2d, stencil3d, incast,
@@ -254,8 +255,9 @@ pub(crate) struct Plan {
     /// Write the tables here: dump_fts.txt, and opensm-lfts.dump and guid2lid for `opensm -R file`
     #[arg(long, value_name = "DIR")]
     pub(crate) lfts: Option<PathBuf>,
-    /// Draw the fabric with links coloured by owner, and Paull's matrix
-    #[arg(long, value_name = "FILE")]
+    /// Draw the fabric with links coloured by owner, and Paull's matrix: into a file, or on stdout in place of the
+    /// text (`-`, or no file)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) svg: Option<PathBuf>,
     /// Exit code 1 when anything is deferred or refused
     #[arg(long)]
@@ -267,7 +269,7 @@ pub(crate) struct Plan {
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "TOPOLOGY")]
     pub(crate) topology: String,
     /// A table dump (dump_fts or opensm-lfts.dump), or a directory that holds one; guid2lid beside it is
     /// read too. LIDs come from the plan, else from guid2lid, else from the topology.
@@ -385,7 +387,7 @@ pub(crate) struct Lab {
     /// crosses the emulated fabric frame by frame
     ///
     /// Needs root, /dev/net/tun and rdma_rxe (exit code 3 without; `make lab` brings a machine that has
-    /// them). Of the other options, --pattern, --seed, --windows, --bandwidth (10M), --lmc, --json and --html
+    /// them). Of the other options, --traffic, --seed, --windows, --bandwidth (10M), --lmc, --json and --html
     /// count. Exit code 1 when frames took another path than they should, or the machine was too busy.
     #[cfg(feature = "verbs")]
     #[arg(long)]
@@ -400,7 +402,7 @@ pub(crate) struct Lab {
     /// What is deferred comes back in the next window. When all is done, the same pattern is asked for again
     /// with the next seed.
     #[arg(long, default_value = "permutation", value_name = "FILE|PATTERN")]
-    pub(crate) pattern: String,
+    pub(crate) traffic: String,
     /// How many windows are planned; by default 60, for a file as many as it takes to serve it once
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub(crate) windows: Option<u32>,
@@ -461,9 +463,8 @@ pub(crate) struct Lab {
     /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
     #[arg(long, value_name = "LMC", value_parser = lmc)]
     pub(crate) lmc: Option<Lmc>,
-    /// Write the results as JSON here; `-` is stdout, in place of the table
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: Format,
     /// Write a report with pictures here: one page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -28,6 +28,14 @@ pub(crate) enum Failure {
     /// A fabric that cannot be made.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
+    /// More cables to take away than there are.
+    #[error("--cut {cut}: only {cables} cables join switches")]
+    TooManyCuts {
+        /// To be taken away.
+        cut: usize,
+        /// There are.
+        cables: usize,
+    },
     /// An event that this fabric cannot have.
     #[error("--event {what}")]
     Event {
@@ -69,6 +77,12 @@ pub(crate) enum Failure {
          libclang-14-dev (`make deps`), then `cargo build --release --bin snin --features verbs`"
     )]
     WithoutVerbs(&'static str),
+    /// Two documents cannot be on stdout.
+    #[error("{0}: only one of them can go to stdout, name a file for the other")]
+    BothOnStdout(String),
+    /// A file that cannot be replaced.
+    #[error(transparent)]
+    Store(#[from] snin_daemon::store::StoreError),
     /// Stdout is gone.
     #[error("stdout: {0}")]
     Output(io::Error),

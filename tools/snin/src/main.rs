@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             command::topo::generate(recipe, cut, seed, &mut out)
         }
         Command::Topo(Topo::Check { topology, format }) => {
-            command::topo::check(&topology.topology, format.json, &mut out)
+            command::topo::check(&topology.topology, format.json.as_deref(), &mut out)
         }
         Command::Plan(PlanOrSlices { slices: Some(PlanSlices::Slices(slices)), .. }) => {
             command::slices::run(&slices, &mut out)

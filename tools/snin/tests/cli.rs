@@ -70,28 +70,27 @@ fn a_generated_fabric_is_checked_planned_and_verified() {
     assert!(done(&["topo", "check", &fabric]).ends_with("regular\n"));
 
     let lfts = folder.path("lfts").display().to_string();
-    let plan =
-        ["plan", "--topology", &fabric, "--traffic", "permutation", "--lfts", &lfts, "--json"];
+    let plan = ["plan", &fabric, "--traffic", "permutation", "--lfts", &lfts, "--json"];
     let document = done(&plan);
     let plan_file = folder.file("plan.json", &document);
     for name in ["dump_fts.txt", "opensm-lfts.dump", "guid2lid"] {
         assert!(Path::new(&lfts).join(name).exists(), "{name}");
     }
-    let said = done(&["verify", "--topology", &fabric, "--lfts", &lfts, "--plan", &plan_file]);
+    let said = done(&["verify", &fabric, "--lfts", &lfts, "--plan", &plan_file]);
     assert!(said.ends_with("healthy\n") && !said.contains("NOT"), "{said}");
-    let report = json(&["verify", "--topology", &fabric, "--lfts", &lfts, "--json"]);
+    let report = json(&["verify", &fabric, "--lfts", &lfts, "--json"]);
     assert_eq!(report["healthy"], true);
     assert_eq!(report["schema_version"], 1);
     // Either dump alone will do.
     for dump in ["dump_fts.txt", "opensm-lfts.dump"] {
         let dump = Path::new(&lfts).join(dump).display().to_string();
-        done(&["verify", "--topology", &fabric, "--lfts", &dump, "--plan", &plan_file]);
+        done(&["verify", &fabric, "--lfts", &dump, "--plan", &plan_file]);
     }
 }
 
 #[test]
 fn the_plan_has_the_keys_that_were_promised() {
-    let plan = json(&["plan", "--topology", "clos:4,2,2", "--traffic", "shift:3", "--json"]);
+    let plan = json(&["plan", "clos:4,2,2", "--traffic", "shift:3", "--json"]);
     assert_eq!((&plan["schema_version"], &plan["lmc"]), (&1.into(), &1.into()));
     let tree = &plan["trees"][1];
     assert_eq!((&tree["id"], &tree["plane"]), (&1.into(), &0.into()));
@@ -119,7 +118,7 @@ fn what_waits_and_what_cannot_be_had_say_why() {
     let folder = Folder::new();
     let traffic =
         folder.file("t.csv", "source,destination,rate\nhost0,host4\nhost0,host5\nhost1,6,800G\n");
-    let arguments = ["plan", "--topology", "clos:4,2,2", "--traffic", &traffic, "--json"];
+    let arguments = ["plan", "clos:4,2,2", "--traffic", &traffic, "--json"];
     let plan = json(&arguments);
     assert_eq!(plan["summary"]["granted"], 1);
     let reason = plan["deferred"][0]["reason"].as_str().unwrap();
@@ -127,7 +126,7 @@ fn what_waits_and_what_cannot_be_had_say_why() {
     let reason = plan["refused"][0]["reason"].as_str().unwrap();
     assert!(reason.starts_with("800000000000 bit/s asked for"), "{reason}");
 
-    let strict = ["plan", "--topology", "clos:4,2,2", "--traffic", &traffic, "--strict"];
+    let strict = ["plan", "clos:4,2,2", "--traffic", &traffic, "--strict"];
     let said = refused(&strict, 1);
     assert!(said.contains("1 deferred and 1 refused") && said.contains("t.csv"), "{said}");
 }
@@ -141,7 +140,6 @@ fn the_same_input_and_seed_give_the_same_bytes() {
         let topology = "clos:6,3,4,2";
         let arguments = [
             "plan",
-            "--topology",
             topology,
             "--traffic",
             "permutation",
@@ -188,13 +186,13 @@ fn irregular_fabrics_are_named_and_end_with_one() {
 fn tables_that_are_wrong_end_with_one_and_are_named() {
     let folder = Folder::new();
     let lfts = folder.path("lfts").display().to_string();
-    done(&["plan", "--topology", "clos:4,2,2", "--lfts", &lfts]);
+    done(&["plan", "clos:4,2,2", "--lfts", &lfts]);
     let dump = format!("{lfts}/opensm-lfts.dump");
     // The first entry of an address that leaves by an uplink of leaf0 leaves by the wrong one: a host's.
     let good = std::fs::read_to_string(&dump).unwrap();
     let entry = good.lines().find(|line| line.contains(" 003 ") && line.contains("host")).unwrap();
     std::fs::write(&dump, good.replacen(entry, &entry.replace(" 003 ", " 001 "), 1)).unwrap();
-    let output = snin(&["verify", "--topology", "clos:4,2,2", "--lfts", &dump]);
+    let output = snin(&["verify", "clos:4,2,2", "--lfts", &dump]);
     assert_eq!(code(&output), 1);
     let said = stdout(&output);
     assert!(said.ends_with("NOT healthy\n") && said.contains("1 lost"), "{said}");
@@ -206,13 +204,12 @@ fn a_fabric_whose_lids_are_not_all_known_is_not_healthy() {
     let folder = Folder::new();
     let fabric = fabric(&folder, "clos:4,2,2");
     let lfts = folder.path("lfts");
-    done(&["plan", "--topology", &fabric, "--lfts", &lfts.display().to_string()]);
+    done(&["plan", &fabric, "--lfts", &lfts.display().to_string()]);
     let judged = |arguments: &[&str]| {
-        let output = snin(&[&["verify", "--topology", &fabric, "--lfts"], arguments].concat());
+        let output = snin(&[&["verify", &fabric, "--lfts"], arguments].concat());
         assert_eq!(code(&output), 1, "{}", stdout(&output));
         assert!(stdout(&output).ends_with("NOT healthy\n"), "{}", stdout(&output));
-        let arguments =
-            [&["verify", "--json", "--topology", &fabric, "--lfts"], arguments].concat();
+        let arguments = [&["verify", &fabric, "--lfts"], arguments, &["--json"]].concat();
         let report: Value = serde_json::from_slice(&snin(&arguments).stdout).unwrap();
         assert_eq!(report["healthy"], false);
         report
@@ -237,7 +234,7 @@ fn a_fabric_whose_lids_are_not_all_known_is_not_healthy() {
         (&1.into(), &left_out.into())
     );
     // A plan that leaves a host out.
-    let mut plan = json(&["plan", "--topology", &fabric, "--json"]);
+    let mut plan = json(&["plan", &fabric, "--json"]);
     plan["lids"].as_object_mut().unwrap().remove(left_out).unwrap();
     let plan = folder.file("plan.json", plan.to_string());
     let report = judged(&[&lfts.display().to_string(), "--plan", &plan]);
@@ -255,8 +252,8 @@ fn hosts_that_cannot_reach_each_other_are_not_healthy() {
     });
     let fabric = folder.file("parted", halves.concat());
     let lfts = folder.path("lfts").display().to_string();
-    done(&["plan", "--topology", &fabric, "--lfts", &lfts]);
-    let output = snin(&["verify", "--topology", &fabric, "--lfts", &lfts]);
+    done(&["plan", &fabric, "--lfts", &lfts]);
+    let output = snin(&["verify", &fabric, "--lfts", &lfts]);
     let said = stdout(&output);
     assert_eq!(code(&output), 1, "{said}");
     assert!(said.contains("1 parts that no cable joins to the largest"), "{said}");
@@ -267,8 +264,8 @@ fn hosts_that_cannot_reach_each_other_are_not_healthy() {
     // Nobody to reach.
     let bare =
         folder.file("bare", "Switch 2 \"a\"\n[1] \"b\"[1]\n\nSwitch 2 \"b\"\n[1] \"a\"[1]\n");
-    done(&["plan", "--topology", &bare, "--lfts", &lfts]);
-    let output = snin(&["verify", "--topology", &bare, "--lfts", &lfts]);
+    done(&["plan", &bare, "--lfts", &lfts]);
+    let output = snin(&["verify", &bare, "--lfts", &lfts]);
     assert!(stdout(&output).contains("nothing was checked"), "{}", stdout(&output));
     assert_eq!(code(&output), 1);
 }
@@ -314,35 +311,32 @@ fn bad_input_is_one_line_that_names_file_line_and_value() {
 
     let traffic = |text: &str| {
         let file = with("traffic.csv", text);
-        refused(&["plan", "--topology", "clos:2,2,1", "--traffic", &file], 3)
+        refused(&["plan", "clos:2,2,1", "--traffic", &file], 3)
     };
     let said = traffic("host0,host1\nhost0,nobody\n");
     assert!(said.contains("traffic.csv:2: ") && said.contains("nobody"), "{said}");
     let said = traffic("host0\n");
     assert!(said.contains("traffic.csv:1: "), "{said}");
-    let said = refused(&["plan", "--topology", "clos:2,2,1", "--traffic", "nothing"], 3);
+    let said = refused(&["plan", "clos:2,2,1", "--traffic", "nothing"], 3);
     assert!(said.contains("no such file") && said.contains("permutation"), "{said}");
 
-    let said = refused(&["plan", "--topology", "clos:64,32,32", "--lmc", "5"], 3);
+    let said = refused(&["plan", "clos:64,32,32", "--lmc", "5"], 3);
     assert!(said.contains("clos:64,32,32: 2048 end ports with LMC 5"), "{said}");
-    let said =
-        refused(&["plan", "--topology", "clos:2,2,1", "--lmc", "1", "--routing", "dmodk"], 3);
+    let said = refused(&["plan", "clos:2,2,1", "--lmc", "1", "--routing", "dmodk"], 3);
     assert!(said.contains("dmodk routes at LMC 0 only"), "{said}");
 
     let plan = with("plan.json", "{\"schema_version\": 1,\n\"lmc\": true}");
     let lfts = folder.path("lfts").display().to_string();
-    done(&["plan", "--topology", "clos:2,2,1", "--lfts", &lfts]);
-    let said =
-        refused(&["verify", "--topology", "clos:2,2,1", "--lfts", &lfts, "--plan", &plan], 3);
+    done(&["plan", "clos:2,2,1", "--lfts", &lfts]);
+    let said = refused(&["verify", "clos:2,2,1", "--lfts", &lfts, "--plan", &plan], 3);
     assert!(said.contains("plan.json:2: "), "{said}");
-    let said = refused(&["verify", "--topology", "clos:3,2,1", "--lfts", &lfts], 3);
+    let said = refused(&["verify", "clos:3,2,1", "--lfts", &lfts], 3);
     assert!(said.contains("opensm-lfts.dump:"), "{said}");
 }
 
 #[test]
 fn a_wrong_command_line_ends_with_two() {
-    for arguments in
-        [&["plan"][..], &["topo", "generate", "ring:4"], &["plan", "--topology", "x", "--lmc", "8"]]
+    for arguments in [&["plan"][..], &["topo", "generate", "ring:4"], &["plan", "x", "--lmc", "8"]]
     {
         assert_eq!(code(&snin(arguments)), 2, "{arguments:?}");
     }
@@ -367,7 +361,7 @@ fn man_pages_and_completions_are_made_from_the_command() {
     let pages = folder.path("man").display().to_string();
     done(&["man", &pages]);
     let page = std::fs::read_to_string(folder.path("man/snin-plan.1")).unwrap();
-    assert!(page.contains("topology") && page.contains("lfts"), "{page}");
+    assert!(page.contains("TOPOLOGY") && page.contains("lfts"), "{page}");
     // As man lays it out: every section, and each key with its default.
     let manager = ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock", "--ibsim-host"];
     let agent = ["SIGTERM", "heartbeat_ms", "Default: 250.", "agent.sock", "--dump-config"];
@@ -407,7 +401,7 @@ fn man_pages_and_completions_are_made_from_the_command() {
 fn the_picture_shows_every_switch_and_every_owner() {
     let folder = Folder::new();
     let svg = folder.path("plan.svg").display().to_string();
-    done(&["plan", "--topology", "clos:4,2,2", "--traffic", "shift:2", "--svg", &svg]);
+    done(&["plan", "clos:4,2,2", "--traffic", "shift:2", "--svg", &svg]);
     let drawing = std::fs::read_to_string(&svg).unwrap();
     for name in ["leaf0", "leaf3", "spine1", "Paull's matrix", "host0 to host2, tree"] {
         assert!(drawing.contains(name), "{name}");
@@ -437,13 +431,114 @@ fn the_real_dgx_fabric() {
 
     let folder = Folder::new();
     let lfts = folder.path("lfts").display().to_string();
-    let plan =
-        ["plan", "--topology", &fabric, "--traffic", "permutation", "--json", "--lfts", &lfts];
+    let plan = ["plan", &fabric, "--traffic", "permutation", "--json", "--lfts", &lfts];
     let plan = folder.file("plan.json", done(&plan));
-    let verify = ["verify", "--topology", &fabric, "--lfts", &lfts, "--plan", &plan, "--json"];
+    let verify = ["verify", &fabric, "--lfts", &lfts, "--plan", &plan, "--json"];
     let report = json(&verify);
     assert_eq!(report["routes"]["lost"], 0);
     assert_eq!(report["credit"]["cycle"], Value::Null);
     assert_eq!(report["trees"]["strayed"]["total"], 0);
     assert_eq!(report["owners"]["max_link_load"], 1);
+}
+
+/// `--json` and `--svg` take a file, or stdout in place of the text.
+#[test]
+fn documents_go_to_a_file_or_to_stdout() {
+    let folder = Folder::new();
+    let file = |name: &str| folder.path(name).display().to_string();
+    let plan = ["plan", "clos:4,2,2", "--traffic", "shift:2"];
+    let with = |more: &[&str]| snin(&[&plan[..], more].concat());
+    for more in [&["--json"][..], &["--json", "-"], &["--json=-"]] {
+        assert!(stdout(&with(more)).starts_with("{\n"), "{more:?}");
+    }
+    for more in [&["--svg"][..], &["--svg", "-"]] {
+        let said = stdout(&with(more));
+        assert!(said.starts_with("<svg ") && said.ends_with("</svg>\n"), "{more:?}: {said}");
+    }
+    let (json_file, svg_file) = (file("plan.json"), file("plan.svg"));
+    let output = with(&["--json", &json_file, "--svg", &svg_file]);
+    assert!(stdout(&output).starts_with("fabric "), "{}", stdout(&output));
+    assert_eq!(std::fs::read_to_string(&json_file).unwrap(), stdout(&with(&["--json"])));
+    assert_eq!(std::fs::read_to_string(&svg_file).unwrap(), stdout(&with(&["--svg"])));
+    let said = refused(&[&plan[..], &["--json", "--svg"]].concat(), 3);
+    assert_eq!(
+        said,
+        "snin: --json and --svg: only one of them can go to stdout, name a file for the other"
+    );
+    let all: [&[&str]; 3] = [
+        &["topo", "check", "clos:4,2,2"],
+        &["sm", "simulate", "clos:2,2,1"],
+        &["lab", "clos:2,2,1"],
+    ];
+    for arguments in all {
+        let out = file("document");
+        let output = snin(&[arguments, &["--json", &out]].concat());
+        assert!(output.status.success(), "{arguments:?}");
+        let document: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+        assert!(document["schema_version"].is_u64(), "{arguments:?}");
+    }
+}
+
+/// What cannot be written is refused before the work; what is cut short leaves nothing behind.
+#[test]
+fn an_output_is_whole_or_not_there() {
+    let folder = Folder::new();
+    let nowhere = folder.path("nowhere/lab.json").display().to_string();
+    let said = refused(&["lab", "clos:4,4,4", "--json", &nowhere], 3);
+    assert_eq!(said, format!("snin: {nowhere}: No such file or directory (os error 2)"));
+    let said = refused(&["plan", "clos:4,4,4", "--svg", "/dev/full"], 3);
+    assert!(said.starts_with("snin: /dev/full: No space left on device"), "{said}");
+    // Interrupted: what was there before is there, and no hidden file.
+    let html = folder.file("lab.html", "before");
+    let json = folder.path("lab.json").display().to_string();
+    let arguments = ["lab", "clos:18,9,9", "--windows", "600", "--html", &html, "--json", &json];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_snin"))
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    assert!(line.starts_with("snin: about "), "{line}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&html).unwrap(), "before");
+    let left: Vec<_> = std::fs::read_dir(folder.0.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn more_cuts_than_cables_are_refused() {
+    let said = refused(&["topo", "generate", "clos:2,2,1", "--cut", "5"], 3);
+    assert_eq!(said, "snin: --cut 5: only 4 cables join switches");
+    done(&["topo", "generate", "clos:2,2,1", "--cut", "4"]);
+}
+
+/// A node description can hold anything; what is printed of it does not move the cursor.
+#[test]
+fn names_do_not_reach_the_terminal_as_they_are() {
+    let folder = Folder::new();
+    let good = done(&["topo", "generate", "clos:2,2,1"]);
+    let bad = folder
+        .file("names", good.replace("leaf0", "le\u{1b}[2Jaf\u{7}").replace("spine1", "\u{9b}x"));
+    let lfts = folder.path("lfts").display().to_string();
+    let svg = folder.path("plan.svg").display().to_string();
+    let plain = |text: &str| text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
+    for arguments in [
+        &["plan", &bad, "--traffic", "shift:1", "--lfts", &lfts, "--svg", &svg][..],
+        &["topo", "check", &bad],
+        &["verify", &bad, "--lfts", &lfts],
+        &["sm", "simulate", &bad, "--event", "off host0 @1s"],
+    ] {
+        let output = snin(arguments);
+        assert!(plain(&stdout(&output)), "{arguments:?}: {:?}", stdout(&output));
+        assert!(plain(&String::from_utf8_lossy(&output.stderr)), "{arguments:?}");
+    }
+    for file in [svg, format!("{lfts}/dump_fts.txt")] {
+        assert!(plain(&std::fs::read_to_string(&file).unwrap()), "{file}");
+    }
+    let said = refused(&["topo", "check", &folder.file("bad", "Swit\u{1b}ch 3\n")], 3);
+    assert!(plain(&said), "{said:?}");
 }

@@ -84,7 +84,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn a_pattern_takes_as_many_windows_as_its_degree() {
     // 16 hosts, each to 15 others, in 15 windows; in the 16th it begins anew.
-    let all = ["clos:4,4,4", "--pattern", "alltoall", "--samples", "1", "--slice", "2us"];
+    let all = ["clos:4,4,4", "--traffic", "alltoall", "--samples", "1", "--slice", "2us"];
     let report = lab(&[&all[..], &["--windows", "15"]].concat());
     assert_eq!(number(&report, "/windows/requested"), 240.0);
     assert_eq!(number(&report, "/windows/granted"), 240.0);
@@ -257,13 +257,13 @@ fn traffic_can_come_from_a_file() {
     fs::write(&path, "0,5\n1,6\n0,7\n").unwrap();
     let path = path.display().to_string();
     let small = ["clos:4,2,2", "--windows", "2", "--samples", "2", "--slice", "2us"];
-    let report = lab(&[&small[..], &["--pattern", &path]].concat());
+    let report = lab(&[&small[..], &["--traffic", &path]].concat());
     // Host 0 sends twice: one of its connections waits.
     assert_eq!(number(&report, "/windows/requested"), 3.0);
     assert_eq!(number(&report, "/windows/granted"), 3.0);
     assert_eq!(number(&report, "/windows/deferred"), 1.0);
     // Where nobody says how long, a file is served once.
-    let report = lab(&["clos:4,2,2", "--slice", "2us", "--pattern", &path]);
+    let report = lab(&["clos:4,2,2", "--slice", "2us", "--traffic", &path]);
     assert_eq!(number(&report, "/windows/count"), 2.0);
     assert_eq!(number(&report, "/traffic/static/windows"), 2.0);
 }
@@ -282,7 +282,7 @@ fn patterns_are_listed_and_nonsense_is_refused() {
     for bad in [&["lab"][..], &["lab", "clos:2,2,2", "--slice", "0ns"]] {
         assert_eq!(snin(bad).0, 2);
     }
-    for bad in [["--mtu", "1500"], ["--pattern", "nonsense"]] {
+    for bad in [["--mtu", "1500"], ["--traffic", "nonsense"]] {
         let (code, _, said) = snin(&[&["lab", "clos:2,2,2"], &bad[..]].concat());
         assert_eq!((code, said.lines().count()), (3, 1), "{said}");
     }
@@ -324,4 +324,126 @@ fn an_event_after_the_end_is_refused() {
     let (code, _, said) = run("cut leaf1/6 @5s");
     assert_eq!(code, 3);
     assert!(said.contains("the run ends at 100"), "{said}");
+}
+
+/// A generated fabric whose cables run at the rates that `rate` gives for the two node names.
+fn with_rates(recipe: &str, rate: impl Fn(&str, &str) -> &'static str) -> tempfile::NamedTempFile {
+    let (_, text, _) = snin(&["topo", "generate", recipe]);
+    let mut own = String::new();
+    let mut changed = String::new();
+    for line in text.lines() {
+        let quoted: Vec<&str> = line.split('"').collect();
+        if line.starts_with("Switch") || line.starts_with("Ca") {
+            own = quoted[3].to_owned();
+        }
+        let line = match line.starts_with('[') {
+            true => line.replace("4xNDR", rate(&own, quoted[3])),
+            false => line.to_owned(),
+        };
+        changed += &(line + "\n");
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), changed).unwrap();
+    file
+}
+
+/// A sender is paced to the slowest link of its way, so nothing waits in a switch, and what a slow way takes longer
+/// is of its own window.
+#[test]
+fn mixed_speeds_do_not_interfere() {
+    let is =
+        |one: &str, other: &str, names: [&str; 2]| [one, other] == names || [other, one] == names;
+    let one_fast_host =
+        with_rates(
+            "clos:4,4,4",
+            |one, other| {
+                if [one, other].contains(&"host5") { "4xEDR" } else { "4xQDR" }
+            },
+        );
+    let one_slow_host =
+        with_rates(
+            "clos:4,4,4",
+            |one, other| {
+                if [one, other].contains(&"host5") { "4xSDR" } else { "4xQDR" }
+            },
+        );
+    let slow_uplinks = with_rates("clos:4,4,4", |one, other| {
+        let slow = is(one, other, ["leaf0", "spine1"]) || is(one, other, ["leaf2", "spine3"]);
+        if slow { "4xDDR" } else { "4xQDR" }
+    });
+    let slow_spine =
+        with_rates(
+            "clos:4,4,4",
+            |one, other| {
+                if [one, other].contains(&"spine2") { "4xDDR" } else { "4xQDR" }
+            },
+        );
+    for file in [one_fast_host, one_slow_host, slow_uplinks, slow_spine] {
+        let name = file.path().display().to_string();
+        for transport in ["uc", "rc"] {
+            let all = [name.as_str(), "--windows", "6", "--samples", "2", "--transport", transport];
+            let report = lab(&all);
+            let windows = &report["windows"];
+            assert_eq!(windows["granted"], windows["requested"], "{report}");
+            assert_eq!(windows["max_link_load"], 1, "{report}");
+            // An acknowledgement of 30 bytes at 1 Gbyte/s, now and then.
+            let most = if transport == "uc" { 10.0 } else { 100.0 };
+            assert!(number(&report, "/traffic/snin/queueing_ns/max") <= most, "{report}");
+            assert!(number(&report, "/traffic/snin/goodput") >= 0.99, "{report}");
+            assert!(number(&report, "/traffic/snin/slowdown/max") <= 1.02, "{report}");
+        }
+    }
+}
+
+/// What a demand asks for is what it gets, and what a link does not carry is refused, by plan and by lab.
+#[test]
+fn rates_are_honoured_alike() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "host0,host9,100G\nhost1,host10,400G\nhost2,host11,401G\n").unwrap();
+    let traffic = file.path().display().to_string();
+    let (code, plan, _) = snin(&["plan", "clos:4,4,4", "--traffic", &traffic, "--json"]);
+    assert_eq!(code, 0);
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!((&plan["summary"]["granted"], &plan["summary"]["refused"]), (&2.into(), &1.into()));
+    let report = lab(&["clos:4,4,4", "--traffic", &traffic, "--windows", "1", "--samples", "1"]);
+    assert_eq!(
+        (&report["windows"]["granted"], &report["windows"]["refused"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(number(&report, "/traffic/snin/queueing_ns/max"), 0.0);
+    // A slow uplink: the plan leads around it, or refuses what no tree carries.
+    let mixed =
+        with_rates(
+            "clos:4,2,2",
+            |one, other| {
+                if [one, other].contains(&"spine0") { "4xQDR" } else { "4xNDR" }
+            },
+        );
+    let mixed = mixed.path().display().to_string();
+    fs::write(file.path(), "host0,host2,300G\nhost1,host3,300G\n").unwrap();
+    let (_, plan, _) = snin(&["plan", &mixed, "--traffic", &traffic, "--json"]);
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let grants = plan["grants"].as_array().unwrap();
+    assert_eq!((grants.len(), &grants[0]["tree"]), (1, &1.into()), "{plan}");
+    assert_eq!(plan["deferred"].as_array().unwrap().len(), 1);
+}
+
+/// A single switch is the smallest Clos: hosts reach each other without a tree, so all of it is granted.
+#[test]
+fn on_a_single_switch_everything_is_granted() {
+    let hosts = 1..=6;
+    let switch: String = hosts.clone().map(|n| format!("[{n}] \"host{n}\"[1]\n")).collect();
+    let ends: String = hosts.map(|n| format!("\nHca 1 \"host{n}\"\n[1] \"one\"[{n}]\n")).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), format!("Switch 6 \"one\"\n{switch}{ends}")).unwrap();
+    let name = file.path().display().to_string();
+    let (code, text, _) = snin(&["topo", "check", &name]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("one switch") && text.ends_with("regular\n"), "{text}");
+    let (code, plan, _) = snin(&["plan", &name, "--traffic", "permutation", "--strict", "--json"]);
+    assert_eq!(code, 0, "{plan}");
+    let report = lab(&[&name, "--windows", "4", "--samples", "2", "--slice", "20us"]);
+    assert_eq!(report["windows"]["granted"], report["windows"]["requested"]);
+    assert_eq!(report["windows"]["max_link_load"], 1);
+    assert!(number(&report, "/traffic/snin/goodput") >= 0.99, "{report}");
 }

@@ -12,23 +12,25 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{PortIndex, Topology, ibnet};
 use snin_judges::Simulator;
 use snin_protocol::Time;
+use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::port::{Choice, Options, open};
-use snin_sm_core::Sweep;
+use snin_sm_core::Manager;
 
 /// The daemon's own loop, on a thread of this test: it ends with the simulator.
 fn manage(name: String, socket: PathBuf) {
     let settings = Settings { control_socket: Some(socket), ..Settings::default() };
     let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
-    let sweep = Sweep::new(settings.core(1), saved).unwrap();
+    let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
+    let manager = Manager::new(settings.core(1), saved, said).unwrap();
     let choice = Choice::Ibsim { name, host: None };
     let port = open(&choice, Options { timeout: Time::millis(100) }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
-    let ended = Daemon::new(Clock::start(), sweep, port, memory, outlets).unwrap().run();
+    let ended = Daemon::new(Clock::start(), manager, kept, port, memory, outlets).unwrap().run();
     assert!(ended.is_err(), "nobody told it to end");
 }
 

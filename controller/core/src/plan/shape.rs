@@ -73,6 +73,11 @@ impl PackingShape {
         self.addressed[host.index()]
     }
 
+    /// Some trees, to be allowed.
+    pub(super) fn add_set(&mut self, trees: Vec<TreeId>) -> SetId {
+        self.shape.add_set(trees)
+    }
+
     /// Links of every leaf in one direction.
     pub(super) fn capacities(&self) -> Vec<usize> {
         (0..self.shape.leaves() as u32).map(|leaf| self.shape.capacity(LeafId(leaf))).collect()

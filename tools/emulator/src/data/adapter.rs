@@ -80,15 +80,28 @@ impl<Q: Agenda> Network<Q> {
         {
             return Some(self.packets[id].bytes);
         }
-        loop {
-            let &message = self.adapters[place].messages[usize::from(vl)].front()?;
+        // Whoever is paced waits, and those behind it take their turns.
+        let mut soonest = NEVER;
+        let mut left = self.adapters[place].messages[usize::from(vl)].len();
+        while left > 0 {
+            let messages = &mut self.adapters[place].messages[usize::from(vl)];
+            let &message = messages.front()?;
             let transfer = &self.transfers[message as usize];
-            if transfer.until > self.now {
+            if transfer.until <= self.now {
+                messages.pop_front();
+                self.active -= 1;
+            } else if transfer.paced_until > self.now {
+                soonest = soonest.min(transfer.paced_until);
+                messages.rotate_left(1);
+            } else {
                 return Some(data_bytes(transfer.payload(transfer.sent)));
             }
-            self.adapters[place].messages[usize::from(vl)].pop_front();
-            self.active -= 1;
+            left -= 1;
         }
+        if soonest != NEVER {
+            self.wake(port, soonest);
+        }
+        None
     }
 
     /// Makes the next packet of the message whose turn it is on `vl`.
@@ -98,13 +111,16 @@ impl<Q: Agenda> Network<Q> {
         let message = messages.pop_front()?;
         let transfer = &mut self.transfers[message as usize];
         let payload = transfer.payload(transfer.sent);
+        let born = transfer.begin.max(state.busy_until).max(transfer.paced_until);
+        if let Some(pace) = transfer.pace {
+            transfer.paced_until = self.now + pace.transmission(data_bytes(payload));
+        }
         transfer.sent += 1;
         if transfer.is_sent() {
             self.active -= 1;
         } else {
             messages.push_back(message);
         }
-        let born = transfer.begin.max(state.busy_until);
         Some(self.packets.insert(Packet {
             bytes: data_bytes(payload),
             payload,

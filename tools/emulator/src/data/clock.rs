@@ -35,6 +35,11 @@ impl Rate {
         Self { bits_per_second, picoseconds }
     }
 
+    /// In bit/s.
+    pub(super) const fn bits_per_second(self) -> u64 {
+        self.bits_per_second
+    }
+
     /// The transmission of `bytes`, rounded up to picoseconds.
     pub(super) const fn transmission(self, bytes: u16) -> u64 {
         match self.picoseconds {

@@ -3,7 +3,6 @@
 use super::agenda::Agenda;
 use super::network::Network;
 use super::packet::{LOCAL_ROUTE_HEADER, data_bytes};
-use super::port::NO_PORT;
 
 impl<Q: Agenda> Network<Q> {
     /// Picoseconds from the first bit of a message leaving to the last arriving, by the tables as they are:
@@ -14,7 +13,8 @@ impl<Q: Agenda> Network<Q> {
         let transfer = &self.transfers[message as usize];
         let first = data_bytes(transfer.payload(0));
         let (mut port, mut leaves) = (transfer.port, 0_u64);
-        let mut slowest = self.rate(port);
+        let own = self.rate(port);
+        let mut slowest = transfer.pace.map_or(own, |pace| pace.min(own));
         // A loop-free way passes each switch once.
         for _ in 0..=self.tables.len() {
             let rate = self.rate(port);
@@ -31,16 +31,7 @@ impl<Q: Agenda> Network<Q> {
                         .saturating_add(slowest.transmission(last)),
                 });
             }
-            let input = &self.ports[self.ports[port as usize].peer as usize];
-            let table = &self.tables[input.place as usize];
-            let number = *table.get(usize::from(transfer.dlid))?;
-            if number == 0 || number > input.last {
-                return None;
-            }
-            let output = input.sibling(number);
-            if self.ports[output as usize].peer == NO_PORT {
-                return None;
-            }
+            let output = self.next_hop(port, transfer.dlid)?;
             let in_time =
                 (tail + self.switch_delay).saturating_sub(self.rate(output).transmission(first));
             leaves = in_time.max(there + rate.transmission(LOCAL_ROUTE_HEADER) + self.switch_delay);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use snin_fabric::{Lid, PortIndex};
 use snin_protocol::Time;
 
-use super::clock::{NEVER, ns, ps};
+use super::clock::{NEVER, Rate, ns, ps};
 
 /// Most messages of a network's life.
 pub(super) const MAX_MESSAGES: usize = 1 << 26;
@@ -39,6 +39,9 @@ pub struct Message {
     pub window: Option<Range<Time>>,
     /// The VL of its packets.
     pub vl: u8,
+    /// Bit/s at which the adapter paces it, as a static rate does (IBA 9.11): its packets begin no sooner after
+    /// each other than they would on a link of that rate. `None` is the port's own.
+    pub rate: Option<u64>,
     /// Any number; observers see it.
     pub flow: u32,
     /// What is acknowledged.
@@ -57,6 +60,7 @@ impl Message {
             start: Time::ZERO,
             window: None,
             vl: 0,
+            rate: None,
             flow: 0,
             transport: Transport::Uc,
             background: false,
@@ -81,6 +85,9 @@ pub enum SendError {
         /// How many there are.
         vls: u8,
     },
+    /// Below 1 Mbit/s.
+    #[error("{0} bit/s is no rate of a message (1e6 at least)")]
+    Rate(u64),
     /// A limit.
     #[error("{MAX_MESSAGES} messages were sent; a network carries no more")]
     TooMany,
@@ -125,6 +132,9 @@ pub(super) struct Transfer {
     pub(super) delivered: u64,
     pub(super) begin: u64,
     pub(super) until: u64,
+    /// Its static rate, and when by that its next packet may begin.
+    pub(super) pace: Option<Rate>,
+    pub(super) paced_until: u64,
     pub(super) completed: u64,
     /// What it would take in an idle fabric.
     pub(super) idle: Option<u64>,
@@ -149,6 +159,8 @@ impl Transfer {
             delivered: 0,
             begin: ps(message.start.max(window.start)).max(now),
             until: ps(window.end),
+            pace: message.rate.map(Rate::new),
+            paced_until: 0,
             completed: NEVER,
             idle: None,
         }

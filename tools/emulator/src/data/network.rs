@@ -173,6 +173,9 @@ impl<Q: Agenda> Network<Q> {
         if message.vl >= self.config.vls {
             return Err(SendError::NoSuchVl { vl: message.vl, vls: self.config.vls });
         }
+        if let Some(rate) = message.rate.filter(|&rate| rate < 1_000_000) {
+            return Err(SendError::Rate(rate));
+        }
         if self.transfers.len() >= MAX_MESSAGES {
             return Err(SendError::TooMany);
         }
@@ -267,19 +270,65 @@ impl<Q: Agenda> Network<Q> {
     /// The payload that `port` can send in packets of full size that begin within `time`, if nothing stops
     /// it: what goodput is measured by.
     pub fn payload_possible(&self, port: PortIndex, time: Time) -> u64 {
-        let packet = self.rate(port.0).transmission(data_bytes(self.config.mtu));
+        self.payload_paced(port, time, None)
+    }
+
+    /// The same of a message that is paced.
+    pub fn payload_paced(&self, port: PortIndex, time: Time, rate: Option<u64>) -> u64 {
+        let packet = self.slower(port, rate).transmission(data_bytes(self.config.mtu));
         ps(time).div_ceil(packet).saturating_mul(u64::from(self.config.mtu))
     }
 
     /// How long `port` sends `bytes` of payload in packets of full size, if nothing stops it; rounded up.
     pub fn sending_time(&self, port: PortIndex, bytes: u64) -> Time {
+        self.time_at(self.rate(port.0), bytes)
+    }
+
+    /// The same for a message that is paced: at its rate where that is less than the port's.
+    pub fn paced_time(&self, port: PortIndex, bytes: u64, rate: Option<u64>) -> Time {
+        self.time_at(self.slower(port, rate), bytes)
+    }
+
+    /// The rate of a port, or that at which a message is paced where it is less.
+    fn slower(&self, port: PortIndex, rate: Option<u64>) -> Rate {
+        let own = self.rate(port.0);
+        rate.map_or(own, |rate| own.min(Rate::new(rate)))
+    }
+
+    fn time_at(&self, rate: Rate, bytes: u64) -> Time {
         let mtu = u64::from(self.config.mtu);
         // The last packet holds what is left, less than an MTU.
         let last = (bytes % mtu) as u16;
-        let rate = self.rate(port.0);
         let last = if last > 0 { rate.transmission(data_bytes(last)) } else { 0 };
         let full = rate.transmission(data_bytes(self.config.mtu));
         ns((bytes / mtu).saturating_mul(full).saturating_add(last))
+    }
+
+    /// Bit/s of the slowest link on the way from an end port to an address, by the tables as they are. `None`
+    /// where they lead nowhere.
+    pub fn path_rate(&self, source: PortIndex, destination: Lid) -> Option<u64> {
+        let mut port = source.0;
+        let mut slowest = self.rate(port);
+        for _ in 0..=self.tables.len() {
+            if self.ports[port as usize].peer == NO_PORT {
+                return None;
+            }
+            if !self.ports[port as usize].to_switch {
+                return Some(slowest.bits_per_second());
+            }
+            port = self.next_hop(port, destination.0)?;
+            slowest = slowest.min(self.rate(port));
+        }
+        None
+    }
+
+    /// The port by which the switch at the other end of `port`'s cable forwards an address.
+    pub(super) fn next_hop(&self, port: u32, dlid: u16) -> Option<u32> {
+        let input = &self.ports[self.ports[port as usize].peer as usize];
+        let number = *self.tables[input.place as usize].get(usize::from(dlid))?;
+        let output = input.sibling(number);
+        let exists = number != 0 && number <= input.last;
+        (exists && self.ports[output as usize].peer != NO_PORT).then_some(output)
     }
 
     pub(super) fn rate(&self, port: u32) -> Rate {

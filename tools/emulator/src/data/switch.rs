@@ -31,7 +31,8 @@ impl<Q: Agenda> Network<Q> {
             return self.drop_packet(id, output, DropReason::PortDown, observer);
         }
         // A faster link would run out of bytes: the last must be in when it is to leave.
-        let in_time = tail + self.switch_delay - self.rate(output).transmission(bytes);
+        let transmission = self.rate(output).transmission(bytes);
+        let in_time = (tail + self.switch_delay).saturating_sub(transmission);
         if in_time > self.now {
             return self.agenda.push(in_time, Event::Arrive(id));
         }

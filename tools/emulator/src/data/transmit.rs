@@ -73,7 +73,7 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
-    fn wake(&mut self, port: u32, at: u64) {
+    pub(super) fn wake(&mut self, port: u32, at: u64) {
         let state = &mut self.ports[port as usize];
         if at < state.wake_at {
             state.wake_at = at;

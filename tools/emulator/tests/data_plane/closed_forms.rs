@@ -92,6 +92,42 @@ fn between_fast_and_slow_links_no_byte_leaves_before_it_is_there() {
 }
 
 #[test]
+fn who_is_paced_to_the_slowest_link_waits_for_nobody() {
+    let fabric = Fabric::new(mixed(), Engine::Trees);
+    let bytes = 20 * 4_096;
+    let carried = |paced: bool| {
+        let mut network = fabric.network(Config::default());
+        let (source, lid) = (fabric.port(1), fabric.lid(0));
+        let slowest = network.path_rate(source, lid);
+        assert_eq!(slowest, Some(100_000_000_000));
+        let rate = slowest.filter(|_| paced);
+        assert_eq!(
+            network.paced_time(source, bytes, rate) > network.sending_time(source, bytes),
+            paced
+        );
+        let message = network.send(Message { rate, ..Message::new(source, lid, bytes) }).unwrap();
+        assert_eq!(network.run_until(Time::MAX), Outcome::Finished);
+        let completed = network.progress(message).completed.unwrap();
+        (completed, network.statistics().queueing_ns.max(), network.progress(message).slowdown)
+    };
+    let ((at_once, waited, _), (paced, nothing, slowdown)) = (carried(false), carried(true));
+    // The packets come as they go on: all are there as soon, and none has waited.
+    assert_eq!((at_once, slowdown), (paced, Some(1.0)));
+    assert!(waited > 1_000 && nothing == 0, "{waited} {nothing}");
+}
+
+/// The first packet of a network's life, to a link that takes longer for it than all before it took.
+#[test]
+fn a_slow_link_may_take_longer_than_time_has_passed() {
+    let fabric = Fabric::new(mixed(), Engine::Trees);
+    let mut network =
+        fabric.network(Config { propagation: Time(0), switch_delay: Time(0), ..Config::default() });
+    let message = network.send(Message::new(fabric.port(1), fabric.lid(0), 4_096)).unwrap();
+    assert_eq!(network.run_until(Time::MAX), Outcome::Finished);
+    assert_eq!(network.progress(message).slowdown, Some(1.0));
+}
+
+#[test]
 fn who_comes_at_once_to_one_port_waits_for_all_before() {
     let fabric = Fabric::new(star(9), Engine::Trees);
     let config = Config::default();

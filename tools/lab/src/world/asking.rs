@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use rand::RngExt;
 use snin_agent_core::Config as AgentConfig;
-use snin_emulator::data::Transport;
-use snin_fabric::PortIndex;
+use snin_emulator::data::{self, Transport};
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::Demand;
+use snin_fabric::{LinkRate, PortIndex, Topology};
 use snin_protocol::Time;
 
 use super::super::host::Host;
@@ -36,7 +36,9 @@ impl World<'_> {
         // A flow's number is free again when the controller has heard that it is over.
         let flows = 2 * self.degree as u32 + 2;
         let reliable = self.setup.transport == Transport::Rc;
-        let rate = self.wire.payload_possible(port, Time::secs(1)) * 8;
+        // An agent does not know which links a tree has: with the slowest of the fabric's what it sends fits into
+        // its grant along any.
+        let rate = self.wire.payload_at(port, self.slowest, Time::secs(1)) * 8;
         let config = AgentConfig {
             port: self.topology.port(port).guid,
             session: 1,
@@ -71,7 +73,7 @@ impl World<'_> {
             let peer = self.topology.port(to.port).guid;
             let message = self.message(demand)?;
             let Some(host) = self.hosts.get_mut(&demand.source.0) else { continue };
-            if !host.open(connection, peer, message, self.now) {
+            if !host.open(connection, peer, message, demand.rate, self.now) {
                 self.notes.push(format!("host {} has more flows than at first", demand.source));
             }
         }
@@ -89,10 +91,21 @@ impl World<'_> {
             if slice > window {
                 return Err(WorldError::TooLong(slice, window));
             }
-            return Ok((self.wire.payload_possible(port, slice.min(most)), hold));
+            let rate = self.rate_between(demand);
+            return Ok((self.wire.payload_at(port, rate, slice.min(most)), hold));
         };
-        let takes = self.wire.sending_time(port, bytes);
+        let slowest = [self.slowest, demand.rate].into_iter().flatten().min();
+        let takes = self.wire.paced_time(port, bytes, slowest);
         if takes > most { Err(WorldError::TooLong(takes, window)) } else { Ok((bytes, 1)) }
+    }
+
+    /// Bit/s that the links of two hosts carry, or less where less is asked for; `None` where nobody says.
+    pub(super) fn rate_between(&self, demand: &Demand) -> Option<u64> {
+        let link = |host| {
+            let port = self.hosts_of.get(host)?.port;
+            rate_of(self.topology, &self.setup.data, port)
+        };
+        [link(demand.source), link(demand.destination), demand.rate].into_iter().flatten().min()
     }
 
     /// How long a grant of one window lasts for certain: guards are at both ends of it, and clocks are not
@@ -100,4 +113,16 @@ impl World<'_> {
     pub(super) fn longest_grant(&self) -> Time {
         self.setup.window - self.guard().0 * 3 - self.setup.skew * 2
     }
+}
+
+/// Bit/s of the slowest cable of a fabric; `None` where nobody says.
+pub(super) fn slowest(topology: &Topology, config: &data::Config) -> Option<u64> {
+    topology.ports().filter_map(|port| rate_of(topology, config, port)).min()
+}
+
+/// Bit/s of a cable, as the data plane has it.
+fn rate_of(topology: &Topology, config: &data::Config, port: PortIndex) -> Option<u64> {
+    let ends = [port, topology.peer(port)?].into_iter();
+    let told = ends.filter_map(|end| topology.port(end).rate).map(LinkRate::bits_per_second);
+    config.bandwidth.or_else(|| told.min())
 }

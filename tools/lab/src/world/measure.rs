@@ -2,6 +2,7 @@
 
 use snin_controller_core::events::WindowReport;
 use snin_emulator::data::MessageId;
+use snin_fabric::PortIndex;
 use snin_fabric::hosts::HostId;
 use snin_protocol::Time;
 
@@ -13,22 +14,33 @@ impl World<'_> {
         self.cables.begin_window(self.now);
         self.longest = self.longest_message();
         self.send_unasked();
-        let last_clock = self.now + self.setup.skew * 2;
-        self.plan(last_clock, Happening::AllSend);
-        // The last clock's slice is over, and its last packet there.
-        self.plan(last_clock + self.longest + self.drain, Happening::SliceEnds);
+        self.plan(self.now + self.setup.skew * 2, Happening::AllSend);
     }
 
+    /// The last clock says that the window has begun. Its slice is over when the slowest message is: who was
+    /// granted a way with a slow link takes longer than the others.
     pub(super) fn all_send(&mut self) {
+        let messages = (self.from..self.wire.messages()).map(MessageId);
+        let mtu = u64::from(self.setup.data.mtu);
+        let takes = |from: UnderWay| {
+            let port = self.hosts_of.get(HostId(from.host)).map_or(PortIndex(0), |host| host.port);
+            // A slice counts the packets that begin in it: the last one's end is the drain's.
+            let begins = u64::from(from.piece.bytes).saturating_sub(mtu);
+            self.wire.paced_time(port, begins, from.rate)
+        };
+        let slowest = messages.map(|message| takes(self.wire.under_way(message))).max();
+        self.longest = self.longest.max(slowest.unwrap_or_default());
         let (granted, unasked) = (self.carried(true), self.carried(false));
-        self.sending = Some(Sending::of(self.begun, &granted, &unasked));
+        self.sending = Some(Sending::of(self.begun, &granted, &unasked, self.longest));
+        self.plan(self.now + self.longest + self.drain, Happening::SliceEnds);
     }
 
-    /// How long the longest message takes that an application may send in this window.
+    /// How long the longest message takes that an application may send in this window, as far as the links of
+    /// the two hosts go.
     fn longest_message(&self) -> Time {
         let sized = self.traffic.open().filter_map(|demand| {
             let port = self.hosts_of.get(demand.source)?.port;
-            Some(self.wire.sending_time(port, demand.bytes?))
+            Some(self.wire.paced_time(port, demand.bytes?, self.rate_between(&demand)))
         });
         sized.max().unwrap_or_else(|| self.setup.slice.min(self.longest_grant()))
     }
@@ -78,8 +90,8 @@ impl World<'_> {
         let port = self.hosts_of.get(HostId(from.host))?.port;
         let destination = HostId(*self.place.get(&from.peer)?);
         let bytes = u64::from(from.piece.bytes);
-        let UnderWay { tree, lid, .. } = *from;
-        Some(Sent { source: HostId(from.host), destination, port, tree, lid, bytes })
+        let UnderWay { tree, lid, wanted: rate, .. } = *from;
+        Some(Sent { source: HostId(from.host), destination, port, tree, lid, bytes, rate })
     }
 
     fn count(&mut self, report: &WindowReport) {

@@ -77,12 +77,14 @@ impl World<'_> {
         let (source, destination) = (port(demand.source), port(demand.destination));
         let Some(lid) = self.addresses.base(destination) else { return };
         let host = demand.source.0;
+        let rate = self.wire.path_rate(source, lid);
         let bytes =
-            demand.bytes.unwrap_or_else(|| self.wire.payload_possible(source, self.longest));
+            demand.bytes.unwrap_or_else(|| self.wire.payload_at(source, rate, self.longest));
         let message = Message {
             start: self.now,
             vl: LANE,
             flow: UNASKED | host,
+            rate,
             background: true,
             ..Message::new(source, lid, bytes)
         };
@@ -99,6 +101,8 @@ impl World<'_> {
             tree: TreeId(0),
             lid,
             transport: Transport::Uc,
+            wanted: None,
+            rate,
             gone: None,
         };
         // Only what no adapter would send is refused; a host without a cable sends nothing.

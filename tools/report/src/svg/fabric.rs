@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use snin_fabric::clos::Level;
 use snin_fabric::{NodeIndex, PortIndex};
 
-use super::{Extent, Scene, Sheet, Stroke};
+use super::{Extent, LETTER, Scene, Sheet, Stroke};
 
 const ROW: f64 = 260.0;
 /// Room for the names below the last row.
@@ -14,8 +14,6 @@ const BOX: f64 = 14.0;
 const LEAST_PITCH: f64 = 34.0;
 const LEAST_WIDTH: f64 = 900.0;
 pub(super) const MOST_WIDTH: f64 = 1240.0;
-/// About as wide as a letter of a name.
-const LETTER: f64 = 5.5;
 /// With more switches than this in a row their names are tooltips only.
 const NAMED_ROW: usize = 100;
 

@@ -9,7 +9,7 @@ use super::fabric::{MOST_WIDTH, Paint, rows};
 use super::{Extent, Scene, Sheet};
 
 const CELL: f64 = 6.0;
-const WIDEST_CELL: f64 = 12.0;
+const WIDEST_CELL: f64 = 24.0;
 /// Above each band, for its name.
 const NAME: f64 = 22.0;
 const GAP: f64 = 10.0;

@@ -18,7 +18,7 @@ pub use self::frame::Frame;
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 44.0;
 /// With more cables between switches than this, lines would be a tangle.
-const TANGLE: usize = 1_200;
+const TANGLE: usize = 300;
 
 /// How a directed link is drawn.
 struct Stroke {
@@ -73,7 +73,7 @@ pub fn draw(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &P
         Some(Stroke { colour: colour(owner), title: scene.grant_title(owner), above: 0 })
     };
     let sheet = Sheet { body: &mut body, left: MARGIN, top: MARGIN + TITLE };
-    let fabric = fabric::draw(&scene, &paint, sheet);
+    let fabric = draw_fabric(&scene, &paint, sheet);
     let top = MARGIN + TITLE + fabric.height + MARGIN;
     let matrix = paull::draw(&scene, &mut body, MARGIN, top);
     let width = fabric.width.max(matrix.width).max(600.0) + 2.0 * MARGIN;
@@ -93,12 +93,16 @@ pub fn draw(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &P
     let _ = writeln!(
         svg,
         "<text x=\"{MARGIN}\" y=\"{:.0}\">{} of {} connections granted, {} deferred, {} refused; a colour \
-         is an owner, grey is idle; left of a cable up, right down</text>",
+         is an owner, grey is idle; {}</text>",
         MARGIN + 28.0,
         plan.grants.len(),
         demands.len(),
         plan.deferred.len(),
-        plan.refused.len()
+        plan.refused.len(),
+        match is_tangle(topology) {
+            true => "a cell is one direction of a cable",
+            false => "left of a cable up, right down",
+        }
     );
     svg.push_str(&body);
     svg.push_str("</svg>\n");
@@ -116,11 +120,21 @@ pub fn loads(topology: &Topology, routing: &Routing, load: &[f64]) -> String {
         Some(Stroke { colour: colour.to_owned(), title, above: place as u32 })
     };
     let mut body = String::new();
-    let cables = topology.switches().map(|switch| topology.switch_links(switch).count());
-    let draw = if cables.sum::<usize>() / 2 > TANGLE { map::draw } else { fabric::draw };
-    let fabric = draw(&scene, &paint, Sheet { body: &mut body, left: MARGIN, top: MARGIN });
+    let sheet = Sheet { body: &mut body, left: MARGIN, top: MARGIN };
+    let fabric = draw_fabric(&scene, &paint, sheet);
     let (width, height) = (fabric.width + 2.0 * MARGIN, fabric.height + MARGIN);
     head(width, height) + &body + "</svg>\n"
+}
+
+/// A line a directed link, or in large fabrics a cell.
+fn draw_fabric(scene: &Scene<'_>, paint: &fabric::Paint<'_>, sheet: Sheet<'_>) -> Extent {
+    let draw = if is_tangle(scene.topology) { map::draw } else { fabric::draw };
+    draw(scene, paint, sheet)
+}
+
+fn is_tangle(topology: &Topology) -> bool {
+    let cables = topology.switches().map(|switch| topology.switch_links(switch).count());
+    cables.sum::<usize>() / 2 > TANGLE
 }
 
 /// Loads and their colours: a link that carries one connection, two, three, and more.
@@ -186,22 +200,41 @@ pub fn colour(number: usize) -> String {
 }
 
 const LONGEST_LABEL: usize = 16;
+/// About as wide as a letter of a label.
+pub(crate) const LETTER: f64 = 5.5;
 
+/// What stands for the part of a name that has no room.
+const LEFT_OUT: char = '\u{2026}';
+
+/// Names that are short enough. Of longer ones what all have in common at their ends is left out, then at their
+/// fronts, and of what is still too long the front; where something is left out, an ellipsis says so.
 fn shorten(names: &[&str]) -> Vec<String> {
-    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let letters: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
+    let longest = letters.iter().map(Vec::len).max().unwrap_or(0);
     if longest <= LONGEST_LABEL {
         return names.iter().map(|&name| name.to_owned()).collect();
     }
-    // The common end starts at the last character that separates words, so that no word is torn.
-    let end = common_length(names.iter().map(|name| name.chars().rev().collect()).collect());
-    let cut = |name: &str| -> String {
-        let chars: Vec<char> = name.chars().collect();
-        let tail: String = chars[chars.len() - end..].iter().collect();
-        let torn = tail.find([':', '/', ' ', ';']).unwrap_or(tail.len());
-        let kept = &chars[..chars.len() - (tail.len() - torn).min(chars.len())];
-        kept[kept.len().saturating_sub(LONGEST_LABEL)..].iter().collect()
+    // A common part ends, or begins, where words do, so that no word is torn.
+    let is_between = |c: &char| matches!(c, ':' | '/' | ' ' | ';');
+    let reversed = letters.iter().map(|name| name.iter().rev().copied().collect()).collect();
+    let shared = common_length(reversed);
+    let kept: Vec<&[char]> = letters
+        .iter()
+        .map(|name| {
+            let (own, end) = name.split_at(name.len() - shared);
+            let torn = end.iter().position(is_between).unwrap_or(end.len());
+            &name[..own.len() + torn]
+        })
+        .collect();
+    let cut = |name: &&[char], whole: &Vec<char>| -> String {
+        let over = name.len().saturating_sub(LONGEST_LABEL);
+        // The ellipses take the place of a letter each.
+        let front = if over > 0 { Some(LEFT_OUT) } else { None };
+        let back = (name.len() < whole.len()).then_some(LEFT_OUT);
+        let first = if over > 0 { over + 1 } else { 0 };
+        front.into_iter().chain(name[first..].iter().copied()).chain(back).collect()
     };
-    names.iter().map(|name| cut(name)).collect()
+    kept.iter().zip(&letters).map(|(name, whole)| cut(name, whole)).collect()
 }
 
 fn common_length(reversed: Vec<Vec<char>>) -> usize {

@@ -6,9 +6,14 @@ use std::fmt::Write as _;
 
 use snin_fabric::NodeIndex;
 
-use super::{Extent, Scene, colour};
+use super::{Extent, LETTER, Scene, colour};
 
-const HEAD: f64 = 100.0;
+/// The caption above the matrix, two lines of it.
+const CAPTION: f64 = 34.0;
+/// Labels are this far from the matrix.
+const APART: f64 = 5.0;
+/// The size of a label's letters.
+const LABEL: f64 = 9.0;
 /// The heading needs it.
 const HEADING: f64 = 480.0;
 /// Up to so many leaves the trees are written as numbers; beyond, cells are coloured squares.
@@ -34,7 +39,11 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
     let written = switches.len() <= WRITTEN;
     let mark = if written { 12.0 } else { 4.0 };
     let cell = mark * across + 3.0;
-    let (x0, y0) = (left + HEAD, top + HEAD);
+    let labels = if written { scene.labels(&switches) } else { Vec::new() };
+    let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    // Names are escaped: that makes them no wider, so there is room enough.
+    let head = LETTER * longest as f64 + 2.0 * APART;
+    let (x0, y0) = (left + head, top + CAPTION + head);
     let side = cell * switches.len() as f64;
 
     let part = if all > MOST { format!("; the first {MOST} of {all}") } else { String::new() };
@@ -47,29 +56,33 @@ pub(super) fn draw(scene: &Scene<'_>, body: &mut String, left: f64, top: f64) ->
         top + 20.0
     );
     grid(body, (x0, y0), cell, switches.len());
-    let labels = if written { scene.labels(&switches) } else { Vec::new() };
     for (place, name) in labels.iter().enumerate() {
-        let at = cell * (place as f64 + 0.5);
-        let (x, y) = (x0 + at + 3.0, y0 - 4.0);
+        // Letters stand on their line: a third of their size below the middle.
+        let at = cell * (place as f64 + 0.5) + LABEL / 3.0;
+        let (x, y) = (x0 + at, y0 - APART);
         let _ = writeln!(
             body,
-            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" text-anchor=\"end\">{name}</text>\
-             <text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"9\" transform=\"rotate(-90 {x:.1} {y:.1})\">{name}\
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"{LABEL}\" text-anchor=\"end\">{name}</text>\
+             <text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{LABEL}\" transform=\"rotate(-90 {x:.1} {y:.1})\">{name}\
              </text>",
-            x0 - 4.0,
-            y0 + at + 3.0
+            x0 - APART,
+            y0 + at
         );
     }
     let place = |switch: NodeIndex| switches.partition_point(|&s| s < switch) as f64;
     for (&(from, to), grants) in &cells {
+        // In the middle of the cell, as the labels are in the middle of their rows.
+        let columns = (grants.len() as f64).min(across);
+        let rows = (grants.len() as f64 / across).ceil();
+        let within = |place: f64, marks: f64| place * cell + (cell - marks * mark) / 2.0;
         for (n, &grant) in grants.iter().enumerate() {
             let (column, row) = (n as f64 % across, (n as f64 / across).floor());
-            let x = x0 + place(to) * cell + 1.5 + column * mark;
-            let y = y0 + place(from) * cell + 1.5 + row * mark;
+            let x = x0 + within(place(to), columns) + column * mark;
+            let y = y0 + within(place(from), rows) + row * mark;
             entry(scene, body, (x, y), mark, grant, written);
         }
     }
-    Extent { width: (HEAD + side).max(HEADING), height: HEAD + side }
+    Extent { width: (head + side).max(HEADING), height: CAPTION + head + side }
 }
 
 /// Grants by the leaf that sends and the one that receives.

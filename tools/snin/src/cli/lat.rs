@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::Format;
 use clap::{Args, value_parser};
 use snin_lat::plan::{Carrier, LONGEST, Operation};
 
@@ -68,12 +69,12 @@ pub(crate) struct Lat {
     /// Write the latencies here as HdrHistogram's percentile text (microseconds); of several sizes FILE-SIZE each
     #[arg(long, value_name = "FILE", conflicts_with = "bandwidth")]
     pub(crate) hgrm: Option<PathBuf>,
-    /// Draw the latencies by percentile, or the bandwidth by size
-    #[arg(long, value_name = "FILE")]
+    /// Draw the latencies by percentile, or the bandwidth by size: into a file, or on stdout in place of the text
+    /// (`-`, or no file)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) svg: Option<PathBuf>,
-    /// Write the results here as JSON; `-` is stdout instead of text
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 fn operation(text: &str) -> Result<Operation, String> {

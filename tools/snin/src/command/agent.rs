@@ -9,7 +9,7 @@ use snin_daemon::control::Connection;
 use crate::Verdict;
 use crate::cli::{Agent, AgentSocket};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, Target};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,11 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let (socket, request) = request(agent);
     let answer = Connection::open(&socket.socket, Some(PATIENCE))?.ask(&request)?;
-    if socket.format.json {
-        out.json(&answer)?;
-    } else {
-        show(agent, &answer, out)?;
-    }
+    let json = Target::open(socket.format.json.as_deref())?;
+    out.report(json, &answer, |out| show(agent, &answer, out))?;
     Ok(if answer["controller"] == "lost" { Verdict::Unwell } else { Verdict::Well })
 }
 

@@ -11,7 +11,7 @@ use snin_emulator::{Config, Noise, messages};
 use snin_emulator_server::{Options, Server};
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, Target};
 use crate::{Verdict, cli, input, output};
 
 /// How long the emulator may take to answer.
@@ -62,15 +62,11 @@ pub(crate) fn ask<W: Write>(args: &cli::Emulator, out: &mut Output<W>) -> Result
         }
     };
     let said = Connection::open(&control(&socket.socket), Some(PATIENCE))?.ask(&request)?;
-    if socket.format.json {
-        out.json(&said)?;
-    } else {
-        match args {
-            cli::Emulator::Status(_) => describe(&said, out)?,
-            cli::Emulator::Owners(_) => owners(&said, out)?,
-            cli::Emulator::Fault { .. } => {}
-        }
-    }
+    out.report(Target::open(socket.format.json.as_deref())?, &said, |out| match args {
+        cli::Emulator::Status(_) => describe(&said, out),
+        cli::Emulator::Owners(_) => owners(&said, out),
+        cli::Emulator::Fault { .. } => Ok(()),
+    })?;
     let clashed = said["clashes"].as_u64().is_some_and(|clashes| clashes > 0);
     Ok(if clashed { Verdict::Unwell } else { Verdict::Well })
 }

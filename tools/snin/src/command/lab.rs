@@ -2,12 +2,11 @@
 
 mod estimate;
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use serde::Serialize;
 use snin_controller_core::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
@@ -22,9 +21,9 @@ use snin_lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
 use snin_protocol::Time;
 
 use crate::failure::Failure;
-use crate::output::{Output, Progress, note};
+use crate::output::{Output, OutputFile, Progress, Target, note};
 use crate::{Verdict, cli, input};
-use snin_report::{Document, Facts, Last, Report, Run, Unasked};
+use snin_report::{Document, Facts, Last, Made, Report, Run, Unasked};
 
 /// How much virtual time the manager has to bring the fabric up.
 const PATIENCE: Time = Time::secs(60);
@@ -41,6 +40,8 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
         list_patterns(args, out)?;
         return Ok(Verdict::Well);
     }
+    let json = Target::open(args.format.json.as_deref())?;
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let progress = Progress::new();
     let name = args.topology.as_deref().unwrap_or_default();
     progress.step("reading the topology");
@@ -54,10 +55,17 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let fabric = lab.bring_up(name)?;
     let done = lab.carry(fabric, &progress)?;
     let document = done.document(&lab);
-    if let Some(file) = &args.html {
+    if let Some(file) = html {
         progress.step("drawing");
         let report = Report {
             command: snin_report::command(std::env::args()),
+            made: Made {
+                version: env!("CARGO_PKG_VERSION"),
+                date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+                fabric: name.to_owned(),
+                traffic: args.traffic.clone(),
+                seed: args.seed,
+            },
             topology: &topology,
             routing: &lab.routing,
             document: &document,
@@ -67,18 +75,10 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
             runs: &done.runs,
             last: &done.last,
         };
-        fs::write(file, snin_report::html(&report)).map_err(Failure::file(file))?;
+        file.write(snin_report::html(&report).as_bytes())?;
     }
     drop(progress);
-    match &args.json {
-        Some(file) if file.as_os_str() == "-" => out.json(&document)?,
-        file => {
-            if let Some(file) = file {
-                write_json(file, &document)?;
-            }
-            print(&lab, &document, &done, out)?;
-        }
-    }
+    out.report(json, &document, |out| print(&lab, &document, &done, out))?;
     done.wrong.iter().for_each(note);
     Ok(if done.wrong.is_empty() { Verdict::Well } else { Verdict::Unwell })
 }
@@ -146,10 +146,10 @@ impl<'a> Lab<'a> {
                 ),
             ));
         }
-        let demands = input::traffic(&args.pattern, args.seed, topology, &routing)?;
+        let demands = input::traffic(&args.traffic, args.seed, topology, &routing)?;
         let degree = degree(&demands, routing.hosts.len()).max(1);
         let to_the_end = degree as u32 * args.hold;
-        let is_file = Path::new(&args.pattern).exists();
+        let is_file = Path::new(&args.traffic).exists();
         let windows = args.windows.unwrap_or(if is_file { to_the_end } else { cli::WINDOWS });
         for event in &args.event {
             event.within(windows, args.window).map_err(|what| Failure::Event { what })?;
@@ -253,10 +253,12 @@ impl<'a> Lab<'a> {
             if is_compared {
                 // Again where somebody began late, or something happened to cables meanwhile.
                 self.compare(&mut comparison, &window.sending(), &ways, &world);
-                last.sampled = window.number;
-                let possible = |port| world.wire().packets_possible(port, window.longest);
-                last.loads[SNIN] =
-                    loads(self.topology, possible, |port| window.packets[port.index()]);
+                if window.granted.possible > 0 {
+                    last.sampled = window.number;
+                    let possible = |port| world.wire().packets_possible(port, window.longest);
+                    last.loads[SNIN] =
+                        loads(self.topology, possible, |port| window.packets[port.index()]);
+                }
             }
             take(&mut runs, &mut last, &mut wrong, comparison.take_done());
             last.window = window.number;
@@ -285,13 +287,14 @@ impl<'a> Lab<'a> {
         for (way, routed) in [(STATIC, &ways.by_static), (ECMP, &ways.by_trees)] {
             let flows = self.flows(sending, way, ways);
             let (routed, changes) = (routed.clone(), world.cable_changes().to_vec());
-            comparison.start(Job { window, way, routed, flows, changes, grace });
+            let longest = sending.longest;
+            comparison.start(Job { window, way, routed, flows, changes, longest, grace });
         }
     }
 
     fn pattern(&self, number: usize) -> Result<Vec<Demand>, Failure> {
         let seed = self.args.seed.wrapping_add(number as u64);
-        input::traffic(&self.args.pattern, seed, self.topology, &self.routing)
+        input::traffic(&self.args.traffic, seed, self.topology, &self.routing)
     }
 
     /// What should not be, a line each.
@@ -344,7 +347,7 @@ impl<'a> Lab<'a> {
                     self.random_address((sending.number, number), ends).unwrap_or(sent.lid)
                 }
             };
-            Flow { source: sent.port, address, bytes: Some(sent.bytes) }
+            Flow { source: sent.port, address, bytes: Some(sent.bytes), rate: sent.rate }
         };
         sending.sent.iter().enumerate().map(flow).collect()
     }
@@ -454,7 +457,9 @@ fn take(
             }
         };
         runs[way].add(window, &carried);
-        if last.carried[way].is_none_or(|known| known <= window) {
+        // An idle window is no picture.
+        let shown = last.carried[way].is_none_or(|known| known <= window) && carried.possible > 0;
+        if shown {
             (last.carried[way], last.loads[way]) = (Some(window), carried.load);
         }
     }
@@ -494,12 +499,6 @@ const fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn write_json(file: &Path, document: &impl Serialize) -> Result<(), Failure> {
-    let mut json = Output::new(fs::File::create(file).map_err(Failure::file(file))?);
-    json.json(document)?;
-    json.finish()
-}
-
 fn print<W: Write>(
     lab: &Lab<'_>,
     document: &Document,
@@ -528,12 +527,13 @@ fn print<W: Write>(
 
 /// Every pattern with its degree and meaning.
 fn list_patterns<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<(), Failure> {
-    if args.json.as_deref() == Some("-".as_ref()) {
+    if args.format.json.is_some() {
         let pattern = |listed: &Listed| {
             let Listed { name, degree, meaning } = *listed;
             serde_json::json!({ "name": name, "degree": degree, "meaning": meaning })
         };
-        return out.json(&Pattern::LIST.iter().map(pattern).collect::<Vec<_>>());
+        let all: Vec<_> = Pattern::LIST.iter().map(pattern).collect();
+        return out.report(Target::open(args.format.json.as_deref())?, &all, |_| Ok(()));
     }
     out.line(format_args!("{:<13}{:<11}MEANING", "PATTERN", "DEGREE"))?;
     for Listed { name, degree, meaning } in Pattern::LIST {

@@ -3,7 +3,6 @@
 mod chart;
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use snin_lat::plan::{LONGEST, Pattern, Plan, VERSION};
 use snin_lat::server::Server;
 
 use crate::failure::Failure;
-use crate::output::{Output, Progress, note};
+use crate::output::{Output, OutputFile, Progress, Target, note};
 use crate::{Verdict, cli};
 
 /// Waits, or measures.
@@ -56,12 +55,15 @@ fn measure<W: Write>(
     } else {
         format!("{peer}:{}", args.listen)
     };
+    let json = Target::open(args.format.json.as_deref())?;
+    let svg = Target::open(args.svg.as_deref())?;
+    Target::one_on_stdout(&[("--json", &json), ("--svg", &svg)])?;
     let device = bench.device().to_owned();
     let progress = Progress::new();
     let plans: Vec<Plan> = sizes(args, &bench).into_iter().map(|size| plan(args, size)).collect();
     plans.iter().try_for_each(|plan| bench.check(plan))?;
     let mut client = Client::new(&peer, bench)?;
-    let text = args.json.as_deref() != Some(Path::new("-"));
+    let text = !matches!(json, Some(Target::Stdout)) && !matches!(svg, Some(Target::Stdout));
     let mut results = Vec::new();
     for plan in plans {
         let size = plan.size;
@@ -75,27 +77,22 @@ fn measure<W: Write>(
         }
         results.push((plan, measured));
     }
-    if let Some(path) = &args.json {
+    if json.is_some() {
         let documents: Vec<Document<'_>> = results
             .iter()
             .map(|(plan, measured)| Document::new(&device, &peer, plan, measured))
             .collect();
-        if text {
-            let json = serde_json::to_string_pretty(&documents).unwrap_or_default();
-            fs::write(path, json + "\n").map_err(Failure::file(path))?;
-        } else {
-            out.json(&documents)?;
-        }
+        out.report(json, &documents, |_| Ok(()))?;
     }
     if let Some(path) = &args.hgrm {
         for (plan, measured) in &results {
             // A file is one histogram.
             let path = if results.len() == 1 { path.clone() } else { of_size(path, plan.size) };
-            fs::write(&path, hgrm(&measured.latency)).map_err(Failure::file(&path))?;
+            OutputFile::open(&path)?.write(hgrm(&measured.latency).as_bytes())?;
         }
     }
-    if let Some(path) = &args.svg {
-        fs::write(path, chart::draw(&results)).map_err(Failure::file(path))?;
+    if let Some(target) = svg {
+        target.write(&chart::draw(&results), out)?;
     }
     let lost: u64 = results.iter().map(|(_, measured)| measured.lost).sum();
     if lost > 0 {

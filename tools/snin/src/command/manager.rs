@@ -12,7 +12,7 @@ use snin_fabric::Guid;
 use crate::Verdict;
 use crate::cli::SmDaemon;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, Target};
 
 /// Where each daemon has a folder with its socket, as systemd makes them.
 const SOCKETS: &str = "/run/snin-sm";
@@ -20,11 +20,7 @@ const SOCKETS: &str = "/run/snin-sm";
 /// What it manages.
 pub(crate) fn status<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let said = connect(daemon)?.ask(&json!({ "command": "status" }))?;
-    if daemon.format.json {
-        out.json(&said)?;
-    } else {
-        describe(&said, out)?;
-    }
+    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| describe(&said, out))?;
     Ok(if said["healthy"] == true { Verdict::Well } else { Verdict::Unwell })
 }
 
@@ -70,15 +66,13 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
 /// Looks at everything.
 pub(crate) fn sweep<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let said = connect(daemon)?.ask(&json!({ "command": "sweep" }))?;
-    if daemon.format.json {
-        out.json(&said)?;
-    } else {
+    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
         let milliseconds = said["seconds"].as_f64().unwrap_or_default() * 1e3;
         out.line(format_args!(
             "{} SMPs, {} writes of which {} table blocks, {milliseconds:.1} ms",
             said["smps"], said["sets"], said["lft_blocks"]
-        ))?;
-    }
+        ))
+    })?;
     Ok(Verdict::Well)
 }
 
@@ -89,12 +83,10 @@ pub(crate) fn dump<W: Write>(
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let said = connect(daemon)?.ask(&json!({ "command": "dump" }))?;
-    if daemon.format.json {
-        out.json(&said)?;
-    } else {
+    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
         let part = if guid2lid { "guid2lid" } else { "topology" };
-        out.text(said[part].as_str().unwrap_or_default())?;
-    }
+        out.text(said[part].as_str().unwrap_or_default())
+    })?;
     Ok(Verdict::Well)
 }
 
@@ -104,6 +96,7 @@ pub(crate) fn lfts<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
+    let mut json = Target::open(daemon.format.json.as_deref())?;
     let mut connection = connect(daemon)?;
     let switches = match switch {
         Some(guid) => vec![json!(guid.to_string())],
@@ -116,12 +109,19 @@ pub(crate) fn lfts<W: Write>(
     for switch in switches {
         let mut said = connection.ask(&json!({ "command": "lfts", "switch": switch }))?;
         let text = said.as_object_mut().and_then(|said| said.remove("text"));
-        if daemon.format.json {
-            // A line a switch: all together may not fit anywhere.
-            out.line(&said)?;
-        } else {
-            out.text(text.as_ref().and_then(Value::as_str).unwrap_or_default())?;
+        // A line of JSON a switch: all together may not fit anywhere.
+        match &mut json {
+            Some(Target::Stdout) => {
+                out.line(&said)?;
+                continue;
+            }
+            Some(Target::File(file)) => file.line(&said)?,
+            None => {}
         }
+        out.text(text.as_ref().and_then(Value::as_str).unwrap_or_default())?;
+    }
+    if let Some(Target::File(file)) = json {
+        file.publish()?;
     }
     Ok(Verdict::Well)
 }

@@ -1,7 +1,6 @@
 //! `snin plan`: tables, and one window of connections.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 
 use snin_controller_core::plan::{Plan, plan_window};
@@ -13,7 +12,7 @@ use snin_fabric::traffic::Demand;
 use crate::command::tables;
 use crate::document::{PlanDocument, ReasonEntry};
 use crate::failure::Failure;
-use crate::output::{Output, Progress, note};
+use crate::output::{Output, Progress, Target, note};
 use crate::{Verdict, cli, input};
 
 /// How many violations are named; all are counted.
@@ -23,6 +22,9 @@ const NAMED: usize = 10;
 pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Verdict, Failure> {
     // Required, unless a subcommand was given instead.
     let fabric = args.topology.as_deref().unwrap_or_default();
+    let json = Target::open(args.format.json.as_deref())?;
+    let svg = Target::open(args.svg.as_deref())?;
+    Target::one_on_stdout(&[("--json", &json), ("--svg", &svg)])?;
     let progress = Progress::new();
     progress.step("reading the topology");
     let topology = input::topology(fabric)?;
@@ -41,23 +43,24 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
         progress.step("writing the tables");
         tables::write(directory, &topology, routing.plan.addresses(), &routing.tables)?;
     }
-    if let Some(file) = &args.svg {
+    let mut wants_text = true;
+    if let Some(target) = svg {
         progress.step("drawing");
         let drawing = snin_report::svg::draw(&topology, &routing, &demands, &plan);
-        fs::write(file, drawing).map_err(Failure::file(file))?;
+        wants_text = target.write(&drawing, out)?;
     }
     drop(progress);
 
     let load = certificate.max_link_load;
     let document = PlanDocument::new(&topology, &routing, &demands, &plan, load);
-    if args.format.json {
-        out.json(&document)?;
-    } else {
-        print(&topology, &routing, &document, args.traffic.is_some(), out)?;
-    }
+    out.report(json, &document, |out| match wants_text {
+        true => print(&topology, &routing, &document, args.traffic.is_some(), out),
+        false => Ok(()),
+    })?;
     let violations = certificate.violations.total;
     if violations > 0 {
-        return Err(Failure::content(fabric, format_args!(" {certificate}")));
+        note(format_args!("{fabric}: {certificate}"));
+        return Ok(Verdict::Unwell);
     }
     let left_over = !plan.deferred.is_empty() || !plan.refused.is_empty();
     if args.strict && left_over {
@@ -101,6 +104,7 @@ fn print<W: Write>(
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
     let shape = match &routing.shape {
+        Ok(clos) if clos.roots.is_empty() => "one switch".to_owned(),
         Ok(clos) if clos.stages() == 2 => {
             format!("Clos, {} leaves x {} spines", clos.leaves.len(), clos.roots.len())
         }

@@ -14,7 +14,7 @@ use snin_sm_core::Config;
 use crate::command::tables;
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
-use crate::output::{Output, Progress};
+use crate::output::{Output, Progress, Target};
 use crate::{Verdict, cli, input};
 use snin_lab::event::When;
 use snin_lab::subnet::{Cost, Judged, Subnet};
@@ -83,6 +83,7 @@ impl From<Cost> for CostEntry {
 
 /// Brings up, lets happen, judges.
 pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
     let progress = Progress::new();
     progress.step("reading the topology");
     let topology = input::topology(&args.topology)?;
@@ -160,20 +161,18 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
         routes: judged.as_ref().map(|judged| judged.routes.clone()),
         credit: judged.map(|judged| judged.credit),
     };
-    if args.format.json {
-        out.json(&report)?;
-    } else {
+    out.report(json, &report, |out| {
         print(&report, out)?;
-        for told in subnet.reports() {
-            // What came up, and how many blocks were written, is said above.
-            if !matches!(
+        // What came up, and how many blocks were written, is said above.
+        let said = subnet.reports().iter().filter(|told| {
+            !matches!(
                 told,
                 snin_sm_core::Report::Ready { .. } | snin_sm_core::Report::Tables { .. }
-            ) {
-                out.line(format_args!("the manager says: {told}"))?;
-            }
-        }
-    }
+            )
+        });
+        said.into_iter().try_for_each(|told| out.line(format_args!("the manager says: {told}")))?;
+        out.line(if report.healthy { "healthy" } else { "NOT healthy" })
+    })?;
     Ok(if report.healthy { Verdict::Well } else { Verdict::Unwell })
 }
 
@@ -203,7 +202,7 @@ fn print<W: Write>(report: &Simulated, out: &mut Output<W>) -> Result<(), Failur
         }
         _ => out.line("ports hold addresses that contradict each other")?,
     }
-    out.line(if report.healthy { "healthy" } else { "NOT healthy" })
+    Ok(())
 }
 
 fn cost<W: Write>(what: &str, cost: &CostEntry, out: &mut Output<W>) -> Result<(), Failure> {

@@ -11,11 +11,12 @@ use snin_fabric::routing::{Engine, Routing};
 
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
-use crate::output::{Output, Progress};
+use crate::output::{Output, Progress, Target};
 use crate::{Verdict, cli, input};
 
 /// Replays, measures, reports.
 pub(crate) fn run<W: Write>(args: &cli::Slices, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
     let progress = Progress::new();
     progress.step("reading the topology");
     let mut slices = fabric(&args.topology)?;
@@ -30,11 +31,7 @@ pub(crate) fn run<W: Write>(args: &cli::Slices, out: &mut Output<W>) -> Result<V
     });
     drop(progress);
     let report = Report::new(&slices, &jobs, &replay, times);
-    if args.format.json {
-        out.json(&report)?;
-    } else {
-        print(&report, out)?;
-    }
+    out.report(json, &report, |out| print(&report, out))?;
     Ok(if report.impossible.is_empty() { Verdict::Well } else { Verdict::Unwell })
 }
 

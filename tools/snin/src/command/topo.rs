@@ -1,6 +1,7 @@
 //! `snin topo`: make a fabric, or say what a fabric is.
 
 use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 use snin_fabric::clos::{Clos, Irregularity, recognise};
@@ -9,10 +10,9 @@ use snin_fabric::hosts::{Hosts, is_aggregation_node};
 use snin_fabric::{NodeKind, Topology, ibnet};
 
 use crate::Verdict;
-use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
 use crate::input;
-use crate::output::Output;
+use crate::output::{Output, Target};
 
 /// Prints a generated fabric.
 pub(crate) fn generate<W: Write>(
@@ -22,13 +22,23 @@ pub(crate) fn generate<W: Write>(
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let topology = recipe.build()?;
+    let inner: usize =
+        topology.switches().map(|switch| topology.switch_links(switch).count()).sum();
+    let cables = inner / 2;
+    if cut > cables {
+        return Err(Failure::TooManyCuts { cut, cables });
+    }
     out.text(&ibnet::write(&cut_cables(&topology, cut, seed)))?;
     Ok(Verdict::Well)
 }
 
+/// Rises when a key of the check changes its meaning or goes.
+const CHECK_VERSION: u32 = 2;
+
 /// What `snin topo check --json` prints.
 #[derive(Serialize)]
 struct Check {
+    /// Of this document: 2 since irregularities name places, not only names.
     schema_version: u32,
     hosts: usize,
     switches: usize,
@@ -57,18 +67,15 @@ struct ClosSummary {
 /// Says which Clos a fabric is.
 pub(crate) fn check<W: Write>(
     name: &str,
-    json: bool,
+    json: Option<&Path>,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
+    let json = Target::open(json)?;
     let topology = input::topology(name)?;
     let hosts = Hosts::of(&topology);
     let shape = recognise(&topology, &hosts);
     let check = summarise(&topology, &hosts, shape);
-    if json {
-        out.json(&check)?;
-    } else {
-        print(&check, out)?;
-    }
+    out.report(json, &check, |out| print(&check, out))?;
     let regular = check.not_clos.is_none() && check.irregularities.is_empty();
     Ok(if regular { Verdict::Well } else { Verdict::Unwell })
 }
@@ -96,7 +103,7 @@ fn summarise(
         }
     };
     Check {
-        schema_version: SCHEMA_VERSION,
+        schema_version: CHECK_VERSION,
         hosts: hosts.len(),
         switches: topology.switch_count(),
         cables: topology.cable_count(),
@@ -118,6 +125,9 @@ fn print<W: Write>(check: &Check, out: &mut Output<W>) -> Result<(), Failure> {
         out.line(format_args!("{routers} routers: addressed, but no hosts"))?;
     }
     match (&check.clos, &check.not_clos) {
+        (Some(c), _) if c.roots == 0 => {
+            out.line("one switch, the smallest Clos: its hosts need no routing tree")?;
+        }
         (Some(c), _) if c.stages == 2 => out.line(format_args!(
             "two-stage Clos: {} leaves, {} spines, {} plane(s), {} routing trees",
             c.leaves, c.roots, c.planes, c.trees

@@ -1,7 +1,6 @@
 //! `snin lab --verbs`: the story on real verbs.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 
 use snin_fabric::hosts::HostId;
@@ -10,7 +9,7 @@ use snin_fabric::traffic::Demand;
 use snin_lab::verbs::{Document, Fabric, Settings, tell};
 
 use crate::failure::Failure;
-use crate::output::{Output, Progress, note};
+use crate::output::{Output, OutputFile, Progress, Target, note};
 use crate::{Verdict, cli, input};
 
 /// Slow enough to be what limits real verbs on an emulated machine.
@@ -20,17 +19,19 @@ const PATTERNS: u64 = 3;
 
 /// Brings the fabric up, tells the story, reports.
 pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let name = args.topology.as_deref().unwrap_or_default();
     let topology = input::topology(name)?;
     let routing = Routing::compute(&topology, Engine::Trees, args.lmc);
     let routing = routing.map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
     let pattern =
-        |number| input::traffic(&args.pattern, args.seed.wrapping_add(number), &topology, &routing);
+        |number| input::traffic(&args.traffic, args.seed.wrapping_add(number), &topology, &routing);
     let patterns: Result<Vec<_>, Failure> = (0..PATTERNS).map(pattern).collect();
     let patterns = patterns?;
     if !patterns.iter().all(|pattern| is_permutation(pattern)) {
         let what = " a host has several partners; --verbs takes permutations, such as shift:3";
-        return Err(Failure::content(&args.pattern, what));
+        return Err(Failure::content(&args.traffic, what));
     }
     let bandwidth = args.bandwidth.unwrap_or(BANDWIDTH);
     let windows = args.windows.unwrap_or(cli::WINDOWS) as usize;
@@ -48,20 +49,10 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let document = tell(fabric, &settings, &told)?;
     drop(progress);
 
-    if let Some(file) = &args.html {
-        fs::write(file, snin_report::verbs::html(&document)).map_err(Failure::file(file))?;
+    if let Some(file) = html {
+        file.write(snin_report::verbs::html(&document).as_bytes())?;
     }
-    match &args.json {
-        Some(file) if file.as_os_str() == "-" => out.json(&document)?,
-        file => {
-            if let Some(file) = file {
-                let mut json = Output::new(fs::File::create(file).map_err(Failure::file(file))?);
-                json.json(&document)?;
-                json.finish()?;
-            }
-            print(&document, out)?;
-        }
-    }
+    out.report(json, &document, |out| print(&document, out))?;
     Ok(if document.failures.is_empty() { Verdict::Well } else { Verdict::Unwell })
 }
 

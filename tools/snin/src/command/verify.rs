@@ -18,7 +18,7 @@ use snin_fabric::{
 
 use crate::document::{GuidText, PlanDocument, SCHEMA_VERSION};
 use crate::failure::Failure;
-use crate::output::{Output, Progress};
+use crate::output::{Output, Progress, Target};
 use crate::{Verdict, cli, input};
 
 /// How many failures of each checker are named; all are counted.
@@ -61,6 +61,7 @@ impl fmt::Display for LidSource {
 
 /// Reads, checks, reports.
 pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
     let progress = Progress::new();
     progress.step("reading the topology");
     let topology = input::topology(&args.topology)?;
@@ -109,11 +110,7 @@ pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<V
     let schema_version = SCHEMA_VERSION;
     let report =
         Report { schema_version, healthy, lids_from, cover, routes, credit, trees, owners };
-    if args.format.json {
-        out.json(&report)?;
-    } else {
-        print(&report, out)?;
-    }
+    out.report(json, &report, |out| print(&report, out))?;
     Ok(if healthy { Verdict::Well } else { Verdict::Unwell })
 }
 

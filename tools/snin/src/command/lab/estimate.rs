@@ -75,7 +75,7 @@ impl Lab<'_> {
             let to = hosts.get(destination).filter(|to| to.port != host.port)?.port;
             let address = self.random_address((0, id.index()), (id, destination));
             let address = address.or_else(|| addresses.base(to))?;
-            Some(Flow { source: host.port, address, bytes })
+            Some(Flow { source: host.port, address, bytes, rate: None })
         };
         let flows: Vec<Flow> = hosts.iter().filter_map(flow).collect();
         let begin = Instant::now();
