@@ -16,7 +16,7 @@ use snin_protocol::Time;
 
 #[cfg(feature = "verbs")]
 pub(crate) use lat::Lat;
-pub(crate) use software::{Emulate, Emulator, EmulatorSocket};
+pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Up};
 
 const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well
@@ -63,6 +63,12 @@ pub(crate) enum Command {
     /// Measure latency or bandwidth of a path on real verbs: not in this build
     #[cfg(not(feature = "verbs"))]
     Lat(Anything),
+    /// Run a whole fabric as processes on this machine: emulated switches, subnet manager, controller, agents
+    ///
+    /// No root, no hardware. Without --script it runs until Ctrl-C. With one, random permutations are sent window by
+    /// window while things happen, and figures follow; exit code 1 when a directed link had two owners at one
+    /// moment, or not everything was granted and sent. Nothing is left over in any case.
+    Up(Up),
     /// Serve a fabric in software, to which real programs attach: snin-sm and agents, OpenSM, infiniband-diags
     ///
     /// It speaks ibsim's protocol: `IBSIM_SOCKNAME=NAME ibsim-run ibnetdiscover` runs there, and `snin-sm --ibsim

@@ -60,6 +60,9 @@ pub(crate) enum Failure {
     /// A fabric in software that cannot be served.
     #[error("snin emulate: {0}")]
     Emulator(#[from] snin_emulator_server::ServerError),
+    /// A fabric as processes that did not come up, or has ended.
+    #[error("snin up: {0}")]
+    Up(#[from] crate::command::up::UpError),
     /// A log that cannot be opened.
     #[error(transparent)]
     Log(#[from] snin_daemon::log::LogError),

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Lat(lat) => command::lat::run(&lat, &mut out),
         #[cfg(not(feature = "verbs"))]
         Command::Lat(_) => Err(failure::Failure::WithoutVerbs("snin lat")),
+        Command::Up(up) => command::up::run(&up, &mut out),
         Command::Emulate(emulate) => command::emulate::run(&emulate),
         Command::Emulator(emulator) => command::emulate::ask(&emulator, &mut out),
         Command::Agent(agent) => command::agent::run(&agent, &mut out),

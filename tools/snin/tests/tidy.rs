@@ -25,6 +25,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-agent-core", 2),
     ("snin-verbs", 2),
     ("snin-agent", 3),
+    ("snin-agent-software", 3),
     ("snin-emulator", 3),
     ("snin-emulator-server", 4),
     ("snin-lab", 4),

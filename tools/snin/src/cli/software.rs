@@ -1,4 +1,4 @@
-//! The command line of fabrics in software: `snin emulate`, `snin emulator`.
+//! The command line of fabrics in software: `snin up`, `snin emulate`, `snin emulator`.
 
 use std::path::PathBuf;
 
@@ -67,4 +67,31 @@ pub(crate) enum Emulator {
         #[command(flatten)]
         emulator: AskEmulator,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) topology: TopologyFile,
+    /// What happens: lines such as `windows 60`, `cut leaf1/3 @window 20`, `restore leaf1/3 @window 40`,
+    /// `kill controller @window 30`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// Where configurations, sockets, logs and state are; by default a new folder, removed when all went well
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// A time window's length; shorter ones take a quicker machine
+    #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = some_time)]
+    pub(crate) window: Time,
+    /// How long a process may have to wait for a processor: agents' clocks are taken to be that uncertain
+    #[arg(long, default_value = "10ms", value_name = "TIME", value_parser = some_time)]
+    pub(crate) latency: Time,
+    /// What every port sends, in bit/s
+    #[arg(long, default_value_t = 1_000_000_000, value_name = "BIT/S")]
+    pub(crate) rate: u64,
+    /// Processes that the agents are spread over; by default one a host up to 16, then one for 108
+    #[arg(long, value_name = "N")]
+    pub(crate) agent_processes: Option<usize>,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }

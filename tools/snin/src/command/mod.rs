@@ -12,6 +12,7 @@ pub(crate) mod simulate;
 pub(crate) mod slices;
 pub(crate) mod tables;
 pub(crate) mod topo;
+pub(crate) mod up;
 #[cfg(feature = "verbs")]
 pub(crate) mod verbs_lab;
 pub(crate) mod verify;

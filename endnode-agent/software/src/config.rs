@@ -1,0 +1,140 @@
+//! The configuration file of agents on a fabric in software. A key that `agent.toml` has too means the same.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use snin_agent_core::{Config, LossPolicy};
+use snin_daemon::session::Address;
+use snin_daemon::settings::{Loaded, SettingsError};
+use snin_fabric::Guid;
+use snin_protocol::Time;
+
+use crate::process::Options;
+
+snin_daemon::settings! {
+    /// Every key.
+    pub struct Settings {
+        /// The fabric's name: what `snin emulate --socket` says.
+        software_port: String = "sim".to_owned(),
+        /// The GUIDs of the ports that agents are at, such as "0x0002c90300a1b2c3".
+        guids: Vec<String> = Vec::new(),
+        /// Where the controller answers: unix:///path or plain://127.0.0.1:port. Without one nothing is granted.
+        controller: Option<String> = None,
+        /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all traffic that
+        /// asks nobody).
+        policy: String = "silent".to_owned(),
+        /// Where it is asked.
+        control_socket: PathBuf = PathBuf::from("/run/snin/agents.sock"),
+        /// The most flows from each port.
+        flows: u32 = 16,
+        /// The most queue pairs to send on of each port.
+        pairs: u32 = 64,
+        /// The most messages of a flow that wait.
+        waiting: u32 = 64,
+        /// The most pieces under way on a queue pair.
+        depth: u32 = 16,
+        /// How long after its last byte a message is acknowledged at the latest: sockets and processors that are
+        /// waited for included.
+        acknowledgement_us: u64 = 10_000,
+        /// A message that is not done after this makes its queue pair be given up.
+        stall_ms: u64 = 5_000,
+        /// A controller not heard of for this long is lost.
+        silence_ms: u64 = 2_000,
+        /// What nobody answered is said again after this.
+        ask_again_ms: u64 = 100,
+        /// A connection that nothing is sent on is given back after this.
+        linger_ms: u64 = 200,
+        /// Messages go to stderr, journald, or a file.
+        log_file: String = "stderr".to_owned(),
+        /// error, warn, info, debug or trace.
+        log_level: String = "info".to_owned(),
+    }
+}
+
+/// What is wrong is named by file and line.
+///
+/// # Errors
+/// The first value that cannot be used.
+pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
+    let value = &settings.value;
+    let mut ports = Vec::with_capacity(value.guids.len());
+    for text in &value.guids {
+        let guid: Guid = text
+            .parse()
+            .map_err(|error| settings.refuse("guids", format_args!("{text}: {error}")))?;
+        ports.push(guid);
+    }
+    if ports.is_empty() {
+        return Err(settings.refuse("guids", "at least one port's GUID is needed"));
+    }
+    let controller = value.controller.as_deref().map(str::parse::<Address>).transpose();
+    let controller = controller.map_err(|error| settings.refuse("controller", error))?;
+    let counts = [
+        ("flows", value.flows, 65_536),
+        ("pairs", value.pairs, 4096),
+        ("waiting", value.waiting, 65_536),
+        ("depth", value.depth, 4096),
+    ];
+    for (key, count, most) in counts {
+        if !(1..=most).contains(&count) {
+            return Err(
+                settings.refuse(key, format_args!("{key} = {count}: 1 to {most} is possible"))
+            );
+        }
+    }
+    let loss = match value.policy.as_str() {
+        "silent" => LossPolicy::Silent,
+        "besteffort" => LossPolicy::BestEffort,
+        other => {
+            return Err(settings.refuse("policy", format_args!("`{other}`: silent or besteffort")));
+        }
+    };
+    let silence = Time::millis(value.silence_ms);
+    let mesh = Config {
+        flows: value.flows,
+        pairs: value.pairs,
+        queue: value.waiting,
+        depth: value.depth,
+        controller: controller.is_some(),
+        acknowledgement: Time::micros(value.acknowledgement_us),
+        stall: Time::millis(value.stall_ms),
+        silence,
+        // Whoever is there has answered several times by then.
+        ask_time: silence / 10,
+        ask_again: Time::millis(value.ask_again_ms),
+        linger: Time::millis(value.linger_ms),
+        loss,
+        histogram: None,
+        ..Config::default()
+    };
+    Ok(Options {
+        fabric: value.software_port.clone(),
+        ports,
+        controller,
+        credentials: BTreeMap::new(),
+        control: value.control_socket.clone(),
+        mesh,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_daemon::settings::parse;
+
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_named_with_its_line() {
+        let refused =
+            |text: &str| options(&parse(text, "agents.toml").unwrap()).unwrap_err().to_string();
+        let good = "guids = [\"0x2c9\"]\ncontroller = \"unix:///tmp/sessions.sock\"";
+        assert!(options(&parse(good, "agents.toml").unwrap()).is_ok());
+        assert!(refused("flows = 3").contains("at least one port"));
+        assert!(refused("\nguids = [\"host\"]").starts_with("agents.toml:2: host: "));
+        let depth = "guids = [\"0x2c9\"]\ndepth = 0";
+        assert_eq!(refused(depth), "agents.toml:2: depth = 0: 1 to 4096 is possible");
+        assert!(
+            refused("guids = [\"0x2c9\"]\ncontroller = \"node1\"").starts_with("agents.toml:2: ")
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! One host's agent: its mesh, its port, and what is sent from there.
+
+use snin_agent_core::{
+    Call, Config, ConfigError, ControllerState, Counters, Event, FlowId, Mesh, Message, Notice,
+    Output as MeshOutput, Wanted, turn,
+};
+use snin_fabric::Guid;
+use snin_protocol::Time;
+use snin_protocol::message::{FromAgent, ToAgent};
+use snin_protocol::software_port::messages::{FromFabric, PortStatus, ToFabric};
+
+use crate::port::SoftwarePort;
+
+/// Events of the port that are taken in one turn.
+const AT_ONCE: usize = 256;
+
+/// Messages to one peer, one after the other, and then the connection is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// Who is to get them.
+    pub peer: Guid,
+    /// Bytes of each.
+    pub bytes: u64,
+    /// How many.
+    pub messages: u32,
+    /// Windows that are asked for; 0: until all is sent.
+    pub windows: u32,
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// All of it was sent.
+    Done {
+        /// From when it was asked for until the last message had arrived.
+        took: Time,
+    },
+    /// The controller refuses the connection.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    job: Job,
+    since: Time,
+    left: u32,
+    refused: bool,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Host {
+    guid: Guid,
+    mesh: Mesh,
+    port: SoftwarePort,
+    jobs: Vec<Option<Running>>,
+    free: Vec<u32>,
+    says: Vec<FromAgent>,
+    outcomes: Vec<Outcome>,
+    notices: Vec<Notice>,
+    /// Pieces that came.
+    received: u64,
+}
+
+impl Host {
+    /// An agent at the port that the fabric has said it is at; `config` is the mesh's but for what the port says.
+    ///
+    /// # Errors
+    /// What is wrong with `config`.
+    pub fn new(status: &PortStatus, config: &Config, now: Time) -> Result<Self, ConfigError> {
+        let mtu = status.mtu.max(256);
+        let config = Config { port: status.port, rate: status.rate.max(1), mtu, ..*config };
+        Ok(Self {
+            guid: status.port,
+            mesh: Mesh::new(config, now)?,
+            port: SoftwarePort::new(status, config.session),
+            jobs: vec![None; config.flows as usize],
+            free: (0..config.flows).rev().collect(),
+            says: Vec::new(),
+            outcomes: Vec::new(),
+            notices: Vec::new(),
+            received: 0,
+        })
+    }
+
+    /// Its port.
+    pub const fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    /// Begins to send; false where it has as many connections as it may, or there is nothing to send.
+    pub fn send(&mut self, job: Job, now: Time) -> bool {
+        if job.messages == 0 {
+            return false;
+        }
+        let Some(number) = self.free.pop() else { return false };
+        let running = Running { job, since: now, left: job.messages, refused: false };
+        self.jobs[number as usize] = Some(running);
+        let flow = FlowId(number);
+        let wanted = Wanted { windows: job.windows, ..Wanted::default() };
+        self.mesh.handle(Event::App(Call::Open { flow, peer: job.peer, wanted }), now);
+        self.offer(flow, 0, job.bytes, now);
+        true
+    }
+
+    fn offer(&mut self, flow: FlowId, id: u64, bytes: u64, now: Time) {
+        let message = Message { id, bytes, due: now };
+        self.mesh.handle(Event::App(Call::Send { flow, message }), now);
+    }
+
+    /// The fabric says something to its port.
+    pub fn hear(&mut self, said: FromFabric) {
+        self.port.hear(said);
+    }
+
+    /// The controller says something.
+    pub fn hear_controller(&mut self, said: &ToAgent, now: Time) {
+        self.mesh.handle_frame(said, now);
+    }
+
+    /// Whether anything is to be done.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.port.has_news() || self.next_deadline().is_some_and(|at| at <= now)
+    }
+
+    /// When something is due by itself.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.mesh.next_deadline()
+    }
+
+    /// Does what is to be done; what is to be told to the fabric goes to `fabric`.
+    pub fn turn(&mut self, now: Time, mut fabric: impl FnMut(&ToFabric)) {
+        loop {
+            self.port.set_time(now);
+            let Self { mesh, port, says, notices, .. } = self;
+            let events = turn(mesh, port, now, AT_ONCE, |output| match output {
+                MeshOutput::Controller(message) => says.push(message),
+                MeshOutput::App(notice) => notices.push(notice),
+                // The port was told.
+                MeshOutput::Port(_) => {}
+            });
+            self.port.take_says().for_each(|said| fabric(&said));
+            let notices = std::mem::take(&mut self.notices);
+            let heeded = notices.len();
+            notices.into_iter().for_each(|notice| self.heed(notice, now));
+            if events == 0 && heeded == 0 {
+                return;
+            }
+        }
+    }
+
+    fn heed(&mut self, notice: Notice, now: Time) {
+        match notice {
+            Notice::Sent { flow, message, .. } => {
+                let Some(running) = &mut self.jobs[flow.index()] else { return };
+                running.left -= 1;
+                let (left, bytes) = (running.left, running.job.bytes);
+                if left > 0 {
+                    return self.offer(flow, message + 1, bytes, now);
+                }
+                self.mesh.handle(Event::App(Call::Close { flow }), now);
+            }
+            Notice::Refused { flow, .. } => {
+                let Some(running) = &mut self.jobs[flow.index()] else { return };
+                if !std::mem::replace(&mut running.refused, true) {
+                    self.mesh.handle(Event::App(Call::Close { flow }), now);
+                }
+            }
+            Notice::Closed { flow, .. } => {
+                let Some(running) = self.jobs[flow.index()].take() else { return };
+                self.free.push(flow.0);
+                let took = now - running.since;
+                let done = running.left == 0;
+                self.outcomes.push(if done { Outcome::Done { took } } else { Outcome::Refused });
+            }
+            Notice::Received { .. } => self.received += 1,
+            _ => {}
+        }
+    }
+
+    /// What is to be told to the controller.
+    pub fn take_says(&mut self) -> Vec<FromAgent> {
+        std::mem::take(&mut self.says)
+    }
+
+    /// What became of jobs.
+    pub fn take_outcomes(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Jobs that are not done.
+    pub fn open(&self) -> usize {
+        self.jobs.len() - self.free.len()
+    }
+
+    /// Pieces that came.
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// What came that was no piece of a message.
+    pub const fn malformed(&self) -> u64 {
+        self.port.malformed()
+    }
+
+    /// What the mesh counted.
+    pub const fn counters(&self) -> &Counters {
+        self.mesh.counters()
+    }
+
+    /// Whether the controller is heard.
+    pub fn controller(&self) -> ControllerState {
+        self.mesh.controller()
+    }
+
+    /// The mesh, to look at.
+    pub const fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+}

@@ -1,0 +1,343 @@
+//! The agents of many hosts in one process: one connection to the fabric, a session a host with the controller, and
+//! a control socket for all.
+//!
+//! Requests on the control socket: `status`, `jobs` (of what was to be sent, how much is), `flows`, `send` (`moves`: a list of `from`, `to`, `bytes`, `messages`,
+//! `windows`; or `to` alone where there is one host).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use snin_agent_core::{Config, ConfigError, ControllerState};
+use snin_daemon::clock::Clock;
+use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::service;
+use snin_daemon::session::{Address, Call, Credentials, Heard, Limits, Post};
+use snin_daemon::signals::{Signal, Signals};
+use snin_daemon::watch::{Ready, Watch};
+use snin_fabric::Guid;
+use snin_protocol::Time;
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
+use snin_protocol::message::{FromAgent, ToAgent};
+use snin_protocol::software_port::messages::{Attach, FromFabric, RefusedReason, ToFabric};
+use tracing::info;
+
+use crate::host::{Host, Job, Outcome};
+use crate::link::{Link, LinkError};
+
+/// How long the fabric may take to attach everybody.
+const ATTACHING: Duration = Duration::from_secs(60);
+/// Jobs whose time is kept.
+const TIMES: usize = 1 << 20;
+
+/// Whose agents, and where.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The fabric's name.
+    pub fabric: String,
+    /// The ports.
+    pub ports: Vec<Guid>,
+    /// Where the controller answers; without one nothing is granted.
+    pub controller: Option<Address>,
+    /// With a controller at `tls://`: each port's.
+    pub credentials: BTreeMap<Guid, std::sync::Arc<Credentials>>,
+    /// Where it is asked.
+    pub control: PathBuf,
+    /// Of every mesh; ports, rates and packets are as the fabric says.
+    pub mesh: Config,
+}
+
+/// Why the agents do not run, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The fabric.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// It does not attach an agent.
+    #[error("port {port}: {reason}")]
+    Refused {
+        /// Which port.
+        port: Guid,
+        /// Why.
+        reason: RefusedReason,
+    },
+    /// It does not answer.
+    #[error("the fabric has not attached all agents after {} s", ATTACHING.as_secs())]
+    Silent,
+    /// The mesh's settings.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The system.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+type Session = Post<ToAgent, FromAgent>;
+
+/// See the module's documentation.
+pub struct Process {
+    clock: Clock,
+    link: Link,
+    hosts: BTreeMap<Guid, (Host, Option<Session>)>,
+    control: Control,
+    signals: Signals,
+    done: u64,
+    refused: u64,
+    declined: u64,
+    /// Of those that are done, the first so many.
+    took: Vec<Time>,
+}
+
+impl Process {
+    /// Attaches everybody: what follows is in [`run`](Self::run).
+    ///
+    /// # Errors
+    /// What is missing or cannot be used.
+    pub fn start(options: Options) -> Result<Self, Failure> {
+        let clock = Clock::system();
+        let mut link = Link::connect(&options.fabric)?;
+        for &port in &options.ports {
+            link.say(&ToFabric::Attach(Attach { port }));
+        }
+        let mut hosts = BTreeMap::new();
+        let begin = Instant::now();
+        // Greater after every restart of the agent, as the clock is.
+        let config = Config { session: clock.now().nanos(), ..options.mesh };
+        while hosts.len() < options.ports.len() {
+            if begin.elapsed() > ATTACHING {
+                return Err(Failure::Silent);
+            }
+            link.flush()?;
+            let mut watch = Watch::new();
+            link.watch(&mut watch);
+            watch.wait(Some(Duration::from_secs(1)))?;
+            for said in link.hear()? {
+                match said {
+                    FromFabric::Attached(status) => {
+                        let host = Host::new(&status, &config, clock.now())?;
+                        let session = call(&options, status.port)?;
+                        hosts.insert(status.port, (host, session));
+                    }
+                    FromFabric::Refused(refused) => {
+                        let (port, reason) = (refused.port, refused.reason);
+                        return Err(Failure::Refused { port, reason });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let control = Control::listen(&options.control)?;
+        let signals = Signals::new()?;
+        info!("{} agents on {}", hosts.len(), options.fabric);
+        let (done, refused, declined, took) = (0, 0, 0, Vec::new());
+        Ok(Self { clock, link, hosts, control, signals, done, refused, declined, took })
+    }
+
+    /// Until a signal ends it, or the fabric.
+    ///
+    /// # Errors
+    /// When the fabric has ended, or the system cannot wait.
+    pub fn run(mut self) -> Result<(), Failure> {
+        service::ready("sends what is granted");
+        loop {
+            let ready = self.wait()?;
+            while let Some(signal) = self.signals.next() {
+                if signal == Signal::End {
+                    service::stopping();
+                    return Ok(());
+                }
+            }
+            self.hear(&ready)?;
+            for request in self.control.work() {
+                self.answer(&request);
+            }
+            self.turn();
+            self.link.flush()?;
+        }
+    }
+
+    fn wait(&self) -> Result<Ready, Failure> {
+        let now = self.clock.now();
+        let next = self.hosts.values().filter_map(|(host, _)| host.next_deadline()).min();
+        let limit = next.map(|at| Duration::from_nanos((at - now).nanos()));
+        let mut watch = Watch::new();
+        self.signals.watch(&mut watch);
+        self.control.watch(&mut watch);
+        self.link.watch(&mut watch);
+        for (_, session) in self.hosts.values() {
+            if let Some(session) = session {
+                session.watch(&mut watch);
+            }
+        }
+        watch.wait(limit)?;
+        Ok(watch.into_ready())
+    }
+
+    /// What fabric and controller say.
+    fn hear(&mut self, ready: &Ready) -> Result<(), Failure> {
+        for said in self.link.hear()? {
+            let port = match &said {
+                FromFabric::Attached(status) => status.port,
+                FromFabric::Refused(refused) => refused.port,
+                FromFabric::Completed(completed) => completed.port,
+                FromFabric::Arrived(arrived) => arrived.port,
+                FromFabric::Found(found) => found.port,
+            };
+            if let Some((host, _)) = self.hosts.get_mut(&port) {
+                host.hear(said);
+            }
+        }
+        let clock = self.clock;
+        for (host, session) in self.hosts.values_mut() {
+            let Some(session) = session else { continue };
+            for heard in session.work(ready) {
+                if let Heard::Said(_, said) = heard {
+                    // It may have been sent after the turn began.
+                    host.hear_controller(&said, clock.now());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        let Self { clock, link, hosts, done, refused, took, .. } = self;
+        for (host, session) in hosts.values_mut() {
+            host.turn(clock.now(), |said| link.say(said));
+            for said in host.take_says() {
+                if let Some(session) = session {
+                    session.say(said);
+                }
+            }
+            for outcome in host.take_outcomes() {
+                match outcome {
+                    Outcome::Done { took: one } => {
+                        *done += 1;
+                        if took.len() < TIMES {
+                            took.push(one);
+                        }
+                    }
+                    Outcome::Refused => *refused += 1,
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &Request) {
+        let answer = match request.command.as_str() {
+            "status" => Ok(self.status()),
+            "jobs" => Ok(self.jobs()),
+            "flows" => Ok(self.flows()),
+            "send" => self.send(&request.body),
+            other => Err(format!("no command {other}: there are status, jobs, flows and send")),
+        };
+        match answer {
+            Ok(value) => self.control.answer(request.client, &value),
+            Err(why) => self.control.refuse(request.client, &why),
+        }
+    }
+
+    fn jobs(&self) -> Value {
+        let open: usize = self.hosts.values().map(|(host, _)| host.open()).sum();
+        json!({ "open": open, "done": self.done, "refused": self.refused, "declined": self.declined })
+    }
+
+    fn status(&self) -> Value {
+        let hosts = || self.hosts.values().map(|(host, _)| host);
+        let heard = hosts().filter(|host| host.controller() == ControllerState::Heard).count();
+        let mut counters = Map::new();
+        for host in hosts() {
+            for (name, _, count) in host.counters().all() {
+                let sum = counters.get(name).and_then(Value::as_u64).unwrap_or(0);
+                counters.insert(name.to_owned(), (sum + count).into());
+            }
+        }
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        let at = |share: f64| {
+            let place = ((took.len() as f64 * share) as usize).min(took.len().saturating_sub(1));
+            took.get(place).copied().map(Time::nanos)
+        };
+        json!({
+            "agents": self.hosts.len(),
+            "controller_heard": heard,
+            "open": hosts().map(Host::open).sum::<usize>(),
+            "done": self.done,
+            "refused": self.refused,
+            "declined": self.declined,
+            "received": hosts().map(Host::received).sum::<u64>(),
+            "malformed": hosts().map(Host::malformed).sum::<u64>(),
+            "took_ns": { "median": at(0.5), "p99": at(0.99), "max": at(1.0) },
+            "counters": counters,
+        })
+    }
+
+    fn flows(&self) -> Value {
+        let flow = |host: &Host| {
+            let guid = host.guid().to_string();
+            let flows = host.mesh().flows().map(|flow| {
+                json!({
+                    "from": guid, "flow": flow.flow.0, "to": flow.peer.to_string(),
+                    "tree": flow.current.map(|grant| grant.tree.0),
+                    "wait": flow.wait.map(|wait| wait.to_string()),
+                    "waiting": flow.waiting, "outstanding": flow.outstanding,
+                })
+            });
+            flows.collect::<Vec<_>>()
+        };
+        self.hosts.values().flat_map(|(host, _)| flow(host)).collect()
+    }
+
+    fn send(&mut self, body: &Value) -> Result<Value, String> {
+        let alone = [body.clone()];
+        let moves = body["moves"].as_array().map_or(&alone[..], Vec::as_slice);
+        let mut accepted = 0_u64;
+        let now = self.clock.now();
+        for wanted in moves {
+            let (from, job) = self.job(wanted)?;
+            let (host, _) =
+                self.hosts.get_mut(&from).ok_or_else(|| format!("no agent of {from} here"))?;
+            if host.send(job, now) {
+                accepted += 1;
+            } else {
+                self.declined += 1;
+            }
+        }
+        Ok(json!({ "accepted": accepted }))
+    }
+
+    fn job(&self, wanted: &Value) -> Result<(Guid, Job), String> {
+        let guid = |key: &str| -> Result<Option<Guid>, String> {
+            let text = wanted[key].as_str();
+            text.map(str::parse).transpose().map_err(|error| format!("`{key}`: {error}"))
+        };
+        let number = |key: &str, usual: u64| wanted[key].as_u64().unwrap_or(usual);
+        let small = |key: &str, usual| {
+            u32::try_from(number(key, usual)).map_err(|_| format!("`{key}` is too large"))
+        };
+        let alone = self.hosts.keys().next().copied().filter(|_| self.hosts.len() == 1);
+        let from = guid("from")?.or(alone).ok_or("`from` is a port's GUID")?;
+        let peer = guid("to")?.ok_or("`to` is a port's GUID")?;
+        let (messages, windows) = (small("messages", 1)?, small("windows", 0)?);
+        Ok((from, Job { peer, bytes: number("bytes", 64), messages, windows }))
+    }
+}
+
+fn call(options: &Options, port: Guid) -> io::Result<Option<Session>> {
+    let Some(to) = options.controller.clone() else { return Ok(None) };
+    let call = Call {
+        to,
+        service: Service::Grants,
+        role: Role::Controller,
+        identity: Identity::Agent(port),
+        limits: Limits::default(),
+        credentials: options.credentials.get(&port).cloned(),
+    };
+    Post::call(call).map(Some)
+}

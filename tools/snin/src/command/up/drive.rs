@@ -1,0 +1,233 @@
+//! Windows of traffic: in each a random permutation of the hosts, and what the script says.
+//!
+//! The next permutation begins when the one before is all sent, at the earliest a window after it: so one that takes
+//! longer than a window is counted as windows missed, and nothing is left out.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use serde_json::{Value, json};
+use snin_fabric::Guid;
+
+use super::children::Children;
+use super::folder::Folder;
+use super::script::{Act, Script};
+use super::{UpError, start_controller};
+use crate::failure::Failure;
+use crate::output::{Output, Progress};
+
+/// How long a permutation may take, however many windows that is.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How often agents are asked whether all is sent.
+const ASK: Duration = Duration::from_millis(5);
+
+/// What came of it.
+#[derive(Serialize, Default)]
+pub(super) struct Driven {
+    /// Permutations.
+    pub(super) windows: u32,
+    /// Connections that were asked for.
+    pub(super) connections: u64,
+    /// Of those, all sent.
+    pub(super) done: u64,
+    /// Refused by the controller.
+    pub(super) refused: u64,
+    /// Permutations that were not all sent in time.
+    pub(super) incomplete: u32,
+    /// Windows that passed beyond one a permutation.
+    pub(super) missed: u64,
+    /// Windows from the beginning of a permutation to its end.
+    pub(super) windows_median: f64,
+    pub(super) windows_most: f64,
+    /// From a connection's being asked for until its last message had arrived.
+    pub(super) median_ms: f64,
+    pub(super) p99_ms: f64,
+    /// What happened.
+    pub(super) events: Vec<String>,
+    pub(super) kills: u32,
+}
+
+impl Driven {
+    /// Everything that was asked for was granted and sent.
+    pub(super) const fn is_complete(&self) -> bool {
+        self.incomplete == 0 && self.refused == 0 && self.done == self.connections
+    }
+
+    pub(super) fn describe<W: Write>(
+        &self,
+        window_ms: f64,
+        out: &mut Output<W>,
+    ) -> Result<(), Failure> {
+        out.line(format_args!(
+            "{} permutations, windows of {window_ms} ms: {} connections, {} granted and sent, {} refused, {} not in time",
+            self.windows,
+            self.connections,
+            self.done,
+            self.refused,
+            self.connections - self.done - self.refused
+        ))?;
+        out.line(format_args!(
+            "a permutation took {:.1} windows (median), {:.1} at most; {} windows missed",
+            self.windows_median, self.windows_most, self.missed
+        ))?;
+        out.line(format_args!(
+            "a connection took {:.1} ms (median), {:.1} ms (p99), from being asked for to its last arrival",
+            self.median_ms, self.p99_ms
+        ))?;
+        for event in &self.events {
+            out.line(event)?;
+        }
+        Ok(())
+    }
+}
+
+/// Sum of what all agents count.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
+    open: u64,
+    done: u64,
+    refused: u64,
+}
+
+/// Follows the script.
+pub(super) fn run(
+    script: &Script,
+    folder: &Folder,
+    children: &mut Children,
+    ports: &[Guid],
+    window: Duration,
+    bytes: u64,
+) -> Result<Driven, UpError> {
+    let mut driven = Driven { windows: script.windows, ..Driven::default() };
+    let mut random = ChaCha8Rng::seed_from_u64(script.seed);
+    let mut took = Vec::with_capacity(script.windows as usize);
+    let progress = Progress::new();
+    let bytes = if script.bytes > 0 { script.bytes } else { bytes / u64::from(script.messages) };
+    for number in 1..=script.windows {
+        progress.step(format!("window {number} of {}", script.windows));
+        let begin = Instant::now();
+        let moves = permutation(ports, &mut random);
+        let before = sum(folder, children)?;
+        for process in 0..folder.agents() {
+            let its =
+                moves.iter().enumerate().filter(|(host, _)| folder.process_of(*host) == process);
+            let its: Vec<Value> = its
+                .map(|(_, (from, to))| {
+                    json!({ "from": from.to_string(), "to": to.to_string(), "bytes": bytes,
+                            "messages": script.messages })
+                })
+                .collect();
+            driven.connections += its.len() as u64;
+            ask(children, process, &json!({ "command": "send", "moves": its }))?;
+        }
+        for (_, act) in script.acts.iter().filter(|(window, _)| *window == number) {
+            strike(act, number, children, &mut driven)?;
+        }
+        // Until all of them are done.
+        let end = loop {
+            children.look_for(ASK)?;
+            let now = sum(folder, children)?;
+            if now.open == 0
+                && now.done + now.refused >= before.done + before.refused + moves.len() as u64
+            {
+                break begin.elapsed();
+            }
+            if begin.elapsed() > LONGEST {
+                driven.incomplete += 1;
+                break begin.elapsed();
+            }
+        };
+        let windows = end.as_secs_f64() / window.as_secs_f64();
+        took.push(windows);
+        driven.missed += (windows.ceil() as u64).saturating_sub(1);
+        let rest = window.saturating_sub(end);
+        if !rest.is_zero() {
+            children.look_for(rest)?;
+        }
+    }
+    let last = sum(folder, children)?;
+    (driven.done, driven.refused) = (last.done, last.refused);
+    took.sort_by(f64::total_cmp);
+    driven.windows_median = took.get(took.len() / 2).copied().unwrap_or(0.0);
+    driven.windows_most = took.last().copied().unwrap_or(0.0);
+    times(folder, children, &mut driven)?;
+    Ok(driven)
+}
+
+/// Everybody sends to somebody else, and everybody is sent to.
+fn permutation(ports: &[Guid], random: &mut ChaCha8Rng) -> Vec<(Guid, Guid)> {
+    let mut order: Vec<usize> = (0..ports.len()).collect();
+    order.shuffle(random);
+    // Along one cycle nobody sends to itself.
+    let mut moves: Vec<(usize, usize)> = Vec::with_capacity(order.len());
+    for (place, &from) in order.iter().enumerate() {
+        moves.push((from, order[(place + 1) % order.len()]));
+    }
+    moves.sort_unstable();
+    moves.into_iter().map(|(from, to)| (ports[from], ports[to])).collect()
+}
+
+fn strike(
+    act: &Act,
+    window: u32,
+    children: &mut Children,
+    driven: &mut Driven,
+) -> Result<(), UpError> {
+    match act {
+        Act::Kill => {
+            let begin = Instant::now();
+            children.kill("snin-controller");
+            start_controller(children)?;
+            driven.kills += 1;
+            let back = begin.elapsed().as_secs_f64() * 1e3;
+            driven
+                .events
+                .push(format!("window {window}: controller killed, back after {back:.0} ms"));
+        }
+        Act::Fault(text) => {
+            let said = children.ask("emulator.sock", &json!({ "command": "fault", "fault": text }));
+            said.map_err(|why| UpError::Script(format!("{text}: {why}")))?;
+            driven.events.push(format!("window {window}: {text}"));
+        }
+    }
+    Ok(())
+}
+
+fn ask(children: &mut Children, process: usize, request: &Value) -> Result<Value, UpError> {
+    let name = format!("agents-{process}");
+    let said = children.ask(&format!("{name}.sock"), request);
+    said.map_err(|why| {
+        let log = children.path(&format!("{name}.log")).display().to_string();
+        UpError::Late { name, why, log }
+    })
+}
+
+fn sum(folder: &Folder, children: &mut Children) -> Result<Sum, UpError> {
+    let mut sum = Sum::default();
+    for process in 0..folder.agents() {
+        let said = ask(children, process, &json!({ "command": "jobs" }))?;
+        let count = |key: &str| said[key].as_u64().unwrap_or(0);
+        sum.open += count("open");
+        sum.done += count("done");
+        sum.refused += count("refused");
+    }
+    Ok(sum)
+}
+
+/// Of all agents the middle and the worst of what each process says.
+fn times(folder: &Folder, children: &mut Children, driven: &mut Driven) -> Result<(), UpError> {
+    let mut medians = Vec::new();
+    for process in 0..folder.agents() {
+        let said = ask(children, process, &json!({ "command": "status" }))?;
+        let at = |key: &str| said["took_ns"][key].as_f64().unwrap_or(0.0) / 1e6;
+        medians.push(at("median"));
+        driven.p99_ms = driven.p99_ms.max(at("p99"));
+    }
+    medians.sort_by(f64::total_cmp);
+    driven.median_ms = medians.get(medians.len() / 2).copied().unwrap_or(0.0);
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! The folder of a run: configurations, sockets, logs, state.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use snin_fabric::{Guid, Topology, ibnet};
+
+use crate::cli;
+use crate::failure::Failure;
+
+/// Hosts of one process of agents, where nothing else is wanted.
+const HOSTS: usize = 108;
+
+/// See the module's documentation.
+pub(super) struct Folder {
+    path: PathBuf,
+    /// The user wants it to stay.
+    kept: bool,
+    fabric: String,
+    /// The hosts of each process of agents.
+    agents: Vec<Vec<Guid>>,
+    window_us: u64,
+    latency_us: u64,
+}
+
+impl Folder {
+    /// A new folder, empty but for what a run before left there.
+    pub(super) fn new(args: &cli::Up, ports: &[Guid]) -> Result<Self, Failure> {
+        let number = std::process::id();
+        let path = args.folder.clone().unwrap_or_else(|| {
+            let base =
+                std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, Into::into);
+            base.join(format!("snin-up-{number}"))
+        });
+        fs::create_dir_all(&path).map_err(Failure::file(&path))?;
+        let path = path.canonicalize().map_err(Failure::file(&path))?;
+        let processes = args.agent_processes.unwrap_or_else(|| match ports.len() {
+            // An agent a process, as on real hosts, while that is few.
+            few @ 0..=16 => few,
+            many => many.div_ceil(HOSTS),
+        });
+        let each = ports.len().div_ceil(processes.max(1)).max(1);
+        Ok(Self {
+            kept: args.folder.is_some(),
+            fabric: format!("snin-up-{number}"),
+            agents: ports.chunks(each).map(<[Guid]>::to_vec).collect(),
+            window_us: args.window.nanos() / 1000,
+            latency_us: args.latency.nanos() / 1000,
+            path,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the emulated fabric is called.
+    pub(super) fn fabric(&self) -> &str {
+        &self.fabric
+    }
+
+    /// Processes of agents.
+    pub(super) fn agents(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// The process that each host's agent is in.
+    pub(super) fn process_of(&self, host: usize) -> usize {
+        let each = self.agents.first().map_or(1, Vec::len);
+        host / each.max(1)
+    }
+
+    /// Writes the fabric and everybody's configuration.
+    pub(super) fn write(&mut self, topology: &Topology) -> Result<(), Failure> {
+        self.put("fabric.ibnetdiscover", &ibnet::write(topology))?;
+        let path = |name: &str| toml_text(&self.path.join(name).display().to_string());
+        let unix = |name: &str| toml_text(&format!("unix://{}", self.path.join(name).display()));
+        let sm = format!(
+            "state_dir = {}\ncontrol_socket = {}\nsession_listen = [{}]\nevents_file = {}\nsweep_interval = 1\n",
+            path("sm"),
+            path("sm.sock"),
+            unix("sm-sessions.sock"),
+            path("sm.events"),
+        );
+        self.put("sm.toml", &sm)?;
+        let (window, latency) = (self.window_us, self.latency_us);
+        let controller = format!(
+            "listen = [{}]\ncontrol_socket = {}\nstate_dir = {}\nmanager = {}\nevents_file = {}\n\
+             window_us = {window}\nlead_us = {}\nclock_error_us = {latency}\ndrain_us = 1000\nrepeat_us = {latency}\n",
+            unix("controller-sessions.sock"),
+            path("controller.sock"),
+            path("controller"),
+            unix("sm-sessions.sock"),
+            path("controller.events"),
+            window / 4,
+        );
+        self.put("controller.toml", &controller)?;
+        for (number, ports) in self.agents.iter().enumerate() {
+            let ports: Vec<String> =
+                ports.iter().map(|port| toml_text(&port.to_string())).collect();
+            let agents = format!(
+                "software_port = {}\nguids = [{}]\ncontroller = {}\ncontrol_socket = {}\n\
+                 acknowledgement_us = {latency}\nstall_ms = 5000\nsilence_ms = 2000\n",
+                toml_text(&self.fabric),
+                ports.join(", "),
+                unix("controller-sessions.sock"),
+                path(&format!("agents-{number}.sock")),
+            );
+            self.put(&format!("agents-{number}.toml"), &agents)?;
+        }
+        Ok(())
+    }
+
+    fn put(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let path = self.path.join(name);
+        fs::write(&path, text).map_err(Failure::file(&path))
+    }
+
+    /// A run that ended well leaves nothing, unless the user named a folder; another leaves its logs.
+    pub(super) fn leave(&self, well: bool) {
+        if self.kept {
+            return;
+        }
+        if well {
+            // What cannot be removed does no harm.
+            let _ = fs::remove_dir_all(&self.path);
+        } else {
+            crate::output::note(format_args!("logs are in {}", self.path.display()));
+        }
+    }
+}
+
+fn toml_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

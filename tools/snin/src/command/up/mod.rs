@@ -1,0 +1,288 @@
+//! `snin up`: a whole fabric as processes on one machine - emulator, subnet manager, controller, agents - and, with a
+//! script, permutations of traffic while things happen to it.
+
+mod children;
+mod drive;
+mod folder;
+mod script;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use snin_daemon::control::Connection;
+use snin_daemon::signals::{Signal, Signals};
+use snin_daemon::watch::Watch;
+use snin_fabric::{Guid, PortNum};
+
+use crate::document::SCHEMA_VERSION;
+use crate::failure::Failure;
+use crate::output::{Output, Progress};
+use crate::{Verdict, cli, input, output};
+use children::Children;
+use drive::Driven;
+use folder::Folder;
+use script::Script;
+
+/// How often children are looked after.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a daemon may take to be ready.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Why there is no fabric, or none any more, in one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpError {
+    /// A program that is not there.
+    #[error(
+        "{0} is neither beside snin nor on the search path: build it with `cargo build --release --bins`"
+    )]
+    Missing(&'static str),
+    /// A process that cannot be started.
+    #[error("{program}: {error}")]
+    Start {
+        /// Which.
+        program: &'static str,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// One has ended.
+    #[error("{name} has ended ({status}): {last}; its log is {log}")]
+    Ended {
+        /// Which.
+        name: String,
+        /// How.
+        status: String,
+        /// The last that it said.
+        last: String,
+        /// Where the rest is.
+        log: String,
+    },
+    /// One does not get ready.
+    #[error("{name} is not ready after {} s: {why}; its log is {log}", PATIENCE.as_secs())]
+    Late {
+        /// Which.
+        name: String,
+        /// What it says.
+        why: String,
+        /// Where the rest is.
+        log: String,
+    },
+    /// A script that cannot be followed.
+    #[error("{0}")]
+    Script(String),
+    /// The user does not want it any more.
+    #[error("ended by a signal")]
+    Signal,
+}
+
+/// What `snin up --script --json` prints.
+#[derive(Serialize)]
+struct Document {
+    schema_version: u32,
+    healthy: bool,
+    hosts: usize,
+    switches: usize,
+    processes: usize,
+    agent_processes: usize,
+    window_ms: f64,
+    /// From the start until all was up.
+    up_ms: f64,
+    #[serde(flatten)]
+    driven: Driven,
+    owners: Value,
+    messages: Value,
+    controller: Value,
+}
+
+/// Starts everything, follows the script or waits for a signal, and ends everything.
+pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let topology = input::topology(&args.topology.topology)?;
+    let text = args.script.as_deref().map(|path| {
+        let read = std::fs::read_to_string(path).map_err(Failure::file(path));
+        Ok::<_, Failure>((path.display().to_string(), read?))
+    });
+    let script = match text.transpose()? {
+        Some((name, text)) => {
+            Some(Script::parse(&name, &text, &topology).map_err(UpError::Script)?)
+        }
+        None => None,
+    };
+    let ports: Vec<Guid> = topology
+        .nodes()
+        .filter(|&node| !topology.is_switch(node))
+        .flat_map(|node| topology.cables(node))
+        .filter(|&(port, _)| topology.num(port) != PortNum(0))
+        .map(|(port, _)| snin_emulator::place::guid_of(&topology, port))
+        .collect();
+    let signals = Signals::new().map_err(Failure::file(std::path::Path::new("signals")))?;
+    let mut folder = Folder::new(args, &ports)?;
+    folder.write(&topology)?;
+    let mut children = Children::new(signals, folder.path().to_owned());
+    let begin = Instant::now();
+    let ended = bring_up(args, &folder, &mut children, ports.len()).and_then(|()| {
+        let up = begin.elapsed();
+        if let Some(script) = &script {
+            let window = Duration::from_nanos(args.window.nanos());
+            // A quarter of what a port sends in a window.
+            let bytes = args.rate / 8 * args.window.nanos() / 1_000_000_000 / 4;
+            let driven = drive::run(script, &folder, &mut children, &ports, window, bytes.max(64))?;
+            return Ok(Some((up, driven)));
+        }
+        output::note(format_args!(
+            "{} hosts up after {:.1} s; everything is in {}; Ctrl-C ends it",
+            ports.len(),
+            up.as_secs_f64(),
+            folder.path().display()
+        ));
+        children.wait_for_signal()?;
+        Ok(None)
+    });
+    // What has been seen is asked for while there is somebody to ask.
+    let ask = |socket: &str, command: &str| -> Value {
+        let open = Connection::open(&folder.path().join(socket), Some(Duration::from_secs(10)));
+        let said = open.and_then(|mut connection| connection.ask(&json!({ "command": command })));
+        said.unwrap_or_else(|error| json!({ "error": error.to_string() }))
+    };
+    let owners = ask("emulator.sock", "owners");
+    let status = ask("emulator.sock", "status");
+    let controller = ask("controller.sock", "status");
+    let processes = children.len();
+    children.end();
+    let outcome = match ended {
+        Err(UpError::Signal) | Ok(None) => {
+            folder.leave(true);
+            return Ok(Verdict::Well);
+        }
+        Err(error) => {
+            folder.leave(false);
+            return Err(error.into());
+        }
+        Ok(Some(outcome)) => outcome,
+    };
+    let (up, driven) = outcome;
+    let clashes = owners["clashes"].as_u64();
+    let healthy = clashes == Some(0) && owners["unjudged"] == 0 && driven.is_complete();
+    folder.leave(healthy);
+    let document = Document {
+        schema_version: SCHEMA_VERSION,
+        healthy,
+        hosts: ports.len(),
+        switches: topology.switch_count(),
+        processes,
+        agent_processes: folder.agents(),
+        window_ms: args.window.as_secs() * 1e3,
+        up_ms: up.as_secs_f64() * 1e3,
+        driven,
+        owners,
+        messages: status["messages"].clone(),
+        controller,
+    };
+    if args.format.json {
+        out.json(&document)?;
+    } else {
+        describe(&document, out)?;
+    }
+    Ok(if healthy { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// One after the other, each when the one before is ready.
+fn bring_up(
+    args: &cli::Up,
+    folder: &Folder,
+    children: &mut Children,
+    hosts: usize,
+) -> Result<(), UpError> {
+    let progress = Progress::new();
+    let path = |name: &str| folder.path().join(name);
+    progress.step("starting the emulated fabric");
+    let mut emulator = children.command("snin")?;
+    emulator.arg("emulate").arg(path("fabric.ibnetdiscover"));
+    emulator.args(["--socket", folder.fabric()]).arg("--control").arg(path("emulator.sock"));
+    emulator.args(["--rate", &args.rate.to_string()]);
+    children.start("emulator", "snin", emulator)?;
+    children.wait("emulator", "emulator.sock", |_| Ok(()))?;
+    progress.step("starting the subnet manager");
+    let mut manager = children.command("snin-sm")?;
+    manager.arg("--config").arg(path("sm.toml")).args(["--ibsim", folder.fabric()]);
+    children.start("snin-sm", "snin-sm", manager)?;
+    children.wait("snin-sm", "sm.sock", |said| match said["healthy"] == true {
+        true => Ok(()),
+        false => Err(format!("missing: {}", said["missing"])),
+    })?;
+    progress.step("starting the controller");
+    start_controller(children)?;
+    for number in 0..folder.agents() {
+        progress.step(format!("starting agents, process {number}"));
+        let mut agents = children.command("snin-software-agents")?;
+        agents.arg("--config").arg(path(&format!("agents-{number}.toml")));
+        children.start(&format!("agents-{number}"), "snin-software-agents", agents)?;
+    }
+    let mut heard = 0;
+    for number in 0..folder.agents() {
+        progress.step(format!("waiting for agents, process {number}"));
+        let name = format!("agents-{number}");
+        children.wait(&name, &format!("{name}.sock"), |said| {
+            let (agents, hear) = (&said["agents"], &said["controller_heard"]);
+            if agents == hear {
+                heard += agents.as_u64().unwrap_or(0) as usize;
+                return Ok(());
+            }
+            Err(format!("{hear} of {agents} agents hear the controller"))
+        })?;
+    }
+    if heard == hosts {
+        return Ok(());
+    }
+    let why = format!("{heard} of {hosts} hosts have an agent");
+    Err(UpError::Late {
+        name: "the agents".to_owned(),
+        why,
+        log: folder.path().display().to_string(),
+    })
+}
+
+/// Also after it was killed.
+fn start_controller(children: &mut Children) -> Result<(), UpError> {
+    let mut controller = children.command("snin-controller")?;
+    controller.arg("--config").arg(children.path("controller.toml"));
+    children.start("snin-controller", "snin-controller", controller)?;
+    children.wait("snin-controller", "controller.sock", |_| Ok(()))
+}
+
+fn describe<W: Write>(said: &Document, out: &mut Output<W>) -> Result<(), Failure> {
+    let Document { driven, owners, messages, .. } = said;
+    out.line(format_args!(
+        "{} hosts, {} switches, {} processes ({} of agents); up after {:.1} s",
+        said.hosts,
+        said.switches,
+        said.processes,
+        said.agent_processes,
+        said.up_ms / 1e3
+    ))?;
+    driven.describe(said.window_ms, out)?;
+    out.line(format_args!(
+        "{} messages delivered of {} posted; {} times that a directed link was somebody's, {} handovers",
+        messages["delivered"], messages["posted"], owners["spans"], owners["handovers"]
+    ))?;
+    out.line(format_args!("{} directed links with two owners", owners["clashes"]))?;
+    for clash in owners["named"].as_array().into_iter().flatten() {
+        out.line(format_args!("two owners: {}", clash.as_str().unwrap_or_default()))?;
+    }
+    out.line(if said.healthy { "healthy" } else { "NOT healthy" })
+}
+
+/// Waits a moment; whether a signal says to end.
+fn pause(signals: &mut Signals, moment: Duration) -> bool {
+    let mut watch = Watch::new();
+    signals.watch(&mut watch);
+    // An error is a short wait.
+    let _ = watch.wait(Some(moment));
+    drop(watch);
+    while let Some(signal) = signals.next() {
+        if signal == Signal::End {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,124 @@
+//! What a script says: so many windows of random permutations, and what happens in which.
+//!
+//! ```text
+//! # the demo
+//! windows 60
+//! seed 7
+//! cut leaf1/3 @window 20
+//! restore leaf1/3 @window 40
+//! kill controller @window 30
+//! ```
+
+use snin_emulator::Fault;
+use snin_fabric::Topology;
+
+const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill controller @window N, or a fault such as \
+                    cut leaf1/3 @window N";
+
+/// What happens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Act {
+    /// The controller is killed as by `kill -9`, and started again.
+    Kill,
+    /// A fault of the emulated fabric.
+    Fault(String),
+}
+
+/// See the module's documentation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Script {
+    pub(super) windows: u32,
+    pub(super) seed: u64,
+    /// Messages of a connection.
+    pub(super) messages: u32,
+    /// Bytes of each; 0: a quarter of what a window carries, together.
+    pub(super) bytes: u64,
+    /// With the windows, counted from 1, in their order.
+    pub(super) acts: Vec<(u32, Act)>,
+}
+
+impl Script {
+    /// Reads it; an error names file and line.
+    pub(super) fn parse(name: &str, text: &str, topology: &Topology) -> Result<Self, String> {
+        let mut script = Self { windows: 60, seed: 1, messages: 4, bytes: 0, acts: Vec::new() };
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if !line.is_empty() {
+                let read = script.line(line, topology);
+                read.map_err(|why| format!("{name}:{}: `{line}`: {why}", number + 1))?;
+            }
+        }
+        if let Some((window, _)) = script.acts.iter().find(|(window, _)| *window > script.windows) {
+            return Err(format!("{name}: window {window}, but there are {}", script.windows));
+        }
+        script.acts.sort_by_key(|&(window, _)| window);
+        Ok(script)
+    }
+
+    fn line(&mut self, line: &str, topology: &Topology) -> Result<(), String> {
+        let form = || FORM.to_owned();
+        if let Some((what, at)) = line.split_once('@') {
+            let window = at.trim().strip_prefix("window ").and_then(|n| n.trim().parse().ok());
+            let window = window.filter(|&window| window > 0).ok_or_else(form)?;
+            let what = what.trim();
+            let act = if what == "kill controller" {
+                Act::Kill
+            } else {
+                Fault::said(what, topology)?;
+                Act::Fault(what.to_owned())
+            };
+            self.acts.push((window, act));
+            return Ok(());
+        }
+        let (key, value) = line.split_once(' ').ok_or_else(form)?;
+        let value: u64 = value.trim().parse().map_err(|_| form())?;
+        let small = || u32::try_from(value).ok().filter(|&n| n > 0).ok_or_else(form);
+        match key {
+            "windows" => self.windows = small()?,
+            "seed" => self.seed = value,
+            "messages" => self.messages = small()?,
+            "bytes" => self.bytes = value,
+            _ => return Err(form()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_fabric::generate::Recipe;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Script, String> {
+        let topology = "clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap();
+        Script::parse("demo", text, &topology)
+    }
+
+    #[test]
+    fn a_script_is_read_in_the_order_of_its_windows() {
+        let script =
+            parse("windows 9 # few\n\nrestore leaf1/3 @window 7\nkill controller @window 3\n")
+                .unwrap();
+        let restore = Act::Fault("restore leaf1/3".to_owned());
+        assert_eq!((script.windows, script.seed), (9, 1));
+        assert_eq!(script.acts, [(3, Act::Kill), (7, restore)]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, why) in [
+            ("windows", "demo:1: `windows`: expected windows N"),
+            ("\nwindows 0", "demo:2: `windows 0`: expected"),
+            (
+                "cut leaf1/99 @window 1",
+                "demo:1: `cut leaf1/99 @window 1`: leaf1 has no cable at port 99",
+            ),
+            ("kill manager @window 1", "demo:1: `kill manager @window 1`: expected"),
+            ("windows 2\nkill controller @window 3", "demo: window 3, but there are 2"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+    }
+}
