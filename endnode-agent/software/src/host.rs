@@ -1,8 +1,10 @@
 //! One host's agent: its mesh, its port, and what is sent from there.
 
+use std::sync::Arc;
+
 use snin_agent_core::{
-    Call, Config, ConfigError, ControllerState, Counters, Event, FlowId, Mesh, Message, Notice,
-    Output as MeshOutput, Wanted, turn,
+    Call, Config, ConfigError, ControllerState, Counters, Event, FlowId, Io, Mesh, Message, Notice,
+    Output, Port as _, Wanted, poll,
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -45,6 +47,32 @@ struct Running {
     since: Time,
     left: u32,
     refused: bool,
+}
+
+/// All that a mesh works with, for a turn.
+struct Turn<'a> {
+    port: &'a mut SoftwarePort,
+    says: &'a mut Vec<FromAgent>,
+    notices: &'a mut Vec<Notice>,
+    now: Time,
+}
+
+impl Io for Turn<'_> {
+    fn next_event(&mut self) -> Option<Event> {
+        self.port.poll().map(Event::Port)
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Port(call) => self.port.carry_out(call),
+            Output::Controller(message) => self.says.push(message),
+            Output::App(notice) => self.notices.push(notice),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.now
+    }
 }
 
 /// See the module's documentation.
@@ -114,8 +142,8 @@ impl Host {
     }
 
     /// The controller says something.
-    pub fn hear_controller(&mut self, said: &ToAgent, now: Time) {
-        self.mesh.handle_frame(said, now);
+    pub fn hear_controller(&mut self, said: ToAgent, now: Time) {
+        self.mesh.handle(Event::Controller(Arc::new(said)), now);
     }
 
     /// Whether anything is to be done.
@@ -133,12 +161,7 @@ impl Host {
         loop {
             self.port.set_time(now);
             let Self { mesh, port, says, notices, .. } = self;
-            let events = turn(mesh, port, now, AT_ONCE, |output| match output {
-                MeshOutput::Controller(message) => says.push(message),
-                MeshOutput::App(notice) => notices.push(notice),
-                // The port was told.
-                MeshOutput::Port(_) => {}
-            });
+            let events = poll(mesh, &mut Turn { port, says, notices, now }, AT_ONCE);
             self.port.take_says().for_each(|said| fabric(&said));
             let notices = std::mem::take(&mut self.notices);
             let heeded = notices.len();

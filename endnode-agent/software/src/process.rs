@@ -16,7 +16,7 @@ use snin_daemon::control::{Control, ControlError, Request};
 use snin_daemon::service;
 use snin_daemon::session::{Address, Call, Credentials, Heard, Limits, Post};
 use snin_daemon::signals::{Signal, Signals};
-use snin_daemon::watch::{Ready, Watch};
+use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::greeting::Service;
@@ -146,14 +146,14 @@ impl Process {
     pub fn run(mut self) -> Result<(), Failure> {
         service::ready("sends what is granted");
         loop {
-            let ready = self.wait()?;
+            self.wait()?;
             while let Some(signal) = self.signals.next() {
                 if signal == Signal::End {
                     service::stopping();
                     return Ok(());
                 }
             }
-            self.hear(&ready)?;
+            self.hear()?;
             for request in self.control.work() {
                 self.answer(&request);
             }
@@ -162,7 +162,7 @@ impl Process {
         }
     }
 
-    fn wait(&self) -> Result<Ready, Failure> {
+    fn wait(&self) -> Result<(), Failure> {
         let now = self.clock.now();
         let next = self.hosts.values().filter_map(|(host, _)| host.next_deadline()).min();
         let limit = next.map(|at| Duration::from_nanos((at - now).nanos()));
@@ -176,11 +176,11 @@ impl Process {
             }
         }
         watch.wait(limit)?;
-        Ok(watch.into_ready())
+        Ok(())
     }
 
     /// What fabric and controller say.
-    fn hear(&mut self, ready: &Ready) -> Result<(), Failure> {
+    fn hear(&mut self) -> Result<(), Failure> {
         for said in self.link.hear()? {
             let port = match &said {
                 FromFabric::Attached(status) => status.port,
@@ -196,10 +196,10 @@ impl Process {
         let clock = self.clock;
         for (host, session) in self.hosts.values_mut() {
             let Some(session) = session else { continue };
-            for heard in session.work(ready) {
+            for heard in session.work() {
                 if let Heard::Said(_, said) = heard {
                     // It may have been sent after the turn began.
-                    host.hear_controller(&said, clock.now());
+                    host.hear_controller(said, clock.now());
                 }
             }
         }

@@ -1,0 +1,149 @@
+//! `snin up`: all daemons as processes; permutations, a cut, a controller that is killed; nothing left over.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+
+/// However busy the machine, by then it is so.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What `snin up` starts beside itself.
+const DAEMONS: [(&str, &str); 3] = [
+    ("snin-sm", "snin-sm"),
+    ("snin-controller", "snin-controller"),
+    ("snin-agent-software", "snin-software-agents"),
+];
+
+/// The command; a test of this crate alone has the daemons built that are not there yet.
+fn snin() -> Command {
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    BUILT.call_once(|| {
+        let folder = Path::new(env!("CARGO_BIN_EXE_snin")).parent().unwrap();
+        for (package, program) in DAEMONS {
+            if !folder.join(program).is_file() {
+                let mut build = Command::new(env!("CARGO"));
+                build.args(["build", "--quiet", "--package", package, "--bin", program]);
+                assert!(build.status().unwrap().success(), "{program}");
+            }
+        }
+    });
+    Command::new(env!("CARGO_BIN_EXE_snin"))
+}
+
+fn script(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("script");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Processes whose command line names this folder.
+fn processes_of(folder: &Path) -> Vec<u32> {
+    let name = folder.display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let its = |number: &u32| {
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&name) && *number != std::process::id()
+    };
+    numbers.filter(its).collect()
+}
+
+#[track_caller]
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// The first proof: permutations are granted, a cable is cut and joined, the controller is killed under load and
+/// started again, and no directed link has two owners.
+#[test]
+fn permutations_are_carried_though_the_controller_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "windows 12\ncut leaf1/3 @window 4\nkill controller @window 6\n\
+                restore leaf1/3 @window 8\nkill controller @window 10\n";
+    let script = script(folder.path(), text);
+    let run = folder.path().join("run");
+    let mut command = snin();
+    command.args(["up", "clos:4,4,2", "--json", "--script"]).arg(script).arg("--folder").arg(&run);
+    let output = command.output().unwrap();
+    let error = said(&output);
+    let figures: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    assert_eq!(output.status.code(), Some(0), "{figures:#}{error}");
+    assert_eq!((&figures["connections"], &figures["done"]), (&96.into(), &96.into()));
+    assert_eq!((&figures["kills"], &figures["refused"]), (&2.into(), &0.into()));
+    let owners = &figures["owners"];
+    assert_eq!((&owners["clashes"], &owners["unjudged"]), (&0.into(), &0.into()), "{owners}");
+    // Each connection owned its hosts' two cables at least, and links went from one to another.
+    assert!(owners["spans"].as_u64() >= Some(2 * 96 * 4), "{owners}");
+    assert!(owners["handovers"].as_u64() >= Some(96), "{owners}");
+    assert_eq!(figures["messages"]["delivered"], figures["messages"]["posted"]);
+    assert!(run.join("snin-controller.log").exists(), "a folder that was named stays");
+    assert_eq!(processes_of(&run), []);
+}
+
+/// A `snin up` without a script, and its folder.
+fn start(folder: &Path) -> Child {
+    let mut command = snin();
+    command.args(["up", "clos:2,2,1", "--folder"]).arg(folder);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let told = child.stderr.as_mut().unwrap();
+    // It says when all is up.
+    let mut byte = [0; 1];
+    std::io::Read::read_exact(told, &mut byte).unwrap();
+    child
+}
+
+fn pid(child: u32) -> Pid {
+    Pid::from_raw(child as i32).unwrap()
+}
+
+#[test]
+fn a_signal_ends_all_and_one_that_dies_ends_all_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let mut up = start(&run);
+    assert!(processes_of(&run).len() >= 6);
+    kill_process(pid(up.id()), Signal::INT).unwrap();
+    assert_eq!(up.wait().unwrap().code(), Some(0));
+    assert_eq!(processes_of(&run), []);
+
+    let run = folder.path().join("second");
+    let up = start(&run);
+    let controller = processes_of(&run).into_iter().find(|number| {
+        let name = std::fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
+        name.starts_with("snin-controller")
+    });
+    let controller = pid(controller.unwrap());
+    kill_process(controller, Signal::KILL).unwrap();
+    let output = up.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let error = said(&output);
+    assert!(error.contains("snin-controller has ended (signal: 9"), "{error}");
+    wait("the others", || processes_of(&run).is_empty());
+    assert!(test_kill_process(controller).is_err());
+}
+
+#[test]
+fn a_script_that_cannot_be_followed_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = script(folder.path(), "windows 3\ncut leaf9/1 @window 2\n");
+    let run = folder.path().join("run");
+    let mut command = snin();
+    command.args(["up", "clos:2,2,1", "--script"]).arg(script).arg("--folder").arg(&run);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let error = said(&output);
+    assert!(error.ends_with("script:2: `cut leaf9/1 @window 2`: no node `leaf9`\n"), "{error}");
+    assert!(!run.exists());
+}
