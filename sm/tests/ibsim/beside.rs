@@ -9,7 +9,7 @@ use snin_judges::{JudgeError, OpenSm, Program, finish};
 use snin_mad::sa::*;
 use snin_mad::{Method, NodeInfo, NodeType, PKey, Status};
 
-use crate::administration::{host, is_up};
+use crate::administration::{host, is_up, manager};
 use crate::client::Host;
 use crate::lab::{Lab, PATIENCE, fabric, id};
 
@@ -68,14 +68,13 @@ fn compare(recipe: &str, lmc: u8) -> Result<Differences, JudgeError> {
     let (mine, other) = (Lab::new(&fabric(recipe))?, Lab::new(&fabric(recipe))?);
     let keeper = mine.keep(&format!("lmc = {lmc}\n"))?;
     is_up(&keeper);
+    let manager = manager(&mine);
     let (_, addresses) = mine.told();
     let text = dump::guid2lid::write(&mine.topology, &addresses);
     fs::write(other.simulator.folder().join("guid2lid"), text).unwrap();
     let home = id(&mine.topology, mine.home);
     let opensm = OpenSm { host: Some(&home), lmc, ..OpenSm::default() };
     let _opensm = opensm.keep(&other.simulator)?;
-    let port = mine.topology.cables(mine.home).next().unwrap().0;
-    let manager = addresses.base(port).unwrap().0;
     let name = host(&mine, 1);
     let ours = Host::new(&mine.simulator, &name, manager);
     let theirs = Host::new(&other.simulator, &name, manager);
@@ -155,12 +154,10 @@ fn keyed_questions_are_answered_as_opensm_answers_them() -> Result<(), JudgeErro
 #[test]
 fn osmtest_passes() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:2,2,2"))?;
-    let keeper = lab.keep("lmc = 0\n")?;
+    let keeper = lab.keep("lmc = 0\nqos = true\n")?;
     is_up(&keeper);
     // osmtest sees 200 bytes of a table through ibsim's preload, whatever it holds: three groups fill them.
-    let (_, addresses) = lab.told();
-    let port = lab.topology.cables(lab.home).next().unwrap().0;
-    let mut maker = Host::new(&lab.simulator, &host(&lab, 2), addresses.base(port).unwrap().0);
+    let mut maker = Host::new(&lab.simulator, &host(&lab, 2), manager(&lab));
     for scope in 1..=3 {
         let group = McMemberRecord {
             mgid: snin_mad::Gid([0xFF, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, scope]),
