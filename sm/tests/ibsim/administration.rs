@@ -172,7 +172,7 @@ fn saquery_reads_every_record_that_it_knows() -> Result<(), JudgeError> {
         (vec!["LFTR", &switch], "Block"),
         (vec!["GIR", &lid], "GUID 0"),
         (vec!["SWIR", &switch], "LinearFDBCap"),
-        (vec!["SMIR"], "Master"),
+        (vec!["SMIR"], "SMState...............3"),
         (vec!["-s"], "IsSM"),
         (vec!["-x"], "ToLID"),
         (vec!["-p"], "dlid"),
