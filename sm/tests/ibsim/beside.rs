@@ -176,7 +176,8 @@ fn osmtest_passes() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:2,2,2"))?;
     let keeper = lab.keep("lmc = 0\n")?;
     is_up(&keeper);
-    // Not its flow q, which wants the arbitration tables of ports that are down, and that nobody has read.
+    // Not its flow q, which wants the arbitration tables of ports that are down, and that nobody has read; nor
+    // m, which OpenSM itself does not pass on these fabrics.
     // osmtest sees 200 bytes of a table through ibsim's preload, whatever it holds: three groups fill them.
     let mut maker = Host::new(&lab.simulator, &host(&lab, 2), manager(&lab));
     for scope in 1..=3 {
@@ -190,13 +191,9 @@ fn osmtest_passes() -> Result<(), JudgeError> {
         };
         maker.one(Method::Set, &group, &[0, 1, 2, 6, 7, 12, 13, 16]).unwrap();
     }
-    for arguments in [
-        &["-f", "c"][..],
-        &["-f", "e"],
-        &["-f", "m"],
-        &["-f", "f", "-s", "2"],
-        &["-f", "f", "-s", "3"],
-    ] {
+    for arguments in
+        [&["-f", "c"][..], &["-f", "e"], &["-f", "f", "-s", "2"], &["-f", "f", "-s", "3"]]
+    {
         let mut command = lab.simulator.command(Program::OSMTEST, Some(&host(&lab, 1)))?;
         command.args(arguments).args(["-i", "inventory", "-l", "osmtest.log"]);
         let said = finish(&mut command, lab.simulator.folder(), PATIENCE)?;
