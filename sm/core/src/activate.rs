@@ -115,7 +115,7 @@ impl Ports<'_> {
         let differs = |lid: &Lid| {
             (info.lid, info.lmc, info.master_sm_lid) != (*lid, lmc, self.manager)
                 || info.gid_prefix != self.config.subnet_prefix()
-                || !is_protected(info, self.config)
+                || !is_protected(self.graph, end, info)
         };
         let address = base.filter(differs).map(|lid| (lid, lmc));
         (address.is_some() || state.is_some())
@@ -225,9 +225,10 @@ impl Ports<'_> {
 }
 
 /// Whether a port has the manager's key, and guards it as it shall; without one, whether it shows none.
-fn is_protected(info: &PortInfo, config: &Config) -> bool {
+fn is_protected(graph: &Graph, end: End, info: &PortInfo) -> bool {
     let held = (info.m_key, info.m_key_protect, info.m_key_lease_period);
-    held == config.protection() || config.m_key == 0 && info.m_key == MKey(0)
+    let wanted = graph.protection(end);
+    held == wanted || wanted.0 == MKey(0) && info.m_key == MKey(0)
 }
 
 /// Whether keys are written to this port: of a switch only to port 0 (IBA 14.2.5.6).
@@ -262,7 +263,7 @@ pub(crate) fn port_info(
         info.master_sm_sl = 0;
     }
     if is_guarded(graph, end) {
-        (info.m_key, info.m_key_protect, info.m_key_lease_period) = config.protection();
+        (info.m_key, info.m_key_protect, info.m_key_lease_period) = graph.protection(end);
     }
     if config.qos {
         info.vl_high_limit = config.qos_high_limit;

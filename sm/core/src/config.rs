@@ -1,11 +1,12 @@
 //! What the sweep core is told once. The daemon reads it from a file.
 
 use snin_fabric::Lmc;
-use snin_mad::{GidPrefix, MKey, PKey, SmKey};
+use snin_mad::{GidPrefix, PKey, SmKey};
 use snin_protocol::Time;
 
 use crate::error::ConfigError;
 use crate::events::LocalPort;
+use crate::keyring::KeyPolicy;
 
 /// How the sweep core works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,9 @@ pub struct Config {
     pub lmc: Option<u8>,
     /// The upper half of every port's GIDs (IBA 4.1.1).
     pub subnet_prefix: u64,
-    /// The key that this manager puts on every SMP and every port. 0: none.
+    /// Where keys come from.
+    pub m_key_policy: KeyPolicy,
+    /// The operator's key, on every SMP and every port. 0: none. Where keys are generated: one that ports may have.
     pub m_key: u64,
     /// What a port refuses to whom lacks its key: 0 to 3 (IBA 14.2.4.1). Written with the key only.
     pub m_key_protect: u8,
@@ -57,10 +60,6 @@ pub struct Config {
     pub clear_wait_ms: u32,
     /// The key by which requests to subnet administration are trusted. 0: none is.
     pub sa_key: u64,
-    /// How often the first segment of an answer is sent again to whom has acknowledged nothing yet. Programs under
-    /// ibsim's preload never acknowledge, and number their questions from 1: one that runs later takes what is
-    /// sent again for an answer of its own.
-    pub sa_repeats: u32,
     /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
     pub packet_lifetime: u8,
     /// Where the transaction ids begin; another after each restart, so that late answers to the last run
@@ -74,6 +73,7 @@ impl Default for Config {
             port: 0,
             lmc: None,
             subnet_prefix: 0xFE80_0000_0000_0000,
+            m_key_policy: KeyPolicy::Given,
             m_key: 0,
             m_key_protect: 0,
             m_key_lease_s: 0,
@@ -94,7 +94,6 @@ impl Default for Config {
             clear_wait_ms: 0,
             // OpenSM's, so that who switches over finds what was there.
             sa_key: 1,
-            sa_repeats: 1,
             packet_lifetime: 18,
             seed: 0,
         }
@@ -150,18 +149,6 @@ impl Config {
 
     pub(crate) const fn subnet_prefix(&self) -> GidPrefix {
         GidPrefix(self.subnet_prefix)
-    }
-
-    pub(crate) const fn m_key(&self) -> MKey {
-        MKey(self.m_key)
-    }
-
-    /// Key, protection level and lease of every port; none of them without a key.
-    pub(crate) const fn protection(&self) -> (MKey, u8, u16) {
-        match self.m_key {
-            0 => (MKey(0), 0, 0),
-            key => (MKey(key), self.m_key_protect, self.m_key_lease_s),
-        }
     }
 
     pub(crate) const fn timeout(&self) -> Time {

@@ -16,6 +16,14 @@ pub enum ConfigError {
     /// More keys than a block of the partition table.
     #[error("{0} partition keys: at most 32 fit the block that is managed")]
     Partitions(usize),
+    /// Keys are to be generated, and there is nothing to generate them from.
+    #[error(
+        "M_Keys cannot be generated without a secret: it has to be stored, and no store is given"
+    )]
+    NoSecret,
+    /// Ports with keys of their own that show nothing to whom lacks them.
+    #[error("m_key_protect is {0}: where each port has an M_Key of its own it is 0 or 1")]
+    HiddenPorts(u8),
 }
 
 /// Why something that came in was dropped.

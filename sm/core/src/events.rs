@@ -46,6 +46,8 @@ pub enum Event<'a> {
         /// The view's version.
         version: u64,
     },
+    /// Where M_Keys are generated: every port gets another one.
+    RotateKeys,
     /// These are the multicast groups from now on, and nobody else is a member of any.
     Groups(Arc<Groups>),
     /// An [`Output::Compute`] is done.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
-use snin_mad::{DrPath, MKey, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
+use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use crate::ask::{Ask, End, NodeId};
+use crate::keyring::Keyring;
 use crate::lanes::{LaneTable, Lanes};
 use crate::mirror::Mirror;
 use crate::multicast::Masks;
@@ -51,6 +52,8 @@ pub(crate) struct Port {
     pub(crate) lanes: BTreeMap<LaneTable, Option<Lanes>>,
     /// The other subnet manager that sits here, as it last spoke of itself.
     pub(crate) manager: Option<SmInfo>,
+    /// The how manieth of the keys that it may have it is shown.
+    pub(crate) guess: u8,
     pub(crate) link: Option<Link>,
     pub(crate) trouble: Option<Trouble>,
     /// Why it is left as it is: port 0 for its switch.
@@ -167,9 +170,16 @@ pub(crate) struct Graph {
     nodes: Vec<Node>,
     by_guid: BTreeMap<Guid, NodeId>,
     by_port_guid: BTreeMap<Guid, End>,
+    /// Which key guards which port.
+    pub(crate) keyring: Keyring,
 }
 
 impl Graph {
+    /// Nothing known but the keys.
+    pub(crate) fn guarded_by(keyring: Keyring) -> Self {
+        Self { keyring, ..Self::default() }
+    }
+
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
@@ -328,41 +338,6 @@ impl Graph {
     /// The port at which the manager sits, of a switch port 0.
     pub(crate) fn own_end(&self) -> End {
         self.guard((NodeId::OWN, self.node(NodeId::OWN).info.local_port))
-    }
-
-    /// The port whose key guards this one: port 0 of a switch guards the whole switch, each port of an end
-    /// node itself (IBA 14.2.4).
-    pub(crate) fn guard(&self, (id, port): End) -> End {
-        (id, if self.node(id).is_switch() { PortNum::ZERO } else { port })
-    }
-
-    /// The key that guards a port, where it is shown.
-    pub(crate) fn key(&self, end: End) -> Option<MKey> {
-        let key = self.port(self.guard(end))?.info.as_ref()?.m_key;
-        (key != MKey(0)).then_some(key)
-    }
-
-    /// Whether a port may have a key that it does not show.
-    pub(crate) fn hides_key(&self, end: End) -> bool {
-        let info = self.port(self.guard(end)).and_then(|port| port.info.as_ref());
-        info.is_some_and(|info| info.m_key == MKey(0) && info.m_key_protect > 0)
-    }
-
-    /// Whether a port takes no writes.
-    pub(crate) fn is_locked(&self, end: End) -> bool {
-        self.port(self.guard(end)).is_some_and(|port| port.locked.is_some())
-    }
-
-    /// The port takes no writes: it is left as it is. With a switch, so is what only it leads to.
-    pub(crate) fn lock(&mut self, end: End, why: Lock) {
-        let guard = self.guard(end);
-        if let Some(port) = self.port_mut(guard) {
-            port.locked = Some(why);
-        }
-        if self.node(end.0).is_switch() {
-            self.node_mut(end.0).switch = None;
-            self.retrace();
-        }
     }
 
     /// Whether ways go on from the node to its neighbours.

@@ -52,9 +52,7 @@ impl Manager {
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
-        let mut limits = Limits::default();
-        limits.policy.unheard = config.sa_repeats;
-        let administration = Administration::new(limits);
+        let administration = Administration::new(Limits::default());
         let outputs = VecDeque::new();
         Ok(Self { config, sweep, database, administration, outputs, stored, grouped: 0 })
     }
@@ -122,6 +120,11 @@ impl Manager {
     /// Whether this manager is master, or what else.
     pub const fn state(&self) -> SmState {
         self.sweep.state()
+    }
+
+    /// Whether M_Keys are generated, so that [`Event::RotateKeys`] changes them.
+    pub fn generates_keys(&self) -> bool {
+        self.sweep.generates_keys()
     }
 
     /// Whether nothing is being asked, computed or written.

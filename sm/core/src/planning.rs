@@ -12,6 +12,7 @@ use snin_fabric::{Addresses, Guid, Lid, Lmc, NodeIndex, PortIndex};
 
 use super::address::{self, Wishes};
 use crate::discovered::Discovered;
+use crate::keyring::KeySecret;
 use crate::multicast::{Groups, McPlan};
 
 /// What has to survive a restart: everything that would come out otherwise if it were planned anew.
@@ -21,6 +22,8 @@ pub struct Saved {
     pub lmc: Option<Lmc>,
     /// First address and how many, by port GUID, of absent ports too.
     pub lids: BTreeMap<Guid, (Lid, Lmc)>,
+    /// What generated M_Keys follow from. Whoever drives the core makes it up when there is none yet.
+    pub keys: Option<KeySecret>,
     /// Place among a port's addresses of every tree, by root and plane.
     pub trees: BTreeMap<(Guid, u16), u16>,
 }

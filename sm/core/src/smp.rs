@@ -15,9 +15,10 @@ use crate::planning::Target;
 use crate::schedule::Step;
 
 /// The SMP of a question; `None` where the node is not there any more.
-pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> {
+pub(crate) fn question(graph: &Graph, ask: Ask) -> Option<Mad> {
     let route = Route::directed(graph.path(ask)?);
-    let get = |id, modifier| Smp::get(id, modifier, route).m_key(config.m_key()).mad();
+    let shown = graph.key_to_ask(ask, 0);
+    let get = |id, modifier| Smp::get(id, modifier, route).m_key(shown).mad();
     Some(match ask {
         Ask::Identify(_) | Ask::Probe(_) => get(NodeInfo::ID, 0),
         Ask::Describe(_) => get(NodeDescription::ID, 0),
@@ -36,7 +37,7 @@ pub(crate) fn question(graph: &Graph, config: &Config, ask: Ask) -> Option<Mad> 
             let info = graph.node(node).switch.as_ref()?;
             // Writing 1 clears it (IBA 14.2.5.4).
             set(
-                key(graph, config, (node, PortNum::ZERO)),
+                graph.key_to_show((node, PortNum::ZERO), 0),
                 graph.path(ask)?,
                 0,
                 &SwitchInfo { port_state_change: true, ..info.clone() },
@@ -56,14 +57,14 @@ pub(crate) fn write(
 ) -> Option<Mad> {
     let node = step.node()?;
     let path = step.path(graph)?;
-    let own = key(graph, config, step.end().unwrap_or((node, PortNum::ZERO)));
+    let own = graph.key_to_show(step.end().unwrap_or((node, PortNum::ZERO)), 0);
     let block = |block: u16, ports: &[u8; 64]| {
         set(own, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })
     };
     Some(match step {
         Step::Port(end, write) => {
             let info = port_info(graph, *end, *write, config, manager)?;
-            set(key(graph, config, *end), path, end.1.0.into(), &info)
+            set(graph.key_to_show(*end, 0), path, end.1.0.into(), &info)
         }
         Step::Keys(end) => {
             let table = PKeyTable { keys: config.partition_block() };
@@ -101,11 +102,6 @@ pub(crate) fn write(
 
 fn set<A: Attribute>(key: MKey, path: DrPath, modifier: u32, value: &A) -> Mad {
     Smp::set(A::ID, modifier, Route::directed(path)).m_key(key).mad().with(value)
-}
-
-/// The key by which a port takes writes: the one that it shows, whoever's that is, else ours.
-pub(crate) fn key(graph: &Graph, config: &Config, end: End) -> MKey {
-    graph.key(end).unwrap_or_else(|| config.m_key())
 }
 
 /// Switches have a table for every port, end nodes for the one by which the SMP comes.

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{
-    DrPath, Error, LinearForwarding, Mad, MulticastForwarding, NodeDescription, NodeInfo,
+    DrPath, Error, LinearForwarding, MKey, Mad, MulticastForwarding, NodeDescription, NodeInfo,
     PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
 };
 
@@ -461,7 +461,11 @@ impl Survey {
         let before = port.info.replace(info);
         self.learnt |= before != port.info;
         if graph.guard(end) == end {
-            self.key_read(graph, end);
+            let known = before.as_ref().is_some_and(|info| info.m_key != MKey(0));
+            match graph.guess_key(end, known) {
+                true => self.urgent.push_back(Ask::ReadPort(end.0, end.1)),
+                false => self.key_read(graph, end),
+            }
         }
         self.ask_manager(graph, end);
         let Some(port) = graph.port(end) else { return };

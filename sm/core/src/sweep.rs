@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use snin_fabric::Lid;
+use snin_mad::header::Directed;
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
@@ -36,6 +37,7 @@ use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Output};
 use crate::failures::Failures;
 use crate::graph::{Graph, Trouble};
+use crate::keyring::{KeyPolicy, Keyring};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
 use crate::planning::{Saved, Target};
@@ -176,10 +178,11 @@ impl Sweep {
     /// When a number of the configuration is out of range.
     pub fn new(config: Config, saved: Saved) -> Result<Self, ConfigError> {
         config.check()?;
+        let keyring = Keyring::new(&config, saved.keys.as_ref())?;
         Ok(Self {
             transactions: Transactions::new(&config),
             config,
-            graph: Graph::default(),
+            graph: Graph::guarded_by(keyring),
             saved: Arc::new(saved),
             metrics: Metrics::default(),
             outputs: VecDeque::new(),
@@ -238,6 +241,7 @@ impl Sweep {
             },
             Event::General { .. } => self.metrics.count_dropped(Dropped::OtherClass),
             Event::Clear { version } => self.cleared = self.cleared.max(version),
+            Event::RotateKeys => self.rotate_keys(),
             Event::Groups(groups) => self.groups = groups,
             Event::Computed(computed) => self.computed(*computed, now),
         }
@@ -275,7 +279,12 @@ impl Sweep {
             };
             match self.transactions.expire(now, path) {
                 None => break,
-                Some(Expired::Again(id, late, mad)) => {
+                Some(Expired::Again(id, late, mut mad)) => {
+                    if self.config.m_key_protect > 1 && late.ask.step().is_none() {
+                        // Perhaps it was the wrong key, to which such ports do not answer.
+                        let key = self.graph.key_to_ask(late.ask, late.repeats);
+                        Directed::edit(&mut mad.0).m_key(key);
+                    }
                     self.metrics.retries += 1;
                     self.send(mad);
                     self.is_late(id, late);
@@ -299,6 +308,20 @@ impl Sweep {
         }
         self.probe(now);
         self.advance(now);
+    }
+
+    /// Whether M_Keys are generated, so that [`Event::RotateKeys`] changes them.
+    pub fn generates_keys(&self) -> bool {
+        self.config.m_key_policy != KeyPolicy::Given
+    }
+
+    /// Every port gets another key. What the keys follow from is stored before the first is written.
+    fn rotate_keys(&mut self) {
+        let Some(secret) = self.graph.keyring.rotate().cloned() else { return };
+        self.saved = Arc::new(Saved { keys: Some(secret), ..(*self.saved).clone() });
+        self.outputs.push_back(Output::Save(self.saved.clone()));
+        self.pending.learnt = true;
+        self.interrupt();
     }
 
     /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
@@ -472,7 +495,7 @@ impl Sweep {
             if !turns.admit(ask.agent(), ask) {
                 continue;
             }
-            match smp::question(&self.graph, &self.config, ask) {
+            match smp::question(&self.graph, ask) {
                 Some(mad) => {
                     let mad = self.transactions.send(ask, ask.agent(), mad, now);
                     self.send(mad);

@@ -29,6 +29,8 @@ struct Sent {
     late: bool,
     /// Nobody waits for it any more.
     aside: bool,
+    /// How often it was sent again.
+    repeats: u8,
 }
 
 /// Questions that were left without an answer once and are asked again, at one time. Beyond them nothing new
@@ -58,11 +60,13 @@ pub(crate) struct Late {
     pub(crate) at: Time,
     /// It was set aside: nobody waits for it.
     pub(crate) aside: bool,
+    /// How often it was sent again, this time included.
+    pub(crate) repeats: u8,
 }
 
 impl Sent {
     const fn told(&self) -> Late {
-        Late { ask: self.ask, at: self.at, aside: self.aside }
+        Late { ask: self.ask, at: self.at, aside: self.aside, repeats: self.repeats }
     }
 }
 
@@ -150,6 +154,7 @@ impl Transactions {
             lost: None,
             late,
             aside: false,
+            repeats: 0,
         };
         self.in_flight.insert(id, sent);
         mad
@@ -181,6 +186,7 @@ impl Transactions {
         Directed::edit(&mut sent.mad.0)
             .hop_count(path.hops() as u8)
             .initial_path(Octets(*path.bytes()));
+        sent.repeats = sent.repeats.saturating_add(1);
         let late = sent.told();
         self.late += usize::from(!sent.late);
         (sent.again, sent.late, sent.lost) = (sent.again - 1, true, Some(sent.at));

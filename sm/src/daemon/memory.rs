@@ -9,11 +9,19 @@
 //! 0x0002c90300a1b2c3 0 0
 //! 0x0002c90300a1b2c3 1 1
 //! ```
+//!
+//! Where M_Keys are generated, what they follow from is in `m_keys`, which nobody but the owner may read:
+//!
+//! ```text
+//! secret 00..ff
+//! generation 0
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use snin_daemon::store;
@@ -21,12 +29,12 @@ use snin_fabric::dump::guid2lid;
 use snin_fabric::{Guid, Lmc};
 
 use super::failure::Failure;
-use snin_sm_core::Saved;
+use snin_sm_core::{KeySecret, Saved};
 
 /// Routing trees at most: a root and a plane each.
 const TREES: usize = 65_536;
 
-/// A folder with both files, or none at all.
+/// A folder with the files, or none at all.
 #[derive(Debug)]
 pub struct Memory {
     folder: Option<PathBuf>,
@@ -53,18 +61,41 @@ impl Memory {
         if let Some(text) = read(&trees)? {
             (saved.lmc, saved.trees) = parse_trees(&text).map_err(wrong(&trees))?;
         }
+        let keys = folder.join("m_keys");
+        if let Some(text) = read(&keys)? {
+            saved.keys = Some(parse_keys(&text).map_err(wrong(&keys))?);
+        }
         Ok((memory, saved))
     }
 
-    /// Writes both files anew, where they differ.
+    /// Makes up what M_Keys follow from, and stores it, unless it is there.
     ///
     /// # Errors
-    /// When a file cannot be written; both are then as they were before, or one of them is new.
+    /// When the system has no random bytes, or the file cannot be written.
+    pub fn make_secret(&self, saved: &mut Saved) -> Result<(), Failure> {
+        if saved.keys.is_some() || self.folder.is_none() {
+            return Ok(());
+        }
+        let source = Path::new("/dev/urandom");
+        let mut secret = [0; 32];
+        let mut file = fs::File::open(source).map_err(Failure::file(source))?;
+        file.read_exact(&mut secret).map_err(Failure::file(source))?;
+        saved.keys = Some(KeySecret { secret, generation: 0 });
+        self.save(saved)
+    }
+
+    /// Writes the files anew, where they differ.
+    ///
+    /// # Errors
+    /// When a file cannot be written; each is then as it was before, or new.
     pub fn save(&self, saved: &Saved) -> Result<(), Failure> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let lids = guid2lid::write_entries(&saved.lids);
         store::replace(&folder.join("guid2lid"), lids.as_bytes())?;
         store::replace(&folder.join("trees"), trees_text(saved).as_bytes())?;
+        if let Some(keys) = &saved.keys {
+            write_secret(&folder.join("m_keys"), keys_text(keys).as_bytes())?;
+        }
         Ok(())
     }
 }
@@ -75,6 +106,47 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::file(path)(error)),
     }
+}
+
+/// Replaces a file that nobody but the owner may read, not even while it is written.
+fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if fs::read(path).is_ok_and(|held| held == bytes) {
+        return Ok(());
+    }
+    let beside = path.with_extension("new");
+    // Whatever an earlier run left may have another mode.
+    let _ = fs::remove_file(&beside);
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(&beside);
+    let written = file.and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&beside, path)).map_err(Failure::file(path))
+}
+
+fn keys_text(keys: &KeySecret) -> String {
+    let mut text = String::from("secret ");
+    for byte in keys.secret {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    let _ = writeln!(text, "\ngeneration {}", keys.generation);
+    text
+}
+
+fn parse_keys(text: &[u8]) -> Result<KeySecret, String> {
+    let text = String::from_utf8_lossy(text);
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let ["secret", digits, "generation", generation] = words[..] else {
+        return Err("not understood (expected secret HEX generation NUMBER)".to_owned());
+    };
+    let byte = |n: usize| u8::from_str_radix(digits.get(2 * n..2 * n + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
+    let secret = bytes.filter(|_| digits.len() == 64).and_then(|bytes| bytes.try_into().ok());
+    let secret = secret.ok_or("1: the secret is 64 hex digits")?;
+    let generation = generation.parse().map_err(|_| "2: the generation is a number")?;
+    Ok(KeySecret { secret, generation })
 }
 
 fn trees_text(saved: &Saved) -> String {
@@ -133,6 +205,7 @@ mod tests {
             lmc: Some(FOUR),
             lids: [(Guid(0x77), (Lid(8), FOUR)), (Guid(0x78), (Lid(1), Lmc::ZERO))].into(),
             trees: [((Guid(0x200), 0), 1), ((Guid(0x200), 1), 0)].into(),
+            keys: Some(KeySecret { secret: [0xA5; 32], generation: 7 }),
         }
     }
 
@@ -153,6 +226,24 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_made_once_and_nobody_else_reads_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (memory, mut saved) = Memory::open(Some(folder.path())).unwrap();
+        memory.make_secret(&mut saved).unwrap();
+        let file = folder.path().join("m_keys");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let first = saved.keys.clone().unwrap();
+        assert!(first.secret != [0; 32] && first.generation == 0);
+        memory.make_secret(&mut saved).unwrap();
+        assert_eq!(saved.keys, Some(first));
+        assert_eq!(Memory::open(Some(folder.path())).unwrap().1, saved);
+        let mut nothing = Saved::default();
+        Memory::open(None).unwrap().0.make_secret(&mut nothing).unwrap();
+        assert_eq!(nothing.keys, None);
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let told = |name: &str, text: &str| {
@@ -169,6 +260,14 @@ mod tests {
         ] {
             assert_eq!(told("trees", text), expected);
         }
+        let wrong = "m_keys: not understood (expected secret HEX generation NUMBER)";
+        fs::write(folder.path().join("trees"), "").unwrap();
+        assert_eq!(told("m_keys", "secret 00"), wrong);
+        assert_eq!(
+            told("m_keys", "secret 00 generation 1"),
+            "m_keys:1: the secret is 64 hex digits"
+        );
+        fs::remove_file(folder.path().join("m_keys")).unwrap();
         let told = told("guid2lid", "0x77 0x8 0xb\n\n0x78 0xa 0xa\n");
         assert_eq!(told, "guid2lid:3: 0x0000000000000078: LID 10 is taken by 0x0000000000000077");
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `status` | a [`Summary`](super::summary::Summary) |
 //! | `sweep` | looks at the whole fabric; an [`Activity`](super::activity::Activity) when that is done |
+//! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
@@ -20,7 +21,7 @@ use super::run::Daemon;
 use snin_sm_core::FabricView;
 use snin_sm_core::events::Event;
 
-const COMMANDS: &str = "status, sweep, dump, lfts or events";
+const COMMANDS: &str = "status, sweep, rotate-keys, dump, lfts or events";
 
 impl Daemon {
     pub(super) fn serve(&mut self) -> Result<(), Failure> {
@@ -56,6 +57,11 @@ impl Daemon {
                 self.waiting.push(client);
                 return self.feed(Event::Resweep);
             }
+            "rotate-keys" if self.manager.generates_keys() => {
+                self.waiting.push(client);
+                return self.feed(Event::RotateKeys);
+            }
+            "rotate-keys" => Err("M_Keys are not generated: m_key_policy is given".to_owned()),
             "status" => serde_json::to_value(self.summary()).map_err(|error| error.to_string()),
             "dump" => self.view().map(dumped),
             "lfts" => self.view().and_then(|view| tables(view, &request.body)),

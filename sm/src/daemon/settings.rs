@@ -30,6 +30,10 @@ snin_daemon::settings! {
         lmc: Option<u8> = None,
         /// The upper half of every port's GIDs.
         subnet_prefix: Hex = Hex(0xFE80_0000_0000_0000),
+        /// Where M_Keys come from. "given": m_key is on every port. "one": one that is generated. "per-port": each
+        /// port has a generated one of its own; only with protection level 0 or 1. What they are generated from is
+        /// kept in state_dir, and "snin sm rotate-keys" changes them all.
+        m_key_policy: KeyPolicy = KeyPolicy::Given,
         /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with somebody else's key
         /// is taken over if it shows that key, and else left alone and named as missing.
         m_key: Hex = Hex(0),
@@ -144,6 +148,28 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
+/// Where M_Keys come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyPolicy {
+    /// From this file.
+    Given,
+    /// Generated, one for all ports.
+    One,
+    /// Generated, one for each.
+    PerPort,
+}
+
+impl From<KeyPolicy> for snin_sm_core::KeyPolicy {
+    fn from(policy: KeyPolicy) -> Self {
+        match policy {
+            KeyPolicy::Given => Self::Given,
+            KeyPolicy::One => Self::One,
+            KeyPolicy::PerPort => Self::PerPort,
+        }
+    }
+}
+
 impl Settings {
     /// What the core has to know, and where transaction ids begin.
     pub fn core(&self, seed: u64) -> Config {
@@ -151,6 +177,7 @@ impl Settings {
             port: 0,
             lmc: self.lmc,
             subnet_prefix: self.subnet_prefix.0,
+            m_key_policy: self.m_key_policy.into(),
             m_key: self.m_key.0,
             m_key_protect: self.m_key_protection_level,
             m_key_lease_s: self.m_key_lease_period,
@@ -170,7 +197,6 @@ impl Settings {
             // Controllers move traffic first: that takes them some windows.
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
-            sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
             seed,
         }
@@ -191,12 +217,16 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
             other => other,
         },
         ConfigError::Partitions(_) => "partitions",
+        ConfigError::NoSecret => "m_key_policy",
+        ConfigError::HiddenPorts(_) => "m_key_protection_level",
     };
     match error {
         ConfigError::Range { value, expected, .. } => {
             loaded.refuse(key, format_args!("{key} is {value}: {expected}"))
         }
-        ConfigError::Partitions(_) => loaded.refuse(key, error),
+        ConfigError::Partitions(_) | ConfigError::NoSecret | ConfigError::HiddenPorts(_) => {
+            loaded.refuse(key, error)
+        }
     }
 }
 

@@ -127,10 +127,10 @@ impl Views {
                 if let Some(view) = self.now.clone() {
                     match self.whole(&view) {
                         Ok(frames) => {
-                            frames.into_iter().for_each(|frame| self.post.say_to(&peer, frame))
+                            frames.into_iter().for_each(|frame| self.post.say_to(&peer, frame));
                         }
                         Err(error) => {
-                            error!("{peer} is not told of view {}: {error}", view.version())
+                            error!("{peer} is not told of view {}: {error}", view.version());
                         }
                     }
                 }

@@ -18,6 +18,14 @@ pub fn dump_fts(simulator: &impl Simulated) -> Result<Vec<u8>, JudgeError> {
     ask(simulator, Program::DUMP_FTS, &[])
 }
 
+/// Every switch's multicast forwarding table, as `dump_fts -M -n` prints it.
+///
+/// # Errors
+/// When the program is missing, fails, or could not read everything.
+pub fn dump_mfts(simulator: &impl Simulated) -> Result<String, JudgeError> {
+    text(simulator, Program::DUMP_FTS, &["-M", "-n"])
+}
+
 /// Nodes, cables, LIDs and LMCs, as `ibnetdiscover` prints them.
 ///
 /// # Errors
@@ -40,6 +48,20 @@ pub fn ibroute(simulator: &impl Simulated, lid: u16) -> Result<String, JudgeErro
 /// When the program is missing, or finds no way.
 pub fn ibtracert(simulator: &impl Simulated, from: u16, to: u16) -> Result<String, JudgeError> {
     text(simulator, Program::IBTRACERT, &[&from.to_string(), &to.to_string()])
+}
+
+/// The way of a group's packets from one address to another, node by node.
+///
+/// # Errors
+/// When the program is missing, or finds no way.
+pub fn ibtracert_multicast(
+    simulator: &impl Simulated,
+    mlid: u16,
+    from: u16,
+    to: u16,
+) -> Result<String, JudgeError> {
+    let [mlid, from, to] = [mlid, from, to].map(|lid| lid.to_string());
+    text(simulator, Program::IBTRACERT, &["-m", &mlid, &from, &to])
 }
 
 /// Every link with its state, a line each.

@@ -15,7 +15,10 @@ mod shared;
 mod simulator;
 
 pub use console::{Client, Heard};
-pub use diags::{dump_fts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert, smpquery};
+pub use diags::{
+    dump_fts, dump_mfts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert,
+    ibtracert_multicast, smpquery,
+};
 pub use error::JudgeError;
 pub use held::{HeldNode, HeldPort};
 pub use opensm::{BringUp, Keeper, OpenSm};

@@ -307,6 +307,11 @@ pub(crate) enum Sm {
         #[command(flatten)]
         daemon: SmDaemon,
     },
+    /// Have the running daemon give every port another M_Key, where it generates them, and wait until all have it
+    RotateKeys {
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
     /// Print the fabric as the running daemon knows it: as ibnetdiscover prints it
     Dump {
         /// Who has which addresses instead: OpenSM's guid2lid

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Sm(Sm::Simulate(simulate)) => command::simulate::run(&simulate, &mut out),
         Command::Sm(Sm::Status { daemon }) => command::manager::status(&daemon, &mut out),
         Command::Sm(Sm::Sweep { daemon }) => command::manager::sweep(&daemon, &mut out),
+        Command::Sm(Sm::RotateKeys { daemon }) => command::manager::rotate_keys(&daemon, &mut out),
         Command::Sm(Sm::Dump { guid2lid, daemon }) => {
             command::manager::dump(guid2lid, &daemon, &mut out)
         }

@@ -194,7 +194,7 @@ impl Sweep {
                     let took = took(*write, &info);
                     if is_guarded(graph, *end) {
                         // It is hidden from whom showed the one that was there before.
-                        info.m_key = self.config.m_key();
+                        (info.m_key, ..) = graph.protection(*end);
                     }
                     if let Some(port) = graph.port_mut(*end) {
                         port.info = Some(info);

@@ -52,7 +52,7 @@ impl Sweep {
     /// Asks who is behind ports where nobody answered, as far as it is their time.
     pub(super) fn probe(&mut self, now: Time) {
         while let Some(end) = self.silence.next(now) {
-            match smp::question(&self.graph, &self.config, Ask::Probe(end)) {
+            match smp::question(&self.graph, Ask::Probe(end)) {
                 Some(mad) => {
                     let mad = self.transactions.send_probe(Ask::Probe(end), mad, now);
                     self.send(mad);

@@ -7,7 +7,6 @@ use super::{Stage, Sweep};
 use crate::ask::{End, NodeId};
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
-use crate::smp::key;
 
 impl Sweep {
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
@@ -55,7 +54,7 @@ impl Sweep {
         let mut answer = Box::new(mad.clone());
         answer.answer(snin_mad::Status::OK);
         // It is a write (IBA 14.2.4.1).
-        LidRouted::edit(&mut answer.0).m_key(key(&self.graph, &self.config, issuer));
+        LidRouted::edit(&mut answer.0).m_key(self.graph.key_to_show(issuer, 0));
         self.metrics.count_sent(smp.attribute, Method::TrapRepress);
         let (port, to) = (self.config.local_port(), Destination::Lid(source));
         self.outputs.push_back(Output::Send { port, to, mad: answer });

@@ -13,6 +13,7 @@ mod managers;
 #[path = "../support/odd.rs"]
 mod odd;
 mod ports;
+mod rotation;
 mod scale;
 mod scenarios;
 mod silence;

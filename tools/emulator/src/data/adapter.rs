@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use snin_fabric::{Lid, PortIndex};
+use snin_fabric::{Lid, Mlid, PortIndex};
 
 use super::agenda::Agenda;
 use super::clock::{NEVER, ns};
@@ -136,6 +136,9 @@ impl<Q: Agenda> Network<Q> {
         if packet.lost {
             return self.drop_packet(id, port, DropReason::Damaged, observer);
         }
+        if let Some(mlid) = Mlid::new(packet.dlid) {
+            return self.receive_copy(id, mlid, observer);
+        }
         let owner = self.addresses.owner(Lid(packet.dlid));
         let Some((_, offset)) = owner.filter(|&(owner, _)| owner == PortIndex(port)) else {
             return self.drop_packet(id, port, DropReason::Stranger, observer);
@@ -162,11 +165,12 @@ impl<Q: Agenda> Network<Q> {
     }
 
     /// One packet more of its message.
-    fn count<O: Observer>(&mut self, packet: &Packet, observer: &mut O) {
+    pub(super) fn count<O: Observer>(&mut self, packet: &Packet, observer: &mut O) {
         let transfer = &mut self.transfers[packet.message as usize];
         transfer.arrived += 1;
         transfer.delivered += u64::from(packet.payload);
-        if transfer.arrived == transfer.packets && transfer.completed == NEVER {
+        let expected = transfer.packets * transfer.receivers;
+        if transfer.arrived == expected && transfer.completed == NEVER {
             transfer.completed = self.now;
             if let Some(idle) = transfer.idle.filter(|_| !transfer.background) {
                 self.statistics.completed(self.now - transfer.begin, idle);

@@ -27,7 +27,7 @@ pub enum Imbalance {
     Packets {
         /// Its number.
         message: u32,
-        /// Packets sent.
+        /// Packets sent, and copies made of them.
         sent: u64,
         /// Packets found.
         found: u64,
@@ -50,6 +50,9 @@ impl<Q: Agenda> Network<Q> {
         for packet in self.packets.iter().filter(|packet| packet.at != AT_SOURCE) {
             found[self.lane(packet.from, packet.vl)] += u64::from(packet.blocks());
         }
+        for (lane, blocks) in self.multicast.counted_twice() {
+            found[lane] -= blocks;
+        }
         let capacity = u64::from(self.capacity);
         let cabled = |&(lane, _): &(usize, u64)| self.ports[lane / vls].peer != NO_PORT;
         let mut lanes = found.into_iter().enumerate().filter(cabled);
@@ -69,8 +72,9 @@ impl<Q: Agenda> Network<Q> {
             found[packet.message as usize] += 1;
         }
         for (message, (transfer, found)) in (0..).zip(self.transfers.iter().zip(found)) {
-            if transfer.sent != found {
-                return Err(Imbalance::Packets { message, sent: transfer.sent, found });
+            let sent = transfer.sent + transfer.copied;
+            if sent != found {
+                return Err(Imbalance::Packets { message, sent, found });
             }
         }
         Ok(())

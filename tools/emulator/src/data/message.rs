@@ -74,9 +74,9 @@ pub enum SendError {
     /// A switch's port, port 0, one without a cable, or none of this network.
     #[error("port {} is no end port with a cable", .0.0)]
     NotAnEndPort(PortIndex),
-    /// Multicast, or none.
-    #[error("LID {0} is no unicast address")]
-    NotUnicast(Lid),
+    /// Neither a unicast address nor, for what is not acknowledged, that of a group with members.
+    #[error("LID {0} is neither a unicast address nor a group's that this message could go to")]
+    NoDestination(Lid),
     /// Beyond the last VL.
     #[error("VL {vl}, but there are only {vls}")]
     NoSuchVl {
@@ -98,11 +98,11 @@ pub enum SendError {
 pub struct Progress {
     /// Payload sent, in bytes.
     pub sent: u64,
-    /// Payload that arrived.
+    /// Payload that arrived; of a message to a group, at all members together.
     pub delivered: u64,
     /// Data packets dropped.
     pub lost: u64,
-    /// When its last byte arrived, rounded up.
+    /// When its last byte arrived, at the last of its receivers, rounded up.
     pub completed: Option<Time>,
     /// How many times longer than in an idle fabric it took from its start, or the opening of its window.
     /// `None` before completion, and where the tables led nowhere when it began.
@@ -124,6 +124,10 @@ pub(super) struct Transfer {
     pub(super) packets: u64,
     /// Packets sent.
     pub(super) sent: u64,
+    /// How many get it.
+    pub(super) receivers: u64,
+    /// Copies that switches made of its packets.
+    pub(super) copied: u64,
     /// Packets that arrived.
     pub(super) arrived: u64,
     /// Packets dropped.
@@ -154,6 +158,8 @@ impl Transfer {
             mtu,
             packets: message.bytes.div_ceil(u64::from(mtu)).max(1),
             sent: 0,
+            receivers: 1,
+            copied: 0,
             arrived: 0,
             lost: 0,
             delivered: 0,

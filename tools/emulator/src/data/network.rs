@@ -1,6 +1,6 @@
 //! The network as its users see it, and the loop that lets time pass.
 
-use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, PortIndex, Topology};
+use snin_fabric::{Addresses, ForwardingTable, Lid, Mlid, NodeIndex, PortIndex, Topology};
 use snin_protocol::Time;
 
 use super::adapter::Adapter;
@@ -11,7 +11,8 @@ use super::config::{Config, ConfigError};
 use super::counters::Counters;
 use super::crossbar::Crossbars;
 use super::link::{Lane, Troubles};
-use super::message::{MAX_MESSAGES, Message, MessageId, Progress, SendError, Transfer};
+use super::message::{MAX_MESSAGES, Message, MessageId, Progress, SendError, Transfer, Transport};
+use super::multicast::Multicast;
 use super::observer::Observer;
 use super::packet::{BLOCK, Packets, data_bytes};
 use super::port::{NO_PORT, Port, bits_per_second};
@@ -51,6 +52,7 @@ pub struct Network<Q = Wheel> {
     pub(super) crossbars: Crossbars,
     pub(super) adapters: Vec<Adapter>,
     pub(super) packets: Packets,
+    pub(super) multicast: Multicast,
     pub(super) transfers: Vec<Transfer>,
     /// Messages that have begun and are not sent.
     pub(super) active: usize,
@@ -119,6 +121,7 @@ impl<Q: Agenda> Network<Q> {
             rates,
             ports,
             packets: Packets::new(),
+            multicast: Multicast::default(),
             transfers: Vec::new(),
             active: 0,
             agenda: Q::with_span(span),
@@ -167,8 +170,11 @@ impl<Q: Agenda> Network<Q> {
         if !port.is_some_and(|port| !port.of_switch && port.peer != NO_PORT) {
             return Err(SendError::NotAnEndPort(message.source));
         }
-        if message.destination == Lid::NONE || message.destination > Lid::MAX_UNICAST {
-            return Err(SendError::NotUnicast(message.destination));
+        let group = Mlid::new(message.destination.0).filter(|_| message.transport == Transport::Uc);
+        let receivers = group.and_then(|mlid| self.multicast.receivers(mlid, message.source.0));
+        let unicast = Lid(1)..=Lid::MAX_UNICAST;
+        if receivers.is_none() && !unicast.contains(&message.destination) {
+            return Err(SendError::NoDestination(message.destination));
         }
         if message.vl >= self.config.vls {
             return Err(SendError::NoSuchVl { vl: message.vl, vls: self.config.vls });
@@ -180,7 +186,8 @@ impl<Q: Agenda> Network<Q> {
             return Err(SendError::TooMany);
         }
         let id = self.transfers.len() as u32;
-        let transfer = Transfer::new(&message, self.config.mtu, self.now);
+        let mut transfer = Transfer::new(&message, self.config.mtu, self.now);
+        transfer.receivers = receivers.unwrap_or(1);
         let begin = transfer.begin;
         self.transfers.push(transfer);
         if begin == self.now {

@@ -1,6 +1,6 @@
 //! Switches: where a packet goes, where it waits, who is next.
 
-use snin_fabric::PortIndex;
+use snin_fabric::{Mlid, PortIndex};
 use snin_protocol::Time;
 
 use super::agenda::{Agenda, Event};
@@ -21,6 +21,9 @@ impl<Q: Agenda> Network<Q> {
         let (input, tail, bytes) = (packet.at, packet.tail, packet.bytes);
         if packet.lost {
             return self.drop_packet(id, input, DropReason::Damaged, observer);
+        }
+        if let Some(mlid) = Mlid::new(packet.dlid) {
+            return self.copy(id, mlid, observer);
         }
         let output = match self.route(input, packet.dlid) {
             Ok(output) => output,
@@ -67,7 +70,7 @@ impl<Q: Agenda> Network<Q> {
         table.get(usize::from(dlid)).copied().unwrap_or(u8::MAX)
     }
 
-    fn enqueue(&mut self, id: u32, crossing: Crossing) {
+    pub(super) fn enqueue(&mut self, id: u32, crossing: Crossing) {
         let list = self.crossbars.queue_in(crossing);
         let was_empty = list.first().is_none();
         self.packets.append(list, id);
@@ -169,7 +172,9 @@ impl<Q: Agenda> Network<Q> {
         }
         let (sender, blocks) = (packet.from, packet.blocks());
         self.transmit(output, id, observer);
-        self.free_buffer(sender, vl, blocks, self.ports[output as usize].busy_until);
+        if let Some(tail) = self.multicast.leave(id, self.ports[output as usize].busy_until) {
+            self.free_buffer(sender, vl, blocks, tail);
+        }
         let vls = (0..self.config.vls).map(|vl| Crossing { vl, ..crossing });
         if self.crossbars.is_wanted(crossing)
             || vls.into_iter().any(|crossing| self.crossbars.is_waited_for(crossing))

@@ -158,8 +158,10 @@ impl<Q: Agenda> Network<Q> {
         observer: &mut O,
     ) {
         let packet = self.packets[id];
-        if packet.at != AT_SOURCE {
-            self.free_buffer(packet.from, packet.vl, packet.blocks(), packet.tail.max(self.now));
+        if packet.at != AT_SOURCE
+            && let Some(tail) = self.multicast.leave(id, packet.tail.max(self.now))
+        {
+            self.free_buffer(packet.from, packet.vl, packet.blocks(), tail);
         }
         let lane = self.lane(port, packet.vl);
         let troubles = &mut self.troubles[lane];

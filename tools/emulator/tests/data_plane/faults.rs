@@ -148,7 +148,7 @@ fn what_no_adapter_would_take_is_refused() {
     }
     for destination in [Lid::NONE, Lid(0xC000)] {
         let refused = network.send(Message { destination, ..good.clone() });
-        assert_eq!(refused, Err(SendError::NotUnicast(destination)));
+        assert_eq!(refused, Err(SendError::NoDestination(destination)));
     }
     let refused = network.send(Message { vl: 2, ..good });
     assert_eq!(refused, Err(SendError::NoSuchVl { vl: 2, vls: 2 }));

@@ -1,4 +1,4 @@
-//! `snin sm status|sweep|dump|lfts|events`: what the running subnet manager says.
+//! `snin sm status|sweep|rotate-keys|dump|lfts|events`: what the running subnet manager says.
 
 use std::fs;
 use std::io::Write;
@@ -65,7 +65,24 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
 
 /// Looks at everything.
 pub(crate) fn sweep<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let said = connect(daemon)?.ask(&json!({ "command": "sweep" }))?;
+    act("sweep", daemon, out)
+}
+
+/// Gives every port another M_Key.
+pub(crate) fn rotate_keys<W: Write>(
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    act("rotate-keys", daemon, out)
+}
+
+/// Has something done, and says how much that was.
+fn act<W: Write>(
+    command: &str,
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let said = connect(daemon)?.ask(&json!({ "command": command }))?;
     out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
         let milliseconds = said["seconds"].as_f64().unwrap_or_default() * 1e3;
         out.line(format_args!(
