@@ -3,6 +3,7 @@
 //! Each benchmark is a module here with a `run(Size) -> Vec<Outcome>` and a thin binary. The tests run every
 //! one at [`Size::Small`], so none rots; `make bench` runs them at [`Size::Full`].
 
+pub mod administration;
 pub mod bring_up;
 pub mod emulator_data;
 pub mod emulator_mgmt;

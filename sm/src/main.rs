@@ -15,7 +15,7 @@ use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
-use snin_sm::port::{Capture, Options, open};
+use snin_sm::port::{Capture, Choice, Options, open};
 use snin_sm_core::Manager;
 
 fn main() -> ExitCode {
@@ -50,12 +50,16 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     if settings.m_key_policy != KeyPolicy::Given {
         memory.make_secret(&mut saved)?;
     }
-    let config = settings.core(RandomState::new().build_hasher().finish());
+    let mut config = settings.core(RandomState::new().build_hasher().finish());
+    let choice = cli.choice(settings);
+    if matches!(choice, Choice::Ibsim { .. }) {
+        config.sa_repeats = 0;
+    }
     let (kept, said) = KeptFile::open(settings.state_dir.as_deref(), clock.now())?;
     let manager = Manager::new(config, saved, said);
     let manager = manager.map_err(|error| objection(&loaded, &error))?;
     let timeout = Time::millis(settings.transaction_timeout.into());
-    let mut port = open(&cli.choice(settings), Options { timeout })?;
+    let mut port = open(&choice, Options { timeout })?;
     if let Some(file) = &cli.capture {
         port = Box::new(Capture::new(port, file)?);
     }

@@ -52,7 +52,9 @@ impl Manager {
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
-        let administration = Administration::new(Limits::default());
+        let mut limits = Limits::default();
+        limits.policy.unheard = config.sa_repeats;
+        let administration = Administration::new(limits);
         let outputs = VecDeque::new();
         Ok(Self { config, sweep, database, administration, outputs, stored, grouped: 0 })
     }

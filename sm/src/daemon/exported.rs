@@ -4,8 +4,10 @@
 use snin_daemon::metrics::{Labels, Page};
 use snin_mad::{Class, Method, attribute};
 
+use super::demultiplexer::Nobodys;
 use super::run::Daemon;
 use super::summary::Summary;
+use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
 use snin_sm_core::error::Dropped;
 
 /// Everything, now.
@@ -13,6 +15,7 @@ pub(super) fn page(daemon: &Daemon, summary: &Summary) -> String {
     let mut page = Page::new();
     subnet(&mut page, daemon, summary);
     traffic(&mut page, daemon);
+    administration(&mut page, daemon);
     sweeps(&mut page, daemon);
     page.encode()
 }
@@ -82,6 +85,42 @@ fn traffic(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_port_full", "How often the port had no room", port.full);
     page.counter("snin_sm_port_undelivered", "Requests that came back", port.undelivered);
     page.counter("snin_sm_port_dropped", "What came in and is no MAD", port.dropped);
+}
+
+/// What hosts ask, and what became of it.
+fn administration(page: &mut Page, daemon: &Daemon) {
+    let metrics = daemon.manager.administration();
+    let requests = metrics.requests.iter().map(|(&(id, method), &count)| {
+        let named = attribute::name(Class::Administration, id).unwrap_or("?");
+        let method = Method::new(method).name().unwrap_or("?");
+        (vec![("attribute", named.to_owned()), ("method", method.to_owned())], count)
+    });
+    page.counters("snin_sm_sa_requests", "Requests to subnet administration", requests);
+    let answers = metrics.answers.iter();
+    let answers = answers.map(|(status, &n)| (vec![("status", format!("{status:#06x}"))], n));
+    page.counters("snin_sm_sa_answers", "Answers by status", answers);
+    let unanswered = metrics.unanswered.iter();
+    let unanswered = unanswered.map(|(why, &n)| (vec![("reason", why.to_string())], n));
+    page.counters("snin_sm_sa_unanswered", "What was not answered", unanswered);
+    let given_up = metrics.messages_given_up;
+    page.counter("snin_sm_sa_messages_given_up", "Answers that nobody acknowledged", given_up);
+    page.counter("snin_sm_sa_reports", "Reports sent to subscribers", metrics.reports);
+    let given_up = metrics.reports_given_up;
+    page.counter("snin_sm_sa_reports_given_up", "Reports that nobody acknowledged", given_up);
+    let dropped = daemon.wire.dropped();
+    page.counter("snin_sm_sa_answers_dropped", "Answers for which there was no room", dropped);
+    let nobodys = Nobodys::ALL
+        .map(|(why, name)| (vec![("reason", name.to_owned())], daemon.demultiplexer.dropped(why)));
+    page.counters("snin_sm_undeliverable", "Datagrams that are no core's", nobodys);
+    let database = daemon.manager.database();
+    let rows = [
+        ("groups", database.all::<Groups>().len()),
+        ("members", database.all::<Members>().len()),
+        ("services", database.all::<Services>().len()),
+        ("subscriptions", database.all::<Subscriptions>().len()),
+    ];
+    let rows = rows.map(|(kind, count)| (vec![("kind", kind.to_owned())], count as f64));
+    page.gauges("snin_sm_sa_records", "Records that hosts made", rows);
 }
 
 fn sweeps(page: &mut Page, daemon: &Daemon) {

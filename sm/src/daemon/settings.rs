@@ -197,6 +197,7 @@ impl Settings {
             // Controllers move traffic first: that takes them some windows.
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
+            sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
             seed,
         }

@@ -21,15 +21,13 @@ pub(crate) struct Host {
     port: IbsimPort,
     manager: Lid,
     count: u64,
-    /// Reports that came in between.
-    pub(crate) reports: Vec<Mad>,
 }
 
 impl Host {
     /// At the node with this name in the netlist, of a subnet whose manager has this address.
     pub(crate) fn new(simulator: &Simulator, name: &str, manager: u16) -> Self {
         let port = IbsimPort::attach(simulator.name(), Some(name)).unwrap();
-        Self { port, manager: Lid(manager), count: 1, reports: Vec::new() }
+        Self { port, manager: Lid(manager), count: 1 }
     }
 
     pub(crate) fn guid(&self) -> Guid {
@@ -72,13 +70,6 @@ impl Host {
                 continue;
             };
             let mad = *received.mad;
-            if mad.header().method() == Method::Report {
-                let mut response = mad.clone();
-                response.answer(Status::OK);
-                self.send(&response);
-                self.reports.push(mad);
-                continue;
-            }
             if mad.header().transaction_id().0 as u32 != self.count as u32 {
                 continue;
             }
