@@ -23,7 +23,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
+	bench-emulator bench-packing bench-sa bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
 
 demo: deps-build
 	$(CARGO) build --release --quiet --bin snin
@@ -58,6 +58,10 @@ bench-bring-up: deps-build
 bench-emulator: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_mgmt
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_data
+
+# Subnet administration on one core, with 11,664 hosts on the emulated fabric.
+bench-sa: deps-build
+	$(CARGO) run --release --quiet -p snin-benches --bin administration
 
 # The packer against rustworkx-core's bipartite edge colouring and an Euler split like Fastpass's.
 bench-packing: deps-build
