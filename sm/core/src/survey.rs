@@ -14,7 +14,7 @@ mod keys;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use snin_fabric::PortNum;
+use snin_fabric::{PortNum, printable};
 use snin_mad::port::Capabilities;
 use snin_mad::{
     DrPath, Error, LinearForwarding, MKey, Mad, MulticastForwarding, NodeDescription, NodeInfo,
@@ -252,7 +252,8 @@ impl Survey {
             Ask::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
             Ask::Describe(id) => {
                 let text = mad.attribute::<NodeDescription>()?.text;
-                graph.node_mut(id).name = Some(text.text().trim().into());
+                // What a node calls itself reaches logs, terminals and pages.
+                graph.node_mut(id).name = Some(printable(text.text().trim()).into());
             }
             Ask::ReadSwitch(id) => self.switch_read(graph, id, mad.attribute::<SwitchInfo>()?),
             Ask::ClearChange(id) => {

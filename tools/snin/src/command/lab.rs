@@ -1,10 +1,10 @@
 //! `snin lab`: the same traffic with static routing, random paths, and strictly non-interfering.
 
 mod estimate;
+mod ways;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use snin_controller_core::plan::{Grant, Hop, Plan};
@@ -14,7 +14,7 @@ use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::{Demand, Listed, Pattern};
 use snin_fabric::{Dlid, ForwardingTable, Lid, PortIndex, PortNum, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
-use snin_lab::compare::{self, Comparison, Job, Routed, sampled};
+use snin_lab::compare::{self, Comparison, Job, sampled};
 use snin_lab::subnet::{Cost, Subnet};
 use snin_lab::traffic::{Served, Tally, degree};
 use snin_lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::output::{Output, OutputFile, Progress, Target, note};
 use crate::{Verdict, cli, input};
 use snin_report::{Document, Facts, Last, Made, Report, Run, Unasked};
+use ways::Ways;
 
 /// How much virtual time the manager has to bring the fabric up.
 const PATIENCE: Time = Time::secs(60);
@@ -374,50 +375,6 @@ impl<'a> Lab<'a> {
         let chance = mix(mix(mix(self.args.seed) ^ u64::from(window)) ^ number as u64);
         let tree = trees.get((chance % trees.len().max(1) as u64) as usize);
         tree.and_then(|&tree| self.routing.plan.dlid(port, tree)).map(|dlid| dlid.0)
-    }
-}
-
-/// The fabric as the other ways see it. Cables that are down carry nothing, as those that break meanwhile.
-struct Ways {
-    /// By D-mod-K, over the cables that were whole when a window began.
-    by_static: Routed,
-    /// As the switches forwarded then.
-    by_trees: Routed,
-    /// Cables that were down then.
-    down: Vec<PortIndex>,
-}
-
-impl Ways {
-    fn of(lab: &Lab<'_>, world: &World<'_>) -> Self {
-        let topology = Arc::new(lab.topology.clone());
-        let whole = Arc::new(lab.routing.plan.addresses().clone());
-        let tables = Arc::new(lab.routing.tables.clone());
-        let by_trees = Routed { topology: topology.clone(), addresses: whole.clone(), tables };
-        // Until it is routed by D-mod-K, which a fabric in parts cannot be.
-        let by_static = by_trees.clone();
-        let mut ways = Self { by_static, by_trees, down: Vec::new() };
-        ways.route(lab, world);
-        ways
-    }
-
-    /// A window begins.
-    fn follow(&mut self, lab: &Lab<'_>, world: &World<'_>) {
-        let tables = world.tables();
-        if self.down != world.down() || !Arc::ptr_eq(&self.by_trees.tables, &tables) {
-            self.route(lab, world);
-        }
-    }
-
-    fn route(&mut self, lab: &Lab<'_>, world: &World<'_>) {
-        self.down = world.down();
-        let live = lab.topology.without_cables(&self.down);
-        // Where too much is missing to be called a Clos, the tables stay as they were.
-        if let Ok(routing) = Routing::compute(&live, Engine::DModK, None) {
-            self.by_static.addresses = Arc::new(routing.plan.addresses().clone());
-            self.by_static.tables = Arc::new(routing.tables);
-        }
-        self.by_trees.addresses = Arc::new(world.addresses().clone());
-        self.by_trees.tables = world.tables();
     }
 }
 
