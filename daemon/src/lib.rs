@@ -8,6 +8,7 @@
 //! | [`page`] | `/metrics` and `/healthz` by HTTP |
 //! | [`metrics`] | what `/metrics` says |
 //! | [`journal`] | events as JSON lines: the last ones, a file, and whoever listens |
+//! | [`record`] | what a core was told, to be told again |
 //! | [`log`] | messages for people: journald, a file or stderr |
 //! | [`store`] | files that are there as a whole or as they were before |
 //! | [`shared`] | what must survive, changed one key at a time by who has seen what is there |
@@ -46,6 +47,7 @@ pub mod log;
 pub mod metrics;
 pub mod page;
 pub mod pki;
+pub mod record;
 pub mod service;
 pub mod session;
 pub mod settings;

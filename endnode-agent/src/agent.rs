@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_daemon::clock::Clock;
+use snin_daemon::record::Recorder;
 use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
@@ -44,6 +46,7 @@ use crate::io::rings::{AppCall, Received, Rings};
 use crate::io::send_path::{Headers, Q_KEY, Sender};
 use crate::message::{Held, Incoming, Joined, Whole};
 use crate::partial::Joining;
+use crate::replay::CORE;
 use crate::settings::{Checked, Settings, check};
 use snin_agent_core::{Admission, AdmissionLimits, Config, FlowId, Mesh, Notice, Piece, Wanted};
 use snin_verbs::{
@@ -95,7 +98,19 @@ impl Agent {
     /// # Errors
     /// In one line: what is wrong or missing, and how to get it.
     pub fn start(settings: &Loaded<Settings>) -> Result<Self, AgentError> {
-        let (agent, Driver(engine)) = Self::start_threads(settings, false)?;
+        Self::start_recorded(settings, None)
+    }
+
+    /// As [`start`](Self::start); what its core is told goes to a file, from which [`replay`](crate::replay) makes it
+    /// again. The data thread waits for the file, so an agent that is recorded is slower.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and when the file cannot be written.
+    pub fn start_recorded(
+        settings: &Loaded<Settings>,
+        record: Option<&Path>,
+    ) -> Result<Self, AgentError> {
+        let (agent, Driver(engine)) = Self::start_threads(settings, false, record)?;
         let core = settings.value.core;
         let (pinned_sender, pinned_receiver) = std::sync::mpsc::channel();
         let run = move || {
@@ -123,16 +138,17 @@ impl Agent {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_driven(settings: &Loaded<Settings>) -> Result<(Self, Driver), AgentError> {
-        Self::start_threads(settings, true)
+        Self::start_threads(settings, true, None)
     }
 
     /// All but the data thread.
     fn start_threads(
         settings: &Loaded<Settings>,
         driven: bool,
+        record: Option<&Path>,
     ) -> Result<(Self, Driver), AgentError> {
         let checked = check(settings)?;
-        let (engine, control, shared) = make(&settings.value, &checked, driven)?;
+        let (engine, control, shared) = make(&settings.value, &checked, driven, record)?;
         let agent = Self { shared: Arc::new(shared) };
         agent.spawn("snin-control", move || control.run())?;
         Ok((agent, Driver(engine)))
@@ -327,6 +343,7 @@ fn make(
     settings: &Settings,
     checked: &Checked,
     driven: bool,
+    record: Option<&Path>,
 ) -> Result<(Engine, Control, Shared), AgentError> {
     let (device, port) = choose(settings.device.as_deref(), settings.port)?;
     let guid = checked.guid.or_else(|| device.port_guid(port.number));
@@ -377,7 +394,14 @@ fn make(
         listener.map_err(|error| AgentError::Listen { address: checked.listen, error })?;
     let (inbound, receives_count) = (settings.inbound_pairs as usize, settings.receives as usize);
     let polls = (checked.busy, driven);
-    let rings = Rings::new(&config, inbound, receives_count, settings.buffers as usize, polls);
+    let rings = Rings::new(
+        &config,
+        inbound,
+        receives_count,
+        settings.buffers as usize,
+        polls,
+        record.is_some(),
+    );
     let rings =
         Arc::new(rings.map_err(|error| AgentError::System { what: "an event descriptor", error })?);
     for slot in Slot::allocate(&domain, settings.buffers as usize, longest as usize)? {
@@ -386,13 +410,21 @@ fn make(
     }
 
     let clock = Clock::start();
+    let began = clock.now();
+    let recorder = match record {
+        Some(file) => Some(
+            Recorder::create(file, CORE, &config, began)
+                .map_err(|error| AgentError::Record { file: file.to_owned(), error })?,
+        ),
+        None => None,
+    };
     let number = datagrams.as_ref().map(|datagrams| datagrams.pair.number());
     let inbox = Inbox::new(Arc::clone(&rings), receives, start, datagrams.is_none(), inbound + 1);
     let waiting = (settings.flows as usize, settings.waiting as usize + 1);
     let pairs = settings.pairs as usize;
     let outbox = Outbox::new(Arc::clone(&rings), sender, pairs, waiting, datagrams);
     let engine = Engine::new(
-        Mesh::new(config, clock.now())?,
+        Mesh::new(config, began)?,
         VerbsPort::new(Arc::clone(&rings), queue.clone(), inbox, outbox),
         Arc::clone(&rings),
         clock,
@@ -421,6 +453,7 @@ fn make(
             }),
         ),
         line: checked.controller.map(|address| Line::new(Arc::clone(&rings), address, now)),
+        recorder,
         events: AsyncEvents::new(&device)?,
         events_place: Place::default(),
         factory: QpFactory {

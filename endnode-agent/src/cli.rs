@@ -20,6 +20,9 @@ pub struct Cli {
     /// The configuration file; all keys with what they mean: --dump-config
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Record what the core is told to a file, from which it can be replayed; the agent is slower meanwhile
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     pub dump_config: bool,

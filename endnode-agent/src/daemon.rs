@@ -93,11 +93,11 @@ struct Sending {
 }
 
 impl Daemon {
-    /// Starts it: what follows is in [`run`](Self::run).
+    /// Starts it, and records what its core is told if asked to. What follows is in [`run`](Self::run).
     ///
     /// # Errors
     /// What is missing or cannot be used.
-    pub fn start(settings: &Loaded<Settings>) -> Result<Self, Failure> {
+    pub fn start(settings: &Loaded<Settings>, record: Option<&Path>) -> Result<Self, Failure> {
         let value = &settings.value;
         let log = log::start(&value.log_file.as_str().into(), log::level(&value.log_level)?)?;
         let journal = match &value.events_file {
@@ -105,7 +105,7 @@ impl Daemon {
                 .map_err(|error| Failure::Events { file: file.clone(), error })?,
             None => Journal::new(),
         };
-        let agent = Agent::start(settings)?;
+        let agent = Agent::start_recorded(settings, record)?;
         let control = Control::listen(Path::new(&value.control_socket))?;
         let page = value.metrics.as_deref().map(Server::listen).transpose()?;
         let signals = Signals::new()?;

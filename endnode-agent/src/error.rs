@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use snin_daemon::settings::SettingsError;
 use snin_fabric::Guid;
@@ -53,6 +54,14 @@ pub enum AgentError {
     System {
         /// What failed.
         what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// What the core is told cannot be recorded.
+    #[error("cannot record to {}: {error}", .file.display())]
+    Record {
+        /// Which file.
+        file: PathBuf,
         /// What the system says.
         error: io::Error,
     },

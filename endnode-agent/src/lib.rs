@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod replay;
 
 #[cfg(feature = "verbs")]
 mod agent;

@@ -29,7 +29,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     let settings = cli.config.as_deref().map_or_else(|| Ok(Loaded::defaults()), load)?;
-    Ok(snin_agent::daemon::Daemon::start(&settings)?.run()?)
+    Ok(snin_agent::daemon::Daemon::start(&settings, cli.record.as_deref())?.run()?)
 }
 
 #[cfg(not(feature = "verbs"))]

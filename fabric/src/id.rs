@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A 64-bit globally unique identifier of a node, port or system image (IBA 4.1). Displayed as `0x` and
 /// sixteen lower-case hex digits.
@@ -20,6 +20,13 @@ impl fmt::Display for Guid {
 impl Serialize for Guid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Guid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -48,7 +55,9 @@ impl FromStr for Guid {
 }
 
 /// A local identifier: the 16-bit address of a port within a subnet (IBA 4.1.3). 0 means "none yet".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub struct Lid(pub u16);
 
 impl Lid {
@@ -144,7 +153,7 @@ impl fmt::Display for Lmc {
 }
 
 /// A destination LID: the base LID of a host port plus an offset that chooses the routing tree.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Dlid(pub Lid);
 
 impl fmt::Display for Dlid {
@@ -154,7 +163,7 @@ impl fmt::Display for Dlid {
 }
 
 /// A routing tree, numbered from 0 by (root GUID, plane).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TreeId(pub u16);
 
 impl TreeId {

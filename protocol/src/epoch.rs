@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Time;
+use serde::{Deserialize, Serialize};
 
 /// A time window's number: the controller's nanoseconds divided by the window's length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -38,7 +39,9 @@ impl fmt::Display for Epoch {
 
 /// Rises with every new active controller. What a smaller term granted is refused by whoever has heard
 /// of a greater one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub struct Term(pub u64);
 
 impl fmt::Display for Term {
@@ -49,11 +52,15 @@ impl fmt::Display for Term {
 
 /// One conversation of an agent with a controller. The agent chooses the number, greater each time that it
 /// begins anew: after a restart, or when a controller does not know it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub struct Session(pub u64);
 
 /// An agent's own number for a connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub struct ConnectionNumber(pub u32);
 
 impl fmt::Display for ConnectionNumber {

@@ -21,6 +21,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Dlid, Guid, TreeId};
 
 use crate::{ConnectionNumber, Session, Term, Time};
@@ -128,7 +129,7 @@ pub struct ClockQuestion {
 }
 
 /// From the controller to an agent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ToAgent {
     /// Which conversation.
     pub session: Session,
@@ -141,7 +142,7 @@ pub struct ToAgent {
 }
 
 /// What a controller may say to an agent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ControllerSays {
     /// The answer to [`Hello`].
     Welcome(Terms),
@@ -154,7 +155,7 @@ pub enum ControllerSays {
 }
 
 /// The terms of the conversation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Terms {
     /// The length of a window.
     pub window: Time,
@@ -165,7 +166,7 @@ pub struct Terms {
 }
 
 /// All that an agent holds.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Lease {
     /// Its number; an agent listens to greater ones only.
     pub sequence: u64,
@@ -178,7 +179,7 @@ pub struct Lease {
 }
 
 /// Leave to send along one tree for a time, in the term of the frame that says so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Grant {
     /// The connection.
     pub connection: ConnectionNumber,
@@ -195,7 +196,7 @@ pub struct Grant {
 }
 
 /// News of a connection without a grant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// The connection.
     pub connection: ConnectionNumber,
@@ -204,7 +205,7 @@ pub struct Answer {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Verdict {
     /// It has had the windows that it asked for. The controller has forgotten it.
     Served,
@@ -215,7 +216,19 @@ pub enum Verdict {
 }
 
 /// Why a connection has to wait.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    thiserror::Error,
+    Serialize,
+    Deserialize,
+)]
 pub enum Wait {
     /// Others of its ports have their turn.
     #[error("its ports serve other connections in this window")]
@@ -241,7 +254,19 @@ pub enum Wait {
 }
 
 /// Why a connection gets nothing.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    thiserror::Error,
+    Serialize,
+    Deserialize,
+)]
 pub enum Refusal {
     /// The policy is `off`.
     #[error("the policy is off: nothing is granted")]
@@ -285,7 +310,7 @@ pub enum Refusal {
 }
 
 /// The second half of a clock sample.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClockAnswer {
     /// As the agent said it.
     pub sent: Time,

@@ -8,7 +8,19 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 /// Cores are given the time, they never ask for it, so that the same core runs by a machine's clock and by
 /// an emulator's. Arithmetic stops at both ends instead of wrapping: a deadline that cannot be reached is
 /// [`Time::MAX`], and what lies before the start is the start.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Debug,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Time(pub u64);
 
 impl Time {

@@ -1,10 +1,11 @@
 //! What a mesh is told at its start: limits, times, and what to do when the controller falls silent.
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
 /// Limits and times of a mesh. Everything that could grow has a limit here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// The port that it sends from.
     pub port: Guid,
@@ -73,7 +74,7 @@ pub struct Config {
 }
 
 /// What flows without a valid grant do while no controller is heard.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub enum LossPolicy {
     /// Nothing: a promise once made to others is kept.
     #[default]
@@ -83,7 +84,7 @@ pub enum LossPolicy {
 }
 
 /// How finely latencies are told apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HistogramShape {
     /// Significant decimal digits, 1 to 5.
     pub digits: u8,

@@ -220,12 +220,11 @@ impl Mesh {
 
     fn next_ask(&mut self, now: Time) {
         let Self { talk, flows, .. } = self;
-        let Some(changes) = Arc::get_mut(&mut talk.changes) else {
-            // The last one was said twice, heard once, and the other copy is still being carried.
-            talk.say_at = now + self.config.ask_again;
-            self.counters.asks_held_up += 1;
-            return;
-        };
+        if Arc::get_mut(&mut talk.changes).is_none() {
+            // The last ask was sent twice and received once, and the other copy is still being carried.
+            talk.changes = Arc::new(Vec::with_capacity(talk.changes.capacity()));
+        }
+        let Some(changes) = Arc::get_mut(&mut talk.changes) else { return };
         let number = talk.asks + 1;
         changes.clear();
         let wishes = flows.iter_mut().flatten().filter_map(|flow| wish(flow, number));

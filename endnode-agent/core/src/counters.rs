@@ -58,8 +58,6 @@ counters! {
     wrong_clock,
     /// Conversations begun.
     conversations,
-    /// Asks that waited until the last one's second copy was delivered.
-    asks_held_up,
     /// Leases followed.
     leases,
     /// Leases confirmed.

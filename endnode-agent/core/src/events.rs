@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{FromAgent, Refusal, ToAgent, Wait};
 use snin_protocol::{ConnectionNumber, Term, Time};
 
 /// A flow from here, numbered by the caller from 0 and below [`Config::flows`](super::Config::flows).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FlowId(pub u32);
 
 impl FlowId {
@@ -26,7 +27,7 @@ impl From<FlowId> for ConnectionNumber {
 
 /// A queue pair: a place in the mesh's table, and how often that place was taken before, so that word
 /// of a queue pair that is gone is not taken for its successor's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct PairId {
     /// Below [`Config::pairs`](super::Config::pairs): a port may keep its queue pairs in a table of that length.
     pub slot: u32,
@@ -35,7 +36,7 @@ pub struct PairId {
 }
 
 /// What an application wants sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Message {
     /// The application's own number: 0 is a flow's first, and no other.
     pub id: u64,
@@ -47,7 +48,7 @@ pub struct Message {
 }
 
 /// A part of a message, sent as one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Piece {
     /// The sender's number of the flow.
     pub flow: FlowId,
@@ -64,7 +65,7 @@ pub struct Piece {
 }
 
 /// A piece as it came in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arrival {
     /// Who sent it.
     pub peer: Guid,
@@ -75,7 +76,7 @@ pub struct Arrival {
 }
 
 /// What happened.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// The application asks for something.
     App(Call),
@@ -88,7 +89,7 @@ pub enum Event {
 }
 
 /// What an application asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Call {
     /// A flow to `peer`.
     Open {
@@ -114,7 +115,7 @@ pub enum Call {
 }
 
 /// News of the port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum PortEvent {
     /// A queue pair is connected.
     Ready {
@@ -156,7 +157,9 @@ pub enum PortEvent {
 }
 
 /// Why a queue pair is of no use.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error, Serialize, Deserialize,
+)]
 pub enum BreakReason {
     /// The port gave up: retries exhausted, an access error, flushed.
     #[error("the queue pair is in error")]
@@ -183,7 +186,7 @@ pub enum BreakReason {
 
 /// A connection as an application wants it. The default is as much as the link carries, until the flow
 /// has nothing to send any more.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     /// How many windows it takes to send what there is; 0: until nothing is left.
     pub windows: u32,
@@ -202,8 +205,7 @@ pub struct Wanted {
 pub enum Output {
     /// By the port.
     Port(PortCall),
-    /// Told to the controller. The changes of an ask are lent: the next ask is made when this one is delivered
-    /// and dropped.
+    /// Told to the controller.
     Controller(FromAgent),
     /// Told to the application.
     App(Notice),

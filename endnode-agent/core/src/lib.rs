@@ -27,6 +27,7 @@ mod mesh;
 mod pairs;
 mod port;
 mod receive;
+mod replay;
 mod sending;
 mod timers;
 
@@ -42,3 +43,4 @@ pub use events::{
 pub use flow::FlowBuffers;
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
 pub use port::{Io, Port, poll};
+pub use replay::replay;

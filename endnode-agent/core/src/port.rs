@@ -13,6 +13,9 @@ pub trait Io {
     /// Carries an output out.
     fn carry_out(&mut self, output: Output);
 
+    /// Notes what the mesh is about to be told: an event, or `None` for a deadline. For those who record it.
+    fn record(&mut self, _now: Time, _event: Option<&Event>) {}
+
     /// The time by the own clock, not before the event that [`next_event`](Self::next_event) gave last.
     fn now(&self) -> Time;
 }
@@ -24,12 +27,15 @@ pub fn poll<I: Io>(mesh: &mut Mesh, io: &mut I, most: usize) -> usize {
     while handled < most
         && let Some(event) = io.next_event()
     {
-        mesh.handle(event, io.now());
+        let now = io.now();
+        io.record(now, Some(&event));
+        mesh.handle(event, now);
         carry_out_all(mesh, io);
         handled += 1;
     }
     let now = io.now();
     if mesh.next_deadline().is_some_and(|deadline| deadline <= now) {
+        io.record(now, None);
         mesh.handle_deadline(now);
         handled += 1;
     }

@@ -48,6 +48,8 @@ struct World {
     arrived: u64,
     asked_twice: u64,
     closed: u64,
+    /// The most allocations of one call.
+    most_made: usize,
 }
 
 impl World {
@@ -83,6 +85,7 @@ impl World {
             arrived: 0,
             asked_twice: 0,
             closed: 0,
+            most_made: 0,
         };
         for flow in 0..FLOWS {
             // Whoever opens flows makes their memory, too.
@@ -99,9 +102,18 @@ impl World {
 
     /// Has the mesh do something, and counts.
     fn quietly<T>(&mut self, what: &str, act: impl FnOnce(&mut Mesh, Time) -> T) -> T {
+        // While an ask is still carried the next one takes memory of its own.
+        let asks = |said: &FromAgent| matches!(said.body, AgentSays::Ask(_));
+        let carries = self.carried.iter().any(asks);
         let before = allocations();
         let outcome = act(&mut self.mesh, self.now);
-        assert_eq!(allocations() - before, 0, "allocated or freed: {what}, at {}", self.now);
+        let made = allocations() - before;
+        self.most_made = self.most_made.max(made);
+        assert!(
+            made == 0 || carries && made <= 2,
+            "{made} allocated or freed: {what}, at {}",
+            self.now
+        );
         outcome
     }
 
@@ -298,7 +310,7 @@ fn the_core_allocates_nothing_whatever_happens() {
             world.closed,
         ];
         assert!(happened.iter().all(|&count| count > 3), "seed {seed}: {happened:?}, {seen:?}");
-        most = most.max(seen.asks_held_up);
+        most = most.max(world.most_made);
     }
-    assert!(most > 0, "an ask that had to wait for the last one's copy");
+    assert!(most > 0, "an ask that was made while the last one was carried");
 }

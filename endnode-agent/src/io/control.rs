@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use snin_daemon::record::Recorder;
 use snin_daemon::watch::{Place, Ready, Watch};
 use tracing::{info, warn};
 
@@ -28,6 +29,7 @@ pub(crate) struct Control {
     pub(crate) outbound: OutboundSessions,
     pub(crate) inbound: InboundSessions,
     pub(crate) line: Option<Line>,
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) events: AsyncEvents,
     pub(crate) events_place: Place,
 }
@@ -39,6 +41,10 @@ impl Control {
         while !self.rings.stops() {
             self.poll(Instant::now(), &ready);
             ready = self.wait();
+        }
+        self.write_record();
+        if let Some(recording) = &self.rings.recording {
+            recording.end();
         }
     }
 
@@ -62,10 +68,27 @@ impl Control {
                 Command::InboundDrained { number } => self.inbound.tear_down().drained(number),
             }
         }
+        self.write_record();
         self.inbound.work(&self.factory, now, ready);
         self.outbound.work(&self.factory, now, ready);
         if let Some(line) = &mut self.line {
             line.work(now, ready);
+        }
+    }
+
+    /// Writes what the mesh was told.
+    fn write_record(&mut self) {
+        let (Some(recorder), Some(recording)) = (&mut self.recorder, &self.rings.recording) else {
+            return;
+        };
+        let mut written = Ok(());
+        while let Some((at, event)) = recording.pop() {
+            written = written.and_then(|()| recorder.write(at, event.as_ref()));
+        }
+        if let Err(error) = written.and_then(|()| recorder.flush()) {
+            warn!("recording ends: {error}");
+            recording.end();
+            self.recorder = None;
         }
     }
 

@@ -146,6 +146,13 @@ impl Io for DataIo {
         self.rings.frames.pop().map(|frame| frame.map_or(Event::Malformed, Event::Controller))
     }
 
+    fn record(&mut self, now: Time, event: Option<&Event>) {
+        if let Some(recording) = &self.rings.recording {
+            recording.push(now, event);
+            self.rings.wake_control();
+        }
+    }
+
     fn carry_out(&mut self, output: Output) {
         match output {
             Output::Port(call) => self.port.carry_out(call),

@@ -22,8 +22,8 @@ use super::doorbell::Doorbell;
 use super::send_path::SendPath;
 use crate::partial::Partial;
 use snin_agent_core::{
-    Arrival, BreakReason, Config, ControllerState, FlowBuffers, FlowId, FlowStatus, Notice, PairId,
-    PairStatus, Piece, Route, Wanted,
+    Arrival, BreakReason, Config, ControllerState, Event, FlowBuffers, FlowId, FlowStatus, Notice,
+    PairId, PairStatus, Piece, Route, Wanted,
 };
 use snin_verbs::{ReceiveBuffer, Source};
 
@@ -156,11 +156,50 @@ pub(crate) struct Rings {
     pub(crate) counters: Counters,
     /// The data thread never locks it.
     partial: Mutex<Partial>,
+    /// What the mesh is told, if that is recorded.
+    pub(crate) recording: Option<Recording>,
     pub(crate) stop: AtomicBool,
     /// Whether the data thread never sleeps: then it wakes nobody either, and the control thread looks often.
     pub(crate) busy: bool,
 }
 
+/// What the mesh is told, on its way to a file.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    entries: ArrayQueue<(Time, Option<Event>)>,
+    /// The file cannot be written any more.
+    ended: AtomicBool,
+}
+
+impl Recording {
+    fn new() -> Self {
+        Self { entries: ArrayQueue::new(RECORDED), ended: AtomicBool::new(false) }
+    }
+
+    /// From the data thread, which waits until there is room: a recording has no gaps.
+    pub(crate) fn push(&self, now: Time, event: Option<&Event>) {
+        let mut entry = (now, event.cloned());
+        while !self.ended.load(Ordering::Relaxed)
+            && let Err(again) = self.entries.push(entry)
+        {
+            entry = again;
+            std::thread::yield_now();
+        }
+    }
+
+    /// From the control thread.
+    pub(crate) fn pop(&self) -> Option<(Time, Option<Event>)> {
+        self.entries.pop()
+    }
+
+    /// From the control thread: nothing is recorded any more.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Events that may wait to be written.
+const RECORDED: usize = 4096;
 /// Notices that may wait for whoever reads them.
 const NOTICES: usize = 4096;
 /// Frames that may wait to be sent to the controller, or to be heard.
@@ -173,6 +212,7 @@ impl Rings {
         receives: usize,
         buffers: usize,
         (busy, driven): (bool, bool),
+        records: bool,
     ) -> io::Result<Self> {
         let (flows, pairs) = (config.flows as usize, config.pairs as usize);
         let numbers = ArrayQueue::new(flows);
@@ -200,6 +240,7 @@ impl Rings {
             to_control: Doorbell::new(true)?,
             to_application: Doorbell::new(true)?,
             counters: Counters::default(),
+            recording: records.then(Recording::new),
             partial: Mutex::new(Partial::new(config.piece as usize)),
             stop: AtomicBool::new(false),
             busy,

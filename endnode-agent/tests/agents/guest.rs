@@ -336,6 +336,38 @@ fn processor_time() -> Duration {
 
 #[test]
 #[ignore = "runs in the virtual machine"]
+fn what_an_agent_was_told_can_be_replayed() {
+    let controller = Controller::start(1);
+    let all = settings(2, Some(controller.address), "");
+    let file = std::path::Path::new("/root/agent.record");
+    let near = Agent::start_recorded(&all[0], Some(file)).unwrap();
+    let far = Agent::start(&all[1]).unwrap();
+    let mut flow = near.connect(Guid(2)).unwrap();
+    let mut back = far.connect(Guid(1)).unwrap();
+    for number in 0..40 {
+        controller.use_tree((number / 10 % 4) as u16);
+        flow.send(&message(number, 64)).unwrap();
+        let came = far.recv_timeout(PATIENCE).unwrap();
+        back.send(&came).unwrap();
+        assert_eq!(near.recv_timeout(PATIENCE).unwrap().number(), number);
+    }
+    flow.flush(PATIENCE).unwrap();
+    let (before, pairs) = {
+        let snapshot = near.snapshot(None).unwrap();
+        (snapshot.counters, snapshot.pairs.len())
+    };
+    drop((flow, near));
+    let mut outputs = 0;
+    let mesh = snin_agent::replay::replay(file, |_, _| outputs += 1).unwrap();
+    let after = mesh.counters();
+    assert_eq!((after.messages, after.received, after.posted_bytes), (40, 40, before.posted_bytes));
+    assert!(after.leases >= before.leases && after.changes == before.changes, "{after:?}");
+    assert_eq!(mesh.pairs().count(), pairs);
+    assert!(outputs > 120, "{outputs}");
+}
+
+#[test]
+#[ignore = "runs in the virtual machine"]
 fn agents_with_nothing_to_do_sleep() {
     for controller in [None, Some(Controller::start(1))] {
         let address = controller.as_ref().map(|controller| controller.address);

@@ -77,6 +77,7 @@ fn run(setting: Setting) -> World {
         }
     }
     assert!(world.most_pairs() <= pairs);
+    world.replay();
     world
 }
 

@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_agent_core::{
     Call, Config, Event, FlowId, Io, Mesh, Message, Notice, Output, Port as _, PortEvent, Wanted,
-    poll,
+    poll, replay,
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -55,6 +56,9 @@ struct Agent {
     port: FakePort,
     /// What the mesh is to be told.
     events: VecDeque<Event>,
+    /// What the mesh was told, and what it wanted done.
+    recorded: Vec<(Time, Option<Event>)>,
+    outputs: Vec<u64>,
     /// Own clock less true time, plus a second.
     fast: Time,
     start_at: Time,
@@ -67,9 +71,18 @@ struct Agent {
 struct AgentIo<'a> {
     port: &'a mut FakePort,
     events: &'a mut VecDeque<Event>,
+    recorded: &'a mut Vec<(Time, Option<Event>)>,
+    all: &'a mut Vec<u64>,
     local: Time,
     /// What is not for the port.
     outputs: Vec<Output>,
+}
+
+/// Stands for an output; the output itself lends memory.
+fn digest(output: &Output) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{output:?}").hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Io for AgentIo<'_> {
@@ -78,7 +91,12 @@ impl Io for AgentIo<'_> {
         told.or_else(|| self.port.poll().map(Event::Port))
     }
 
+    fn record(&mut self, now: Time, event: Option<&Event>) {
+        self.recorded.push((now, event.cloned()));
+    }
+
     fn carry_out(&mut self, output: Output) {
+        self.all.push(digest(&output));
         match output {
             Output::Port(call) => self.port.carry_out(call),
             other => self.outputs.push(other),
@@ -126,6 +144,8 @@ impl World {
                     mesh,
                     port,
                     events,
+                    recorded: Vec::new(),
+                    outputs: Vec::new(),
                     fast,
                     start_at: Time::MAX,
                     wake_at: Time::MAX,
@@ -298,9 +318,9 @@ impl World {
     /// Gives an agent its turn, and plans all that follows from it.
     fn run_agent(&mut self, host: usize) {
         let local = self.local(host);
-        let Agent { mesh, port, events, .. } = &mut self.agents[host];
+        let Agent { mesh, port, events, recorded, outputs: all, .. } = &mut self.agents[host];
         port.now = self.now;
-        let mut io = AgentIo { port, events, local, outputs: Vec::new() };
+        let mut io = AgentIo { port, events, recorded, all, local, outputs: Vec::new() };
         while poll(mesh, &mut io, 64) > 0 {}
         for output in io.outputs {
             match output {
@@ -366,6 +386,21 @@ impl World {
                 agent.wake_at = at;
                 self.plan(at, WorldEvent::Wake(host));
             }
+        }
+    }
+
+    /// Makes every mesh again from what it was told: it wants the same done, and ends the same.
+    pub(crate) fn replay(&self) {
+        for agent in &self.agents {
+            let mut outputs = agent.outputs.iter();
+            let config = *agent.mesh.config();
+            let again = replay(config, agent.fast, agent.recorded.iter().cloned(), |at, output| {
+                assert_eq!(outputs.next(), Some(&digest(&output)), "at {at}: {output:?}");
+            });
+            let again = again.unwrap();
+            assert_eq!(outputs.next(), None);
+            assert_eq!(again.counters(), agent.mesh.counters());
+            assert!(again.flows().eq(agent.mesh.flows()) && again.pairs().eq(agent.mesh.pairs()));
         }
     }
 
