@@ -58,14 +58,14 @@ fn from_fabric() -> impl Strategy<Value = FromFabric> {
     let outcome = prop_oneof![
         Just(Outcome::Delivered),
         Just(Outcome::Cancelled),
-        prop::sample::select(&losses[..]).prop_map(Outcome::Lost),
+        prop::sample::select(losses.to_vec()).prop_map(Outcome::Lost),
     ];
     let numbers = (any::<u8>(), any::<bool>(), any::<u64>(), any::<u32>());
     prop_oneof![
         (guid(), lid(), numbers).prop_map(|(port, lid, (lmc, active, rate, mtu))| {
             FromFabric::Attached(PortStatus { port, lid, lmc, active, rate, mtu })
         }),
-        (guid(), prop::sample::select(&reasons[..]))
+        (guid(), prop::sample::select(reasons.to_vec()))
             .prop_map(|(port, reason)| FromFabric::Refused(AttachRefused { port, reason })),
         (guid(), any::<u64>(), outcome).prop_map(|(port, token, outcome)| {
             FromFabric::Completed(Completed { port, token, outcome })
@@ -81,10 +81,9 @@ fn from_fabric() -> impl Strategy<Value = FromFabric> {
 
 fn comes_back<M: Message + PartialEq + std::fmt::Debug>(message: &M) -> Result<(), TestCaseError> {
     let frame = encode(message).unwrap();
-    prop_assert_eq!(
-        decode(&frame).unwrap().as_ref().map(|(m, n)| (m, *n)),
-        Some((message, frame.len()))
-    );
+    let (decoded, length) = decode::<M>(&frame).unwrap().expect("a whole frame");
+    prop_assert_eq!(&decoded, message);
+    prop_assert_eq!(length, frame.len());
     for cut in 0..frame.len() {
         prop_assert_eq!(decode::<M>(&frame[..cut]), Ok(None));
     }

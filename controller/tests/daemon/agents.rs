@@ -184,7 +184,7 @@ impl Agent {
             select! {
                 heard = self.caller.next() => if let Heard::Said(_, frame) = heard {
                     let now = self.clock.now();
-                    self.mesh.handle(Event::Controller(frame), now);
+                    self.mesh.handle(Event::Controller(Arc::new(frame)), now);
                 },
                 () = tokio::time::sleep(Duration::from_nanos(nap.nanos())) => {}
             }
@@ -219,7 +219,6 @@ impl Agent {
             PortCall::Close { pair } => {
                 self.later.push((now.max(self.free_at), PortEvent::Closed { pair }));
             }
-            PortCall::Hurry { .. } => {}
             PortCall::Post(post) => {
                 let route = self.routes[&post.pair.slot];
                 let start = now.max(self.free_at);
