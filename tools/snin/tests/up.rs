@@ -89,7 +89,7 @@ fn permutations_are_carried_though_the_controller_is_killed() {
     assert!(owners["handovers"].as_u64() >= Some(96), "{owners}");
     assert_eq!(figures["messages"]["delivered"], figures["messages"]["posted"]);
     assert!(run.join("snin-controller.log").exists(), "a folder that was named stays");
-    assert_eq!(processes_of(&run), []);
+    assert_eq!(processes_of(&run), Vec::<u32>::new());
 }
 
 /// A `snin up` without a script, and its folder.
@@ -116,7 +116,7 @@ fn a_signal_ends_all_and_one_that_dies_ends_all_in_one_line() {
     assert!(processes_of(&run).len() >= 6);
     kill_process(pid(up.id()), Signal::INT).unwrap();
     assert_eq!(up.wait().unwrap().code(), Some(0));
-    assert_eq!(processes_of(&run), []);
+    assert_eq!(processes_of(&run), Vec::<u32>::new());
 
     let run = folder.path().join("second");
     let up = start(&run);

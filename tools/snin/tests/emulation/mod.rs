@@ -21,13 +21,14 @@ use snin_protocol::software_port::messages::{
     Attach, FromFabric, Outcome, PortStatus, RefusedReason, ToFabric,
 };
 use snin_protocol::software_port::socket;
+use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
 use snin_sm::daemon::run::{Clock as SmClock, Daemon};
 use snin_sm::daemon::settings::Settings;
 use snin_sm::daemon::summary::Summary;
 use snin_sm::port::{Choice, Options, open};
-use snin_sm_core::Sweep;
+use snin_sm_core::Manager;
 use tempfile::TempDir;
 
 /// However busy the machine, by then it is so.
@@ -127,11 +128,12 @@ pub(crate) fn manage_once(emulation: &Emulation) -> Summary {
     let settings = Settings::default();
     let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
-    let sweep = Sweep::new(settings.core(1), saved).unwrap();
+    let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
+    let manager = Manager::new(settings.core(1), saved, said).unwrap();
     let choice = Choice::Ibsim { name: emulation.name().to_owned(), host: None };
     let port = open(&choice, Options { timeout: Time::millis(100) }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
-    Daemon::new(SmClock::start(), sweep, port, memory, outlets).unwrap().once().unwrap()
+    Daemon::new(SmClock::start(), manager, kept, port, memory, outlets).unwrap().once().unwrap()
 }
 
 /// Agents that say what they are told to.

@@ -18,7 +18,7 @@ use snin_fabric::{Guid, PortNum};
 
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
-use crate::output::{Output, Progress};
+use crate::output::{Output, Progress, Target};
 use crate::{Verdict, cli, input, output};
 use children::Children;
 use drive::Driven;
@@ -97,6 +97,7 @@ struct Document {
 
 /// Starts everything, follows the script or waits for a signal, and ends everything.
 pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
     let topology = input::topology(&args.topology.topology)?;
     let text = args.script.as_deref().map(|path| {
         let read = std::fs::read_to_string(path).map_err(Failure::file(path));
@@ -178,11 +179,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         messages: status["messages"].clone(),
         controller,
     };
-    if args.format.json {
-        out.json(&document)?;
-    } else {
-        describe(&document, out)?;
-    }
+    out.report(json, &document, |out| describe(&document, out))?;
     Ok(if healthy { Verdict::Well } else { Verdict::Unwell })
 }
 
