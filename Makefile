@@ -26,7 +26,7 @@ RUN ?= ibv_devinfo
 	bench-emulator bench-packing bench-sa bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
 
 demo: deps-build
-	$(CARGO) build --release --quiet --bin snin
+	$(CARGO) build --release --quiet --bin snin --bin snin-sm --bin snin-controller --bin snin-software-agents
 	@mkdir -p $(DEMO)
 	@echo '$$ snin topo generate clos:36,18,18 > $(DEMO)/fabric.ibnetdiscover'
 	@$(SNIN) topo generate clos:36,18,18 > $(DEMO)/fabric.ibnetdiscover
@@ -41,6 +41,8 @@ demo: deps-build
 	@$(SNIN) verify $(DEMO)/fabric.ibnetdiscover --lfts $(DEMO)/lfts --plan $(DEMO)/plan.json
 	@echo '$$ snin plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk    # the same, routed statically'
 	@$(SNIN) plan $(DEMO)/fabric.ibnetdiscover --traffic permutation --routing dmodk
+	@echo '$$ snin up clos:4,4,2 --script tools/snin/demo.script    # all daemons as processes, the controller killed'
+	@$(SNIN) up clos:4,4,2 --script tools/snin/demo.script
 	@echo 'To look at: $(DEMO)/lab.html and $(DEMO)/plan.svg'
 
 test: space deps lint

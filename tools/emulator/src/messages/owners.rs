@@ -50,11 +50,20 @@ pub struct Clash {
     pub other: Owner,
 }
 
+/// What is known of a link.
+#[derive(Clone, Default, Debug)]
+struct Link {
+    /// In the order of their beginnings.
+    spans: VecDeque<Span>,
+    /// The longest that there was: what began earlier than that before a moment has ended by then.
+    longest: Time,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Owners {
-    /// By the port that sends; in the order of their beginnings.
-    links: Vec<VecDeque<Span>>,
+    /// By the port that sends.
+    links: Vec<Link>,
     horizon: Time,
     spans: u64,
     handovers: u64,
@@ -68,7 +77,7 @@ impl Owners {
     /// For the links of a fabric with so many ports, and spans that are told of within `horizon`.
     pub fn new(ports: usize, horizon: Time) -> Self {
         Self {
-            links: vec![VecDeque::new(); ports],
+            links: vec![Link::default(); ports],
             horizon,
             spans: 0,
             handovers: 0,
@@ -82,7 +91,7 @@ impl Owners {
     /// A link was somebody's for a time.
     pub fn note(&mut self, link: PortIndex, span: Span, now: Time) {
         self.spans += 1;
-        let known = &mut self.links[link.index()];
+        let Link { spans: known, longest } = &mut self.links[link.index()];
         while known.front().is_some_and(|old| old.end + self.horizon < now) {
             known.pop_front();
         }
@@ -96,7 +105,9 @@ impl Owners {
         }
         // What begins before the new one ends and ends after it begins is there at the same moment.
         let place = known.partition_point(|other| other.begin <= span.begin);
-        for other in known.iter().filter(|other| other.owner != span.owner) {
+        let first = known.partition_point(|other| other.begin + *longest <= span.begin);
+        let near = known.range(first..).take_while(|other| other.begin < span.end);
+        for other in near.filter(|other| other.owner != span.owner) {
             let (at, end) = (other.begin.max(span.begin), other.end.min(span.end));
             if at < end {
                 self.clashes += 1;
@@ -112,6 +123,7 @@ impl Owners {
             && before.end >= span.begin
         {
             before.end = before.end.max(span.end);
+            *longest = (*longest).max(before.end - before.begin);
             return;
         }
         let before = place.checked_sub(1).map(|place| known[place]);
@@ -125,6 +137,7 @@ impl Owners {
             }
         }
         known.insert(place, span);
+        *longest = (*longest).max(span.end - span.begin);
     }
 
     /// How often a link was two connections' at one moment.
@@ -228,7 +241,7 @@ mod tests {
     fn a_message_in_pieces_is_one_span_and_still_clashes() {
         let pieces: Vec<Span> = (0..50).map(|n| span(1, n * 2, n * 2 + 2)).collect();
         let mut owners = judged(&pieces);
-        assert_eq!((owners.clashes(), owners.links[0].len()), (0, 1));
+        assert_eq!((owners.clashes(), owners.links[0].spans.len()), (0, 1));
         owners.note(LINK, span(2, 51, 52), Time(100));
         assert_eq!(owners.clashes(), 1);
     }

@@ -12,7 +12,7 @@ use snin_protocol::software_port::messages::{FromFabric, ToFabric};
 /// The most bytes that wait for one who does not read; who is slower is cut off.
 const BACKLOG: usize = 64 << 20;
 /// The most bytes that are read in one turn, so that nobody keeps the thread to itself.
-const AT_ONCE: usize = 4 * MAX_FRAME;
+const AT_ONCE: usize = MAX_FRAME;
 
 /// See the module's documentation.
 pub(super) struct Connection {

@@ -27,6 +27,8 @@ use script::Script;
 
 /// How often children are looked after.
 const LOOK: Duration = Duration::from_millis(20);
+/// The most that a connection carries in a window.
+const MOST_BYTES: u64 = 1 << 20;
 /// How long a daemon may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -126,7 +128,8 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         if let Some(script) = &script {
             let window = Duration::from_nanos(args.window.nanos());
             // A quarter of what a port sends in a window.
-            let bytes = args.rate / 8 * args.window.nanos() / 1_000_000_000 / 4;
+            let quarter = args.rate / 8 * args.window.nanos() / 1_000_000_000 / 4;
+            let bytes = quarter.min(MOST_BYTES);
             let driven = drive::run(script, &folder, &mut children, &ports, window, bytes.max(64))?;
             return Ok(Some((up, driven)));
         }
