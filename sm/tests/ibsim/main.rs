@@ -11,6 +11,7 @@ mod ibdm;
 mod judged;
 mod kept;
 mod lab;
+mod multicast;
 mod odd;
 #[path = "../../core/tests/support/odd.rs"]
 mod odd_fabrics;
