@@ -12,7 +12,7 @@ use super::events::{FlowId, Message, PairId, Piece, Wanted};
 
 /// What the controller knows of a flow, or is to be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wish {
+pub(super) enum RequestState {
     /// It knows nothing.
     None,
     /// It shall hear the request.
@@ -72,7 +72,7 @@ pub(super) struct Flow {
     pub(super) clear_by: Time,
     pub(super) current: Option<Grant>,
     pub(super) next: Option<Grant>,
-    pub(super) wish: Wish,
+    pub(super) wish: RequestState,
     /// When to ask, if there is something to send.
     pub(super) ask_at: Time,
     /// Why it waits, as the controller last said.
@@ -110,7 +110,7 @@ impl Flow {
             clear_by: Time::ZERO,
             current: None,
             next: None,
-            wish: Wish::None,
+            wish: RequestState::None,
             ask_at: Time::ZERO,
             wait: None,
             idle_since: now,
@@ -156,12 +156,12 @@ impl Flow {
 
     /// Whether it has something to post and nobody was asked.
     pub(super) fn is_unserved(&self) -> bool {
-        self.is_hungry() && self.wish == Wish::None && !self.closing
+        self.is_hungry() && self.wish == RequestState::None && !self.closing
     }
 
     /// Whether the controller has the flow's request if it has all asks up to the number `heard`.
     pub(super) fn is_heard(&self, heard: u64) -> bool {
-        matches!(self.wish, Wish::Asked(number) if number <= heard)
+        matches!(self.wish, RequestState::Asked(number) if number <= heard)
     }
 
     /// The piece to post next, if it or a part of it fits into `room` bytes on the wire: whole packets, or

@@ -3,24 +3,24 @@
 use snin_protocol::Time;
 use snin_protocol::message::{Answer, Grant, Lease, Verdict};
 
-use super::conversation::UNASKED;
+use super::controller_session::UNASKED;
 use super::events::{FlowId, Notice, Route};
-use super::flow::Wish;
+use super::flow::RequestState;
 use super::mesh::Mesh;
 
 impl Mesh {
     pub(super) fn lease(&mut self, lease: &Lease, now: Time) {
-        if lease.sequence < self.talk.lease {
+        if lease.sequence < self.controller.lease {
             self.counters.stale_lease += 1;
             return;
         }
-        self.talk.unconfirmed = true;
-        if lease.sequence == self.talk.lease {
+        self.controller.unconfirmed = true;
+        if lease.sequence == self.controller.lease {
             return;
         }
-        self.talk.lease = lease.sequence;
+        self.controller.lease = lease.sequence;
         self.counters.leases += 1;
-        self.talk.ask.take_if(|ask| *ask <= lease.heard);
+        self.controller.ask.take_if(|ask| *ask <= lease.heard);
         self.count_unasked(lease);
         for index in 0..self.flows.len() as u32 {
             let Some(flow) = &self.flows[index as usize] else {
@@ -101,16 +101,16 @@ impl Mesh {
         };
         match answer.verdict {
             Verdict::Served => {
-                (open.wish, open.ask_at) = (Wish::None, now);
+                (open.wish, open.ask_at) = (RequestState::None, now);
             }
             Verdict::Deferred(wait) => {
                 if open.wait.replace(wait) != Some(wait) {
-                    self.tell(Notice::Deferred { flow, wait });
+                    self.notify(Notice::Deferred { flow, wait });
                 }
             }
             Verdict::Refused(refusal) => {
-                (open.wish, open.ask_at) = (Wish::None, now + self.config.ask_refused);
-                self.tell(Notice::Refused { flow, refusal });
+                (open.wish, open.ask_at) = (RequestState::None, now + self.config.ask_refused);
+                self.notify(Notice::Refused { flow, refusal });
             }
         }
         self.tend(flow.0, now);
@@ -137,7 +137,7 @@ impl Mesh {
 
     /// When the last byte must have left, by the controller's clock.
     pub(super) fn end(&self, grant: &Grant) -> Time {
-        grant.until - self.talk.terms.guard
+        grant.until - self.controller.terms.guard
     }
 
     /// Makes queue pairs for sending without a grant.

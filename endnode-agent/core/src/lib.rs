@@ -17,7 +17,7 @@
 mod admission;
 mod clock;
 mod config;
-mod conversation;
+mod controller_session;
 mod counters;
 mod events;
 mod flow;
@@ -34,7 +34,7 @@ mod timers;
 pub use admission::{Admission, AdmissionLimits, NotAdmitted};
 pub use clock::Clock;
 pub use config::{Config, ConfigError, HistogramShape, LossPolicy};
-pub use conversation::ControllerState;
+pub use controller_session::ControllerState;
 pub use counters::Counters;
 pub use events::{
     Arrival, BreakReason, Call, Decline, Event, FlowId, Message, Notice, Output, PairId, Piece,

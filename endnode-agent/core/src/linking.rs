@@ -3,7 +3,7 @@
 
 use snin_protocol::Time;
 
-use super::conversation::UNASKED;
+use super::controller_session::UNASKED;
 use super::events::{BreakReason, Notice, PairId, PortCall, Route};
 use super::mesh::Mesh;
 use super::pairs::{Place, State};
@@ -111,7 +111,7 @@ impl Mesh {
             }
         }
         self.counters.broken += 1;
-        self.tell(Notice::Broken { peer, tree, reason });
+        self.notify(Notice::Broken { peer, tree, reason });
         let pair = self.pairs.id(slot);
         self.ask_port(PortCall::Close { pair });
         for index in 0..self.flows.len() as u32 {
@@ -151,7 +151,7 @@ impl Mesh {
                 && flow.on == Some(id)
             {
                 flow.on = None;
-                flow.settled = now + self.talk.terms.guard.max(self.config.settle);
+                flow.settled = now + self.controller.terms.guard.max(self.config.settle);
                 self.tend(index, now);
             }
         }

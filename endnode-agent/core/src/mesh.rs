@@ -9,7 +9,7 @@ use snin_protocol::message::{Grant, MAX_ANSWERS, Wait};
 
 use super::clock::Clock;
 use super::config::{Config, ConfigError};
-use super::conversation::Conversation;
+use super::controller_session::ControllerSession;
 use super::counters::Counters;
 use super::events::{
     Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
@@ -40,7 +40,7 @@ pub struct Mesh {
     pub(super) counters: Counters,
     /// Bytes posted and not done: what the port may still have to send.
     pub(super) backlog: u64,
-    pub(super) talk: Conversation,
+    pub(super) controller: ControllerSession,
     pub(super) port_up: bool,
     /// FlowBuffers to note the slots that flows want.
     pub(super) wanted: Vec<bool>,
@@ -123,11 +123,11 @@ impl Mesh {
             outputs: VecDeque::with_capacity(most_outputs(&config)),
             counters: Counters::default(),
             backlog: 0,
-            talk: Conversation::new(&config, now),
+            controller: ControllerSession::new(&config, now),
             port_up: true,
             wanted: vec![false; config.pairs as usize],
         };
-        mesh.timers.set(Timer::Conversation, now);
+        mesh.timers.set(Timer::ControllerSession, now);
         Ok(mesh)
     }
 
@@ -156,7 +156,7 @@ impl Mesh {
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
-                Timer::Conversation => self.listen(now),
+                Timer::ControllerSession => self.listen(now),
                 Timer::Flow(index) => self.tend(index, now),
                 Timer::Pair(slot) => self.tend_pair(slot, now),
             }
@@ -171,7 +171,7 @@ impl Mesh {
             Call::Close { flow } => (flow, self.close(flow, now)),
         };
         if let Err(reason) = outcome {
-            self.tell(Notice::Declined { flow, reason });
+            self.notify(Notice::Declined { flow, reason });
         }
     }
 
@@ -230,7 +230,7 @@ impl Mesh {
         if flow.listed {
             self.hungry.retain(|&hungry| hungry != index);
         }
-        self.tell(Notice::Closed { flow: flow.id, unsent: flow.unsent });
+        self.notify(Notice::Closed { flow: flow.id, unsent: flow.unsent });
         self.add_flow_buffers(flow.into_buffers());
     }
 
@@ -257,13 +257,13 @@ impl Mesh {
             Verdict::Deliver => {}
             Verdict::DeliverAfterGap(pieces) => {
                 self.counters.lost += pieces;
-                self.tell(Notice::Lost { peer, flow: piece.flow, pieces });
+                self.notify(Notice::Lost { peer, flow: piece.flow, pieces });
             }
             Verdict::Repeated => return self.counters.repeated += 1,
             Verdict::TooMany => return self.counters.too_many += 1,
         }
         self.counters.received += 1;
-        self.tell(Notice::Received { peer, piece });
+        self.notify(Notice::Received { peer, piece });
     }
 
     /// After each event: what may be posted is, and what may be said to the controller.
@@ -272,7 +272,7 @@ impl Mesh {
         self.talk_if_due(now);
     }
 
-    pub(super) fn tell(&mut self, notice: Notice) {
+    pub(super) fn notify(&mut self, notice: Notice) {
         self.outputs.push_back(Output::App(notice));
     }
 

@@ -3,9 +3,9 @@
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
-use super::conversation::UNASKED;
+use super::controller_session::UNASKED;
 use super::events::{BreakReason, Notice, PairId, PortCall, Post, Route};
-use super::flow::{Flow, Wish};
+use super::flow::{Flow, RequestState};
 use super::mesh::Mesh;
 use super::pairs::State;
 use super::timers::Timer;
@@ -147,7 +147,7 @@ impl Mesh {
 
     fn permit(&self, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {
         if let Some(grant) = &flow.current {
-            let certain = self.clock.error(now) <= self.talk.terms.clock_error;
+            let certain = self.clock.error(now) <= self.controller.terms.clock_error;
             let end = self.end(grant);
             return (certain && self.clock.latest(now) < end).then_some((grant.tree, end));
         }
@@ -166,7 +166,7 @@ impl Mesh {
 
     /// Grants come into force and end.
     pub(super) fn advance(&mut self, index: u32, now: Time) {
-        let guard = self.talk.terms.guard;
+        let guard = self.controller.terms.guard;
         if let Some(flow) = &mut self.flows[index as usize]
             && flow.granted().next().is_some()
         {
@@ -184,7 +184,7 @@ impl Mesh {
         self.stop_overrun(index, now);
         self.wish(index, now);
         let clear = self.is_clear(index, now);
-        let gone = |flow: &Flow| clear && flow.closing && flow.wish == Wish::None;
+        let gone = |flow: &Flow| clear && flow.closing && flow.wish == RequestState::None;
         if self.flows[index as usize].as_ref().is_some_and(gone) {
             self.remove(index);
         }
@@ -199,7 +199,7 @@ impl Mesh {
         }
         let at = if flow.settled > now {
             flow.settled
-        } else if matches!(flow.wish, Wish::Asked(_)) {
+        } else if matches!(flow.wish, RequestState::Asked(_)) {
             flow.idle_since + self.config.linger
         } else {
             return;
@@ -215,15 +215,15 @@ impl Mesh {
         };
         let lingered = flow.is_idle() && now >= flow.idle_since + self.config.linger;
         flow.wish = match flow.wish {
-            Wish::None if flow.is_unserved() && now >= flow.ask_at => Wish::Ask,
-            Wish::Ask if flow.closing => Wish::None,
-            Wish::Asked(_) if clear && (flow.closing || lingered) => {
+            RequestState::None if flow.is_unserved() && now >= flow.ask_at => RequestState::Ask,
+            RequestState::Ask if flow.closing => RequestState::None,
+            RequestState::Asked(_) if clear && (flow.closing || lingered) => {
                 (flow.current, flow.next) = (None, None);
-                Wish::Withdraw
+                RequestState::Withdraw
             }
             wish => wish,
         };
-        self.talk.wishes |= matches!(flow.wish, Wish::Ask | Wish::Withdraw);
+        self.controller.wishes |= matches!(flow.wish, RequestState::Ask | RequestState::Withdraw);
     }
 
     /// A grant ended and the port has not sent everything: whatever it sends now, it sends over links
@@ -243,7 +243,7 @@ impl Mesh {
     }
 
     pub(super) fn arm_flow(&mut self, index: u32, now: Time) {
-        let (clock, config, guard) = (self.clock, &self.config, self.talk.terms.guard);
+        let (clock, config, guard) = (self.clock, &self.config, self.controller.terms.guard);
         let Some(flow) = &mut self.flows[index as usize] else {
             return;
         };
@@ -254,7 +254,7 @@ impl Mesh {
             (flow.outstanding > 0).then_some(late),
             (flow.settled > now).then_some(flow.settled),
             flow.is_unserved().then_some(flow.ask_at),
-            (matches!(flow.wish, Wish::Asked(_)) && flow.is_idle())
+            (matches!(flow.wish, RequestState::Asked(_)) && flow.is_idle())
                 .then_some(flow.idle_since + config.linger),
         ];
         if let Some(at) = moments.into_iter().flatten().filter(|&at| at < Time::MAX).min() {
@@ -274,7 +274,7 @@ impl Mesh {
             if let Some(message) = complete {
                 self.counters.messages += 1;
                 let latency = now - message.due;
-                self.tell(Notice::Sent { flow: piece.flow, message: message.id, latency });
+                self.notify(Notice::Sent { flow: piece.flow, message: message.id, latency });
             }
             if is_drained {
                 self.rest(index, now);

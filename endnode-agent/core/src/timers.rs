@@ -12,7 +12,7 @@ use snin_protocol::Time;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Timer {
     /// The conversation with the controller.
-    Conversation,
+    ControllerSession,
     /// A flow, by number.
     Flow(u32),
     /// A queue pair, by slot.
@@ -92,7 +92,7 @@ impl Timers {
 
     fn place(&self, timer: Timer) -> u32 {
         match timer {
-            Timer::Conversation => 0,
+            Timer::ControllerSession => 0,
             Timer::Flow(index) => 1 + index,
             Timer::Pair(slot) => 1 + self.flows + slot,
         }
@@ -100,7 +100,7 @@ impl Timers {
 
     fn timer(&self, place: u32) -> Timer {
         match place {
-            0 => Timer::Conversation,
+            0 => Timer::ControllerSession,
             _ if place <= self.flows => Timer::Flow(place - 1),
             _ => Timer::Pair(place - 1 - self.flows),
         }
@@ -122,10 +122,10 @@ mod tests {
             timers.set(Timer::Flow(1), Time(at));
         }
         timers.set(Timer::Pair(0), Time(20));
-        timers.set(Timer::Conversation, Time(20));
+        timers.set(Timer::ControllerSession, Time(20));
         assert_eq!((timers.first(), timers.take_due(Time(9))), (Some(Time(10)), None));
         let fired = [(); 4].map(|()| timers.take_due(Time(25)));
-        let expected = [Timer::Flow(1), Timer::Conversation, Timer::Pair(0)];
+        let expected = [Timer::Flow(1), Timer::ControllerSession, Timer::Pair(0)];
         assert_eq!((&fired[..3], fired[3]), (&expected.map(Some)[..], None));
     }
 

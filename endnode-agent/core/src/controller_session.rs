@@ -23,7 +23,7 @@ use snin_protocol::{Session, Term, Time};
 
 use super::config::{Config, LossPolicy};
 use super::events::{Notice, Output};
-use super::flow::{Flow, Wish};
+use super::flow::{Flow, RequestState};
 use super::mesh::Mesh;
 use super::timers::Timer;
 
@@ -63,7 +63,7 @@ pub(super) enum Phase {
 
 /// What is remembered of it.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(super) struct ControllerSession {
     pub(super) phase: Phase,
     session: Session,
     /// The greatest heard.
@@ -91,7 +91,7 @@ pub(super) struct Conversation {
     lost: bool,
 }
 
-impl Conversation {
+impl ControllerSession {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         Self {
             phase: if config.controller { Phase::Greeting } else { Phase::Alone },
@@ -115,15 +115,15 @@ impl Conversation {
 
 impl Mesh {
     pub(super) fn frame(&mut self, frame: &ToAgent, now: Time) {
-        if frame.term < self.talk.term {
+        if frame.term < self.controller.term {
             self.counters.stale_term += 1;
-            let (term, latest) = (frame.term, self.talk.term);
-            if self.talk.stale.replace(term) != Some(term) {
-                self.tell(Notice::StaleController { term, latest });
+            let (term, latest) = (frame.term, self.controller.term);
+            if self.controller.stale.replace(term) != Some(term) {
+                self.notify(Notice::StaleController { term, latest });
             }
             return;
         }
-        if frame.session != self.talk.session || self.talk.phase == Phase::Alone {
+        if frame.session != self.controller.session || self.controller.phase == Phase::Alone {
             self.counters.stale_session += 1;
             return;
         }
@@ -138,15 +138,15 @@ impl Mesh {
             self.counters.wrong_clock += 1;
             return;
         }
-        self.talk.term = frame.term;
-        self.hear(now);
+        self.controller.term = frame.term;
+        self.heard_from_controller(now);
         match &frame.body {
-            ControllerSays::Welcome(terms) if self.talk.phase == Phase::Greeting => {
-                self.talk.phase = Phase::Talking;
-                self.talk.terms = *terms;
-                self.talk.clock_at = now;
+            ControllerSays::Welcome(terms) if self.controller.phase == Phase::Greeting => {
+                self.controller.phase = Phase::Talking;
+                self.controller.terms = *terms;
+                self.controller.clock_at = now;
             }
-            ControllerSays::Lease(lease) if self.talk.phase == Phase::Talking => {
+            ControllerSays::Lease(lease) if self.controller.phase == Phase::Talking => {
                 self.lease(lease, now);
             }
             ControllerSays::Stranger => self.part(now),
@@ -157,15 +157,15 @@ impl Mesh {
 
     /// Lets go of everything that this conversation gave, to begin a new one.
     fn part(&mut self, now: Time) {
-        let talk = &mut self.talk;
-        talk.phase = Phase::Parting;
-        talk.session = Session(talk.session.0 + 1);
-        (talk.ask, talk.asks) = (None, 0);
-        (talk.lease, talk.unconfirmed) = (0, false);
+        let session_state = &mut self.controller;
+        session_state.phase = Phase::Parting;
+        session_state.session = Session(session_state.session.0 + 1);
+        (session_state.ask, session_state.asks) = (None, 0);
+        (session_state.lease, session_state.unconfirmed) = (0, false);
         for index in 0..self.flows.len() as u32 {
             if let Some(flow) = &mut self.flows[index as usize] {
                 (flow.current, flow.next) = (None, None);
-                (flow.wish, flow.ask_at) = (Wish::None, now);
+                (flow.wish, flow.ask_at) = (RequestState::None, now);
                 self.tend(index, now);
             }
         }
@@ -173,11 +173,11 @@ impl Mesh {
 
     /// Says what is due.
     pub(super) fn converse(&mut self, now: Time) {
-        if self.talk.phase == Phase::Parting && self.all_conform(now) {
-            self.talk.phase = Phase::Greeting;
-            self.talk.say_at = now;
+        if self.controller.phase == Phase::Parting && self.all_conform(now) {
+            self.controller.phase = Phase::Greeting;
+            self.controller.say_at = now;
         }
-        match self.talk.phase {
+        match self.controller.phase {
             Phase::Alone | Phase::Parting => {}
             Phase::Greeting => self.greet(now),
             Phase::Talking => {
@@ -190,127 +190,133 @@ impl Mesh {
     }
 
     fn greet(&mut self, now: Time) {
-        if now >= self.talk.say_at {
-            self.talk.say_at = now + self.config.ask_again;
+        if now >= self.controller.say_at {
+            self.controller.say_at = now + self.config.ask_again;
             self.counters.conversations += 1;
-            let hello = Hello { port: self.config.port, term: self.talk.term };
-            self.say(AgentSays::Hello(hello));
+            let hello = Hello { port: self.config.port, term: self.controller.term };
+            self.send_to_controller(AgentSays::Hello(hello));
         }
     }
 
     /// One ask at a time, until it is heard.
     fn ask(&mut self, now: Time) {
-        if self.talk.ask.is_none() && self.has_to_ask() {
+        if self.controller.ask.is_none() && self.has_to_ask() {
             self.next_ask(now);
         }
-        if let Some(number) = self.talk.ask
-            && now >= self.talk.say_at
+        if let Some(number) = self.controller.ask
+            && now >= self.controller.say_at
         {
-            self.talk.say_at = now + self.config.ask_again;
-            let changes = Arc::clone(&self.talk.changes);
-            self.say(AgentSays::Ask(Ask { number, changes }));
+            self.controller.say_at = now + self.config.ask_again;
+            let changes = Arc::clone(&self.controller.changes);
+            self.send_to_controller(AgentSays::Ask(Ask { number, changes }));
         }
     }
 
     /// Whether something is to be asked, and a grant would be of use: as long as nothing is known of the
     /// controller's time, every grant would be refused as late.
     fn has_to_ask(&self) -> bool {
-        self.talk.wishes && self.clock.is_known()
+        self.controller.wishes && self.clock.is_known()
     }
 
     fn next_ask(&mut self, now: Time) {
-        let Self { talk, flows, .. } = self;
-        if Arc::get_mut(&mut talk.changes).is_none() {
+        let Self { controller: session_state, flows, .. } = self;
+        if Arc::get_mut(&mut session_state.changes).is_none() {
             // The last ask was sent twice and received once, and the other copy is still being carried.
-            talk.changes = Arc::new(Vec::with_capacity(talk.changes.capacity()));
+            session_state.changes = Arc::new(Vec::with_capacity(session_state.changes.capacity()));
         }
-        let Some(changes) = Arc::get_mut(&mut talk.changes) else { return };
-        let number = talk.asks + 1;
+        let Some(changes) = Arc::get_mut(&mut session_state.changes) else { return };
+        let number = session_state.asks + 1;
         changes.clear();
         let wishes = flows.iter_mut().flatten().filter_map(|flow| wish(flow, number));
         changes.extend(wishes.take(MAX_CHANGES));
-        talk.wishes = changes.len() == MAX_CHANGES;
+        session_state.wishes = changes.len() == MAX_CHANGES;
         if !changes.is_empty() {
-            (talk.ask, talk.asks, talk.say_at) = (Some(number), number, now);
+            (session_state.ask, session_state.asks, session_state.say_at) =
+                (Some(number), number, now);
         }
-        for at in 0..self.talk.changes.len() {
-            self.tend(self.talk.changes[at].connection().0, now);
+        for at in 0..self.controller.changes.len() {
+            self.tend(self.controller.changes[at].connection().0, now);
         }
     }
 
     fn ask_the_time(&mut self, now: Time) {
-        if now >= self.talk.clock_at {
+        if now >= self.controller.clock_at {
             // An answer that comes back sooner says more, so a clock of which little is known asks often.
-            let unsure = self.clock.error(now) > self.talk.terms.clock_error / 2;
+            let unsure = self.clock.error(now) > self.controller.terms.clock_error / 2;
             let little = unsure && !self.clock.is_kept();
             let pause = if little { self.config.ask_again } else { self.config.ask_time };
-            self.talk.clock_at = now + pause;
-            self.say(AgentSays::Clock(ClockQuestion { sent: now }));
+            self.controller.clock_at = now + pause;
+            self.send_to_controller(AgentSays::Clock(ClockQuestion { sent: now }));
         }
     }
 
     fn confirm(&mut self, now: Time) {
-        if self.talk.unconfirmed && self.all_conform(now) {
-            self.talk.unconfirmed = false;
+        if self.controller.unconfirmed && self.all_conform(now) {
+            self.controller.unconfirmed = false;
             self.counters.confirms += 1;
-            self.say(AgentSays::Confirm(Confirm { sequence: self.talk.lease }));
+            self.send_to_controller(AgentSays::Confirm(Confirm {
+                sequence: self.controller.lease,
+            }));
         }
     }
 
-    fn say(&mut self, body: AgentSays) {
-        let session = self.talk.session;
+    fn send_to_controller(&mut self, body: AgentSays) {
+        let session = self.controller.session;
         self.put(Output::Controller(FromAgent { session, body }));
     }
 
     /// Something that was to be confirmed or asked may be possible now.
     pub(super) fn talk_if_due(&mut self, now: Time) {
-        let talk = &self.talk;
-        let may_speak = match talk.phase {
+        let session_state = &self.controller;
+        let may_speak = match session_state.phase {
             Phase::Parting => true,
             Phase::Alone | Phase::Greeting => false,
-            Phase::Talking => talk.unconfirmed || talk.ask.is_none() && self.has_to_ask(),
+            Phase::Talking => {
+                session_state.unconfirmed || session_state.ask.is_none() && self.has_to_ask()
+            }
         };
         if may_speak {
             self.converse(now);
         }
     }
 
-    fn hear(&mut self, now: Time) {
-        self.talk.heard = now;
-        if self.talk.lost {
-            self.talk.lost = false;
-            self.tell(Notice::ControllerFound);
+    fn heard_from_controller(&mut self, now: Time) {
+        self.controller.heard = now;
+        if self.controller.lost {
+            self.controller.lost = false;
+            self.notify(Notice::ControllerFound);
         }
     }
 
     /// The conversation's timer fired.
     pub(super) fn listen(&mut self, now: Time) {
-        if !self.talk.lost && now >= self.talk.heard + self.config.silence {
-            self.talk.lost = true;
+        if !self.controller.lost && now >= self.controller.heard + self.config.silence {
+            self.controller.lost = true;
             self.counters.controller_lost += 1;
-            self.tell(Notice::ControllerLost);
+            self.notify(Notice::ControllerLost);
             self.want_unasked(now);
         }
         self.converse(now);
     }
 
     fn arm_conversation(&mut self, now: Time) {
-        let talk = &self.talk;
-        let asks = talk.ask.is_some() || self.has_to_ask();
-        let speaks = talk.phase == Phase::Greeting || asks && talk.phase != Phase::Alone;
+        let session_state = &self.controller;
+        let asks = session_state.ask.is_some() || self.has_to_ask();
+        let speaks =
+            session_state.phase == Phase::Greeting || asks && session_state.phase != Phase::Alone;
         let moments = [
-            (!talk.lost).then_some(talk.heard + self.config.silence),
-            speaks.then_some(talk.say_at),
-            (talk.phase == Phase::Talking).then_some(talk.clock_at),
+            (!session_state.lost).then_some(session_state.heard + self.config.silence),
+            speaks.then_some(session_state.say_at),
+            (session_state.phase == Phase::Talking).then_some(session_state.clock_at),
         ];
         if let Some(at) = moments.into_iter().flatten().min() {
-            self.timers.set(Timer::Conversation, at.max(now + Time(1)));
+            self.timers.set(Timer::ControllerSession, at.max(now + Time(1)));
         }
     }
 
     /// What is known of the controller.
     pub const fn controller(&self) -> ControllerState {
-        match (self.config.controller, self.talk.lost) {
+        match (self.config.controller, self.controller.lost) {
             (false, _) => ControllerState::None,
             (true, false) => ControllerState::Heard,
             (true, true) => ControllerState::Lost,
@@ -319,7 +325,7 @@ impl Mesh {
 
     /// Whether flows may send without a grant, for want of anybody who could give one.
     pub(super) fn is_best_effort(&self) -> bool {
-        self.talk.lost && self.config.loss == LossPolicy::BestEffort
+        self.controller.lost && self.config.loss == LossPolicy::BestEffort
     }
 }
 
@@ -327,9 +333,9 @@ impl Mesh {
 fn wish(flow: &mut Flow, number: u64) -> Option<Change> {
     let connection = flow.id.into();
     match flow.wish {
-        Wish::None | Wish::Asked(_) => None,
-        Wish::Ask => {
-            flow.wish = Wish::Asked(number);
+        RequestState::None | RequestState::Asked(_) => None,
+        RequestState::Ask => {
+            flow.wish = RequestState::Asked(number);
             let wanted = flow.wanted;
             Some(Change::Request(Request {
                 connection,
@@ -341,8 +347,8 @@ fn wish(flow: &mut Flow, number: u64) -> Option<Change> {
                 tree: wanted.tree,
             }))
         }
-        Wish::Withdraw => {
-            flow.wish = Wish::None;
+        RequestState::Withdraw => {
+            flow.wish = RequestState::None;
             Some(Change::Withdraw(connection))
         }
     }
