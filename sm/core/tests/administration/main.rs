@@ -7,6 +7,5 @@ mod fuzz;
 mod notices;
 mod paths;
 mod records;
-mod storm;
 mod subnet;
 mod trust;
