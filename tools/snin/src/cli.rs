@@ -1,5 +1,6 @@
 //! The command line: the one definition that help, man pages and completions come from.
 
+pub(crate) mod controller;
 #[cfg(feature = "verbs")]
 mod lat;
 mod software;
@@ -80,6 +81,16 @@ pub(crate) enum Command {
     /// Ask a running agent
     #[command(subcommand)]
     Agent(Agent),
+    /// Ask a running controller
+    #[command(subcommand)]
+    Controller(controller::Controller),
+    /// Show the way from one host to another, by the running controller
+    Path(controller::PathOf),
+    /// Show whose a directed link is, by the running controller
+    Owner(controller::OwnerOf),
+    /// Keep the certificates by which daemons know each other
+    #[command(subcommand)]
+    Pki(controller::Pki),
     /// Write the man pages into a directory
     Man {
         /// Where to; made if it does not exist

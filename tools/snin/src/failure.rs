@@ -69,6 +69,12 @@ pub(crate) enum Failure {
     /// Which daemon is meant is open.
     #[error("{0}")]
     WhichDaemon(String),
+    /// The CA.
+    #[error(transparent)]
+    Pki(#[from] snin_daemon::pki::PkiError),
+    /// A name that no certificate can have.
+    #[error(transparent)]
+    Name(#[from] snin_protocol::identity::BadIdentity),
     /// A lab on real verbs that did not come to its end.
     #[cfg(feature = "verbs")]
     #[error("the lab on real verbs: {0}")]

@@ -63,6 +63,10 @@ fn main() -> ExitCode {
         Command::Emulate(emulate) => command::emulate::run(&emulate),
         Command::Emulator(emulator) => command::emulate::ask(&emulator, &mut out),
         Command::Agent(agent) => command::agent::run(&agent, &mut out),
+        Command::Controller(asked) => command::controller::run(&asked, &mut out),
+        Command::Path(asked) => command::controller::path(&asked, &mut out),
+        Command::Owner(asked) => command::controller::owner(&asked, &mut out),
+        Command::Pki(asked) => command::pki::run(&asked, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),
     };

@@ -1,12 +1,14 @@
 //! The subcommands.
 
 pub(crate) mod agent;
+pub(crate) mod controller;
 pub(crate) mod emulate;
 pub(crate) mod lab;
 #[cfg(feature = "verbs")]
 pub(crate) mod lat;
 pub(crate) mod manager;
 pub(crate) mod manual;
+pub(crate) mod pki;
 pub(crate) mod plan;
 pub(crate) mod simulate;
 pub(crate) mod slices;

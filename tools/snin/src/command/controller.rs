@@ -1,0 +1,182 @@
+//! `snin controller`, `snin path`, `snin owner`: asks a running controller by its control socket.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::ValueEnum as _;
+use serde_json::{Value, json};
+use snin_daemon::control::Connection;
+
+use crate::Verdict;
+use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
+    Ok(Connection::open(&socket.socket, Some(PATIENCE))?.ask(request)?)
+}
+
+/// Asks, and shows the answer.
+pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let (socket, request) = request(asked);
+    let answer = ask(socket, &request)?;
+    if socket.format.json {
+        out.json(&answer)?;
+    } else {
+        match asked {
+            Controller::Status(_) => status(&answer, out)?,
+            Controller::Windows { .. } => windows(&answer, out)?,
+            Controller::Grants(_) => grants(&answer, out)?,
+            Controller::Fabric(_) => fabric(&answer, out)?,
+            Controller::Policy { .. } => out.line(text(&answer["policy"]))?,
+            Controller::Events { .. } => {
+                rows(&answer["events"]).iter().try_for_each(|event| out.line(event))?
+            }
+        }
+    }
+    Ok(if answer["healthy"] == false { Verdict::Unwell } else { Verdict::Well })
+}
+
+fn request(asked: &Controller) -> (&ControllerSocket, Value) {
+    match asked {
+        Controller::Status(socket) => (socket, json!({ "command": "status" })),
+        Controller::Windows { count, socket } => {
+            (socket, json!({ "command": "windows", "count": count }))
+        }
+        Controller::Grants(socket) => (socket, json!({ "command": "grants" })),
+        Controller::Fabric(socket) => (socket, json!({ "command": "fabric" })),
+        Controller::Policy { set, socket } => {
+            let set = set.and_then(|set| Some(set.to_possible_value()?.get_name().to_owned()));
+            (socket, json!({ "command": "policy", "set": set }))
+        }
+        Controller::Events { since, socket } => {
+            (socket, json!({ "command": "events", "since": since }))
+        }
+    }
+}
+
+/// The way from one host to another.
+pub(crate) fn path<W: Write>(asked: &PathOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let request = json!({ "command": "path", "from": asked.from, "to": asked.to });
+    let answer = ask(&asked.socket, &request)?;
+    if asked.socket.format.json {
+        out.json(&answer)?;
+        return Ok(Verdict::Well);
+    }
+    let hops =
+        rows(&answer["hops"]).iter().map(|hop| format!("{}/{}", text(&hop["switch"]), hop["port"]));
+    let hops = hops.collect::<Vec<_>>().join(", ");
+    let (from, to, dlid) = (text(&answer["from"]), text(&answer["to"]), &answer["dlid"]);
+    let grant = &answer["grant"];
+    let by = if grant.is_null() {
+        "nothing is granted: this is the way of ordinary traffic".to_owned()
+    } else {
+        format!("granted along tree {}", grant["tree"])
+    };
+    out.line(format!("{from} to {to}: DLID {dlid}, out of {hops}; {by}"))?;
+    Ok(Verdict::Well)
+}
+
+/// Whose a directed link is.
+pub(crate) fn owner<W: Write>(asked: &OwnerOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let answer = ask(&asked.socket, &json!({ "command": "owner", "port": asked.port }))?;
+    if asked.socket.format.json {
+        out.json(&answer)?;
+        return Ok(Verdict::Well);
+    }
+    let (link, to) = (text(&answer["link"]), text(&answer["to"]));
+    let owners = rows(&answer["owners"]);
+    if owners.is_empty() {
+        out.line(format!("{link} to {to}: nobody's"))?;
+    }
+    for owner in owners {
+        let (from, peer, tree) = (text(&owner["from"]), text(&owner["to"]), &owner["tree"]);
+        out.line(format!("{link} to {to}: {from} to {peer}, tree {tree}"))?;
+    }
+    Ok(Verdict::Well)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn rows(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format!(
+        "{}, term {}: {}",
+        text(&answer["name"]),
+        answer["term"],
+        text(&answer["state"])
+    ))?;
+    out.line(format!(
+        "policy {}, windows of {} us, view {}, {} sessions with agents",
+        text(&answer["policy"]),
+        answer["window_us"],
+        answer["view"],
+        answer["sessions"]
+    ))?;
+    for (name, count) in answer["counters"].as_object().into_iter().flatten() {
+        if count != 0 {
+            out.line(format!("{name:<24} {count}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn windows<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(
+        "window        asked  granted  draining  refused  moved  paused  links  why others wait",
+    )?;
+    rows(answer).iter().try_for_each(|window| {
+        let number = |key: &str| window[key].to_string();
+        let waits = window["deferred"].as_object().into_iter().flatten();
+        let waits =
+            waits.map(|(why, count)| format!("{count}: {why}")).collect::<Vec<_>>().join("; ");
+        out.line(format!(
+            "{:<12}  {:>5}  {:>7}  {:>8}  {:>7}  {:>5}  {:>6}  {:>5}  {waits}",
+            number("epoch"),
+            number("requested"),
+            number("granted"),
+            number("draining"),
+            number("refused"),
+            number("moved"),
+            number("paused"),
+            number("links")
+        ))
+    })
+}
+
+fn grants<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line("from                  to                    tree   DLID  pinned")?;
+    rows(answer).iter().try_for_each(|grant| {
+        let (from, to) = (text(&grant["from"]), text(&grant["to"]));
+        let pinned = if grant["pinned"] == true { "yes" } else { "" };
+        let number = |key: &str| grant[key].to_string();
+        out.line(format!(
+            "{from:<20}  {to:<20}  {:>4}  {:>5}  {pinned}",
+            number("tree"),
+            number("dlid")
+        ))
+    })
+}
+
+fn fabric<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format!(
+        "{} switches, {} hosts, {} trees, LMC {}; view {} from {}",
+        answer["switches"],
+        rows(&answer["hosts"]).len(),
+        rows(&answer["trees"]).len(),
+        answer["lmc"],
+        answer["version"],
+        text(&answer["source"])
+    ))?;
+    rows(&answer["unusable"]).iter().try_for_each(|pair| {
+        out.line(format!("unusable: tree {} at {}", pair["tree"], text(&pair["switch"])))
+    })
+}
