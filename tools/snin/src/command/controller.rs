@@ -33,7 +33,7 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
             Controller::Fabric(_) => fabric(&answer, out)?,
             Controller::Policy { .. } => out.line(text(&answer["policy"]))?,
             Controller::Events { .. } => {
-                rows(&answer["events"]).iter().try_for_each(|event| out.line(event))?
+                rows(&answer["events"]).iter().try_for_each(|event| out.line(event))?;
             }
         }
     }
