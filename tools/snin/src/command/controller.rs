@@ -10,7 +10,7 @@ use snin_daemon::control::Connection;
 use crate::Verdict;
 use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, Target};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,21 +23,22 @@ fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
 pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let (socket, request) = request(asked);
     let answer = ask(socket, &request)?;
-    if socket.format.json {
-        out.json(&answer)?;
-    } else {
-        match asked {
-            Controller::Status(_) => status(&answer, out)?,
-            Controller::Windows { .. } => windows(&answer, out)?,
-            Controller::Grants(_) => grants(&answer, out)?,
-            Controller::Fabric(_) => fabric(&answer, out)?,
-            Controller::Policy { .. } => out.line(text(&answer["policy"]))?,
-            Controller::Events { .. } => {
-                rows(&answer["events"]).iter().try_for_each(|event| out.line(event))?;
-            }
+    let json = Target::open(socket.format.json.as_deref())?;
+    out.report(json, &answer, |out| show(asked, &answer, out))?;
+    Ok(if answer["healthy"] == false { Verdict::Unwell } else { Verdict::Well })
+}
+
+fn show<W: Write>(asked: &Controller, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    match asked {
+        Controller::Status(_) => status(answer, out),
+        Controller::Windows { .. } => windows(answer, out),
+        Controller::Grants(_) => grants(answer, out),
+        Controller::Fabric(_) => fabric(answer, out),
+        Controller::Policy { .. } => out.line(text(&answer["policy"])),
+        Controller::Events { .. } => {
+            rows(&answer["events"]).iter().try_for_each(|event| out.line(event))
         }
     }
-    Ok(if answer["healthy"] == false { Verdict::Unwell } else { Verdict::Well })
 }
 
 fn request(asked: &Controller) -> (&ControllerSocket, Value) {
@@ -62,13 +63,14 @@ fn request(asked: &Controller) -> (&ControllerSocket, Value) {
 pub(crate) fn path<W: Write>(asked: &PathOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let request = json!({ "command": "path", "from": asked.from, "to": asked.to });
     let answer = ask(&asked.socket, &request)?;
-    if asked.socket.format.json {
-        out.json(&answer)?;
-        return Ok(Verdict::Well);
-    }
-    let hops =
-        rows(&answer["hops"]).iter().map(|hop| format!("{}/{}", text(&hop["switch"]), hop["port"]));
-    let hops = hops.collect::<Vec<_>>().join(", ");
+    let json = Target::open(asked.socket.format.json.as_deref())?;
+    out.report(json, &answer, |out| out.line(way(&answer)))?;
+    Ok(Verdict::Well)
+}
+
+fn way(answer: &Value) -> String {
+    let hop = |hop: &Value| format!("{}/{}", text(&hop["switch"]), hop["port"]);
+    let hops = rows(&answer["hops"]).iter().map(hop).collect::<Vec<_>>().join(", ");
     let (from, to, dlid) = (text(&answer["from"]), text(&answer["to"]), &answer["dlid"]);
     let grant = &answer["grant"];
     let by = if grant.is_null() {
@@ -76,27 +78,27 @@ pub(crate) fn path<W: Write>(asked: &PathOf, out: &mut Output<W>) -> Result<Verd
     } else {
         format!("granted along tree {}", grant["tree"])
     };
-    out.line(format!("{from} to {to}: DLID {dlid}, out of {hops}; {by}"))?;
-    Ok(Verdict::Well)
+    format!("{from} to {to}: DLID {dlid}, out of {hops}; {by}")
 }
 
 /// Whose a directed link is.
 pub(crate) fn owner<W: Write>(asked: &OwnerOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let answer = ask(&asked.socket, &json!({ "command": "owner", "port": asked.port }))?;
-    if asked.socket.format.json {
-        out.json(&answer)?;
-        return Ok(Verdict::Well);
-    }
+    let json = Target::open(asked.socket.format.json.as_deref())?;
+    out.report(json, &answer, |out| owners(&answer, out))?;
+    Ok(Verdict::Well)
+}
+
+fn owners<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
     let (link, to) = (text(&answer["link"]), text(&answer["to"]));
     let owners = rows(&answer["owners"]);
     if owners.is_empty() {
         out.line(format!("{link} to {to}: nobody's"))?;
     }
-    for owner in owners {
+    owners.iter().try_for_each(|owner| {
         let (from, peer, tree) = (text(&owner["from"]), text(&owner["to"]), &owner["tree"]);
-        out.line(format!("{link} to {to}: {from} to {peer}, tree {tree}"))?;
-    }
-    Ok(Verdict::Well)
+        out.line(format!("{link} to {to}: {from} to {peer}, tree {tree}"))
+    })
 }
 
 fn text(value: &Value) -> String {

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use snin_daemon::pki::{Pair, Pki};
+use snin_daemon::pki::{Issued, Pair, Pki};
 use snin_protocol::identity::Identity;
 
 use crate::Verdict;
 use crate::cli::controller::{Pki as Asked, PkiIssue};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, Target};
 
 /// Does what is asked, and says what it has written.
 pub(crate) fn run<W: Write>(asked: &Asked, out: &mut Output<W>) -> Result<Verdict, Failure> {
@@ -42,26 +42,20 @@ pub(crate) fn run<W: Write>(asked: &Asked, out: &mut Output<W>) -> Result<Verdic
         }
         Asked::List { folder, format } => {
             let issued = Pki::at(&folder.dir).issued()?;
-            if format.json {
-                out.json(&issued)?;
-            } else {
-                for one in issued {
-                    let state = match (one.revoked, one.is_in_force()) {
-                        (Some(_), _) => "revoked",
-                        (None, true) => "in force",
-                        (None, false) => "over",
-                    };
-                    out.line(format!(
-                        "{}  {}  until {}  {state}",
-                        one.serial,
-                        one.name,
-                        one.end()
-                    ))?;
-                }
-            }
+            let json = Target::open(format.json.as_deref())?;
+            out.report(json, &issued, |out| issued.iter().try_for_each(|one| out.line(line(one))))?;
         }
     }
     Ok(Verdict::Well)
+}
+
+fn line(one: &Issued) -> String {
+    let state = match (one.revoked, one.is_in_force()) {
+        (Some(_), _) => "revoked",
+        (None, true) => "in force",
+        (None, false) => "over",
+    };
+    format!("{}  {}  until {}  {state}", one.serial, one.name, one.end())
 }
 
 fn who(issue: &PkiIssue) -> Result<Identity, Failure> {
