@@ -1,5 +1,6 @@
-# Two commands matter: `make demo` shows what snin does, `make test` runs every test. Both do all their
-# set-up: `deps` installs the Debian packages that are missing (with sudo if not root) and nothing else.
+# `make demo` shows what snin does, `make check` is for every change, `make test` runs every test, `make install`
+# installs (PREFIX, DESTDIR). They do all their set-up: `deps` installs the Debian packages that are missing (with
+# sudo if not root) and nothing else.
 
 SHELL := /bin/bash
 CARGO ?= cargo
@@ -17,15 +18,23 @@ VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibve
 FEATURES := --all-features
 export LIBCLANG_PATH ?= /usr/lib/llvm-14/lib
 
+# Where `make install` puts things; DESTDIR is put in front of all of it.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+
 SNIN := target/release/snin
 DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo test deps deps-build deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
+.PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
 	bench-emulator bench-packing bench-sa bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
 
-demo: deps-build
+demo: toolchain deps-build
 	$(CARGO) build --release --quiet --bin snin --bin snin-sm --bin snin-controller --bin snin-software-agents
 	@mkdir -p $(DEMO)
 	@echo '$$ snin topo generate clos:36,18,18 > $(DEMO)/fabric.ibnetdiscover'
@@ -45,8 +54,55 @@ demo: deps-build
 	@$(SNIN) up clos:4,4,2 --script tools/snin/demo.script
 	@echo 'To look at: $(DEMO)/lab.html and $(DEMO)/plan.svg'
 
-test: space deps lint
-	$(CARGO) test --workspace $(FEATURES) --quiet
+# Without foreign programs: format, lints, unit tests, and the tests of the pure crates and of the command.
+CHECKED := admission admission_windows check_credit check_owner check_routes codec exhaustive fuzz golden \
+	hard_cases mesh packing_moves plan plan_slices promises properties recognition routing simulate slices \
+	slices_fabric steps sweep tidy window_safety
+check: toolchain deps-verbs
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace $(FEATURES) --all-targets --quiet -- -D warnings
+	@rm -f target/not-run
+	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --lib --bins $(CHECKED:%=--test %)
+	@$(NOT_RUN)
+
+# Adds the programs that judge and the virtual machine, one boot for each test program that takes it. A test that
+# fails does not keep the others from running.
+test: toolchain space deps lint
+	@rm -f target/not-run
+	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast
+	@$(NOT_RUN)
+
+NOT_RUN = [ ! -s target/not-run ] || \
+	echo "not run, since ../shared is missing: $$(sort -u target/not-run | paste -sd' ')"
+
+# Binaries, units, man pages, completions and example configurations. A configuration that is there stays.
+install: toolchain deps-verbs
+	$(CARGO) build --release --quiet --workspace $(FEATURES) --bins
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(SNIN)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin $(DAEMONS:%=target/release/%)
+	@rm -rf target/install && $(SNIN) man target/install/man
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/install/man/*.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 target/install/man/*.8
+	@for shell in bash zsh fish; do $(SNIN) completions $$shell > target/install/$$shell; done
+	install -D -m 644 target/install/bash $(DESTDIR)$(BASHCOMPDIR)/snin
+	@for daemon in $(DAEMONS); do ln -sf snin $(DESTDIR)$(BASHCOMPDIR)/$$daemon; done
+	install -D -m 644 target/install/zsh $(DESTDIR)$(ZSHCOMPDIR)/_snin
+	install -D -m 644 target/install/fish $(DESTDIR)$(FISHCOMPDIR)/snin.fish
+	@for unit in $(UNITS); do mkdir -p $(DESTDIR)$(UNITDIR) && \
+		sed 's#/usr/sbin/#$(PREFIX)/sbin/#' $$unit > $(DESTDIR)$(UNITDIR)/$${unit##*/}; done
+	@for daemon in $(DAEMONS); do \
+		target/release/$$daemon --dump-config > target/install/$$daemon.toml; \
+		install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/snin/examples target/install/$$daemon.toml; \
+		config=$(DESTDIR)$(SYSCONFDIR)/snin/$${daemon#snin-}.toml; \
+		[ -e $$config ] || install -D -m 600 target/install/$$daemon.toml $$config; done
+	@[ -n "$(DESTDIR)" ] || echo 'installed; next: docs/operating.md'
+
+DAEMONS := snin-sm snin-agent $(if $(wildcard controller/src/main.rs),snin-controller)
+UNITS := $(wildcard sm/systemd/*.service controller/systemd/*.service endnode-agent/systemd/*.service)
+
+toolchain:
+	@command -v $(CARGO) >/dev/null || { \
+		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
 bench: bench-tables bench-bring-up bench-emulator bench-sm bench-packing bench-verbs
@@ -127,6 +183,9 @@ lint:
 
 deps-build:
 	@.ci/install $(BUILD_PACKAGES)
+
+deps-verbs:
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES)
 
 deps-judges:
 	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES)

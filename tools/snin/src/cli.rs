@@ -19,7 +19,8 @@ use snin_protocol::Time;
 pub(crate) use lat::Lat;
 pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Up};
 
-const EXIT_CODES: &str = "Exit codes:
+/// What the exit code means.
+pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  done, and all is well
   1  done, but something is irregular, wrong, missing or different (or deferred, with --strict)
   2  the command line is wrong

@@ -362,6 +362,21 @@ fn man_pages_and_completions_are_made_from_the_command() {
     done(&["man", &pages]);
     let page = std::fs::read_to_string(folder.path("man/snin-plan.1")).unwrap();
     assert!(page.contains("TOPOLOGY") && page.contains("lfts"), "{page}");
+    // Every page says how the command ends, and shows it at work; none hides a daemon's.
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder.path("man")).unwrap() {
+        let path = entry.unwrap().path();
+        let page = std::fs::read_to_string(&path).unwrap();
+        for title in ["EXIT STATUS", "EXAMPLES", "SEE ALSO"] {
+            let section = page.split_once(&format!(".SH \"{title}\"\n"));
+            let begins = section.is_some_and(|(_, rest)| !rest.starts_with(".SH"));
+            assert!(begins, "{}: {title}", path.display());
+        }
+        names.push(path.file_name().unwrap().to_string_lossy().into_owned());
+    }
+    for daemon in names.iter().filter_map(|name| name.strip_suffix(".8")) {
+        assert!(!names.contains(&format!("{daemon}.1")), "{daemon}.1 hides the daemon's page");
+    }
     // As man lays it out: every section, and each key with its default.
     let manager = ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock", "--ibsim-host"];
     let agent = ["SIGTERM", "heartbeat_ms", "Default: 250.", "agent.sock", "--dump-config"];
@@ -371,8 +386,15 @@ fn man_pages_and_completions_are_made_from_the_command() {
         let laid_out = laid_out.expect("install the Debian package man-db");
         assert!(laid_out.stderr.is_empty(), "{}", String::from_utf8_lossy(&laid_out.stderr));
         let laid_out = String::from_utf8_lossy(&laid_out.stdout).into_owned();
-        let titles =
-            ["NAME", "SYNOPSIS", "OPTIONS", "SIGNALS", "EXIT CODES", "CONFIGURATION FILE", "FILES"];
+        let titles = [
+            "NAME",
+            "SYNOPSIS",
+            "OPTIONS",
+            "SIGNALS",
+            "EXIT STATUS",
+            "CONFIGURATION FILE",
+            "FILES",
+        ];
         for title in titles {
             assert!(laid_out.lines().any(|line| line == title), "{title} is not in {laid_out}");
         }

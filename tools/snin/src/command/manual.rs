@@ -1,5 +1,8 @@
 //! Man pages and completions, from the command's own definition.
 
+mod examples;
+mod pages;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
@@ -16,7 +19,8 @@ use crate::output::Output;
 /// Writes `snin.1`, `snin-plan.1` and so on, and the daemons': `snin-sm.8`, `snin-agent.8`.
 pub(crate) fn pages(directory: &Path) -> Result<Verdict, Failure> {
     fs::create_dir_all(directory).map_err(Failure::file(directory))?;
-    clap_mangen::generate_to(Cli::command(), directory).map_err(Failure::file(directory))?;
+    let daemons = [&MANAGER, &AGENT].map(|daemon| (daemon.command)().get_name().to_owned());
+    pages::write(directory, &daemons).map_err(Failure::file(directory))?;
     let manager = page::<snin_sm::daemon::settings::Settings>(&MANAGER);
     let agent = page::<snin_agent::Settings>(&AGENT);
     for (name, page) in [("snin-sm.8", manager), ("snin-agent.8", agent)] {
@@ -29,12 +33,24 @@ pub(crate) fn pages(directory: &Path) -> Result<Verdict, Failure> {
 /// What a daemon's page says beyond its command line and its settings.
 struct Daemon {
     command: fn() -> Command,
+    examples: &'static [(&'static str, &'static str)],
     files: &'static [(&'static str, &'static str)],
     see_also: &'static str,
 }
 
 const MANAGER: Daemon = Daemon {
     command: snin_sm::daemon::cli::Cli::command,
+    examples: &[
+        ("snin-sm --once", "Brings the subnet of this machine's one port up, reports, and ends."),
+        (
+            "snin-sm --ibsim --once --json",
+            "The same on a fabric that ibsim simulates, for a program.",
+        ),
+        (
+            "systemctl enable --now snin-sm@0x0002c90300a1b2c3",
+            "Manages the subnet of the port with this GUID from now on.",
+        ),
+    ],
     files: &[
         ("/etc/snin/sm.toml", "The configuration, as the systemd unit names it."),
         ("/var/lib/snin-sm/GUID/guid2lid", "Addresses by port, as OpenSM writes them."),
@@ -46,6 +62,10 @@ const MANAGER: Daemon = Daemon {
 
 const AGENT: Daemon = Daemon {
     command: snin_agent::cli::Cli::command,
+    examples: &[
+        ("snin-agent --dump-config > /etc/snin/agent.toml", "A file with every key to begin with."),
+        ("snin-agent --config /etc/snin/agent.toml", "Runs the agent of a host port."),
+    ],
     files: &[
         ("/etc/snin/agent.toml", "The configuration, where --config names it."),
         ("/run/snin/agent.sock", "The socket that snin-agent-status(1) and its like find."),
@@ -68,6 +88,7 @@ fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
     // Blocks with a title, then a line each: what is told, and what it means.
     for block in about.split("\n\n") {
         let (title, lines) = block.split_once(":\n").unwrap_or((block, ""));
+        let title = if title == "Exit codes" { "Exit status" } else { title };
         let told = lines.lines().filter_map(|line| line.trim().split_once("  "));
         page.extend(section(title, told.map(|(name, text)| (name, text.to_owned()))).bytes());
     }
@@ -82,6 +103,8 @@ fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
     page.extend(section("Configuration file", keys).bytes());
     let files = daemon.files.iter().map(|&(name, text)| (name, text.to_owned()));
     page.extend(section("Files", files).bytes());
+    let examples = daemon.examples.iter().map(|&(line, what)| (line, what.to_owned()));
+    page.extend(section("Examples", examples).bytes());
     page.extend(format!(".SH \"SEE ALSO\"\n{}\n", daemon.see_also).bytes());
     Ok(page)
 }
@@ -91,7 +114,10 @@ fn default(defaults: &BTreeMap<String, String>, key: &str) -> String {
 }
 
 /// A section of names and what they mean, as man pages are written.
-fn section<'a>(title: &str, entries: impl IntoIterator<Item = (&'a str, String)>) -> String {
+fn section(
+    title: &str,
+    entries: impl IntoIterator<Item = (impl std::fmt::Display, String)>,
+) -> String {
     let mut text = format!(".SH \"{}\"\n", title.to_uppercase());
     for (name, meaning) in entries {
         text += &format!(".TP\n\\fB{name}\\fR\n");

@@ -1,0 +1,94 @@
+//! The examples of each page: a command line, and what it does.
+
+/// The page, the command line, what it does.
+const EXAMPLES: &[(&str, &str, &str)] = &[
+    (
+        "snin",
+        "snin topo check fabric.ibnetdiscover",
+        "Says which Clos the fabric is that ibnetdiscover printed.",
+    ),
+    (
+        "snin",
+        "snin plan --topology fabric.ibnetdiscover --traffic permutation --lfts tables",
+        "Packs a random permutation, and writes tables that OpenSM loads.",
+    ),
+    (
+        "snin",
+        "snin lab clos:16,8,8 --html report.html",
+        "Runs subnet manager, controller and agents on an emulated fabric.",
+    ),
+    ("snin-topo", "snin topo check fabric.ibnetdiscover", "Which Clos a fabric is."),
+    (
+        "snin-topo-generate",
+        "snin topo generate clos:36,18,18 --cut 10 > fabric.ibnetdiscover",
+        "A fabric of 36 leaves, 18 spines and 18 hosts a leaf that lacks ten cables.",
+    ),
+    (
+        "snin-topo-check",
+        "ibnetdiscover | snin topo check -",
+        "The fabric at hand, every irregularity by name.",
+    ),
+    (
+        "snin-plan",
+        "snin plan --topology fabric.ibnetdiscover --traffic jobs.csv --json > plan.json",
+        "Every grant with its path, and the reason of each that is left out.",
+    ),
+    (
+        "snin-plan",
+        "snin plan --topology fabric.ibnetdiscover --lfts tables",
+        "The tables alone, with the addresses that they are for.",
+    ),
+    (
+        "snin-plan-slices",
+        "snin plan slices --topology fattree:36 --generate 10000",
+        "How trees set aside for 10,000 jobs would be used.",
+    ),
+    (
+        "snin-verify",
+        "snin verify --topology fabric.ibnetdiscover --lfts tables --plan plan.json",
+        "Judges tables and plan by code that shares nothing with their maker.",
+    ),
+    (
+        "snin-sm-simulate",
+        "snin sm simulate fabric.ibnetdiscover --event 'cut leaf3/20 @2s'",
+        "What bringing the fabric up and losing a cable cost in management datagrams.",
+    ),
+    ("snin-sm-status", "snin sm status --json", "The state of the subnet for a program."),
+    ("snin-sm-sweep", "snin sm sweep", "After work on cables: looks at everything, and waits."),
+    ("snin-sm-dump", "snin sm dump > fabric.ibnetdiscover", "The fabric as it is now, for a plan."),
+    ("snin-sm-lfts", "snin sm lfts > opensm-lfts.dump", "Tables that OpenSM could go on with."),
+    ("snin-sm-events", "snin sm events --follow", "Everything that happens from now on."),
+    (
+        "snin-lab",
+        "snin lab fabric.ibnetdiscover --pattern shift:18 --windows 10 --html report.html",
+        "Ten windows of one pattern on a fabric of one's own, as a page with pictures.",
+    ),
+    ("snin-lat", "snin lat", "Waits for a client on this host."),
+    ("snin-lat", "snin lat --peer node17 --size 2,64,4k", "Latencies to the host where one waits."),
+    (
+        "snin-agent-status",
+        "snin agent status",
+        "What the agent has counted, and whether it hears its controller.",
+    ),
+    ("snin-agent-flows", "snin agent flows", "Who is sent to, along which tree, until when."),
+    ("snin-agent-mesh", "snin agent mesh --json", "The queue pairs that the agent sends on."),
+    ("snin-agent-histogram", "snin agent histogram --flow 3", "How long messages of a flow took."),
+    ("snin-agent-events", "snin agent events --since 100", "What happened after event 100."),
+    (
+        "snin-agent-send",
+        "snin agent send --peer 0x0002c90300a1b2c3 --count 1000",
+        "A thousand messages to see whether a peer is reached.",
+    ),
+    ("snin-man", "snin man /usr/local/share/man/man1", "Writes every page."),
+    (
+        "snin-completions",
+        "snin completions bash > /etc/bash_completion.d/snin",
+        "Has bash complete the command and the daemons.",
+    ),
+];
+
+/// The examples of a page.
+pub(super) fn of(page: &str) -> impl Iterator<Item = (&'static str, String)> {
+    let of_page = EXAMPLES.iter().filter(move |(name, ..)| *name == page);
+    of_page.map(|&(_, command, what)| (command, what.to_owned()))
+}
