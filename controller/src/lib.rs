@@ -1,5 +1,5 @@
 //! The daemon around the [core](snin_controller_core) of the connection controller: sessions with agents and the subnet
-//! manager, the state that survives a restart, and cores of the machine to pack on.
+//! manager, and the state that survives a restart.
 
 pub mod cli;
 pub mod config;
@@ -9,6 +9,5 @@ pub mod events;
 pub mod io;
 pub mod lines;
 pub mod metrics;
-pub mod threads;
 
 mod asked;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use snin_controller_core::packing::{ConnectionId, Deferral, Refusal, Workers};
+use snin_controller_core::packing::{ConnectionId, Deferral, Refusal};
 use support::{Ask, Checked, Fabric, rng};
 
 /// A connection between leaves that have a link left in `room`, which it takes.
@@ -305,33 +305,5 @@ fn whole_patterns_may_hold_what_stays_within_a_leaf() {
         assert_eq!(outcome.refused, [(ConnectionId(1), Refusal::SameLeaf)]);
         packer.packer.clear();
         packer.held.clear();
-    }
-}
-
-/// Jobs in either order, as threads might run them.
-struct Backwards;
-
-impl Workers for Backwards {
-    fn count(&self) -> usize {
-        3
-    }
-
-    fn join(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
-        other();
-        one();
-    }
-}
-
-#[test]
-fn more_workers_change_nothing() {
-    for groups in 1..8 {
-        let fabric = Fabric::three_stage(4, 3, groups, 3);
-        let hosts = support::equal_leaves(12, groups);
-        let asks = support::permutation(&hosts, |_| None, &mut rng(groups as u64));
-        let mut packer = Checked::new(fabric);
-        let requests: Vec<_> = asks.iter().map(|ask| packer.request(ask)).collect();
-        let together = packer.packer.apply_with(&Backwards, &[], &requests).clone();
-        packer.packer.clear();
-        assert_eq!(together, packer.insert(&asks));
     }
 }

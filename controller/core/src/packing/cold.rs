@@ -7,7 +7,6 @@ use super::parts::Parts;
 use super::request::Request;
 use super::shape::Shape;
 use super::state::{Connection, NO_TREE, State};
-use super::workers::Workers;
 
 /// In place of a tree while one is looked for.
 const ASKED: u16 = NO_TREE - 1;
@@ -41,12 +40,11 @@ impl Cold {
         &mut self,
         state: &mut State,
         requests: &[Request],
-        workers: &dyn Workers,
         failed: &mut Vec<u32>,
     ) -> bool {
         debug_assert!(state.packed_count() == 0 && state.is_plain());
         let packed = if state.shape.is_three_stage() {
-            self.pack_in_parts(state, requests, workers)
+            self.pack_in_parts(state, requests)
         } else {
             self.pack_leaves(state, requests)
         };
@@ -77,12 +75,7 @@ impl Cold {
     }
 
     /// Three stages, likewise.
-    fn pack_in_parts(
-        &mut self,
-        state: &mut State,
-        requests: &[Request],
-        workers: &dyn Workers,
-    ) -> Option<usize> {
+    fn pack_in_parts(&mut self, state: &mut State, requests: &[Request]) -> Option<usize> {
         let State { shape, connections, trees, leaves, pods, .. } = state;
         let (filler, known) = (&mut self.leaves, trees.len());
         let table = (&mut connections[..], &mut trees[..]);
@@ -91,9 +84,7 @@ impl Cold {
             let filler: &Filler = filler;
             loaded.then(|| filler.edges())
         };
-        self.parts
-            .pack((shape, pods), known, workers, load)
-            .then(|| self.parts.put_together(leaves, trees))
+        self.parts.pack((shape, pods), known, load).then(|| self.parts.put_together(leaves, trees))
     }
 }
 

@@ -27,7 +27,6 @@ mod sets;
 mod shape;
 mod split;
 mod state;
-mod workers;
 
 use snin_fabric::TreeId;
 
@@ -35,7 +34,6 @@ pub use certificate::{Certificate, Direction, Link};
 pub use fixed::{Blocked, FixedPacking, pack_fixed};
 pub use request::{ConnectionId, Deferral, Outcome, Refusal, Request};
 pub use shape::{LeafId, SetId, Shape};
-pub use workers::{Alone, Workers};
 
 use cold::Cold;
 use insert::{Inserter, REACH};
@@ -125,40 +123,27 @@ impl Packer {
     /// # Panics
     /// Where a request names a leaf, set or tree that the shape does not have.
     pub fn apply(&mut self, removals: &[ConnectionId], insertions: &[Request]) -> &Outcome {
-        self.apply_with(&Alone, removals, insertions)
-    }
-
-    /// [`apply`](Self::apply) on several cores, with the same outcome.
-    ///
-    /// # Panics
-    /// Where a request names a leaf, set or tree that the shape does not have.
-    pub fn apply_with(
-        &mut self,
-        workers: &dyn Workers,
-        removals: &[ConnectionId],
-        insertions: &[Request],
-    ) -> &Outcome {
         self.outcome.clear();
         self.waiting.clear();
         self.failed.clear();
         removals.iter().for_each(|&id| self.remove(id));
-        self.insert(workers, insertions);
+        self.insert(insertions);
         &self.outcome
     }
 
-    fn insert(&mut self, workers: &dyn Workers, insertions: &[Request]) {
+    fn insert(&mut self, insertions: &[Request]) {
         self.state.journal.clear();
-        let mut whole = self.pack_whole(workers, insertions);
+        let mut whole = self.pack_whole(insertions);
         if !whole {
             let kind = self.announce(insertions);
             if kind.repeats {
                 let first = self.first_of_each(insertions);
-                self.insert(workers, &first);
+                self.insert(&first);
                 self.first = first;
                 return;
             }
             // Numbers that nobody had before are known now.
-            whole = kind.plain && self.pack_whole(workers, insertions);
+            whole = kind.plain && self.pack_whole(insertions);
             if !whole {
                 self.pack_into(insertions, kind);
             }
@@ -174,12 +159,12 @@ impl Packer {
     }
 
     /// Packs a whole pattern into an empty fabric, if that is what there is to do.
-    fn pack_whole(&mut self, workers: &dyn Workers, insertions: &[Request]) -> bool {
+    fn pack_whole(&mut self, insertions: &[Request]) -> bool {
         let Self { cold, state, waiting, .. } = self;
         if insertions.len() < 2 || state.packed_count() > 0 || !state.is_plain() {
             return false;
         }
-        let whole = cold.pack(state, insertions, workers, waiting);
+        let whole = cold.pack(state, insertions, waiting);
         waiting.retain(|&id| state.effective(id).any(|word| word != 0));
         self.insert_waiting(false);
         whole

@@ -1,15 +1,12 @@
 //! A whole pattern into an empty fabric of three stages: leaves over the groups of trees, then the pods over the
-//! trees of each group, groups side by side. Leaves, too, are packed side by side where the groups can be halved:
-//! half the connections (`split`) over each half.
-
-use std::sync::OnceLock;
+//! trees of each group. Where the groups can be halved each half of the connections (`split`) is packed over one half
+//! of them.
 
 use super::fill::Filler;
 use super::matrix::{Edge, Matrix, NO_ROW};
 use super::shape::Shape;
 use super::split::Splitter;
 use super::state::NO_TREE;
-use super::workers::Workers;
 
 /// Packs whole patterns; its buffers are kept.
 #[derive(Clone, Debug)]
@@ -34,9 +31,6 @@ struct Part {
     packed: usize,
 }
 
-/// All connections, and the half that each is in.
-type Halves<'a> = (&'a [Edge], &'a [u8]);
-
 impl Parts {
     pub(super) fn new(shape: &Shape) -> Self {
         let groups = shape.groups();
@@ -57,39 +51,22 @@ impl Parts {
         &mut self,
         (shape, pods): (&Shape, &mut [Matrix]),
         known: usize,
-        workers: &dyn Workers,
-        load: impl FnOnce() -> Option<&'a [Edge]> + Send,
+        load: impl FnOnce() -> Option<&'a [Edge]>,
     ) -> bool {
+        let Some(edges) = load() else { return false };
         let Self { splitter, parts } = self;
         let [low, high] = &mut parts[..] else {
-            let loaded = load();
-            for (part, edges) in parts.iter_mut().zip(loaded) {
+            for part in parts {
                 let load = |filler: &mut Filler| filler.load(edges.iter().copied());
-                part.pack((shape, &mut *pods), known, workers, load);
+                part.pack((shape, &mut *pods), known, load);
             }
-            return loaded.is_some();
+            return true;
         };
         let (low_pods, high_pods) = pods.split_at_mut(high.first);
-        let halves: OnceLock<Halves<'_>> = OnceLock::new();
-        let mut source = Some((load, splitter));
-        let mut divide = || {
-            let divided = source.take().and_then(|(load, splitter)| {
-                let edges = load()?;
-                Some((edges, splitter.split(shape.leaves(), edges)))
-            });
-            if let Some(divided) = divided {
-                halves.get_or_init(|| divided);
-            }
-        };
-        let pack = |part: &mut Part, pods: &mut [Matrix], half| {
-            if let Some(&(edges, of)) = halves.get() {
-                let load = |filler: &mut Filler| filler.load_half(edges, of, half);
-                part.pack((shape, pods), known, workers, load);
-            }
-        };
-        let (mut one, mut other) = (|| pack(low, low_pods, 0), || pack(high, high_pods, 1));
-        workers.join_after(&mut divide, &mut one, &mut other);
-        halves.get().is_some()
+        let halves = splitter.split(shape.leaves(), edges);
+        low.pack((shape, low_pods), known, |filler| filler.load_half(edges, halves, 0));
+        high.pack((shape, high_pods), known, |filler| filler.load_half(edges, halves, 1));
+        true
     }
 
     /// Puts together what the parts came to - the owners of the links of leaves, the tree of each connection -
@@ -138,7 +115,6 @@ impl Part {
         &mut self,
         (shape, pods): (&Shape, &mut [Matrix]),
         known: usize,
-        workers: &dyn Workers,
         load: impl FnOnce(&mut Filler),
     ) {
         let Self { first, first_trees, leaves, filler, pods: fillers, trees, packed } = self;
@@ -148,39 +124,10 @@ impl Part {
         load(filler);
         // Connections within a pod need no more than a group, and take its first tree; the others are told below.
         *packed = filler.fill(leaves, |id, column| trees[id as usize] = first_trees[column]);
-        let share = shape.groups().div_ceil(workers.count().max(1));
-        Groups { shape, leaves, column: 0, pods: &mut *pods, fillers }.pack(workers, share);
-        read_off((shape, *first), pods, trees);
-    }
-}
-
-/// Some groups, one after the other, and what it takes to pack them.
-struct Groups<'a> {
-    shape: &'a Shape,
-    /// A column a group, from `column` on.
-    leaves: &'a Matrix,
-    column: usize,
-    pods: &'a mut [Matrix],
-    fillers: &'a mut [Filler],
-}
-
-impl Groups<'_> {
-    /// Packs the groups, up to `share` of them as one job.
-    fn pack(&mut self, workers: &dyn Workers, share: usize) {
-        let Self { shape, leaves, column, ref mut pods, ref mut fillers } = *self;
-        if pods.len() <= share {
-            for (place, (pods, filler)) in pods.iter_mut().zip(fillers.iter_mut()).enumerate() {
-                pack_group(shape, leaves, column + place, pods, filler);
-            }
-            return;
+        for (column, (pods, filler)) in pods.iter_mut().zip(fillers.iter_mut()).enumerate() {
+            pack_group(shape, leaves, column, pods, filler);
         }
-        let half = pods.len().div_ceil(share) / 2 * share;
-        let (low, high) = pods.split_at_mut(half);
-        let (low_fillers, high_fillers) = fillers.split_at_mut(half);
-        let mut low = Groups { shape, leaves, column, pods: low, fillers: low_fillers };
-        let column = column + half;
-        let mut high = Groups { shape, leaves, column, pods: high, fillers: high_fillers };
-        workers.join(&mut || low.pack(workers, share), &mut || high.pack(workers, share));
+        read_off((shape, *first), pods, trees);
     }
 }
 

@@ -7,10 +7,7 @@ use rand::seq::index::sample;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_controller::threads::Threads;
-use snin_controller_core::packing::{
-    Alone, Certificate, LeafId, Packer, Request, SetId, Shape, Workers,
-};
+use snin_controller_core::packing::{Certificate, LeafId, Packer, Request, SetId, Shape};
 use snin_fabric::TreeId;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -53,11 +50,8 @@ fn allocates_nothing<T>(what: &str, run: impl FnOnce() -> T) -> T {
 
 #[test]
 fn nothing_is_allocated_after_the_start_and_65_536_hosts_fit_into_megabytes() {
-    let two = Threads::new(2);
-    // What the threads need is there once they were asked.
-    two.run(|| ());
     for fabric in FABRICS {
-        whole_fabrics(fabric, &two);
+        whole_fabrics(fabric);
     }
     for (leaves, hosts, pod) in [(36, 18, None), (72, 6, Some(6))] {
         cut_fabrics((leaves, hosts, pod), 60);
@@ -65,9 +59,8 @@ fn nothing_is_allocated_after_the_start_and_65_536_hosts_fit_into_megabytes() {
     short_lists();
 }
 
-/// Whole patterns on one core and on two, windows of one and of many, certificates.
-fn whole_fabrics(fabric: (u32, u32, Option<u32>), two: &Threads) {
-    let workers: [&dyn Workers; 2] = [&Alone, two];
+/// Whole patterns, windows of one and of many, certificates.
+fn whole_fabrics(fabric: (u32, u32, Option<u32>)) {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let patterns = [(); 4].map(|()| permutation(fabric, &mut rng));
     let begin = Region::new(ALLOCATOR);
@@ -79,21 +72,18 @@ fn whole_fabrics(fabric: (u32, u32, Option<u32>), two: &Threads) {
     assert!(held < MOST_BYTES, "{held} bytes for {fabric:?}");
     let all = patterns.iter().map(Vec::len).min().unwrap();
     let replaced: Vec<usize> = (0..64).map(|_| rng.random_range(0..all)).collect();
-    two.run(|| {
-        allocates_nothing(&format!("{fabric:?}"), || {
-            for (pattern, workers) in patterns.iter().zip(workers.into_iter().cycle()) {
-                packer.clear();
-                let granted = packer.apply_with(workers, &[], pattern).granted.len();
-                assert_eq!(granted, pattern.len());
-                replace(&mut packer, pattern, &replaced);
-                let half = &pattern[..pattern.len() / 2];
-                for request in half {
-                    packer.apply(&[request.id], &[]);
-                }
-                assert_eq!(packer.apply(&[], half).granted.len(), half.len());
-                packer.certify(&mut certificate);
+    allocates_nothing(&format!("{fabric:?}"), || {
+        for pattern in &patterns {
+            packer.clear();
+            assert_eq!(packer.apply(&[], pattern).granted.len(), pattern.len());
+            replace(&mut packer, pattern, &replaced);
+            let half = &pattern[..pattern.len() / 2];
+            for request in half {
+                packer.apply(&[request.id], &[]);
             }
-        });
+            assert_eq!(packer.apply(&[], half).granted.len(), half.len());
+            packer.certify(&mut certificate);
+        }
     });
 }
 
