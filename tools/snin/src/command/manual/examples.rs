@@ -63,6 +63,20 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "snin lab fabric.ibnetdiscover --pattern shift:18 --windows 10 --html report.html",
         "Ten windows of one pattern on a fabric of one's own, as a page with pictures.",
     ),
+    (
+        "snin-emulate",
+        "snin emulate clos:4,4,2 --socket sim",
+        "A fabric that `snin-sm --ibsim sim` manages and `ibsim-run` shows to other programs.",
+    ),
+    ("snin-emulator", "snin emulator status --socket sim", "What a running emulator carries."),
+    (
+        "snin-emulator-status",
+        "snin emulator status --socket sim",
+        "Its links, and who is attached.",
+    ),
+    ("snin-emulator-owners", "snin emulator owners --json", "Whether a link ever had two owners."),
+    ("snin-emulator-fault", "snin emulator fault cut leaf3/20", "A cable is pulled."),
+    ("snin-up", "snin up clos:4,4,2", "The whole of snin on an emulated fabric, as processes."),
     ("snin-lat", "snin lat", "Waits for a client on this host."),
     ("snin-lat", "snin lat --peer node17 --size 2,64,4k", "Latencies to the host where one waits."),
     (
