@@ -9,7 +9,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     (
         "snin",
-        "snin plan --topology fabric.ibnetdiscover --traffic permutation --lfts tables",
+        "snin plan fabric.ibnetdiscover --traffic permutation --lfts tables",
         "Packs a random permutation, and writes tables that OpenSM loads.",
     ),
     (
@@ -30,22 +30,22 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     (
         "snin-plan",
-        "snin plan --topology fabric.ibnetdiscover --traffic jobs.csv --json > plan.json",
+        "snin plan fabric.ibnetdiscover --traffic jobs.csv --json > plan.json",
         "Every grant with its path, and the reason of each that is left out.",
     ),
     (
         "snin-plan",
-        "snin plan --topology fabric.ibnetdiscover --lfts tables",
+        "snin plan fabric.ibnetdiscover --lfts tables",
         "The tables alone, with the addresses that they are for.",
     ),
     (
         "snin-plan-slices",
-        "snin plan slices --topology fattree:36 --generate 10000",
+        "snin plan slices fattree:36 --generate 10000",
         "How trees set aside for 10,000 jobs would be used.",
     ),
     (
         "snin-verify",
-        "snin verify --topology fabric.ibnetdiscover --lfts tables --plan plan.json",
+        "snin verify fabric.ibnetdiscover --lfts tables --plan plan.json",
         "Judges tables and plan by code that shares nothing with their maker.",
     ),
     (

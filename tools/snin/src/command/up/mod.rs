@@ -101,6 +101,7 @@ struct Document {
 pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let json = Target::open(args.format.json.as_deref())?;
     let topology = input::topology(&args.topology.topology)?;
+    let json = Target::open(args.format.json.as_deref())?;
     let text = args.script.as_deref().map(|path| {
         let read = std::fs::read_to_string(path).map_err(Failure::file(path));
         Ok::<_, Failure>((path.display().to_string(), read?))
