@@ -99,7 +99,6 @@ struct Document {
 
 /// Starts everything, follows the script or waits for a signal, and ends everything.
 pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let json = Target::open(args.format.json.as_deref())?;
     let topology = input::topology(&args.topology.topology)?;
     let json = Target::open(args.format.json.as_deref())?;
     let text = args.script.as_deref().map(|path| {
