@@ -27,6 +27,8 @@ pub(crate) enum Ask {
     Identify(Option<End>),
     /// NodeInfo of a neighbour that left earlier questions without an answer.
     Probe(End),
+    /// SMInfo of the manager at this port, asked beside whatever goes on.
+    Poll(End),
     /// NodeDescription.
     Describe(NodeId),
     /// SwitchInfo.
@@ -65,7 +67,8 @@ impl Ask {
             Self::ReadPort(node, port)
             | Self::ReadKeys(node, port)
             | Self::ReadLanes(node, port, _)
-            | Self::ReadManager(node, port) => Some((node, port)),
+            | Self::ReadManager(node, port)
+            | Self::Poll((node, port)) => Some((node, port)),
             _ => None,
         }
     }
@@ -73,7 +76,7 @@ impl Ask {
     /// Whose agent answers, where it is known beforehand.
     pub(crate) const fn agent(self) -> Option<NodeId> {
         match self {
-            Self::Identify(_) | Self::Probe(_) | Self::Step(_) => None,
+            Self::Identify(_) | Self::Probe(_) | Self::Poll(_) | Self::Step(_) => None,
             Self::Describe(node)
             | Self::ReadSwitch(node)
             | Self::ClearChange(node)

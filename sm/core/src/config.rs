@@ -50,6 +50,13 @@ pub struct Config {
     pub window_max: u32,
     /// The most SMPs in flight to one agent: one that is slow keeps nobody else waiting.
     pub window_agent: u32,
+    /// The key by which managers of one subnet know each other: one that shows another is heeded by none. 0:
+    /// any.
+    pub sm_key: u64,
+    /// Milliseconds between two polls of another manager.
+    pub poll_ms: u32,
+    /// Polls in a row that another manager may leave without an answer; after more it is gone.
+    pub poll_retries: u32,
     /// Of two masters that meet, the one with less stands aside; where both have as much, the one with the
     /// greater GUID. 0 to 15.
     pub priority: u8,
@@ -93,6 +100,9 @@ impl Default for Config {
             window: 32,
             window_max: 128,
             window_agent: 16,
+            sm_key: 1,
+            poll_ms: 1_000,
+            poll_retries: 3,
             priority: 0,
             sweep_interval_s: 10,
             clear_wait_ms: 0,
@@ -120,6 +130,8 @@ impl Config {
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
         within("window_agent", self.window_agent, 1, 4_096, "1 to 4096")?;
+        within("poll_ms", self.poll_ms, 100, 600_000, "100 to 600000")?;
+        within("poll_retries", self.poll_retries, 0, 100, "0 to 100")?;
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
         within("packet_lifetime", self.packet_lifetime.into(), 0, 63, "0 to 63")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
@@ -165,6 +177,10 @@ impl Config {
             0 => None,
             seconds => Some(Time::secs(seconds as u64)),
         }
+    }
+
+    pub(crate) const fn poll_interval(&self) -> Time {
+        Time::millis(self.poll_ms as u64)
     }
 
     pub(crate) const fn clear_wait(&self) -> Time {

@@ -122,6 +122,16 @@ pub enum Report {
         /// What it says, but for its activity.
         info: SmInfo,
     },
+    /// Another subnet manager does not answer any more, or is none any more.
+    ManagerGone {
+        /// `node/port`.
+        at: String,
+    },
+    /// Somebody else wrote over addresses or tables; all are read again, and put right.
+    Overwritten {
+        /// Where it was noticed: `node/port`, port 0 for a table.
+        at: String,
+    },
     /// Forwarding tables were written.
     Tables {
         /// Each switch whose table it was: GUID, name, and how many blocks.
@@ -154,6 +164,8 @@ impl fmt::Display for Report {
                 write!(f, "another subnet manager at {at}: {guid}, priority {priority}, ")?;
                 f.write_str(&state(info.state))
             }
+            Self::ManagerGone { at } => write!(f, "the subnet manager at {at} is gone"),
+            Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")
@@ -168,6 +180,14 @@ pub enum Missing {
     /// A cable is up, but nobody answers at its other end.
     #[error("nobody answers behind {0}")]
     Mute(String),
+    /// Another manager is master of this subnet too, and does not stand aside.
+    #[error("{at} ({guid}) is master of this subnet too")]
+    Rival {
+        /// Its port's GUID.
+        guid: Guid,
+        /// Its port.
+        at: String,
+    },
     /// The manager's own port has no cable, or its link does not come up.
     #[error("no link at {0}, the manager's own port")]
     NoCable(String),

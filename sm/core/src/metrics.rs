@@ -35,6 +35,8 @@ pub struct Metrics {
     pub blocks_rewritten: u64,
     /// Blocks of multicast forwarding tables written, 16 ports each.
     pub masks_written: u64,
+    /// How often it was found that somebody else had written what this manager writes.
+    pub overwritten: u64,
     /// Views published.
     pub views: u64,
 }

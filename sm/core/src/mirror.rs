@@ -72,6 +72,11 @@ impl Mirror {
         self.top.0 != 0
     }
 
+    /// How many blocks forward.
+    pub(crate) const fn blocks(&self) -> u16 {
+        if self.is_live() { self.top.0 / BLOCK as u16 + 1 } else { 0 }
+    }
+
     /// Blocks that forward and have not been read.
     pub(crate) fn unread_blocks(&self) -> impl Iterator<Item = u16> + '_ {
         let last = if self.is_live() { self.top.index() / BLOCK + 1 } else { 0 };

@@ -28,7 +28,7 @@ pub(crate) fn question(graph: &Graph, ask: Ask) -> Option<Mad> {
         Ask::ReadLanes(node, port, table) => {
             get(table.attribute(), table.modifier(graph, (node, port)))
         }
-        Ask::ReadManager(..) => get(SmInfo::ID, 0),
+        Ask::ReadManager(..) | Ask::Poll(_) => get(SmInfo::ID, 0),
         Ask::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
         Ask::ReadMasks(_, block, position) => {
             get(MulticastForwarding::ID, MulticastForwarding::modifier(position, block))

@@ -11,10 +11,11 @@
 mod conclude;
 mod identity;
 mod keys;
+mod sample;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use snin_fabric::{PortNum, printable};
+use snin_fabric::{Lid, PortNum, printable};
 use snin_mad::port::Capabilities;
 use snin_mad::{
     DrPath, Error, LinearForwarding, MKey, Mad, MulticastForwarding, NodeDescription, NodeInfo,
@@ -57,6 +58,10 @@ pub(crate) struct Survey {
     doubted: BTreeSet<Ask>,
     /// Newcomers whose GUID somebody has already: the port of the one, the port of the other.
     disputes: Vec<(End, End)>,
+    /// The address of this manager, once it has written anything.
+    manager: Option<Lid>,
+    /// A port, or the switch of a table, that somebody else has written to.
+    pub(crate) overwritten: Option<End>,
     /// Something was read that a computation may see.
     learnt: bool,
     /// A cable between known nodes was taken off, or found and known from both ends.
@@ -85,6 +90,8 @@ impl Survey {
             aside: BTreeSet::new(),
             doubted: BTreeSet::new(),
             disputes: Vec::new(),
+            manager: None,
+            overwritten: None,
             learnt: full,
             has_news: false,
             distrusts: false,
@@ -116,13 +123,17 @@ impl Survey {
             if node.is_switch() || leased || node.ports.iter().any(|port| port.locked.is_some()) {
                 survey.verify(graph, id);
             }
-            let managers = (0u8..).zip(&node.ports).filter(|(_, port)| port.manager.is_some());
-            survey.queue.extend(managers.map(|(num, _)| Ask::ReadManager(id, PortNum(num))));
             if node.name.is_none() {
                 survey.queue.push_back(Ask::Describe(id));
             }
         }
         survey
+    }
+
+    /// Takes notice of what others write, now that this manager has the address.
+    pub(crate) const fn of_manager(mut self, manager: Option<Lid>) -> Self {
+        self.manager = manager;
+        self
     }
 
     /// To be probed when nothing else is to be asked.
@@ -284,13 +295,17 @@ impl Survey {
             }
             Ask::ReadBlock(id, block) => {
                 let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
+                let known = graph.node(id).mirror.block(block);
+                if self.manager.is_some() && known.is_some_and(|known| *known != ports) {
+                    self.overwritten.get_or_insert((id, PortNum::ZERO));
+                }
                 graph.node_mut(id).mirror.set_block(block, &ports);
             }
             Ask::ReadMasks(id, block, position) => {
                 let entries = mad.attribute::<MulticastForwarding>()?.masks.map(|mask| mask.0);
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
-            Ask::Probe(_) | Ask::Step(_) => return Ok(()),
+            Ask::Probe(_) | Ask::Poll(_) | Ask::Step(_) => return Ok(()),
         }
         self.answered(graph, ask);
         Ok(())
@@ -348,7 +363,7 @@ impl Survey {
             Ask::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
             // A node without a name or a partition table is a node all the same.
             Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) => {}
-            Ask::Probe(_) | Ask::Step(_) => {}
+            Ask::Probe(_) | Ask::Poll(_) | Ask::Step(_) => {}
         }
         self.answered(graph, ask);
     }
@@ -460,6 +475,10 @@ impl Survey {
         let anew = self.full || self.whole.contains(&end.0);
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
+        if let Some(now) = port.info.as_ref().filter(|_| !outer || end.0 == NodeId::OWN) {
+            self.compare(end, before.as_ref(), now);
+        }
+        let Some(port) = graph.port_mut(end) else { return };
         self.learnt |= before != port.info;
         if graph.guard(end) == end {
             let known = before.as_ref().is_some_and(|info| info.m_key != MKey(0));

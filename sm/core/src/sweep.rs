@@ -27,6 +27,7 @@ use snin_mad::header::Directed;
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
+use self::managers::Peers;
 use super::smp;
 use super::survey::Survey;
 use super::transactions::{Expired, Late, Transactions, parse};
@@ -34,7 +35,7 @@ use super::view::FabricView;
 use crate::ask::{Ask, End, NodeId};
 use crate::config::Config;
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Destination, Event, Output};
+use crate::events::{Destination, Event, Output, Report};
 use crate::failures::Failures;
 use crate::graph::{Graph, Trouble};
 use crate::keyring::{KeyPolicy, Keyring};
@@ -86,8 +87,7 @@ pub struct Sweep {
     /// meanwhile may have gone unnoticed.
     unverified: BTreeSet<NodeId>,
     state: SmState,
-    /// Other managers as they were last told of.
-    managers: Vec<(String, SmInfo)>,
+    peers: Peers,
     /// A stage has ended: there may be something new for the database.
     stage_ended: bool,
 }
@@ -152,6 +152,8 @@ struct Pending {
     verify: BTreeSet<NodeId>,
     /// Switches that took no writes, and get them again.
     readmit: BTreeSet<End>,
+    /// What is known is worth nothing: all is read again.
+    anew: bool,
     /// Something was learnt that no computation has seen yet.
     learnt: bool,
 }
@@ -204,13 +206,14 @@ impl Sweep {
             patience: (0, 0),
             unverified: BTreeSet::new(),
             state: SmState::Discovering,
-            managers: Vec::new(),
+            peers: Peers::default(),
             stage_ended: false,
         })
     }
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
+        self.notice_stall(now);
         match event {
             Event::Start | Event::Resweep => {
                 self.pending.full = true;
@@ -261,12 +264,13 @@ impl Sweep {
             Stage::Applying(applying) => applying.waits.map(|(_, until)| until),
             _ => None,
         };
-        let probe = self.silence.next_due();
+        let probe = self.silence.next_due().into_iter().chain(self.peers.next_due()).min();
         self.transactions.next_deadline().into_iter().chain(sweep).chain(probe).chain(held).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
     pub fn handle_deadline(&mut self, now: Time) {
+        self.notice_stall(now);
         loop {
             let (graph, stage) = (&self.graph, &self.stage);
             let path = |ask| match (ask, stage) {
@@ -298,8 +302,7 @@ impl Sweep {
         if matches!(self.stage, Stage::Idle) && self.next_light.is_some_and(|due| due <= now) {
             self.next_light = None;
             // Whoever does not even know himself begins at the beginning.
-            let full =
-                self.graph.ids().len() == 0 || self.begins_anew() || self.state == SmState::Standby;
+            let full = self.graph.ids().len() == 0 || self.begins_anew();
             self.pending.full |= full;
             self.pending.light = !full;
         }
@@ -307,6 +310,7 @@ impl Sweep {
             self.retry_writes(now);
         }
         self.probe(now);
+        self.poll_managers(now);
         self.advance(now);
     }
 
@@ -390,6 +394,10 @@ impl Sweep {
                 return;
             }
             Ask::Probe(end) => return self.silence.lasts(end, now),
+            Ask::Poll(end) => {
+                let info = mad.attribute().ok().filter(|_| ok);
+                return self.polled(end, info, now);
+            }
             _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
@@ -410,6 +418,7 @@ impl Sweep {
         match ask {
             Ask::Step(id) => return self.step_failed(id, true, now),
             Ask::Probe(end) => return self.silence.lasts(end, now),
+            Ask::Poll(end) => return self.polled(end, None, now),
             _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
@@ -426,7 +435,7 @@ impl Sweep {
 
     /// Goes as far as it can without further answers.
     fn advance(&mut self, now: Time) {
-        loop {
+        while !self.peers.holds_back() {
             let goes_on = match &mut self.stage {
                 Stage::Idle if self.pending.is_empty() => self.begin_grouping(),
                 Stage::Idle => self.begin_survey(),
@@ -445,9 +454,13 @@ impl Sweep {
         let pending = std::mem::take(&mut self.pending);
         self.pending.learnt = pending.learnt;
         if pending.full {
+            if pending.anew {
+                self.graph.forget();
+            }
             self.next_light = None;
             self.metrics.full_sweeps += 1;
-            self.pending = Pending { full: false, light: false, learnt: true, ..pending };
+            self.pending =
+                Pending { full: false, light: false, anew: false, learnt: true, ..pending };
             // What is named apart is looked at with everything else.
             self.pending.suspects.clear();
             self.pending.refresh.clear();
@@ -458,12 +471,15 @@ impl Sweep {
             let mut survey = Survey::full(self.surveys);
             let readmit = std::mem::take(&mut self.pending.readmit);
             readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
-            self.stage = Stage::Survey(Box::new(survey));
+            self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
             return true;
         }
         let mut survey = if pending.light {
             self.metrics.light_sweeps += 1;
-            Survey::light(self.surveys, &self.graph, self.config.m_key_lease_s > 0)
+            let leased = self.config.m_key_lease_s > 0;
+            let mut survey = Survey::light(self.surveys, &self.graph, leased);
+            survey.sample(&self.graph, self.metrics.light_sweeps);
+            survey
         } else {
             self.metrics.local_probes += u64::from(!pending.suspects.is_empty());
             Survey::local(self.surveys)
@@ -475,7 +491,7 @@ impl Sweep {
         pending.silent.into_iter().for_each(|ask| survey.silent(&mut self.graph, ask));
         pending.awake.into_iter().for_each(|end| survey.identify(end));
         pending.readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
-        self.stage = Stage::Survey(Box::new(survey));
+        self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
         true
     }
 
@@ -516,11 +532,16 @@ impl Sweep {
             self.graph.forget();
             self.pending.full = true;
         }
+        let overwritten = survey.overwritten;
         self.stage = Stage::Idle;
-        if self.stands_aside() {
-            self.pending = Pending::default();
-            self.settle(now);
+        if self.stands_aside(now) {
             return true;
+        }
+        if let Some(end) = overwritten {
+            self.metrics.overwritten += 1;
+            let at = self.graph.port_name(end);
+            self.outputs.push_back(Output::Report(Report::Overwritten { at }));
+            self.begin_anew();
         }
         let learnt = std::mem::take(&mut self.pending.learnt);
         if !self.pending.is_empty() {
@@ -531,6 +552,11 @@ impl Sweep {
             self.settle(now);
         }
         true
+    }
+
+    /// The address of this manager, once it gave itself one.
+    fn manager(&self) -> Option<Lid> {
+        self.view.as_ref().map(|view| view.manager()).filter(|&lid| lid != Lid::NONE)
     }
 
     /// Nothing is left to be done: the fabric stays as it is until somebody says something.

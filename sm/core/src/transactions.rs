@@ -119,12 +119,22 @@ impl Transactions {
         now: Time,
     ) -> Box<Mad> {
         self.turns.sent(agent);
-        self.begin(ask, agent, mad, self.attempts.saturating_sub(1), now)
+        self.begin(ask, agent, mad, self.attempts.saturating_sub(1), false, now)
     }
 
-    /// The same for a question that is asked once, whatever else is in flight.
-    pub(crate) fn send_probe(&mut self, ask: Ask, mad: Mad, now: Time) -> Box<Mad> {
-        self.begin(ask, None, mad, 0, now)
+    /// The same for a question that is asked beside all others: it takes none of the window, and is asked so
+    /// often again.
+    pub(crate) fn send_beside(&mut self, ask: Ask, mad: Mad, again: u8, now: Time) -> Box<Mad> {
+        self.begin(ask, None, mad, again, true, now)
+    }
+
+    /// Nobody waits any more for any but some.
+    pub(crate) fn abandon(&mut self, but: impl Fn(Ask) -> bool) {
+        self.in_flight.retain(|_, sent| but(sent.ask));
+        let in_flight = &self.in_flight;
+        self.deadlines.retain(|(_, id)| in_flight.contains_key(id));
+        self.late = in_flight.values().filter(|sent| sent.late).count();
+        self.turns.forget();
     }
 
     fn begin(
@@ -133,6 +143,7 @@ impl Transactions {
         agent: Option<NodeId>,
         mut mad: Mad,
         again: u8,
+        late: bool,
         now: Time,
     ) -> Box<Mad> {
         let id = self.first.wrapping_add(self.issued);
@@ -141,7 +152,6 @@ impl Transactions {
         let deadline = now + self.timeout;
         self.deadlines.insert((deadline, id));
         let mad = Box::new(mad);
-        let late = again == 0 && self.attempts > 1;
         self.late += usize::from(late);
         let mad_kept = mad.clone();
         let sent = Sent {

@@ -50,6 +50,11 @@ impl Turns {
         self.waiting.remove(&agent).map_or_else(Vec::new, Into::into)
     }
 
+    /// Nothing is under way, and nothing waits.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::new(self.most);
+    }
+
     /// Everything that waits, which it does no more.
     pub(crate) fn clear(&mut self) -> Vec<Ask> {
         self.free.clear();

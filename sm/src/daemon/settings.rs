@@ -45,6 +45,12 @@ snin_daemon::settings! {
         m_key_lease_period: u16 = 0,
         /// Of two masters that meet the one with less stands aside, or the one with the greater GUID; 0 to 15.
         sm_priority: u8 = 0,
+        /// The key by which managers of one subnet know each other: one that shows another is not heeded. 0: any.
+        sm_key: Hex = Hex(1),
+        /// Milliseconds between two questions to another manager whether it is still there.
+        sminfo_polling_timeout: u32 = 1_000,
+        /// How many of them in a row it may leave without an answer; after more it is gone.
+        polling_retry_number: u32 = 3,
         /// The partition keys of every port, 0x8000 set for full members.
         partitions: Vec<u16> = vec![PKey::DEFAULT.0],
 
@@ -192,6 +198,9 @@ impl Settings {
             window: (self.max_wire_smps / 4).max(1),
             window_max: self.max_wire_smps,
             window_agent: self.max_agent_smps,
+            sm_key: self.sm_key.0,
+            poll_ms: self.sminfo_polling_timeout,
+            poll_retries: self.polling_retry_number,
             priority: self.sm_priority,
             sweep_interval_s: self.sweep_interval,
             // Controllers move traffic first: that takes them some windows.
@@ -213,6 +222,8 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
             "attempts" => "transaction_retries",
             "window_agent" => "max_agent_smps",
             "priority" => "sm_priority",
+            "poll_ms" => "sminfo_polling_timeout",
+            "poll_retries" => "polling_retry_number",
             "packet_lifetime" => "packet_life_time",
             "window" | "window_max" => "max_wire_smps",
             other => other,

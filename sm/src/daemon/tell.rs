@@ -31,6 +31,15 @@ impl Daemon {
                 self.outlets.tell("OTHER_SM", told);
                 self.told.managers.insert(at, format!("{state}, priority {}", info.priority));
             }
+            Report::ManagerGone { at } => {
+                info!(%at, "the other subnet manager is gone");
+                self.told.managers.remove(&at);
+                self.outlets.tell("OTHER_SM_GONE", json!({ "at": at }));
+            }
+            Report::Overwritten { at } => {
+                warn!(%at, "somebody else wrote over addresses or tables: all are read again");
+                self.outlets.tell("OVERWRITTEN", json!({ "at": at }));
+            }
             Report::Tables { switches } => {
                 let blocks: u64 = switches.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
                 let named = switches.iter().take(NAMED);

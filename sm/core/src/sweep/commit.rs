@@ -59,12 +59,8 @@ impl Sweep {
             let num = if node.is_switch() { PortNum::ZERO } else { node.info.local_port };
             put(database, self.place((own, num)), snin_mad::SmInfo { act_count: 0, ..info });
         }
-        for (id, node) in self.graph.reachable() {
-            for (num, port) in (0..).map(PortNum).zip(&node.ports) {
-                if let Some(info) = &port.manager {
-                    put(database, self.place((id, num)), info.clone());
-                }
-            }
+        for (end, info) in self.other_managers() {
+            put(database, self.place(end), info.clone());
         }
         database.retain::<Managers>(now, |guid| found.contains(guid));
     }

@@ -27,6 +27,9 @@ impl Sweep {
                 missing.insert(Missing::NoCable(self.graph.port_name(own)));
             }
         }
+        for (end, info) in self.rivals() {
+            missing.insert(Missing::Rival { guid: info.guid, at: self.graph.port_name(end) });
+        }
         for id in self.graph.ids() {
             let node = self.graph.node(id);
             if node.path.is_none() {

@@ -54,7 +54,7 @@ impl Sweep {
         while let Some(end) = self.silence.next(now) {
             match smp::question(&self.graph, Ask::Probe(end)) {
                 Some(mad) => {
-                    let mad = self.transactions.send_probe(Ask::Probe(end), mad, now);
+                    let mad = self.transactions.send_beside(Ask::Probe(end), mad, 0, now);
                     self.send(mad);
                 }
                 None => self.silence.lasts(end, now),

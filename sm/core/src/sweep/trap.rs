@@ -13,6 +13,10 @@ impl Sweep {
         if port != self.config.local_port() {
             return self.metrics.count_dropped(Dropped::WrongPort);
         }
+        // Whoever is master is told too.
+        if self.state == snin_mad::SmState::Standby {
+            return self.metrics.count_dropped(Dropped::Request);
+        }
         let Ok(notice) = mad.attribute::<Notice>() else {
             return self.metrics.count_dropped(Dropped::Malformed);
         };

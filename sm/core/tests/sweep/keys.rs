@@ -199,6 +199,7 @@ fn a_light_sweep_shows_the_key_to_every_port_that_leases_it() {
         assert_eq!(lab.sweep.metrics().light_sweeps, 1);
         lab.smps() - before
     };
-    // 6 switches and the own port; with a lease 16 adapters.
-    assert_eq!((asked(0), asked(60)), (7, 6 + 1 + 16));
+    // 6 switches and the own port; with a lease 16 adapters. And of what was written, a block of each switch
+    // and 16 ports.
+    assert_eq!((asked(0), asked(60)), (7 + 6 + 16, 6 + 1 + 16 + 6 + 16));
 }

@@ -18,4 +18,5 @@ mod scale;
 mod scenarios;
 mod silence;
 mod states;
+mod two;
 mod wire;

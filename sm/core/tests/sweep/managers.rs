@@ -49,7 +49,8 @@ fn a_newcomer_stands_aside_until_the_master_is_gone() {
     lab.run(LIGHT);
     lab.settle();
     lab.check();
-    assert_eq!(told(&mut lab), [Report::State(SmState::Master)]);
+    let state = Report::State;
+    assert_eq!(told(&mut lab), [state(SmState::Discovering), state(SmState::Master)]);
 }
 
 #[test]
