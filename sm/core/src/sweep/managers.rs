@@ -214,7 +214,7 @@ impl Sweep {
         for end in ends {
             let Some(peer) = self.peers.by_port.get_mut(&end) else { continue };
             (peer.asked, peer.due) = (true, now + interval);
-            match smp::question(&self.graph, &self.config, Ask::Poll(end)) {
+            match smp::question(&self.graph, Ask::Poll(end)) {
                 Some(mad) => {
                     let again = self.config.attempts.saturating_sub(1);
                     let mad = self.transactions.send_beside(Ask::Poll(end), mad, again, now);
