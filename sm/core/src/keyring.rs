@@ -173,9 +173,7 @@ impl Graph {
             Ask::ReadPort(id, port) | Ask::ReadKeys(id, port) => {
                 self.key_to_show((id, port), further)
             }
-            Ask::ReadLanes(id, port, _)
-            | Ask::ReadManager(id, port)
-            | Ask::Poll((id, port)) => {
+            Ask::ReadLanes(id, port, _) | Ask::ReadManager(id, port) | Ask::Poll((id, port)) => {
                 self.key_to_show((id, port), further)
             }
             // Nobody knows who is there.
