@@ -1,9 +1,9 @@
 //! `snin lat` and whole agents beside perftest: the same devices of one virtual machine, by turns.
 //!
-//! Every round runs each case with perftest, with ours, and with perftest once more; who begins changes from round to
-//! round. Told is the median over rounds of ours by perftest's, beside perftest's second run by its first: the
-//! *control* says what no difference looks like on this machine. There is no goal: a latency in an emulated machine
-//! is no product.
+//! Every round runs each case with perftest, with ours, and with perftest once more; who begins changes from
+//! round to round. Told is the median over rounds of ours by perftest's, beside perftest's second run by its
+//! first: the *control* says what no difference looks like on this machine. There is no goal: a latency in an
+//! emulated machine is no product.
 
 pub mod agents;
 mod sides;

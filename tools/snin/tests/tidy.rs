@@ -177,7 +177,7 @@ fn dependencies_point_down() {
     }
     let planted: toml::Table = "[dependencies]\nsnin-sm.workspace = true".parse().unwrap();
     assert_eq!(upward("snin-fabric", &planted), ["snin-fabric may not depend on snin-sm"]);
-    assert_eq!(upward("snin-lab", &planted), [""; 0]);
+    assert_eq!(upward("snin", &planted), [""; 0]);
 }
 
 #[test]

@@ -56,6 +56,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-sm-status", "snin sm status --json", "The state of the subnet for a program."),
     ("snin-sm-sweep", "snin sm sweep", "After work on cables: looks at everything, and waits."),
     ("snin-sm-dump", "snin sm dump > fabric.ibnetdiscover", "The fabric as it is now, for a plan."),
+    ("snin-sm-rotate-keys", "snin sm rotate-keys", "Another M_Key on every port."),
     ("snin-sm-lfts", "snin sm lfts > opensm-lfts.dump", "Tables that OpenSM could go on with."),
     ("snin-sm-events", "snin sm events --follow", "Everything that happens from now on."),
     (
