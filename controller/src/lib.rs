@@ -1,5 +1,5 @@
-//! The daemon around the [core](snin_controller_core) of the connection controller: sessions with agents and the subnet
-//! manager, and the state that survives a restart.
+//! The daemon around the [core](snin_controller_core) of the connection controller: sessions with agents and
+//! the subnet manager, and the state that survives a restart.
 
 pub mod cli;
 pub mod config;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-/// A file that is being written, and that nobody sees before it is whole: until [`Draft::publish`] it has no name. So
-/// whatever ends the program leaves neither a part of the file nor a hidden one beside it.
+/// A file that is being written, and that nobody sees before it is whole: until [`Draft::publish`] it has no
+/// name. So whatever ends the program leaves neither a part of the file nor a hidden one beside it.
 ///
 /// What is there and is no file - a pipe, `/dev/stdout` - is written to as it is.
 #[derive(Debug)]
@@ -117,8 +117,8 @@ impl Drop for Draft {
     }
 }
 
-/// Replaces a file, as a whole and on the disk. What is there already is not written again. Folders that are missing
-/// are made.
+/// Replaces a file, as a whole and on the disk. What is there already is not written again. Folders that are
+/// missing are made.
 ///
 /// # Errors
 /// What the system says, with the file that it is about; the file is then as it was before.

@@ -101,8 +101,8 @@ impl Agent {
         Self::start_recorded(settings, None)
     }
 
-    /// As [`start`](Self::start); what its core is told goes to a file, from which [`replay`](crate::replay) makes it
-    /// again. The data thread waits for the file, so an agent that is recorded is slower.
+    /// As [`start`](Self::start); what its core is told goes to a file, from which [`replay`](crate::replay)
+    /// makes it again. The data thread waits for the file, so an agent that is recorded is slower.
     ///
     /// # Errors
     /// As [`start`](Self::start), and when the file cannot be written.

@@ -20,8 +20,8 @@ pub enum ReplayError {
     Config(#[from] ConfigError),
 }
 
-/// Makes a core again from what the recorded one was told; each output is given to `output` with the time. The core
-/// ends as the recorded one was.
+/// Makes a core again from what the recorded one was told; each output is given to `output` with the time. The
+/// core ends as the recorded one was.
 ///
 /// # Errors
 /// When the file is no recording of an agent; its entries before the one that is none were told.

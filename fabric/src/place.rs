@@ -93,7 +93,8 @@ mod tests {
     #[test]
     fn a_place_has_name_guid_port_and_lid() {
         let text = "switchguid=0x10(10)\nSwitch 2 \"S-10\" # \"leaf\" base port 0 lid 7 lmc 0\n\
-                    [1] \"H-20\"[1](21)\n\ncaguid=0x20\nCa 1 \"H-20\" # \"host\"\n[1](21) \"S-10\"[1] # lid 9 lmc 0 \"leaf\" lid 7 4xNDR\n";
+                    [1] \"H-20\"[1](21)\n\ncaguid=0x20\nCa 1 \"H-20\" # \"host\"\n\
+                    [1](21) \"S-10\"[1] # lid 9 lmc 0 \"leaf\" lid 7 4xNDR\n";
         let topology = ibnet::parse(text.as_bytes()).unwrap();
         let (leaf, host) = (NodeIndex(0), NodeIndex(1));
         let texts = [

@@ -13,8 +13,8 @@ pub struct Config {
     /// that nothing was granted before. A later one waits until all that its predecessor may have granted
     /// has run out.
     pub term: Term,
-    /// How long after the start grants of a predecessor may be in force. Default: as long as this one's own, or not
-    /// at all where the term is the first.
+    /// How long after the start grants of a predecessor may be in force. Default: as long as this one's own,
+    /// or not at all where the term is the first.
     pub predecessor: Option<Time>,
     /// The length of a window.
     pub window: Time,

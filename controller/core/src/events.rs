@@ -63,7 +63,8 @@ pub enum Note {
         /// The other's term.
         by: Term,
     },
-    /// An agent says that it has heard of a later term, and so will not follow this controller. Agents depose nobody.
+    /// An agent says that it has heard of a later term, and so will not follow this controller. Agents depose
+    /// nobody.
     AgentAhead {
         /// Its port.
         port: Guid,

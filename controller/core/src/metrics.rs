@@ -85,7 +85,8 @@ impl Metrics {
             ("rested", "Connections that gave way to one that had waited long", self.rested),
             (
                 "certificate_failures",
-                "Windows whose certificate did not hold, or with a link of two owners: nothing new was granted in them",
+                "Windows whose certificate did not hold, or with a link of two owners: nothing new was \
+                 granted in them",
                 self.certificate_failures,
             ),
             ("leases", "Leases sent for the first time", self.leases),

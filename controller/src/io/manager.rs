@@ -1,7 +1,7 @@
 //! The fabric from a subnet manager's sessions.
 //!
-//! A manager counts its views from its start, a controller needs versions that only rise: views get versions of the
-//! controller's own here, and what is clear is said in the manager's.
+//! A manager counts its views from its start, a controller needs versions that only rise: views get versions
+//! of the controller's own here, and what is clear is said in the manager's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

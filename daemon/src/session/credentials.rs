@@ -69,7 +69,10 @@ pub enum CredentialsError {
         what: String,
     },
     /// The certificate names nobody, or several.
-    #[error("{}: the certificate names nobody in snin.internal: `snin pki issue` makes one that does", .0.display())]
+    #[error(
+        "{}: the certificate names nobody in snin.internal: `snin pki issue` makes one that does",
+        .0.display()
+    )]
     Nameless(PathBuf),
 }
 

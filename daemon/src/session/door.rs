@@ -1,5 +1,5 @@
-//! The door of a listener: a thread that accepts, shakes hands and hears greetings, so that what all that costs never
-//! delays those who have a session.
+//! The door of a listener: a thread that accepts, shakes hands and hears greetings, so that what all that
+//! costs never delays those who have a session.
 
 use std::collections::VecDeque;
 use std::fs;

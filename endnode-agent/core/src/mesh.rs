@@ -78,8 +78,8 @@ pub struct PairStatus {
     pub outstanding: usize,
 }
 
-/// The most outputs of one event: everything posted that may be, a queue pair's messages complete, every queue pair
-/// given up and made again, a notice of each flow, and the answers of a lease.
+/// The most outputs of one event: everything posted that may be, a queue pair's messages complete, every queue
+/// pair given up and made again, a notice of each flow, and the answers of a lease.
 fn most_outputs(config: &Config) -> usize {
     let (pairs, flows) = (config.pairs as usize, config.flows as usize);
     (pairs.min(flows) + 1) * config.depth as usize + 4 * (pairs + flows) + 2 * MAX_ANSWERS

@@ -1,9 +1,10 @@
 //! What comes in: each piece once, in order, and what is missing is counted.
 //!
 //! A peer has an entry for each flow that it may have, all made at the start. A flow that takes the number of
-//! another which was closed goes on in its entry. The entries of a peer go when it is [forgotten](Inbounds::forget),
-//! or begin anew when it comes with a later session. [`Admission`](super::Admission) lets no more peers in than there
-//! is room for, so a piece that a device has acknowledged always finds its entry.
+//! another which was closed goes on in its entry. The entries of a peer go when it is
+//! [forgotten](Inbounds::forget), or begin anew when it comes with a later session.
+//! [`Admission`](super::Admission) lets no more peers in than there is room for, so a piece that a device has
+//! acknowledged always finds its entry.
 
 use std::cmp::Ordering;
 

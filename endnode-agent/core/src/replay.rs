@@ -6,8 +6,8 @@ use super::config::{Config, ConfigError};
 use super::events::{Event, Output};
 use super::mesh::Mesh;
 
-/// Tells a new mesh what was recorded: events with their times, and the times at which deadlines were handled. Each
-/// output is given to `output` with the time. The mesh ends as the recorded one was.
+/// Tells a new mesh what was recorded: events with their times, and the times at which deadlines were handled.
+/// Each output is given to `output` with the time. The mesh ends as the recorded one was.
 ///
 /// # Errors
 /// What the configuration cannot mean.

@@ -20,8 +20,8 @@ snin_daemon::settings! {
         guids: Vec<String> = Vec::new(),
         /// Where the controller answers: unix:///path or plain://127.0.0.1:port. Without one nothing is granted.
         controller: Option<String> = None,
-        /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all traffic that
-        /// asks nobody).
+        /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
+        /// traffic that asks nobody).
         policy: String = "silent".to_owned(),
         /// Where it is asked.
         control_socket: PathBuf = PathBuf::from("/run/snin/agents.sock"),

@@ -1,8 +1,8 @@
 //! End-node agents on a fabric in software.
 //!
 //! The mesh is the one that runs on verbs ([`snin_agent_core`]); its port is a [`SoftwarePort`], which speaks the
-//! [software port](snin_protocol::software_port)'s messages. One process may hold the agents of many hosts, over one
-//! connection to the fabric; each has its own session with the controller.
+//! [software port](snin_protocol::software_port)'s messages. One process may hold the agents of many hosts,
+//! over one connection to the fabric; each has its own session with the controller.
 
 mod config;
 mod host;

@@ -1,4 +1,5 @@
-//! A piece of a message as its receiver gets it: who sent it, and which it is. What it says is nobody's business here.
+//! A piece of a message as its receiver gets it: who sent it, and which it is. What it says is nobody's
+//! business here.
 
 use snin_agent_core::{Arrival, FlowId, Piece};
 use snin_fabric::Guid;

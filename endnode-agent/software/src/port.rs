@@ -1,7 +1,7 @@
 //! A mesh's port on a fabric in software.
 //!
-//! A queue pair is a pair of addresses and nothing else: it is connected when the fabric says that an agent is at the
-//! other end, and breaks with the first message that did not arrive, as a reliable one does.
+//! A queue pair is a pair of addresses and nothing else: it is connected when the fabric says that an agent is
+//! at the other end, and breaks with the first message that did not arrive, as a reliable one does.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,7 +1,8 @@
-//! The agents of many hosts in one process: one connection to the fabric, a session a host with the controller, and
-//! a control socket for all.
+//! The agents of many hosts in one process: one connection to the fabric, a session a host with the
+//! controller, and a control socket for all.
 //!
-//! Requests on the control socket: `status`, `jobs` (of what was to be sent, how much is), `flows`, `send` (`moves`: a list of `from`, `to`, `bytes`, `messages`,
+//! Requests on the control socket: `status`, `jobs` (of what was to be sent, how much is), `flows`, `send`
+//! (`moves`: a list of `from`, `to`, `bytes`, `messages`,
 //! `windows`; or `to` alone where there is one host).
 
 use std::collections::BTreeMap;

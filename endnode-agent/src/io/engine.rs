@@ -1,5 +1,5 @@
-//! The data thread: drives the mesh without waiting. After the start it allocates nothing, takes no lock, and makes
-//! no system call but those of the device's own library, unless it goes to sleep.
+//! The data thread: drives the mesh without waiting. After the start it allocates nothing, takes no lock, and
+//! makes no system call but those of the device's own library, unless it goes to sleep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Sessions that peers open, and the queue pairs that receive from them.
 //!
-//! What a peer can repeat is bounded in number ([`Admission`], one session a peer, tokens that rise) and in time (a
-//! session on which nothing comes ends).
+//! What a peer can repeat is bounded in number ([`Admission`], one session a peer, tokens that rise) and in
+//! time (a session on which nothing comes ends).
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

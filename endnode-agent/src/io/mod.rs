@@ -1,8 +1,9 @@
 //! The agent's ports to the world. Nothing here decides what is sent when; the core does.
 //!
 //! Two threads: the data thread ([`engine`], with [`port`], its [`inbox`] and [`outbox`]) polls and posts; the
-//! control thread ([`control`]) does what takes system calls: it makes queue pairs ([`factory`]), holds sessions with
-//! peers ([`outbound`], [`inbound`], [`tear_down`]) and with the controller ([`line`]). They share [`rings`] and nothing else.
+//! control thread ([`control`]) does what takes system calls: it makes queue pairs ([`factory`]), holds
+//! sessions with peers ([`outbound`], [`inbound`], [`tear_down`]) and with the controller ([`line`]). They
+//! share [`rings`] and nothing else.
 
 pub(crate) mod control;
 pub(crate) mod cores;

@@ -42,8 +42,8 @@ impl VerbsPort {
         Self { rings, queue, batch, inbox, outbox, is_up: true, leaving, drained: 0 }
     }
 
-    /// Takes completions from the device when those before are dealt with, then what the control thread reports: it
-    /// has reported a sender before that sender's first piece can complete.
+    /// Takes completions from the device when those before are dealt with, then what the control thread
+    /// reports: it has reported a sender before that sender's first piece can complete.
     pub(crate) fn take_completions(&mut self) {
         if self.batch.completions().is_empty() {
             self.forget_drained();

@@ -1,8 +1,9 @@
-//! Tears down queue pairs that receive, so that nothing that was acknowledged is lost and no receive that they share
-//! stays with them:
+//! Tears down queue pairs that receive, so that nothing that was acknowledged is lost and no receive that
+//! they share stays with them:
 //!
 //! 1. The queue pair is moved to ERR: it takes no more messages.
-//! 2. The device says that it takes no more shared receives either (`IBV_EVENT_QP_LAST_WQE_REACHED`). Not all devices
+//! 2. The device says that it takes no more shared receives either (`IBV_EVENT_QP_LAST_WQE_REACHED`). Not
+//!    all devices
 //!    say so, and they are waited for no longer than [`LAST_RECEIVE`].
 //! 3. The data thread takes every completion that there is, and says so.
 //! 4. The queue pair is destroyed.

@@ -49,8 +49,8 @@ pub enum NotClos {
 }
 
 /// Recognises two and three stages. A single switch is the smallest Clos: a leaf that needs no spine. Cables that
-/// no Clos has are named and left to ordinary traffic, as long as they are few; a switch without any cable is named
-/// and is in no stage.
+/// no Clos has are named and left to ordinary traffic, as long as they are few; a switch without any cable is
+/// named and is in no stage.
 ///
 /// # Errors
 /// Exactly why the fabric is neither.

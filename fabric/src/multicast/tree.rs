@@ -57,9 +57,10 @@ impl McTree {
 /// nothing else: so that a group that comes or goes moves no other, and a cable that is cut moves only those that
 /// used it.
 ///
-/// The *top* of a tree is the switch that reaches all members going only down, in the fewest hops over all of their
-/// switches. Of many that do, as the spines of a Clos, the one is taken whose GUID and the group's address give the
-/// greatest hash (rendezvous hashing): that shares groups out evenly without anybody counting them.
+/// The *top* of a tree is the switch that reaches all members going only down, in the fewest hops over all of
+/// their switches. Of many that do, as the spines of a Clos, the one is taken whose GUID and the group's
+/// address give the greatest hash (rendezvous hashing): that shares groups out evenly without anybody counting
+/// them.
 pub struct Planner<'a> {
     topology: &'a Topology,
     ranks: &'a Ranks,
@@ -298,8 +299,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// A number that differs in every bit for neighbouring GUIDs and addresses, and is the same on every machine and in
-/// every version: the finalizer of SplitMix64 (Steele, Lea, Flood, 2014), once over each.
+/// A number that differs in every bit for neighbouring GUIDs and addresses, and is the same on every machine
+/// and in every version: the finalizer of SplitMix64 (Steele, Lea, Flood, 2014), once over each.
 const fn hash(guid: Guid, mlid: Mlid) -> u64 {
     const fn mix(value: u64) -> u64 {
         let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,8 +1,8 @@
 //! MADs at a software port, in ibsim's words.
 //!
-//! A client binds `NAME:ctlID` and `NAME:inID`, ID being any number below 2^31 that no other client has (a process id,
-//! as a rule). From the first it asks `NAME:ctl` one [`Question`] after the other and reads the answers. Connected, it
-//! knows its slot N, and exchanges [`MadFrame`]s between `NAME:inID` and `NAME:outN`.
+//! A client binds `NAME:ctlID` and `NAME:inID`, ID being any number below 2^31 that no other client has (a
+//! process id, as a rule). From the first it asks `NAME:ctl` one [`Question`] after the other and reads the
+//! answers. Connected, it knows its slot N, and exchanges [`MadFrame`]s between `NAME:inID` and `NAME:outN`.
 //!
 //! Numbers of a question are in the machine's own order, those of a frame in the network's.
 //!

@@ -1,13 +1,13 @@
 //! What end-node agents say to a fabric in software, and hear from it.
 //!
 //! A connection to `NAME:messages` [attaches](Attach) at ports by their GUIDs, one agent a port. Each post is
-//! [answered](Completed) exactly once, when its message has left the port and reached its end, or will not. Posts of
-//! one port are sent one after the other in the order in which they come. A connection that ends detaches its ports:
-//! what they had posted and not begun to send is not sent.
+//! [answered](Completed) exactly once, when its message has left the port and reached its end, or will not.
+//! Posts of one port are sent one after the other in the order in which they come. A connection that ends
+//! detaches its ports: what they had posted and not begun to send is not sent.
 //!
-//! Limits: a frame has at most [`MAX_FRAME`](crate::codec::MAX_FRAME) bytes, a message's payload [`MAX_PAYLOAD`]. A
-//! message's length on the wire is said apart from it, since bytes that mean nothing need not be copied. The version
-//! is the codec's, in every frame.
+//! Limits: a frame has at most [`MAX_FRAME`](crate::codec::MAX_FRAME) bytes, a message's payload
+//! [`MAX_PAYLOAD`]. A message's length on the wire is said apart from it, since bytes that mean nothing need
+//! not be copied. The version is the codec's, in every frame.
 
 use snin_fabric::{Guid, Lid};
 

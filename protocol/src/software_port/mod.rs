@@ -1,8 +1,8 @@
 //! The software port: the one way in which daemons attach to a fabric that is software.
 //!
-//! A fabric in software has a name, such as `lab`. Whoever serves it binds sockets that follow from the name; whoever
-//! attaches needs nothing else. All of them are abstract Unix sockets whose names end with a NUL, so they are gone
-//! with the process that bound them, and are seen in one network namespace only.
+//! A fabric in software has a name, such as `lab`. Whoever serves it binds sockets that follow from the name;
+//! whoever attaches needs nothing else. All of them are abstract Unix sockets whose names end with a NUL, so
+//! they are gone with the process that bound them, and are seen in one network namespace only.
 //!
 //! | socket | kind | what passes |
 //! |---|---|---|
@@ -11,18 +11,18 @@
 //! | `NAME:messages` | stream | what end-node agents send each other: [`messages`] |
 //!
 //! **MADs** travel in the words of ibsim, so that programs which know ibsim's preloaded library need no change:
-//! infiniband-diags and OpenSM run on such a fabric by `IBSIM_SOCKNAME=NAME ibsim-run PROGRAM`. What a server may do
-//! that ibsim does not: more than ten clients, several at one port, a port other than the first, silence instead of
-//! an error at once for what got lost.
+//! infiniband-diags and OpenSM run on such a fabric by `IBSIM_SOCKNAME=NAME ibsim-run PROGRAM`. What a server
+//! may do that ibsim does not: more than ten clients, several at one port, a port other than the first,
+//! silence instead of an error at once for what got lost.
 //!
-//! **Messages** travel in frames of this crate's [`codec`](crate::codec). One connection may attach at many ports, as
-//! one process may hold the agents of many hosts. A message is posted with the address that it goes to and the moment
-//! at which its port begins to send it; the fabric carries it along the tables that the subnet manager wrote, and says
-//! what became of it.
+//! **Messages** travel in frames of this crate's [`codec`](crate::codec). One connection may attach at many
+//! ports, as one process may hold the agents of many hosts. A message is posted with the address that it goes
+//! to and the moment at which its port begins to send it; the fabric carries it along the tables that the
+//! subnet manager wrote, and says what became of it.
 //!
 //! **Time** is the machine's monotonic clock in nanoseconds, the same for all who attach, since all of them are on
-//! one machine. The moment in a message is the sender's: how long a frame takes through a socket, or a process waits
-//! for a processor, is no part of the fabric.
+//! one machine. The moment in a message is the sender's: how long a frame takes through a socket, or a process
+//! waits for a processor, is no part of the fabric.
 //!
 //! No latency is claimed of a fabric in software.
 

@@ -20,7 +20,8 @@ pub struct Config {
     pub subnet_prefix: u64,
     /// Where keys come from.
     pub m_key_policy: KeyPolicy,
-    /// The operator's key, on every SMP and every port. 0: none. Where keys are generated: one that ports may have.
+    /// The operator's key, on every SMP and every port. 0: none. Where keys are generated: one that ports may
+    /// have.
     pub m_key: u64,
     /// What a port refuses to whom lacks its key: 0 to 3 (IBA 14.2.4.1). Written with the key only.
     pub m_key_protect: u8,

@@ -1,9 +1,9 @@
 //! Which M_Key guards which port (IBA 14.2.4): the operator's, or generated ones.
 //!
-//! A generated key is a function of a secret, a generation and, where each port has a key of its own, the port's GUID:
-//! the first 64 bits of the ChaCha20 stream with the secret as its key and the GUID as its number. So nothing but the
-//! secret and the generation has to be stored, whoever knows one port's key knows no other's, and the keys of past
-//! generations are known for ports that missed a change.
+//! A generated key is a function of a secret, a generation and, where each port has a key of its own, the
+//! port's GUID: the first 64 bits of the ChaCha20 stream with the secret as its key and the GUID as its
+//! number. So nothing but the secret and the generation has to be stored, whoever knows one port's key knows
+//! no other's, and the keys of past generations are known for ports that missed a change.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ pub enum KeyPolicy {
     Given,
     /// Generated, one for all ports.
     One,
-    /// Generated, one for each port. Only with protection levels 0 and 1: at higher levels nobody could ask a port who
-    /// it is, to know its key.
+    /// Generated, one for each port. Only with protection levels 0 and 1: at higher levels nobody could ask a
+    /// port who it is, to know its key.
     PerPort,
 }
 
@@ -152,8 +152,8 @@ impl Graph {
         self.keyring.protection(self.key_guid(end))
     }
 
-    /// The key to show a port: the one that it shows, whoever's that is, else the one that it should have, or the next
-    /// that it may have. `further`: so many after that.
+    /// The key to show a port: the one that it shows, whoever's that is, else the one that it should have, or
+    /// the next that it may have. `further`: so many after that.
     pub(crate) fn key_to_show(&self, end: End, further: u8) -> MKey {
         let guid = self.key_guid(end);
         let nth = match (self.key(end), further) {
@@ -200,8 +200,8 @@ impl Graph {
         self.guard((id, self.node(id).info.local_port))
     }
 
-    /// A port that was read, by the key that was `known` for its own if there was one, hides its key: whether there is
-    /// another that may be it, which it is shown from now on.
+    /// A port that was read, by the key that was `known` for its own if there was one, hides its key: whether
+    /// there is another that may be it, which it is shown from now on.
     pub(crate) fn guess_key(&mut self, end: End, known: bool) -> bool {
         let (guid, hides) = (self.key_guid(end), self.hides_key(end));
         let Some(port) = self.port(end) else { return false };

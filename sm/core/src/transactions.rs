@@ -213,7 +213,8 @@ impl Transactions {
         }
     }
 
-    /// Takes the answer to one of the questions, and whether it was set aside; what is none is dropped with its reason and changes nothing.
+    /// Takes the answer to one of the questions, and whether it was set aside; what is none is dropped with
+    /// its reason and changes nothing.
     pub(crate) fn receive(
         &mut self,
         port: LocalPort,

@@ -11,7 +11,8 @@ use snin_mad::PKey;
 use snin_sm_core::config::Config;
 use snin_sm_core::error::ConfigError;
 
-/// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is changed.
+/// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is
+/// changed.
 const CLEAR_WAIT_MS: u32 = 250;
 
 snin_daemon::settings! {

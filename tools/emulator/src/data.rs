@@ -43,7 +43,8 @@
 //! - **Transports.** [`Transport::Uc`] has no acknowledgements. [`Transport::Rc`] has one (LRH 8, BTH 12,
 //!   AETH 4, ICRC 4, VCRC 2) for every [`Config::ack_every`] packets and for a message's last, on a VL of
 //!   its own, back to the source's address of the same offset. What is lost is not sent again.
-//! - **Multicast.** A switch copies a packet to every port of its mask for the DLID but the one by which it came; an
+//! - **Multicast.** A switch copies a packet to every port of its mask for the DLID but the one by which it
+//!   came; an
 //!   end port takes it if it is a member. Copies share a place in the buffer and leave one after the other.
 //! - **Cables** are cut and restored between two calls of [`Network::run_until`]. What is on the wire is
 //!   lost, what waits for it is discarded; credits are not.

@@ -50,8 +50,8 @@ pub fn cable(topology: &Topology, place: &str) -> Result<PortIndex, String> {
     })
 }
 
-/// A port where programs can be: a port's GUID, `NODE/PORT`, or `NODE` for its first port with a cable. On a switch
-/// that is port 0.
+/// A port where programs can be: a port's GUID, `NODE/PORT`, or `NODE` for its first port with a cable. On a
+/// switch that is port 0.
 ///
 /// # Errors
 /// One line that says what is wrong.

@@ -88,7 +88,8 @@ impl Forwarding<'_> {
 
     /// Every source sends one message, all at once: of its size, or as much as it can in `slice`, paced to the
     /// slowest link of its way. What arrives within `grace` after the longest could have been sent, or after the
-    /// slice where that is longer, is in time; then the run goes on to the last byte. Meanwhile `changes` happen, in order of time. What cannot be sent counts as not arrived.
+    /// slice where that is longer, is in time; then the run goes on to the last byte. Meanwhile `changes`
+    /// happen, in order of time. What cannot be sent counts as not arrived.
     ///
     /// # Errors
     /// See [`CarryError`].

@@ -16,8 +16,8 @@ pub struct Longest {
     pub packet: Time,
 }
 
-/// The longest path by all addresses of hosts, as if all its links were as slow as the `slowest`: that is the longest
-/// of all paths with as many hops, whichever links it has.
+/// The longest path by all addresses of hosts, as if all its links were as slow as the `slowest`: that is the
+/// longest of all paths with as many hops, whichever links it has.
 ///
 /// # Errors
 /// What is wrong with `config`.

@@ -96,8 +96,8 @@ impl Host {
         })
     }
 
-    /// The application wants to send, for so many windows, a message of `bytes` in each, at `rate` bit/s where that
-    /// is less than the links carry. False where it has as many flows as it may.
+    /// The application wants to send, for so many windows, a message of `bytes` in each, at `rate` bit/s where
+    /// that is less than the links carry. False where it has as many flows as it may.
     pub fn open(
         &mut self,
         connection: u32,

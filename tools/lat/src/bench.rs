@@ -246,8 +246,8 @@ fn is_marked(plan: &Plan) -> bool {
     plan.operation == Operation::Write && plan.pattern == Pattern::PingPong
 }
 
-/// One of so many sends is signalled, and those before it are done then, too: soon enough for the queue of sends, and
-/// for sources.
+/// One of so many sends is signalled, and those before it are done then, too: soon enough for the queue of
+/// sends, and for sources.
 fn signal_every(plan: &Plan, sources: usize) -> u64 {
     let most = u64::from(plan.depth / 2).clamp(1, UNSIGNALLED);
     if is_marked(plan) { most.min(sources as u64 / 2).max(1) } else { most }

@@ -175,7 +175,8 @@ fn draw_bars(
     }
 }
 
-/// A line, and a dot a window: a run may have carried few of them. Where it had nothing to send the line has a gap.
+/// A line, and a dot a window: a run may have carried few of them. Where it had nothing to send the line has a
+/// gap.
 fn draw_line(svg: &mut String, run: &Run, colour: &str, middle: impl Fn(u32) -> f64) {
     let (mut line, mut dots, mut begins) = (String::new(), String::new(), true);
     for (&window, &share) in &run.goodput {

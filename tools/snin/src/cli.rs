@@ -67,9 +67,9 @@ pub(crate) enum Command {
     Lat(Anything),
     /// Run a whole fabric as processes on this machine: emulated switches, subnet manager, controller, agents
     ///
-    /// No root, no hardware. Without --script it runs until Ctrl-C. With one, random permutations are sent window by
-    /// window while things happen, and figures follow; exit code 1 when a directed link had two owners at one
-    /// moment, or not everything was granted and sent. Nothing is left over in any case.
+    /// No root, no hardware. Without --script it runs until Ctrl-C. With one, random permutations are sent
+    /// window by window while things happen, and figures follow; exit code 1 when a directed link had two
+    /// owners at one moment, or not everything was granted and sent. Nothing is left over in any case.
     Up(Up),
     /// Serve a fabric in software, to which real programs attach: snin-sm and agents, OpenSM, infiniband-diags
     ///

@@ -347,8 +347,8 @@ fn with_rates(recipe: &str, rate: impl Fn(&str, &str) -> &'static str) -> tempfi
     file
 }
 
-/// A sender is paced to the slowest link of its way, so nothing waits in a switch, and what a slow way takes longer
-/// is of its own window.
+/// A sender is paced to the slowest link of its way, so nothing waits in a switch, and what a slow way takes
+/// longer is of its own window.
 #[test]
 fn mixed_speeds_do_not_interfere() {
     let is =

@@ -1,6 +1,6 @@
 //! A whole pattern into an empty fabric of three stages: leaves over the groups of trees, then the pods over the
-//! trees of each group. Where the groups can be halved each half of the connections (`split`) is packed over one half
-//! of them.
+//! trees of each group. Where the groups can be halved each half of the connections (`split`) is packed over
+//! one half of them.
 
 use super::fill::Filler;
 use super::matrix::{Edge, Matrix, NO_ROW};

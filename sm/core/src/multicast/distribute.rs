@@ -1,9 +1,9 @@
 //! Masks minus what the switches hold: the writes, in an order in which no packet is copied twice.
 //!
-//! While a group's tree changes, some switches hold the old masks and some the new ones. Where both together are still
-//! a tree in which no switch has two neighbours above itself, every mixture of them is a part of that tree: no copy goes
-//! twice, none goes round, and no credit loop closes. Then the new masks are written in any order. Where they are not,
-//! as when a group moves to another spine, something is taken off first:
+//! While a group's tree changes, some switches hold the old masks and some the new ones. Where both together
+//! are still a tree in which no switch has two neighbours above itself, every mixture of them is a part of
+//! that tree: no copy goes twice, none goes round, and no credit loop closes. Then the new masks are written
+//! in any order. Where they are not, as when a group moves to another spine, something is taken off first:
 //!
 //! 1. masks that only lose ports, if what is left then is such a tree together with the new masks;
 //! 2. else every port that is in the old mask or the new one alone.
@@ -31,8 +31,8 @@ pub(crate) struct MaskBlock {
     pub(crate) entries: [u16; BLOCK],
 }
 
-/// Adds every write that is due. What is taken off is taken off before `before`, where that is given; everything else
-/// waits for `after`.
+/// Adds every write that is due. What is taken off is taken off before `before`, where that is given;
+/// everything else waits for `after`.
 pub(crate) fn distribute(
     schedule: &mut Schedule,
     graph: &Graph,
@@ -100,8 +100,8 @@ fn multicast_top(groups: &super::Groups, capacity: u16) -> Option<Lid> {
     Mlid::nth(last).map(Mlid::lid)
 }
 
-/// The top that a switch shall have and has not: one below which everything is known. Blocks above it drop, whatever
-/// another manager left there. Without the capability there is no top (IBA 14.2.5.4).
+/// The top that a switch shall have and has not: one below which everything is known. Blocks above it drop,
+/// whatever another manager left there. Without the capability there is no top (IBA 14.2.5.4).
 fn other_top(graph: &Graph, target: &Target, plan: &McPlan, switch: NodeIndex) -> Option<Lid> {
     let node = graph.node(target.discovered.id(switch));
     let info = node.switch.as_ref().filter(|_| !node.masks.is_absent())?;
@@ -237,8 +237,8 @@ fn keep(
     }
 }
 
-/// Whether the cables that any of these masks names are a tree, or several, and none of its switches has two neighbours
-/// above itself: then packets that go along it in any direction go up, then down.
+/// Whether the cables that any of these masks names are a tree, or several, and none of its switches has two
+/// neighbours above itself: then packets that go along it in any direction go up, then down.
 fn is_tree(
     topology: &Topology,
     ranks: &Ranks,

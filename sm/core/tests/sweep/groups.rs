@@ -1,5 +1,5 @@
-//! Multicast groups: what the switches hold for them, in every state on the way, while members, cables and switches
-//! come and go.
+//! Multicast groups: what the switches hold for them, in every state on the way, while members, cables and
+//! switches come and go.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -89,8 +89,8 @@ fn counts(lab: &Lab) -> (u64, u64) {
     (of(Method::Get), of(Method::Set))
 }
 
-/// Has every state of the tables from now on checked: nobody of these groups, which may be changed, gets a copy twice,
-/// and none goes round. Where they are `whole` nobody misses one either, else none goes to strangers.
+/// Has every state of the tables from now on checked: nobody of these groups, which may be changed, gets a
+/// copy twice, and none goes round. Where they are `whole` nobody misses one either, else none goes to strangers.
 struct Watch {
     groups: Rc<RefCell<(Groups, bool)>>,
     states: Rc<RefCell<u64>>,

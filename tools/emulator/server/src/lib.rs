@@ -1,5 +1,6 @@
-//! The emulated fabric as a process: whoever speaks the [software port](snin_protocol::software_port) attaches to it
-//! in real time, subnet managers, infiniband-diags and OpenSM by ibsim's preloaded library, and end-node agents.
+//! The emulated fabric as a process: whoever speaks the [software port](snin_protocol::software_port) attaches
+//! to it in real time, subnet managers, infiniband-diags and OpenSM by ibsim's preloaded library, and end-node
+//! agents.
 //!
 //! ```text
 //!  clients of management --- Mads ---> Emulator (switches, adapters, links)

@@ -27,8 +27,8 @@ use slot::Slot;
 const SLOTS: usize = 256;
 /// Requests of one client that wait for their answers; those beyond are not told that none came.
 const WAITING: usize = 16_384;
-/// How often a request is sent before it is given back. The kernel does so with what libibumad sends; the preloaded
-/// library does not say how often, so it is as often as OpenSM wants it.
+/// How often a request is sent before it is given back. The kernel does so with what libibumad sends; the
+/// preloaded library does not say how often, so it is as often as OpenSM wants it.
 const TRIES: u32 = 4;
 /// How often clients are looked for that left without a word.
 const LOOK: Time = Time::millis(500);

@@ -1,8 +1,8 @@
-//! Multicast: a switch copies a packet to every port of its mask but the one by which it came, and who is no member of
-//! the group drops it.
+//! Multicast: a switch copies a packet to every port of its mask but the one by which it came, and who is no
+//! member of the group drops it.
 //!
-//! All copies of a packet share its place in the input's buffer, which is free when the last of them has left. An input
-//! gives one copy of a VL at a time, like any other packets: copies leave one after the other.
+//! All copies of a packet share its place in the input's buffer, which is free when the last of them has left.
+//! An input gives one copy of a VL at a time, like any other packets: copies leave one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

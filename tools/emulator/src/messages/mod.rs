@@ -1,9 +1,9 @@
 //! Messages of end-node agents: what [`snin_protocol::software_port::messages`] carries.
 //!
-//! A port sends one message after the other at its link's rate, from the moment that each names; when a message has
-//! left, it goes along the tables that the switches hold then, and the port at the other end has it. What links it owned
-//! on its way, and from when to when, [`Owners`] watches. There is no queueing between: two messages that meet on a
-//! link are what this is there to find, not to carry.
+//! A port sends one message after the other at its link's rate, from the moment that each names; when a
+//! message has left, it goes along the tables that the switches hold then, and the port at the other end has
+//! it. What links it owned on its way, and from when to when, [`Owners`] watches. There is no queueing
+//! between: two messages that meet on a link are what this is there to find, not to carry.
 //!
 //! The core has no clock and no socket: messages and the time go in, [`Output`]s come out.
 

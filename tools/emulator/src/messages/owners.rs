@@ -1,8 +1,8 @@
 //! Watches who owns which directed link when: never two at one moment.
 //!
-//! A message owns every link of its way while its port sends it. Spans of time are compared, not the order in which
-//! they become known, so it does not matter how long a message took to be told of. Of each link the spans of the last
-//! seconds are kept; what is told later than that is counted, and judged by nobody.
+//! A message owns every link of its way while its port sends it. Spans of time are compared, not the order in
+//! which they become known, so it does not matter how long a message took to be told of. Of each link the
+//! spans of the last seconds are kept; what is told later than that is counted, and judged by nobody.
 
 use std::collections::VecDeque;
 use std::fmt;

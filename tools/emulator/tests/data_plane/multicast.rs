@@ -1,5 +1,5 @@
-//! Multicast packets: every member gets one copy, nobody else any, credits are conserved, and trees that obey the ranks
-//! deadlock with nothing.
+//! Multicast packets: every member gets one copy, nobody else any, credits are conserved, and trees that obey
+//! the ranks deadlock with nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

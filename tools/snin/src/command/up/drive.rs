@@ -1,7 +1,7 @@
 //! Windows of traffic: in each a random permutation of the hosts, and what the script says.
 //!
-//! The next permutation begins when the one before is all sent, at the earliest a window after it: so one that takes
-//! longer than a window is counted as windows missed, and nothing is left out.
+//! The next permutation begins when the one before is all sent, at the earliest a window after it: so one that
+//! takes longer than a window is counted as windows missed, and nothing is left out.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -63,7 +63,8 @@ impl Driven {
         out: &mut Output<W>,
     ) -> Result<(), Failure> {
         out.line(format_args!(
-            "{} permutations, windows of {window_ms} ms: {} connections, {} granted and sent, {} refused, {} not in time",
+            "{} permutations, windows of {window_ms} ms: {} connections, {} granted and sent, \
+             {} refused, {} not in time",
             self.windows,
             self.connections,
             self.done,

@@ -86,7 +86,8 @@ impl Folder {
         let (window, latency) = (self.window_us, self.latency_us);
         let controller = format!(
             "listen = [{}]\ncontrol_socket = {}\nstate_dir = {}\nmanager = {}\nevents_file = {}\n\
-             window_us = {window}\nlead_us = {}\nclock_error_us = {latency}\ndrain_us = 1000\nrepeat_us = {latency}\n",
+             window_us = {window}\nlead_us = {}\nclock_error_us = {latency}\ndrain_us = 1000\n\
+             repeat_us = {latency}\n",
             unix("controller-sessions.sock"),
             path("controller.sock"),
             path("controller"),

@@ -1,5 +1,5 @@
-//! `snin up`: a whole fabric as processes on one machine - emulator, subnet manager, controller, agents - and, with a
-//! script, permutations of traffic while things happen to it.
+//! `snin up`: a whole fabric as processes on one machine - emulator, subnet manager, controller, agents - and,
+//! with a script, permutations of traffic while things happen to it.
 
 mod children;
 mod drive;

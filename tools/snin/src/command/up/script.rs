@@ -12,8 +12,8 @@
 use snin_emulator::Fault;
 use snin_fabric::Topology;
 
-const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill controller @window N, or a fault such as \
-                    cut leaf1/3 @window N";
+const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill controller @window N, or a fault such \
+                    as cut leaf1/3 @window N";
 
 /// What happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
