@@ -139,7 +139,7 @@ fn parse_keys(text: &[u8]) -> Result<KeySecret, String> {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let ["secret", digits, "generation", generation] = words[..] else {
-        return Err("not understood (expected secret HEX generation NUMBER)".to_owned());
+        return Err("1: not understood (expected secret HEX generation NUMBER)".to_owned());
     };
     let byte = |n: usize| u8::from_str_radix(digits.get(2 * n..2 * n + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
@@ -260,7 +260,7 @@ mod tests {
         ] {
             assert_eq!(told("trees", text), expected);
         }
-        let wrong = "m_keys: not understood (expected secret HEX generation NUMBER)";
+        let wrong = "m_keys:1: not understood (expected secret HEX generation NUMBER)";
         fs::write(folder.path().join("trees"), "").unwrap();
         assert_eq!(told("m_keys", "secret 00"), wrong);
         assert_eq!(
