@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use snin_protocol::codec::{self, CodecError, MAX_FRAME, Message};
 
 use crate::watch::{Place, Ready, Watch};
@@ -43,9 +43,20 @@ impl Stream {
     /// # Errors
     /// When the system has no more sockets, or knows no way there.
     pub fn call(address: SocketAddr) -> io::Result<Self> {
+        Self::call_from(None, address)
+    }
+
+    /// Calls `address` from an address of this machine, by which the other end knows the caller.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), and when `source` is no address of this machine.
+    pub fn call_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
+        if let Some(source) = source {
+            bind(&socket, &SocketAddr::new(source, 0))?;
+        }
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Self::over(socket.into()),
             Err(error) => Err(error.into()),

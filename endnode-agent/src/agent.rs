@@ -435,6 +435,7 @@ fn make(
         outbound: OutboundSessions::new(
             Arc::clone(&rings),
             sender,
+            checked.listen,
             checked.peers.clone(),
             heartbeat,
             settings.flows,

@@ -1,7 +1,7 @@
 //! The queue pairs that we send on: made here, offered to peers over streams that we open.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ const MISSED: u32 = 3;
 pub(crate) struct OutboundSessions {
     rings: Arc<Rings>,
     sender: Sender,
+    /// Where calls come from: peers compare it with what `peers` says of this agent.
+    source: Option<IpAddr>,
     addresses: BTreeMap<Guid, SocketAddr>,
     heartbeat: Duration,
     /// The most flows from here.
@@ -32,14 +34,14 @@ pub(crate) struct OutboundSessions {
     /// By slot.
     pairs: BTreeMap<u32, Pair>,
     tokens: u64,
-    /// When peers were last read_at to.
+    /// When what peers say was last read.
     read_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct OutboundSession {
     stream: Stream,
-    /// When something was last last_message, and when the next heartbeat is due.
+    /// When the peer last said something, and when the next heartbeat is due.
     last_message: Instant,
     beat: Instant,
     beats: u64,
@@ -59,6 +61,7 @@ impl OutboundSessions {
     pub(crate) fn new(
         rings: Arc<Rings>,
         sender: Sender,
+        listen: SocketAddr,
         addresses: BTreeMap<Guid, SocketAddr>,
         heartbeat: Duration,
         flows: u32,
@@ -67,6 +70,7 @@ impl OutboundSessions {
         Self {
             rings,
             sender,
+            source: Some(listen.ip()).filter(|source| !source.is_unspecified()),
             addresses,
             heartbeat,
             flows,
@@ -95,7 +99,8 @@ impl OutboundSessions {
         let Route { peer, dlid, .. } = *route;
         if !self.sessions.contains_key(&peer) {
             let address = self.addresses.get(&peer).ok_or("its address is not among `peers`")?;
-            let mut stream = Stream::call(*address).map_err(|error| error.to_string())?;
+            let mut stream =
+                Stream::call_from(self.source, *address).map_err(|error| error.to_string())?;
             stream.say(&PeerSays::Hello(Hello {
                 port: self.sender.port,
                 session: self.sender.session,
@@ -146,7 +151,7 @@ impl OutboundSessions {
 
     /// Reads and writes what can be, and gives up peers that do not answer.
     pub(crate) fn work(&mut self, factory: &QpFactory, now: Instant, ready: &Ready) {
-        // Nobody is blamed for what could not be last_message while this thread did something else.
+        // A peer is not to blame for what this thread did not read while it did something else.
         let unread = now - self.read_at.replace(now).unwrap_or(now);
         self.sessions
             .values_mut()

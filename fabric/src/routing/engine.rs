@@ -1,5 +1,6 @@
 //! The whole computation: a topology in, addresses, trees and tables out.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -111,7 +112,8 @@ impl Routing {
                 let ranks = Ranks::of_clos(topology, &clos);
                 let forest = Forest::grow(topology, &clos);
                 let plan = AddressPlan::new(topology, Some((&clos, &forest)), lmc)?;
-                let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+                let carrying = without_strays(topology, &clos);
+                let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
                 let Some(pair) = unjoined(topology, &hosts, &unreachable) else {
                     let (shape, ranks) = (Ok(clos), Some(ranks));
                     return Ok(Self {
@@ -167,7 +169,8 @@ impl Routing {
         let ranks = Ranks::of_clos(topology, &clos);
         let forest = Forest::grow(topology, &clos);
         let plan = AddressPlan::d_mod_k(topology, &clos, &forest)?;
-        let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+        let carrying = without_strays(topology, &clos);
+        let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
         let (engine, shape, ranks) = (Engine::DModK, Ok(clos), Some(ranks));
         Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
     }
@@ -182,4 +185,13 @@ fn unjoined(
     let count = hosts.per_switch(topology);
     let carries = |switch: NodeIndex| count[switch.index()] > 0;
     unreachable.iter().copied().find(|pair| carries(pair.from) && carries(pair.to))
+}
+
+/// What unicast routes of a Clos go along. Not stray cables: where one joins two leaves, routes down to the one
+/// could lead over the other, which sends them up again along their tree - and so close a credit loop.
+fn without_strays<'a>(topology: &'a Topology, clos: &Clos) -> Cow<'a, Topology> {
+    if clos.strays.is_empty() {
+        return Cow::Borrowed(topology);
+    }
+    Cow::Owned(topology.without_cables(&clos.strays))
 }

@@ -10,7 +10,7 @@ use snin_sm::daemon::settings::Settings;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, partitions in a
 /// file of their own, its memory where a variable says, a console in place of socket, metrics and events, and
 /// levels of its log as bits.
-const OURS_ALONE: [&str; 9] = [
+const OURS_ALONE: [&str; 17] = [
     "ca",
     "port",
     "partitions",
@@ -20,6 +20,14 @@ const OURS_ALONE: [&str; 9] = [
     "metrics_listen",
     "events_file",
     "log_level",
+    "m_key_policy",
+    "policy",
+    "session_listen",
+    "session_users",
+    "certificate",
+    "key",
+    "ca_certificate",
+    "revoked",
 ];
 
 #[test]

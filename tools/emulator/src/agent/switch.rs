@@ -116,14 +116,16 @@ impl Fabric {
     /// What a switch forwards of multicast: as far as its table, and its MulticastFDBTop where that is not 0.
     pub fn multicast_table(&self, switch: NodeIndex) -> MulticastTable {
         let mut table = MulticastTable::default();
-        let Some(switch) = self.nodes[switch.index()].switch.as_deref() else { return table };
+        let node = &self.nodes[switch.index()];
+        let Some(switch) = node.switch.as_deref() else { return table };
+        let exists = |port: &PortNum| port.0 <= node.ports;
         let top = switch.info.multicast_fdb_top;
         let forwards = |mlid: Mlid| top == Lid::NONE || mlid.lid() <= top;
         let mlids = (0..).map_while(Mlid::nth).take_while(|&mlid| forwards(mlid));
         for (mlid, masks) in mlids.zip(&switch.multicast) {
             let mut ports = PortMask::EMPTY;
             (0..).zip(masks).for_each(|(position, &mask)| ports.set_position(position, mask));
-            table.set(mlid, ports);
+            table.set(mlid, ports.iter().filter(exists).collect());
         }
         table
     }
