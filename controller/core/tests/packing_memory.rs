@@ -48,8 +48,8 @@ fn allocates_nothing<T>(what: &str, run: impl FnOnce() -> T) -> T {
     value
 }
 
-#[test]
-fn nothing_is_allocated_after_the_start_and_65_536_hosts_fit_into_megabytes() {
+/// A program without the test harness: its own thread allocates beside a test, which would be counted here.
+fn main() {
     for fabric in FABRICS {
         whole_fabrics(fabric);
     }
