@@ -82,7 +82,7 @@ pub struct ViewBegin {
     pub places: Vec<u16>,
     /// What must not be granted.
     pub unusable: Vec<UnusablePair>,
-    /// What [`tables_hash`](snin_fabric::routing::tables_hash) says of the manager's tables.
+    /// What [`tables_hash`] says of the manager's tables.
     pub tables: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Multicast: from groups and their members to every switch's multicast forwarding table.
 //!
 //! Data flows one way here too: [`Groups`], as subnet administration knows them, and the target's topology,
-//! ranks and trees give a [`McPlan`]; that minus what the switches hold ([`Masks`]) gives the writes, in an
+//! ranks and trees give a `McPlan`; that minus what the switches hold (`Masks`) gives the writes, in an
 //! order in which no member gets a copy twice.
 
 mod distribute;
