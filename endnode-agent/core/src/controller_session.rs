@@ -61,6 +61,10 @@ pub(super) enum Phase {
     Talking,
 }
 
+/// An ask is heard before the next is made, and copies are sent in order, so that two would do within a session. The
+/// others are for copies of sessions that ended meanwhile.
+const ASK_BUFFERS: usize = 4;
+
 /// What is remembered of it.
 #[derive(Debug)]
 pub(super) struct ControllerSession {
@@ -77,8 +81,9 @@ pub(super) struct ControllerSession {
     clock_at: Time,
     /// The number of the ask that was said and is not known to be heard.
     pub(super) ask: Option<u64>,
-    /// The last ask, lent to whoever carries it: the next is written into the same memory.
-    changes: Arc<Vec<Change>>,
+    /// The memory of asks, the last one's first. Each is lent to the driver until it is sent; the next ask is written
+    /// into one that came back.
+    changes: [Arc<Vec<Change>>; ASK_BUFFERS],
     /// How many were made.
     asks: u64,
     /// Some flow's wish is not told yet.
@@ -102,7 +107,9 @@ impl ControllerSession {
             say_at: now,
             clock_at: now,
             ask: None,
-            changes: Arc::new(Vec::with_capacity(MAX_CHANGES.min(config.flows as usize))),
+            changes: std::array::from_fn(|_| {
+                Arc::new(Vec::with_capacity(MAX_CHANGES.min(config.flows as usize)))
+            }),
             asks: 0,
             wishes: false,
             lease: 0,
@@ -207,7 +214,7 @@ impl Mesh {
             && now >= self.controller.say_at
         {
             self.controller.say_at = now + self.config.ask_again;
-            let changes = Arc::clone(&self.controller.changes);
+            let changes = Arc::clone(&self.controller.changes[0]);
             self.send_to_controller(AgentSays::Ask(Ask { number, changes }));
         }
     }
@@ -220,11 +227,14 @@ impl Mesh {
 
     fn next_ask(&mut self, now: Time) {
         let Self { controller: session_state, flows, .. } = self;
-        if Arc::get_mut(&mut session_state.changes).is_none() {
-            // The last ask was sent twice and received once, and the other copy is still being carried.
-            session_state.changes = Arc::new(Vec::with_capacity(session_state.changes.capacity()));
+        let is_back = |memory: &mut Arc<Vec<Change>>| Arc::get_mut(memory).is_some();
+        let last = &mut session_state.changes;
+        match last.iter_mut().position(is_back) {
+            Some(back) => last.swap(0, back),
+            // To wait for one would make what is asked depend on when the driver drops what it has sent.
+            None => last[0] = Arc::new(Vec::with_capacity(last[0].capacity())),
         }
-        let Some(changes) = Arc::get_mut(&mut session_state.changes) else { return };
+        let Some(changes) = Arc::get_mut(&mut last[0]) else { return };
         let number = session_state.asks + 1;
         changes.clear();
         let wishes = flows.iter_mut().flatten().filter_map(|flow| wish(flow, number));
@@ -234,8 +244,8 @@ impl Mesh {
             (session_state.ask, session_state.asks, session_state.say_at) =
                 (Some(number), number, now);
         }
-        for at in 0..self.controller.changes.len() {
-            self.tend(self.controller.changes[at].connection().0, now);
+        for at in 0..self.controller.changes[0].len() {
+            self.tend(self.controller.changes[0][at].connection().0, now);
         }
     }
 

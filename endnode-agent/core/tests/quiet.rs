@@ -48,8 +48,8 @@ struct World {
     arrived: u64,
     asked_twice: u64,
     closed: u64,
-    /// The most allocations of one call.
-    most_made: usize,
+    /// Asks that were made while another one was still carried.
+    asked_meanwhile: u64,
 }
 
 impl World {
@@ -85,7 +85,7 @@ impl World {
             arrived: 0,
             asked_twice: 0,
             closed: 0,
-            most_made: 0,
+            asked_meanwhile: 0,
         };
         for flow in 0..FLOWS {
             // Whoever opens flows makes their memory, too.
@@ -102,18 +102,9 @@ impl World {
 
     /// Has the mesh do something, and counts.
     fn quietly<T>(&mut self, what: &str, act: impl FnOnce(&mut Mesh, Time) -> T) -> T {
-        // While an ask is still carried the next one takes memory of its own.
-        let asks = |said: &FromAgent| matches!(said.body, AgentSays::Ask(_));
-        let carries = self.carried.iter().any(asks);
         let before = allocations();
         let outcome = act(&mut self.mesh, self.now);
-        let made = allocations() - before;
-        self.most_made = self.most_made.max(made);
-        assert!(
-            made == 0 || carries && made <= 2,
-            "{made} allocated or freed: {what}, at {}",
-            self.now
-        );
+        assert_eq!(allocations() - before, 0, "allocated or freed: {what}, at {}", self.now);
         outcome
     }
 
@@ -140,7 +131,7 @@ impl World {
                     self.posted.retain(|&(other, _)| other != pair);
                     self.closing.push(pair);
                 }
-                Output::Controller(says) => self.carried.push(says),
+                Output::Controller(says) => self.carry(says),
                 Output::App(Notice::Closed { flow, .. }) => {
                     self.closed += 1;
                     self.open(flow);
@@ -148,6 +139,14 @@ impl World {
                 Output::App(_) => {}
             }
         }
+    }
+
+    fn carry(&mut self, says: FromAgent) {
+        if let AgentSays::Ask(ask) = &says.body {
+            let other = |said: &FromAgent| matches!(&said.body, AgentSays::Ask(at) if at.number != ask.number);
+            self.asked_meanwhile += u64::from(self.carried.iter().any(other));
+        }
+        self.carried.push(says);
     }
 
     /// The controller hears what was carried longest, or it is lost.
@@ -288,8 +287,8 @@ impl World {
     }
 }
 
-#[test]
-fn the_core_allocates_nothing_whatever_happens() {
+/// A program without the test harness: its own thread allocates beside a test, which would be counted here.
+fn main() {
     let mut most = 0;
     for seed in 0..20 {
         let mut world = World::new(seed);
@@ -310,7 +309,7 @@ fn the_core_allocates_nothing_whatever_happens() {
             world.closed,
         ];
         assert!(happened.iter().all(|&count| count > 3), "seed {seed}: {happened:?}, {seen:?}");
-        most = most.max(world.most_made);
+        most = most.max(world.asked_meanwhile);
     }
     assert!(most > 0, "an ask that was made while the last one was carried");
 }
