@@ -1,4 +1,4 @@
-//! What `snin controller` and whoever scrapes ask.
+//! What `snin controller` and the scraper of metrics ask.
 //!
 //! | command | answer |
 //! |---|---|

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Failure> {
     if cli.dump_config {
         return match io::stdout().write_all(template::<Settings>().as_bytes()) {
-            // Whoever closed it wanted no more.
+            // A reader that closed it wanted no more.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Failure::system("stdout")(error))
             }

@@ -94,7 +94,7 @@ pub trait Shared: Send {
     fn lease(&self, name: &str) -> Result<bool, SharedError>;
 }
 
-/// In a file of this machine: whoever has it open is alone, and so holds every lease.
+/// In a file of this machine: one process at a time has it open, and so holds every lease.
 pub struct Embedded {
     path: PathBuf,
     database: Database,

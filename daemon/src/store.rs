@@ -133,7 +133,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     draft.publish_to_disk()
 }
 
-/// Replaces a file by texts that are too many to be held at once: whoever reads it sees the old file or the
+/// Replaces a file by texts that are too many to be held at once: a reader sees the old file or the
 /// new one. What is written can be made again, so nothing is forced to the disk.
 ///
 /// # Errors

@@ -166,7 +166,7 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     let controller =
         controller.map(|address| resolve(settings, "controller", address)).transpose()?;
     if let Some(address) = controller.filter(|address| !address.ip().to_canonical().is_loopback()) {
-        // Whoever answers there could say that it is the controller.
+        // Any program that answers there could say that it is the controller.
         let what = "is not on this machine, and sessions with certificates are not there yet";
         return refuse("controller", format!("{address} {what}"));
     }
@@ -218,7 +218,7 @@ impl Checked {
             connect: Time::millis(settings.connect_ms),
             linger: Time::millis(settings.linger_ms),
             silence: Time::millis(settings.silence_ms),
-            // Whoever is there has answered several times by then.
+            // A node that is there has answered several times by then.
             ask_time: Time::millis(settings.silence_ms) / 5,
             loss: self.loss,
             ..Config::default()

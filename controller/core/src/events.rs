@@ -17,12 +17,12 @@ use snin_fabric::view::View;
 pub enum Event {
     /// An agent said something.
     Received {
-        /// Its port, as whoever carries messages has made sure.
+        /// Its port, which the session has proved.
         from: Guid,
         /// What.
         message: FromAgent,
     },
-    /// Whoever carries messages knows that an agent is gone.
+    /// An agent's session has ended.
     AgentLost(Guid),
     /// The fabric is another.
     View(Arc<dyn View>),
@@ -30,7 +30,7 @@ pub enum Event {
     Unusable(ViewChange),
     /// The operator changed the policy.
     Policy(Policy),
-    /// Whoever keeps the terms says that another controller has begun a later one.
+    /// The store of terms says that another controller has begun a later one.
     Superseded {
         /// The other's term.
         by: Term,

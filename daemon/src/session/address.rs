@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// See the module's documentation. It is read and written as a URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// `unix:///run/snin/controller-sessions.sock`: whoever the socket's mode and the list of users let in.
+    /// `unix:///run/snin/controller-sessions.sock`: users that the socket's mode and the list of users let in.
     Unix(PathBuf),
     /// `plain://127.0.0.1:18516`: no certificates, and so on this machine only.
     Plain(SocketAddr),

@@ -31,7 +31,7 @@ use super::{Heard, Peer};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Whom to call, and as whom.
+/// Which address to call, and with which identity.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Where.
@@ -281,7 +281,7 @@ impl Calling {
     }
 }
 
-/// Whoever owns the caller is gone.
+/// The owner of the caller is gone.
 struct Gone;
 
 /// A task that ends when this is dropped.

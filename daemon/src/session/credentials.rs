@@ -260,7 +260,7 @@ pub(super) fn server_name(role: Role) -> ServerName<'static> {
     ServerName::try_from(role.dns()).unwrap_or_else(|_| std::net::IpAddr::from([0, 0, 0, 0]).into())
 }
 
-/// Whom a certificate names; `None` for nobody or several.
+/// The identity that a certificate names; `None` for none or several.
 pub(super) fn owner(certificate: &CertificateDer<'_>) -> Option<Identity> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let mut named = certificate.valid_dns_names().filter_map(Identity::from_dns);

@@ -136,7 +136,7 @@ impl Door {
                 if let Some(credentials) = rules.credentials.clone() {
                     posts.spawn(look(credentials));
                 }
-                // Whoever owns the door drops the other end.
+                // The owner of the door drops the other end.
                 let _ = is_shut.await;
             });
         };

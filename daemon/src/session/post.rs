@@ -45,7 +45,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         let (told, tally) = std::sync::mpsc::channel();
         parts.run("session", async move |bell| {
             let mut caller = Caller::<In, Out>::start(call);
-            // Whoever started the thread waits for it.
+            // The thread that started this one waits for it.
             let _ = told.send(caller.tally().clone());
             loop {
                 select! {
@@ -116,7 +116,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         all
     }
 
-    /// Says something to whoever was called.
+    /// Sends a message to the called end.
     pub fn say(&mut self, message: Out) {
         self.order(None, message);
     }

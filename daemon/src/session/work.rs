@@ -20,7 +20,7 @@ use super::tally::{Count, Tally};
 /// A certificate that was good is looked at again after so long: it may have run out.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
-/// What a session says to whoever owns it, with the session's number.
+/// What a session reports to its owner, with the session's number.
 #[derive(Debug)]
 pub(super) enum What<M> {
     /// It began. Only callers say so: a listener begins sessions itself.
@@ -114,7 +114,7 @@ impl Work {
                     let message: M = frame.message()?;
                     self.pipe.take(length);
                     self.tally.add(Count::FramesIn);
-                    // Whoever owns the session is gone: so is the session.
+                    // The session ends with its owner.
                     let sent = events.send((self.number, What::Said(message))).await;
                     sent.map_err(|_| SessionEnd::Ended)?;
                 }

@@ -1,4 +1,4 @@
-//! Certificates: whose are good, for whom, and until when.
+//! Certificates: which are valid, for which identity, until when.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -47,7 +47,7 @@ impl Site {
         self.load(&pair, &self.pki.file("ca.crt"))
     }
 
-    /// Of a pair, whoever issued it.
+    /// Of a pair, whichever CA issued it.
     pub(crate) fn load(&self, pair: &Pair, ca: &Path) -> Arc<Credentials> {
         let (certificate, key, ca) = (pair.certificate.clone(), pair.key.clone(), ca.to_owned());
         let revoked = Some(self.pki.file("revoked.pem"));

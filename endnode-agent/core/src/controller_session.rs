@@ -61,8 +61,8 @@ pub(super) enum Phase {
     Talking,
 }
 
-/// An ask is heard before the next is made, and copies are sent in order, so that two would do within a session. The
-/// others are for copies of sessions that ended meanwhile.
+/// An ask is heard before the next is made, and copies are sent in order: two would do within a session. The others
+/// are for copies of sessions that ended meanwhile.
 const ASK_BUFFERS: usize = 4;
 
 /// What is remembered of it.
@@ -81,8 +81,8 @@ pub(super) struct ControllerSession {
     clock_at: Time,
     /// The number of the ask that was said and is not known to be heard.
     pub(super) ask: Option<u64>,
-    /// The memory of asks, the last one's first. Each is lent to the driver until it is sent; the next ask is written
-    /// into one that came back.
+    /// The memory of asks, the last one's first. Each is lent to the driver until it is sent; the next ask is
+    /// written into one that came back.
     changes: [Arc<Vec<Change>>; ASK_BUFFERS],
     /// How many were made.
     asks: u64,

@@ -82,7 +82,7 @@ pub enum Event {
     App(Call),
     /// The port has news.
     Port(PortEvent),
-    /// The controller said something. Shared, so that whoever made the frame can free it.
+    /// The controller sent a frame. It is shared, so that the thread that made it can free it.
     Controller(Arc<ToAgent>),
     /// Bytes came from the controller's side that are no frame.
     Malformed,

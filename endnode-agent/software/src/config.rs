@@ -99,7 +99,7 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
         acknowledgement: Time::micros(value.acknowledgement_us),
         stall: Time::millis(value.stall_ms),
         silence,
-        // Whoever is there has answered several times by then.
+        // A node that is there has answered several times by then.
         ask_time: silence / 10,
         ask_again: Time::millis(value.ask_again_ms),
         linger: Time::millis(value.linger_ms),

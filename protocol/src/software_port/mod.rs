@@ -1,7 +1,7 @@
 //! The software port: the one way in which daemons attach to a fabric that is software.
 //!
-//! A fabric in software has a name, such as `lab`. Whoever serves it binds sockets that follow from the name;
-//! whoever attaches needs nothing else. All of them are abstract Unix sockets whose names end with a NUL, so
+//! A fabric in software has a name, such as `lab`. The server binds sockets that follow from the name;
+//! a client needs nothing else. All of them are abstract Unix sockets whose names end with a NUL, so
 //! they are gone with the process that bound them, and are seen in one network namespace only.
 //!
 //! | socket | kind | what passes |

@@ -68,9 +68,9 @@ pub struct Config {
     pub clear_wait_ms: u32,
     /// The key by which requests to subnet administration are trusted. 0: none is.
     pub sa_key: u64,
-    /// How often the first segment of an answer is sent again to whom has acknowledged nothing yet. Programs under
-    /// ibsim's preload never acknowledge, and number their questions from 1: one that runs later takes what is
-    /// sent again for an answer of its own.
+    /// How often the first segment of an answer is sent again to a requester that has acknowledged nothing yet.
+    /// Programs under ibsim's preload never acknowledge, and number their questions from 1: a later program takes
+    /// what is sent again for an answer of its own.
     pub sa_repeats: u32,
     /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
     pub packet_lifetime: u8,

@@ -21,7 +21,7 @@ pub enum ConfigError {
         "M_Keys cannot be generated without a secret: it has to be stored, and no store is given"
     )]
     NoSecret,
-    /// Ports with keys of their own that show nothing to whom lacks them.
+    /// Ports with keys of their own that show nothing without them.
     #[error("m_key_protect is {0}: where each port has an M_Key of its own it is 0 or 1")]
     HiddenPorts(u8),
 }

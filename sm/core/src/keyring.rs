@@ -152,7 +152,7 @@ impl Graph {
         self.keyring.protection(self.key_guid(end))
     }
 
-    /// The key to show a port: the one that it shows, whoever's that is, else the one that it should have, or
+    /// The key to show a port: the one that it shows, of any manager, else the one that it should have, or
     /// the next that it may have. `further`: so many after that.
     pub(crate) fn key_to_show(&self, end: End, further: u8) -> MKey {
         let guid = self.key_guid(end);
@@ -167,7 +167,7 @@ impl Graph {
         self.keyring.candidate(guid, nth).unwrap_or_else(|| self.keyring.wanted(guid))
     }
 
-    /// The key to show whoever is asked.
+    /// The key to show the port that is asked.
     pub(crate) fn key_to_ask(&self, ask: Ask, further: u8) -> MKey {
         match ask {
             Ask::ReadPort(id, port) | Ask::ReadKeys(id, port) => {

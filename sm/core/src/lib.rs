@@ -11,7 +11,7 @@
 //! survey.rs   discovered.rs  \____ planning.rs ____/  distribute.rs  activate.rs  view.rs
 //! ```
 //!
-//! Whoever drives the core gives it [`Event`]s and the time, and does what the [`Output`]s say:
+//! The driver gives the core [`Event`]s and the time, and does what the [`Output`]s say:
 //!
 //! ```
 //! use snin_protocol::Time;

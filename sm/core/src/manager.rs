@@ -208,7 +208,7 @@ fn members(database: &Database) -> Groups {
     for ((mgid, guid), member) in database.all::<database::Members>().iter() {
         let group = database.get::<database::Groups>(mgid).and_then(address);
         let Some(mlid) = group else { continue };
-        // Whoever joined by another of its GUIDs is known by its own.
+        // A port that joined by an alias GUID is known by its own.
         let own = database.by_guid(*guid).and_then(|(_, port)| port.guid).unwrap_or(*guid);
         let group = groups.entry(mlid).or_default();
         match member.state.receives() {

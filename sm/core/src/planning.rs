@@ -22,7 +22,7 @@ pub struct Saved {
     pub lmc: Option<Lmc>,
     /// First address and how many, by port GUID, of absent ports too.
     pub lids: BTreeMap<Guid, (Lid, Lmc)>,
-    /// What generated M_Keys follow from. Whoever drives the core makes it up when there is none yet.
+    /// What generated M_Keys follow from. The driver makes it when there is none yet.
     pub keys: Option<KeySecret>,
     /// Place among a port's addresses of every tree, by root and plane.
     pub trees: BTreeMap<(Guid, u16), u16>,

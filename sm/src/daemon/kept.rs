@@ -59,7 +59,7 @@ impl KeptFile {
                 Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
                 Err(error) => return Err(Failure::file(path)(error)),
             };
-            // Whoever died while it wrote left half a line, of which nobody was told.
+            // A manager that died while it wrote left half a line; no host was answered for it.
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);
             for (number, line) in whole.lines().enumerate() {
                 let kept = parse(line, epoch);

@@ -59,7 +59,7 @@ impl Wire {
     }
 
     /// Sends an answer of subnet administration, or a report. Where more waits for room than there is any
-    /// hope for, it is dropped: whoever asked asks again.
+    /// hope for, it is dropped: the requester asks again.
     ///
     /// # Errors
     /// As [`Port::send`].

@@ -57,7 +57,7 @@ fn subject(
         return Err(SaStatus::INSUFFICIENT_COMPONENTS);
     }
     let (place, port) = world.database.by_lid(wanted.lid).ok_or(SaStatus::REQ_INVALID)?;
-    // A port's GUIDs are its own business, and that of whoever may speak for it.
+    // A port's GUIDs are changed by the port itself, and by those that may speak for it.
     if place != requester.place && !requester.trusted {
         return Err(SaStatus::DENIED);
     }

@@ -251,7 +251,7 @@ impl Administration {
         }
     }
 
-    /// Sends a notice to whoever subscribed to it.
+    /// Sends a notice to its subscribers.
     fn tell(&mut self, notice: &SaNotice, world: &World<'_>) {
         let Ok(inner) = notice.notice.parse() else { return };
         for (subscriber, sl) in subscriptions::listeners(notice, &inner, world) {

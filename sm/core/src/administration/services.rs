@@ -60,7 +60,7 @@ pub(super) fn register(
     Ok(Answer::one(&record))
 }
 
-/// Whoever set a key is the only one to change the record, and the operator.
+/// Only the requester that set a key changes the record, and the operator.
 fn may_change(
     old: &ServiceRecord,
     new: &ServiceRecord,
@@ -104,7 +104,7 @@ pub(super) fn withdraw(
     Ok(Answer::one(&service.record))
 }
 
-/// Get and GetTable: leases as they are left, keys for whom is trusted.
+/// Get and GetTable: leases as they are left, keys for trusted requesters.
 pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
     for (_, service) in world.database.all::<Services>().iter() {
         if !query.requester.is_in(service.record.p_key) {
@@ -123,7 +123,7 @@ pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Statu
     Ok(())
 }
 
-/// Which keys go with which names: for whom is trusted.
+/// Which keys go with which names: for trusted requesters.
 pub(super) fn associations(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
     if !query.requester.trusted {
         return Err(SaStatus::DENIED);

@@ -81,7 +81,7 @@ pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Statu
     Ok(())
 }
 
-/// Whoever is to be told of a notice: address and service level.
+/// A subscriber to a notice: address and service level.
 pub(super) fn listeners<'w>(
     notice: &SaNotice,
     inner: &Notice,

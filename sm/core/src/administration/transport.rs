@@ -2,7 +2,7 @@
 //!
 //! Every message under way is kept until its receiver has acknowledged it, or has said nothing for long
 //! enough. Clients that never acknowledge (ibsim's preload is one) cost the room of a message for that long;
-//! when room is short, the oldest of those whom nobody ever acknowledged goes first.
+//! when room is short, the oldest answer that was never acknowledged goes first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -205,7 +205,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Makes room by giving up those whom nobody ever acknowledged.
+    /// Makes room by giving up answers that were never acknowledged.
     fn has_room_for(&mut self, bytes: usize) -> bool {
         let full = |this: &Self| {
             this.senders.len() >= this.limits.messages || this.bytes + bytes > this.limits.bytes
@@ -260,7 +260,7 @@ impl Transport {
                     }
                     Expiry::Again => self.pump(key, now, outputs),
                     Expiry::GivenUp(status) => {
-                        // Whoever never said a word to it is not there, or does not know RMPP.
+                        // A requester that never acknowledged is gone, or does not know RMPP.
                         if sender.is_heard() {
                             outputs.push_back((key.0, Box::new(sender.abort(status))));
                         }

@@ -20,7 +20,7 @@ pub(super) struct Requester {
 }
 
 impl Requester {
-    /// Whoever has the address that a request came from. A wrong key is as good as none at all: it is not
+    /// The port that has the address of the request. A wrong key is as good as none at all: it is not
     /// even refused.
     pub(super) fn of(from: &Origin, key: SmKey, world: &World<'_>) -> Result<Self, Unanswered> {
         let trusted = match key {

@@ -102,7 +102,7 @@ kinds! {
     subscriptions: Subscriptions(Subscriber => Subscription);
     /// Further GUIDs of ports, by the port's own and the entry's number.
     aliases: Aliases((Guid, u16) => Guid) index index_alias;
-    /// Which of a port's addresses the controller gave for good to whom, by the GUIDs of both ports.
+    /// Which of a port's addresses the controller pinned for which sender, by the GUIDs of both ports.
     pins: Pins((Guid, Guid) => u16);
     /// Which job's slice a port is in.
     slices: Slices(Guid => Slice);
@@ -122,7 +122,7 @@ impl Tables {
 /// A node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// What it says of itself, to whom asks by its first port.
+    /// Its own description, as its first port gives it.
     pub info: NodeInfo,
     /// NodeDescription.
     pub name: Box<str>,

@@ -1,7 +1,7 @@
 //! The subnet database (SMDB): the one place where what is known of the subnet lives.
 //!
 //! It is a set of typed tables. Every record has a [`Stamp`], that of its last change; a record that did not
-//! change keeps its stamp, however often it is written. Changes are appended to a log; whoever follows keeps
+//! change keeps its stamp, however often it is written. Changes are appended to a log; a follower keeps
 //! a cursor and asks for what came after it ([`Database::since`]). A record that is removed leaves a
 //! tombstone for as long as its removal is in the log.
 //!
@@ -29,7 +29,7 @@ pub use table::Records;
 
 use kinds::Tables;
 
-/// Changes that the log holds. Whoever is further behind begins with a snapshot.
+/// Changes that the log holds. A follower that is further behind begins with a snapshot.
 const LOG: usize = 1 << 16;
 
 /// Everything that is known of a subnet.
@@ -120,7 +120,7 @@ impl Database {
         }
     }
 
-    /// Where the log ends: the cursor of whoever knows everything.
+    /// Where the log ends: the cursor of a follower that has everything.
     pub fn cursor(&self) -> u64 {
         self.first + self.log.len() as u64
     }

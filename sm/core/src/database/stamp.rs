@@ -1,4 +1,4 @@
-//! When a record was last changed, and by whom.
+//! When a record was last changed, and by which manager.
 
 use snin_fabric::Guid;
 use snin_protocol::Time;

@@ -253,7 +253,7 @@ fn is_tree(
         });
         links.extend(ends.map(|(port, peer)| (port.min(peer), port.max(peer))));
     }
-    // With one neighbour above at most, whoever goes round a circle would go up all the way.
+    // With one neighbour above at most, a packet in a circle would go up all the way.
     let mut has_above = BTreeSet::new();
     links.into_iter().all(|(one, other)| {
         let (one, other) = (topology.port(one).node, topology.port(other).node);

@@ -100,7 +100,7 @@ impl Sweep {
         let (Some(to), Some(mut info)) = (to, self.sm_info()) else {
             return self.metrics.count_dropped(Dropped::Request);
         };
-        // The key is shown only to whoever has it (IBA 14.4.7).
+        // The key is shown only to a requester that has it (IBA 14.4.7).
         let shown = mad.attribute::<SmInfo>().map_or(SmKey(0), |asker| asker.sm_key);
         if shown == SmKey(self.config.sm_key) {
             info.sm_key = shown;
@@ -253,7 +253,7 @@ impl Sweep {
             (true, SmState::Standby) => {}
             (true, _) => self.stand_aside(now),
             (false, SmState::Standby) => {
-                // Whoever was master wrote what this manager has not seen.
+                // The last master wrote what this manager has not seen.
                 self.set_state(SmState::Discovering);
                 self.begin_anew();
             }

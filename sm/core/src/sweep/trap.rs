@@ -13,7 +13,7 @@ impl Sweep {
         if port != self.config.local_port() {
             return self.metrics.count_dropped(Dropped::WrongPort);
         }
-        // Whoever is master is told too.
+        // The master is told too.
         if self.state == snin_mad::SmState::Standby {
             return self.metrics.count_dropped(Dropped::Request);
         }

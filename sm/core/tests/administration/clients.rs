@@ -113,7 +113,7 @@ fn groups_live_as_long_as_somebody_keeps_them() {
         join_state: JoinState::FULL,
         ..group.clone()
     };
-    // Nobody made it yet, and whoever says too little cannot.
+    // The group does not exist, and a request that says too little cannot make it.
     let first = other(&subnet, 1);
     let short = subnet.member(1, Method::Set, &first, &BROADCAST);
     assert_eq!(short, Err(SaStatus::INSUFFICIENT_COMPONENTS));

@@ -1,4 +1,4 @@
-//! Notices to subscribers: what is told, to whom, how often.
+//! Notices to subscribers: which, to which of them, how often.
 
 use snin_emulator::Fault;
 use snin_mad::sa::*;
@@ -28,7 +28,7 @@ fn subscribe(
     subnet.ask(host, &set).status
 }
 
-/// Reports that are on their way: to whom, number, GID. They are acknowledged if that is wanted.
+/// Reports that are on their way: subscriber, number, GID. They are acknowledged if that is wanted.
 fn reports(subnet: &mut Subnet, acknowledge: bool) -> Vec<(usize, u16, snin_mad::Gid)> {
     let mut seen = Vec::new();
     let mut others = std::collections::VecDeque::new();

@@ -35,7 +35,7 @@ fn every_tree_is_a_path_the_base_address_first() {
     assert_eq!(subnet.table(1, &some, &[2, 3, 12]).len(), 2);
     let first = subnet.get(1, &wanted, &PAIR).unwrap();
     assert_eq!((first.dlid, first.slid), (subnet.lid(5), subnet.lid(1)));
-    // Whoever names an address gets it.
+    // A requester that names an address gets it.
     let named = PathRecord { dlid: Lid(subnet.lid(5).0 + 1), slid: subnet.lid(1), ..wanted };
     let path = subnet.get(1, &named, &[4, 5]).unwrap();
     assert_eq!((path.dlid, path.slid), (named.dlid, named.slid));

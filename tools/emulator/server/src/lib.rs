@@ -1,4 +1,4 @@
-//! The emulated fabric as a process: whoever speaks the [software port](snin_protocol::software_port) attaches
+//! The emulated fabric as a process: programs that speak the [software port](snin_protocol::software_port) attach
 //! to it in real time, subnet managers, infiniband-diags and OpenSM by ibsim's preloaded library, and end-node
 //! agents.
 //!

@@ -28,7 +28,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// NodeInfo of a node that is managed by `end`, as it is told to whoever asks by way of port `by`.
+    /// NodeInfo of a node that is managed by `end`, as it is answered by way of port `by`.
     pub fn node_info_at(&self, end: PortIndex, by: PortIndex) -> NodeInfo {
         let node = self.node_of(end.0);
         let node_type = match node.kind {

@@ -80,7 +80,7 @@ impl<Q: Agenda> Network<Q> {
         {
             return Some(self.packets[id].bytes);
         }
-        // Whoever is paced waits, and those behind it take their turns.
+        // A paced message waits, and those behind it take their turns.
         let mut soonest = NEVER;
         let mut left = self.adapters[place].messages[usize::from(vl)].len();
         while left > 0 {

@@ -1,4 +1,4 @@
-//! Groups: made by whoever joins first, or by the manager for every partition.
+//! Groups: made by the first that joins, or by the manager for every partition.
 
 use std::collections::BTreeSet;
 

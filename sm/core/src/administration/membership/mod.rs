@@ -121,7 +121,7 @@ pub(super) fn leave(requester: &Requester, request: &SaRequest, world: &mut Worl
     if wanted.join_state == JoinState::NONE || !member.state.has(wanted.join_state) {
         return Err(SaStatus::REQ_INVALID);
     }
-    // Whoever joined for itself leaves for itself (IBA 15.2.5.17, ProxyJoin).
+    // A member that joined for itself leaves for itself (IBA 15.2.5.17, ProxyJoin).
     if !member.proxy && subject.place != requester.place && !requester.trusted {
         return Err(SaStatus::REQ_INVALID);
     }
@@ -158,7 +158,7 @@ fn remove(key: &MemberKey, world: &mut World<'_>) {
     end_if_unused(key.0, world);
 }
 
-/// A group whose last full member is gone goes, and with it whoever is left in it.
+/// A group goes with its last full member, and the other members go with the group.
 fn end_if_unused(mgid: Gid, world: &mut World<'_>) {
     let now = world.now;
     let Some(group) = world.database.get::<Groups>(&mgid) else { return };
@@ -181,7 +181,7 @@ fn members<'w>(
     world.database.all::<Members>().range(all)
 }
 
-/// Get and GetTable: a record a member for whom is trusted, else a record a group.
+/// Get and GetTable: a record a member for trusted requesters, else a record a group.
 pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
     let asked: McMemberRecord = query.asked();
     let wants = |bits: [u8; 2]| bits.iter().all(|&bit| query.mask.has(bit));

@@ -28,7 +28,7 @@ pub(super) fn addresses(
 ) -> Vec<(Lid, Lid)> {
     let Some(view) = world.view else { return Vec::new() };
     let (source, destination) = (from.1, to.1);
-    // Whoever names both addresses knows what it wants.
+    // A requester that names both addresses gets these.
     if let (Some(from), Some(to)) = (wish.from, wish.to) {
         return vec![(from, to)];
     }

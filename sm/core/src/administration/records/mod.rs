@@ -71,7 +71,7 @@ pub(super) fn ports(query: &mut Query<'_>, world: &World<'_>) -> Offered {
     Ok(())
 }
 
-/// Whoever does not say that it knows extended speeds sees QDR in their place, as OpenSM shows it.
+/// A requester that does not say that it knows extended speeds sees QDR instead, as OpenSM shows it.
 fn look_old(info: &mut PortInfo) {
     if info.speed_ext_active.0 != 0 && info.speed_active.0 == 0 {
         info.speed_active = LinkSpeeds::QDR;
