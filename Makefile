@@ -79,7 +79,7 @@ NOT_RUN = [ ! -s target/not-run ] || \
 install: toolchain deps-verbs
 	$(CARGO) build --release --quiet --workspace $(FEATURES) --bins
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(SNIN)
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin $(DAEMONS:%=target/release/%)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin $(DAEMONS:%=target/release/%) target/release/snin-software-agents
 	@rm -rf target/install && $(SNIN) man target/install/man
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/install/man/*.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 target/install/man/*.8
