@@ -53,9 +53,9 @@ impl Children {
             return Ok(Command::new(own));
         }
         // Beside it where it was built, in `sbin` beside `bin` where it was installed.
-        let beside = own_folder().into_iter().flat_map(|folder| {
-            [folder.join(program), folder.join("../sbin").join(program)]
-        });
+        let beside = own_folder()
+            .into_iter()
+            .flat_map(|folder| [folder.join(program), folder.join("../sbin").join(program)]);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let elsewhere = std::env::split_paths(&path).map(|folder| folder.join(program));
         let found = beside.chain(elsewhere).find(|file| file.is_file());
