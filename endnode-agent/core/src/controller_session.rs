@@ -61,8 +61,8 @@ pub(super) enum Phase {
     Talking,
 }
 
-/// An ask is heard before the next is made, and copies are sent in order: two would do within a session. The others
-/// are for copies of sessions that ended meanwhile.
+/// An ask is heard before the next is made, and copies are sent in order: two would do within a session. The
+/// others are for copies of sessions that ended meanwhile.
 const ASK_BUFFERS: usize = 4;
 
 /// What is remembered of it.
