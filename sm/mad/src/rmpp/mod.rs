@@ -108,8 +108,8 @@ pub struct Policy {
     pub timeout: Time,
     /// How often in a row it sends again.
     pub retries: u32,
-    /// How often it sends the first segment again to a requester that has acknowledged nothing yet. One that lost it
-    /// asks again, and one without RMPP never acknowledges.
+    /// How often it sends the first segment again to a requester that has acknowledged nothing yet. One that lost
+    /// it asks again, and one without RMPP never acknowledges.
     pub unheard: u32,
     /// How many segments a receiver lets come without an acknowledgement.
     pub window: u32,
