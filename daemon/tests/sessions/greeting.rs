@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use snin_daemon::session::{Address, Count, Limits};
-use snin_protocol::codec::{decode, encode};
+use snin_protocol::codec::{VERSION, decode, encode};
 use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionSays};
 use snin_protocol::identity::{Identity, Role};
 
@@ -29,12 +29,12 @@ fn greet(desk: &Desk, greet: Greet) -> SessionSays {
 }
 
 const fn usual(identity: Identity) -> Greet {
-    Greet { identity, service: Service::Grants, first: 1, last: 1 }
+    Greet { identity, service: Service::Grants, first: VERSION, last: VERSION }
 }
 
 fn reason(answer: &SessionSays) -> Reason {
     match answer {
-        SessionSays::Refused(Refused { reason, first: 1, last: 1 }) => *reason,
+        SessionSays::Refused(Refused { reason, first: VERSION, last: VERSION }) => *reason,
         other => panic!("{other:?}"),
     }
 }
@@ -42,10 +42,10 @@ fn reason(answer: &SessionSays) -> Reason {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemons_of_different_versions_speak_the_greatest_common_one() {
     let desk = Desk::plain(Limits::default());
-    let newer = Greet { last: 3, ..usual(agent(7)) };
+    let newer = Greet { last: VERSION + 2, ..usual(agent(7)) };
     let welcome = tokio::task::block_in_place(|| greet(&desk, newer));
-    assert!(matches!(welcome, SessionSays::Welcome(welcome) if welcome.version == 1));
-    let newest = Greet { first: 2, last: 3, ..usual(agent(8)) };
+    assert!(matches!(welcome, SessionSays::Welcome(welcome) if welcome.version == VERSION));
+    let newest = Greet { first: VERSION + 1, last: VERSION + 2, ..usual(agent(8)) };
     assert_eq!(reason(&tokio::task::block_in_place(|| greet(&desk, newest))), Reason::Version);
     desk.counts(Count::Stranger, 1).await;
 }

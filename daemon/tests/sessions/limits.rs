@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use snin_daemon::session::{Address, Count, Limits};
-use snin_protocol::codec::{MAX_FRAME, encode};
+use snin_protocol::codec::{MAX_FRAME, VERSION, encode};
 use snin_protocol::greeting::{Greet, Service, SessionSays};
 
 use super::lab::{Desk, Good, agent, question};
@@ -20,7 +20,8 @@ fn address(desk: &Desk) -> SocketAddr {
 /// One who greets and then does what it likes.
 fn rogue(desk: &Desk, number: u64) -> TcpStream {
     let mut socket = TcpStream::connect(address(desk)).unwrap();
-    let greet = Greet { identity: agent(number), service: Service::Grants, first: 1, last: 1 };
+    let greet =
+        Greet { identity: agent(number), service: Service::Grants, first: VERSION, last: VERSION };
     socket.write_all(&encode(&SessionSays::Greet(greet)).unwrap()).unwrap();
     socket
 }
@@ -33,8 +34,8 @@ async fn what_is_no_frame_ends_the_session() {
     desk.next().await;
     let too_long = ((MAX_FRAME + 1) as u32).to_be_bytes().to_vec();
     let empty = vec![0, 0, 0, 0];
-    let other_version = vec![0, 0, 0, 2, 9, 1];
-    let nonsense = vec![0, 0, 0, 3, 1, 0xFF, 0xFF];
+    let other_version = vec![0, 0, 0, 2, VERSION + 9, 1];
+    let nonsense = vec![0, 0, 0, 3, VERSION, 0xFF, 0xFF];
     for (number, bytes) in [too_long, empty, other_version, nonsense].into_iter().enumerate() {
         let mut socket = rogue(&desk, 100 + number as u64);
         assert!(desk.next().await.ends_with("is there"));
