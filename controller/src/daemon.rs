@@ -10,14 +10,14 @@ use snin_controller_core::config::Config;
 use snin_controller_core::events::{Event, Note, Output, WindowReport};
 use snin_daemon::clock::Clock;
 use snin_daemon::service;
-use snin_daemon::session::{Call, Credentials, Heard, Limits, Listen, Listener};
+use snin_daemon::session::{Call, Credentials, Limits, Listen, Listener, Received};
 use snin_daemon::signals::Signal;
 use snin_fabric::view::View;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
-use snin_protocol::message::{AgentSays, Change, FromAgent, ToAgent};
+use snin_protocol::message::{AgentMessage, Change, FromAgent, ToAgent};
 use snin_protocol::view::Policy;
 use tokio::select;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 
 use crate::config::{Checked, Settings, Source};
 use crate::error::Failure;
-use crate::events::{Happening, Late};
+use crate::events::{DaemonEvent, Late};
 use crate::io::manager::{Manager, News};
 use crate::io::outlets::Outlets;
 use crate::io::state::State;
@@ -135,10 +135,10 @@ impl Daemon {
             let due = self.core.as_ref().and_then(Core::next_deadline);
             self.timer.set(due).map_err(Failure::system("the timer"))?;
             match self.next().await? {
-                Happening::Agent(heard) => self.hear_agents(heard),
-                Happening::Manager(news) => self.hear_manager(news)?,
-                Happening::Due => self.decide(),
-                Happening::Look => {
+                DaemonEvent::Agent(heard) => self.receive_agents(heard),
+                DaemonEvent::Manager(news) => self.receive_manager(news)?,
+                DaemonEvent::Due => self.decide(),
+                DaemonEvent::Look => {
                     if self.look()? {
                         service::stopping();
                         return Ok(());
@@ -148,7 +148,7 @@ impl Daemon {
         }
     }
 
-    async fn next(&mut self) -> Result<Happening, Failure> {
+    async fn next(&mut self) -> Result<DaemonEvent, Failure> {
         let manager = async {
             match &mut self.manager {
                 Some(manager) => manager.next().await,
@@ -165,41 +165,41 @@ impl Daemon {
             biased;
             rang = self.timer.rings() => {
                 rang.map_err(Failure::system("the timer"))?;
-                Happening::Due
+                DaemonEvent::Due
             }
-            _ = self.looks.tick() => Happening::Look,
-            news = manager => Happening::Manager(news),
-            heard = agents => Happening::Agent(heard),
+            _ = self.looks.tick() => DaemonEvent::Look,
+            news = manager => DaemonEvent::Manager(news),
+            heard = agents => DaemonEvent::Agent(heard),
         })
     }
 
     /// What agents said, as far as it has come and does not keep windows waiting.
-    fn hear_agents(&mut self, heard: Heard<FromAgent>) {
+    fn receive_agents(&mut self, heard: Received<FromAgent>) {
         let mut next = Some(heard);
         for _ in 0..TURN {
             let Some(heard) = next.take() else { return };
-            self.hear_agent(heard);
+            self.receive_agent(heard);
             next = self.agents.as_mut().and_then(Listener::try_next);
         }
         if let Some(heard) = next {
-            self.hear_agent(heard);
+            self.receive_agent(heard);
         }
     }
 
-    fn hear_agent(&mut self, heard: Heard<FromAgent>) {
+    fn receive_agent(&mut self, heard: Received<FromAgent>) {
         let (Some(core), now) = (&mut self.core, self.clock.now()) else { return };
         match heard {
-            Heard::Opened(peer) => {
+            Received::Opened(peer) => {
                 if let Some(port) = peer.port() {
                     self.leaving.remove(&port);
                 }
             }
-            Heard::Closed(peer, _) => {
+            Received::Closed(peer, _) => {
                 if let Some(port) = peer.port() {
                     self.leaving.insert(port, now + GRACE);
                 }
             }
-            Heard::Said(peer, mut message) => {
+            Received::Said(peer, mut message) => {
                 let Some(from) = peer.port() else { return };
                 recall(&self.state, from, &mut message);
                 core.handle(Event::Received { from, message }, now);
@@ -207,27 +207,27 @@ impl Daemon {
         }
     }
 
-    fn hear_manager(&mut self, news: News) -> Result<(), Failure> {
+    fn receive_manager(&mut self, news: News) -> Result<(), Failure> {
         let now = self.clock.now();
         match (news, &mut self.core) {
             (News::View(view), _) => return self.take_view(view),
             (News::Change(change), Some(core)) => {
-                self.outlets.tell("UNUSABLE", json!({ "pairs": change.unusable.len() }));
+                self.outlets.notify("UNUSABLE", json!({ "pairs": change.unusable.len() }));
                 core.handle(Event::Unusable(change), now);
             }
             (News::Change(_), None) => {}
             (News::Policy(policy), _) => self.take_policy(policy),
             (News::Found(who), _) => {
                 info!("{who} says what the fabric is");
-                self.outlets.tell("MANAGER_FOUND", json!({ "manager": who }));
+                self.outlets.notify("MANAGER_FOUND", json!({ "manager": who }));
             }
             (News::Lost(why), _) => {
                 warn!("{why}; the fabric is taken to be as it was");
-                self.outlets.tell("MANAGER_LOST", json!({ "why": why }));
+                self.outlets.notify("MANAGER_LOST", json!({ "why": why }));
             }
             (News::Trouble(why), _) => {
                 error!("the manager's view is of no use: {why}");
-                self.outlets.tell("VIEW_REFUSED", json!({ "why": why.to_string() }));
+                self.outlets.notify("VIEW_REFUSED", json!({ "why": why.to_string() }));
             }
         }
         Ok(())
@@ -236,7 +236,7 @@ impl Daemon {
     pub(crate) fn take_policy(&mut self, policy: Policy) {
         if policy != self.policy() {
             info!("the policy is {}", policy.name());
-            self.outlets.tell("POLICY", json!({ "policy": policy.name() }));
+            self.outlets.notify("POLICY", json!({ "policy": policy.name() }));
         }
         self.config.policy = policy;
         let now = self.clock.now();
@@ -257,7 +257,7 @@ impl Daemon {
             "version": view.version(), "switches": topology.switch_count(), "hosts": hosts, "trees": trees,
             "unusable": view.unusable().len(),
         });
-        self.outlets.tell("VIEW", fields);
+        self.outlets.notify("VIEW", fields);
         info!(
             "view {}: {} switches, {hosts} hosts, {trees} trees",
             view.version(),
@@ -275,7 +275,7 @@ impl Daemon {
         }
         self.agents = Some(agents);
         service::ready("grants connections");
-        self.outlets.tell("READY", json!({ "term": self.config.term.0 }));
+        self.outlets.notify("READY", json!({ "term": self.config.term.0 }));
         Ok(())
     }
 
@@ -310,7 +310,7 @@ impl Daemon {
             };
             let fields =
                 json!({ "missed": missed, "late_us": late.nanos() / 1_000, "why": why.why() });
-            self.outlets.tell("WINDOWS_MISSED", fields);
+            self.outlets.notify("WINDOWS_MISSED", fields);
         }
     }
 
@@ -322,7 +322,7 @@ impl Daemon {
                 Output::Send { to, message } => {
                     if let Some(agents) = &mut self.agents {
                         // Leases are of bounded size; what is lost is said again.
-                        let _ = agents.say(&Identity::Agent(to), &message);
+                        let _ = agents.send(&Identity::Agent(to), &message);
                     }
                 }
                 Output::Clear(clear) => {
@@ -363,7 +363,7 @@ impl Daemon {
         } else {
             warn!("{note}");
         }
-        self.outlets.tell(event, json!({ "what": note.to_string() }));
+        self.outlets.notify(event, json!({ "what": note.to_string() }));
     }
 
     /// Control socket, pages, signals, watchdog; whether the daemon shall end.
@@ -376,7 +376,7 @@ impl Daemon {
                     // What was read before stays in force.
                     if let Err(error) = self.read_file() {
                         error!("{error}");
-                        self.outlets.tell("VIEW_REFUSED", json!({ "why": error.to_string() }));
+                        self.outlets.notify("VIEW_REFUSED", json!({ "why": error.to_string() }));
                     }
                 }
             }
@@ -395,7 +395,7 @@ impl Daemon {
 
 /// A pinned connection whose agent does not say which tree it had gets that one.
 fn recall(state: &State, from: Guid, message: &mut FromAgent) {
-    let AgentSays::Ask(ask) = &mut message.body else { return };
+    let AgentMessage::Ask(ask) = &mut message.body else { return };
     let is_pinned = |change: &Change| matches!(change, Change::Request(request) if request.pinned);
     if !ask.changes.iter().any(is_pinned) {
         return;

@@ -1,6 +1,6 @@
 //! What the daemon's loop is told, and the events that it tells of.
 
-use snin_daemon::session::Heard;
+use snin_daemon::session::Received;
 use snin_fabric::Guid;
 use snin_protocol::message::FromAgent;
 
@@ -8,9 +8,9 @@ use crate::io::manager::News;
 
 /// Something happened.
 #[derive(Debug)]
-pub enum Happening {
+pub enum DaemonEvent {
     /// In a session with an agent.
-    Agent(Heard<FromAgent>),
+    Agent(Received<FromAgent>),
     /// The manager said something.
     Manager(News),
     /// A window is to be decided, or something is to be said again.

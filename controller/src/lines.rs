@@ -13,7 +13,7 @@ use std::os::fd::AsFd as _;
 use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Place, Ready, Watch};
 use snin_fabric::Guid;
-use snin_protocol::message::{AgentSays, ControllerSays, FromAgent, ToAgent};
+use snin_protocol::message::{AgentMessage, ControllerMessage, FromAgent, ToAgent};
 use snin_protocol::{Term, Time};
 
 use snin_controller_core::events::Event;
@@ -99,8 +99,8 @@ impl Lines {
             }
             let worked = self.lines[at].stream.work(ready);
             loop {
-                match self.lines[at].stream.hear::<FromAgent>() {
-                    Ok(Some(message)) => heard.extend(self.hear(at, message, term, now)),
+                match self.lines[at].stream.receive::<FromAgent>() {
+                    Ok(Some(message)) => heard.extend(self.receive(at, message, term, now)),
                     Ok(None) => break,
                     Err(malformed) => {
                         self.lines[at].end = Some(malformed);
@@ -117,9 +117,9 @@ impl Lines {
     }
 
     /// Says something to an agent, as far as it is there and reads.
-    pub fn say(&mut self, to: Guid, message: &ToAgent) {
+    pub fn send(&mut self, to: Guid, message: &ToAgent) {
         if let Some(&at) = self.by_port.get(&to) {
-            self.lines[at].stream.say(message);
+            self.lines[at].stream.send(message);
         }
     }
 
@@ -144,8 +144,8 @@ impl Lines {
         }
     }
 
-    fn hear(&mut self, at: usize, message: FromAgent, term: Term, now: Time) -> Option<Event> {
-        if let (None, AgentSays::Hello(hello)) = (self.lines[at].port, &message.body) {
+    fn receive(&mut self, at: usize, message: FromAgent, term: Term, now: Time) -> Option<Event> {
+        if let (None, AgentMessage::Hello(hello)) = (self.lines[at].port, &message.body) {
             self.lines[at].port = Some(hello.port);
             if let Some(before) = self.by_port.insert(hello.port, at) {
                 // Its end is no news of the agent.
@@ -156,8 +156,8 @@ impl Lines {
         if let Some(from) = self.lines[at].port {
             return Some(Event::Received { from, message });
         }
-        let body = ControllerSays::Stranger;
-        self.lines[at].stream.say(&ToAgent { session: message.session, term, at: now, body });
+        let body = ControllerMessage::Stranger;
+        self.lines[at].stream.send(&ToAgent { session: message.session, term, at: now, body });
         None
     }
 

@@ -10,7 +10,7 @@ use snin_daemon::watch::{Ready, Watch};
 use snin_fabric::Guid;
 use snin_protocol::codec::{MAX_FRAME, decode, encode};
 use snin_protocol::message::{
-    AgentSays, ClockAnswer, ClockQuestion, ControllerSays, FromAgent, Hello, Lease, ToAgent,
+    AgentMessage, ClockAnswer, ClockQuestion, ControllerMessage, FromAgent, Hello, Lease, ToAgent,
 };
 use snin_protocol::{Session, Term, Time};
 
@@ -37,7 +37,7 @@ impl Desk {
     }
 
     /// Works until so many things were heard.
-    fn hear(&mut self, count: usize) -> Vec<String> {
+    fn receive(&mut self, count: usize) -> Vec<String> {
         let mut heard = Vec::new();
         let began = Instant::now();
         while heard.len() < count {
@@ -72,8 +72,8 @@ impl Desk {
 fn name(event: &Event) -> String {
     match event {
         Event::Received { from, message } => match message.body {
-            AgentSays::Hello(_) => format!("{} greets", from.0),
-            AgentSays::Clock(question) => format!("{} asks at {}", from.0, question.sent),
+            AgentMessage::Hello(_) => format!("{} greets", from.0),
+            AgentMessage::Clock(question) => format!("{} asks at {}", from.0, question.sent),
             _ => format!("{} says more", from.0),
         },
         Event::AgentLost(port) => format!("{} is lost", port.0),
@@ -87,20 +87,20 @@ struct Agent {
 }
 
 impl Agent {
-    fn say(&mut self, session: u64, body: AgentSays) {
+    fn send(&mut self, session: u64, body: AgentMessage) {
         let frame = FromAgent { session: Session(session), body };
         self.socket.write_all(&encode(&frame).unwrap()).unwrap();
     }
 
     fn greet(&mut self, port: u64) {
-        self.say(1, AgentSays::Hello(Hello { port: Guid(port), term: Term(0) }));
+        self.send(1, AgentMessage::Hello(Hello { port: Guid(port), term: Term(0) }));
     }
 
     fn ask(&mut self, sent: Time) {
-        self.say(1, AgentSays::Clock(ClockQuestion { sent }));
+        self.send(1, AgentMessage::Clock(ClockQuestion { sent }));
     }
 
-    fn hear(&mut self) -> ToAgent {
+    fn receive(&mut self) -> ToAgent {
         loop {
             if let Some((message, length)) = decode::<ToAgent>(&self.came).unwrap() {
                 self.came.drain(..length);
@@ -119,7 +119,7 @@ impl Agent {
 }
 
 fn answer(sent: Time) -> ToAgent {
-    let body = ControllerSays::Clock(ClockAnswer { sent });
+    let body = ControllerMessage::Clock(ClockAnswer { sent });
     ToAgent { session: Session(1), term: TERM, at: NOW, body }
 }
 
@@ -128,30 +128,30 @@ fn each_agent_is_heard_and_told_by_its_own_line() {
     let mut desk = Desk::open(8);
     let [mut one, mut two] = [desk.call(), desk.call()];
     one.greet(1);
-    assert_eq!(desk.hear(1), ["1 greets"]);
+    assert_eq!(desk.receive(1), ["1 greets"]);
     two.greet(2);
     two.ask(Time(5));
-    assert_eq!(desk.hear(2), ["2 greets", "2 asks at 5ns"]);
-    desk.lines.say(Guid(2), &answer(Time(5)));
-    desk.lines.say(Guid(1), &answer(Time(6)));
-    desk.lines.say(Guid(9), &answer(Time(7)));
+    assert_eq!(desk.receive(2), ["2 greets", "2 asks at 5ns"]);
+    desk.lines.send(Guid(2), &answer(Time(5)));
+    desk.lines.send(Guid(1), &answer(Time(6)));
+    desk.lines.send(Guid(9), &answer(Time(7)));
     desk.lines.flush();
-    assert_eq!((one.hear(), two.hear()), (answer(Time(6)), answer(Time(5))));
+    assert_eq!((one.receive(), two.receive()), (answer(Time(6)), answer(Time(5))));
     drop(one);
-    assert_eq!(desk.hear(1), ["1 is lost"]);
+    assert_eq!(desk.receive(1), ["1 is lost"]);
     // The other's place has changed, and it is still known.
     two.ask(Time(8));
-    assert_eq!(desk.hear(1), ["2 asks at 8ns"]);
-    desk.lines.say(Guid(2), &answer(Time(8)));
+    assert_eq!(desk.receive(1), ["2 asks at 8ns"]);
+    desk.lines.send(Guid(2), &answer(Time(8)));
     desk.lines.flush();
-    assert_eq!(two.hear(), answer(Time(8)));
+    assert_eq!(two.receive(), answer(Time(8)));
 }
 
 #[test]
 fn who_goes_on_with_another_conversation_is_a_stranger() {
     let mut desk = Desk::open(8);
     let mut agent = desk.call();
-    agent.say(4, AgentSays::Clock(ClockQuestion { sent: Time(5) }));
+    agent.send(4, AgentMessage::Clock(ClockQuestion { sent: Time(5) }));
     let began = Instant::now();
     agent.socket.set_nonblocking(true).unwrap();
     while agent.socket.peek(&mut [0; 1]).is_err() {
@@ -159,10 +159,10 @@ fn who_goes_on_with_another_conversation_is_a_stranger() {
         assert_eq!(desk.work(), Vec::<String>::new());
     }
     agent.socket.set_nonblocking(false).unwrap();
-    let body = ControllerSays::Stranger;
-    assert_eq!(agent.hear(), ToAgent { session: Session(4), term: TERM, at: NOW, body });
+    let body = ControllerMessage::Stranger;
+    assert_eq!(agent.receive(), ToAgent { session: Session(4), term: TERM, at: NOW, body });
     agent.greet(1);
-    assert_eq!(desk.hear(1), ["1 greets"]);
+    assert_eq!(desk.receive(1), ["1 greets"]);
 }
 
 #[test]
@@ -170,15 +170,15 @@ fn an_agent_that_calls_again_has_one_line_and_was_never_lost() {
     let mut desk = Desk::open(8);
     let mut before = desk.call();
     before.greet(1);
-    desk.hear(1);
+    desk.receive(1);
     let mut after = desk.call();
     after.greet(1);
     let heard = desk.until(|tally| tally.ended == 1);
     assert_eq!(heard, ["1 greets"]);
     assert!(before.is_hung_up());
-    desk.lines.say(Guid(1), &answer(Time(1)));
+    desk.lines.send(Guid(1), &answer(Time(1)));
     desk.lines.flush();
-    assert_eq!(after.hear(), answer(Time(1)));
+    assert_eq!(after.receive(), answer(Time(1)));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn there_are_no_more_lines_frames_and_words_that_wait_than_may_be() {
     for (agent, port) in agents.iter_mut().zip(1..) {
         agent.greet(port);
     }
-    desk.hear(2);
+    desk.receive(2);
     let mut third = desk.call();
     desk.until(|tally| tally.turned_away == 1);
     assert!(third.is_hung_up());
@@ -198,11 +198,11 @@ fn there_are_no_more_lines_frames_and_words_that_wait_than_may_be() {
     assert_eq!(heard, ["1 is lost"]);
     // One who does not read is given up before much waits for him.
     let long = Lease { answers: Vec::new(), ..Lease::default() };
-    let body = ControllerSays::Lease(long);
+    let body = ControllerMessage::Lease(long);
     let frame = ToAgent { session: Session(1), term: TERM, at: NOW, body };
     let mut said = 0_usize;
     while desk.lines.tally().ended == 0 {
-        desk.lines.say(Guid(2), &frame);
+        desk.lines.send(Guid(2), &frame);
         said += 1;
         assert!(said < 1 << 22, "all of it was kept");
         if said.is_multiple_of(1 << 14) {
@@ -212,5 +212,5 @@ fn there_are_no_more_lines_frames_and_words_that_wait_than_may_be() {
     // There is room again.
     let mut fourth = desk.call();
     fourth.greet(4);
-    assert_eq!(desk.hear(1), ["4 greets"]);
+    assert_eq!(desk.receive(1), ["4 greets"]);
 }

@@ -56,7 +56,12 @@ impl Journal {
     }
 
     /// Something happened: to everybody who listens, and to the file.
-    pub fn tell(&mut self, control: Option<&mut Control>, event: &str, fields: Map<String, Value>) {
+    pub fn notify(
+        &mut self,
+        control: Option<&mut Control>,
+        event: &str,
+        fields: Map<String, Value>,
+    ) {
         self.seq += 1;
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         let mut line = Map::new();
@@ -126,14 +131,14 @@ mod tests {
         };
         assert!(seen(&journal, 0).is_empty());
         for _ in 0..KEPT + 2 {
-            journal.tell(None, "TRAP", Map::new());
+            journal.notify(None, "TRAP", Map::new());
         }
         assert_eq!(seen(&journal, 0).first(), Some(&3));
         assert_eq!(seen(&journal, KEPT as u64), [KEPT as u64 + 1, KEPT as u64 + 2]);
         assert!(seen(&journal, 1 << 40).is_empty());
         // Large ones push more of them out.
         let large = Map::from_iter([("named".to_owned(), Value::from("x".repeat(KEPT_BYTES / 4)))]);
-        (0..9).for_each(|_| journal.tell(None, "LFT_CHANGE", large.clone()));
+        (0..9).for_each(|_| journal.notify(None, "LFT_CHANGE", large.clone()));
         assert_eq!(seen(&journal, 0), [KEPT as u64 + 9, KEPT as u64 + 10, KEPT as u64 + 11]);
         assert!(journal.bytes <= KEPT_BYTES);
     }

@@ -4,22 +4,22 @@ use sd_notify::NotifyState;
 
 /// The daemon does its work now.
 pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// What `systemctl status` shows.
 pub fn status(status: &str) {
-    tell(&[NotifyState::Status(status)]);
+    notify(&[NotifyState::Status(status)]);
 }
 
 /// The daemon is still alive, for the watchdog.
 pub fn alive() {
-    tell(&[NotifyState::Watchdog]);
+    notify(&[NotifyState::Watchdog]);
 }
 
 /// The daemon ends.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
 /// How often the watchdog wants to hear [`alive`]: half of its patience. `None` where there is none.
@@ -27,7 +27,7 @@ pub fn watchdog() -> Option<std::time::Duration> {
     sd_notify::watchdog_enabled().map(|patience| patience / 2)
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     // Without systemd there is nobody to tell; a systemd that cannot be reached is no reason to end.
     let _ = sd_notify::notify(states);
 }

@@ -130,7 +130,7 @@ impl Embedded {
         |error| SharedError::File { path: self.path.clone(), what: error.to_string() }
     }
 
-    fn tell(&self, key: &str, now: Option<&Versioned>) {
+    fn notify(&self, key: &str, now: Option<&Versioned>) {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|(prefix, to)| {
             let changed = || Changed { key: key.to_owned(), now: now.cloned() };
@@ -195,7 +195,7 @@ impl Shared for Embedded {
         let done = write().map_err(self.failed())?;
         if let Ok(revision) = done {
             let now = value.map(|value| Versioned { revision, value: value.to_vec() });
-            self.tell(key, now.as_ref());
+            self.notify(key, now.as_ref());
         }
         Ok(done)
     }

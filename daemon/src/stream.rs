@@ -88,7 +88,7 @@ impl Stream {
     }
 
     /// Says something, now or when the other end reads.
-    pub fn say<M: Message>(&mut self, message: &M) {
+    pub fn send<M: Message>(&mut self, message: &M) {
         match codec::encode(message) {
             Ok(frame) if self.owed.len() + frame.len() <= BACKLOG => self.owed.extend(frame),
             _ => self.ended = true,
@@ -137,7 +137,7 @@ impl Stream {
     ///
     /// # Errors
     /// When what came is none.
-    pub fn hear<M: Message>(&mut self) -> Result<Option<M>, StreamEnd> {
+    pub fn receive<M: Message>(&mut self) -> Result<Option<M>, StreamEnd> {
         let Some((message, length)) = codec::decode(&self.came)? else { return Ok(None) };
         self.came.drain(..length);
         Ok(Some(message))

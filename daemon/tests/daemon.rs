@@ -71,7 +71,7 @@ fn run(mut control: Control, mut server: Server) {
                     journal.follow(request.client);
                 }
                 "happen" => {
-                    journal.tell(Some(&mut control), "TRAP", Map::new());
+                    journal.notify(Some(&mut control), "TRAP", Map::new());
                     control.answer(request.client, &journal.seq().into());
                 }
                 "end" => return control.answer(request.client, &Value::Null),

@@ -147,7 +147,7 @@ impl Daemon {
                 }
                 log_notice(&notice);
                 let (event, fields) = event(&notice);
-                self.journal.tell(Some(&mut self.control), event, fields);
+                self.journal.notify(Some(&mut self.control), event, fields);
             }
             for request in self.control.work() {
                 self.answer(&request);

@@ -3,7 +3,7 @@
 //! The caller says [`Greet`]: who it is (over TLS its certificate says so, and both have to agree), what it
 //! wants, and which versions of the messages it speaks. The called end answers with [`Welcome`] and the greatest
 //! version that both speak, or with [`Refused`] and ends the session. So daemons are upgraded one at a time.
-//! Afterwards either end may say [`SessionSays::Ping`], which is answered by [`SessionSays::Pong`].
+//! Afterwards either end may say [`SessionMessage::Ping`], which is answered by [`SessionMessage::Pong`].
 
 use std::ops::RangeInclusive;
 
@@ -30,7 +30,7 @@ impl Service {
 
 /// A frame of the session itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SessionSays {
+pub enum SessionMessage {
     /// The caller's first word.
     Greet(Greet),
     /// The called end's first word.

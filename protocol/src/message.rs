@@ -41,12 +41,12 @@ pub struct FromAgent {
     /// Which conversation.
     pub session: Session,
     /// What it says.
-    pub body: AgentSays,
+    pub body: AgentMessage,
 }
 
 /// What an agent may say.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AgentSays {
+pub enum AgentMessage {
     /// It is there, and begins a conversation: nothing of an earlier one holds.
     Hello(Hello),
     /// It wants or gives back connections.
@@ -138,12 +138,12 @@ pub struct ToAgent {
     /// The controller's clock when it was sent.
     pub at: Time,
     /// What it says.
-    pub body: ControllerSays,
+    pub body: ControllerMessage,
 }
 
 /// What a controller may say to an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum ControllerSays {
+pub enum ControllerMessage {
     /// The answer to [`Hello`].
     Welcome(Terms),
     /// All that the agent holds.

@@ -2,15 +2,15 @@
 //!
 //! The caller says [`Hello`] first. For each queue pair it says [`Offer`] and hears [`Accept`] or
 //! [`Decline`]; the called one's queue pair only receives. Either end says when one is of no more use:
-//! the caller [`Withdraw`](PeerSays::Withdraw), the called one [`Lost`](PeerSays::Lost). A stream that
-//! ends takes all its queue pairs with it. [`Ping`](PeerSays::Ping) is answered by
-//! [`Pong`](PeerSays::Pong) with the same number: a heartbeat, since a device may try for ever.
+//! the caller [`Withdraw`](PeerMessage::Withdraw), the called one [`Lost`](PeerMessage::Lost). A stream that
+//! ends takes all its queue pairs with it. [`Ping`](PeerMessage::Ping) is answered by
+//! [`Pong`](PeerMessage::Pong) with the same number: a heartbeat, since a device may try for ever.
 
 use snin_fabric::{Dlid, Guid, Lid};
 
 /// What one end of the stream may say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PeerSays {
+pub enum PeerMessage {
     /// The caller's first word.
     Hello(Hello),
     /// The caller wants to send along a queue pair.

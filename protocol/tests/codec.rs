@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::codec::{CodecError, MAX_FRAME, Message, VERSION, decode, encode};
 use snin_protocol::message::{
-    AgentSays, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerSays, FromAgent,
-    Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
-    ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
+    AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
+    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal,
+    Request, Terms, ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
 };
 use snin_protocol::peer::{
-    Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerSays,
+    Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -53,11 +53,12 @@ fn change() -> impl Strategy<Value = Change> {
 fn from_agent() -> impl Strategy<Value = FromAgent> {
     let body = prop_oneof![
         (guid(), any::<u64>())
-            .prop_map(|(port, term)| AgentSays::Hello(Hello { port, term: Term(term) })),
-        (any::<u64>(), vec(change(), 0..=MAX_CHANGES))
-            .prop_map(|(number, changes)| AgentSays::Ask(Ask { number, changes: changes.into() })),
-        any::<u64>().prop_map(|sequence| AgentSays::Confirm(Confirm { sequence })),
-        time().prop_map(|sent| AgentSays::Clock(ClockQuestion { sent })),
+            .prop_map(|(port, term)| AgentMessage::Hello(Hello { port, term: Term(term) })),
+        (any::<u64>(), vec(change(), 0..=MAX_CHANGES)).prop_map(|(number, changes)| {
+            AgentMessage::Ask(Ask { number, changes: changes.into() })
+        }),
+        any::<u64>().prop_map(|sequence| AgentMessage::Confirm(Confirm { sequence })),
+        time().prop_map(|sent| AgentMessage::Clock(ClockQuestion { sent })),
     ];
     (any::<u64>(), body).prop_map(|(session, body)| FromAgent { session: Session(session), body })
 }
@@ -122,11 +123,11 @@ fn lease() -> impl Strategy<Value = Lease> {
 fn to_agent() -> impl Strategy<Value = ToAgent> {
     let body = prop_oneof![
         (time(), time(), time()).prop_map(|(window, guard, clock_error)| {
-            ControllerSays::Welcome(Terms { window, guard, clock_error })
+            ControllerMessage::Welcome(Terms { window, guard, clock_error })
         }),
-        lease().prop_map(ControllerSays::Lease),
-        time().prop_map(|sent| ControllerSays::Clock(ClockAnswer { sent })),
-        Just(ControllerSays::Stranger),
+        lease().prop_map(ControllerMessage::Lease),
+        time().prop_map(|sent| ControllerMessage::Clock(ClockAnswer { sent })),
+        Just(ControllerMessage::Stranger),
     ];
     (any::<u64>(), any::<u64>(), time(), body).prop_map(|(session, term, at, body)| ToAgent {
         session: Session(session),
@@ -173,7 +174,7 @@ fn any_message_of(bytes: &[u8]) -> Result<(), TestCaseError> {
     does_no_harm::<ToAgent>(bytes)?;
     does_no_harm::<ViewChange>(bytes)?;
     does_no_harm::<ViewClear>(bytes)?;
-    does_no_harm::<PeerSays>(bytes)
+    does_no_harm::<PeerMessage>(bytes)
 }
 
 fn end() -> impl Strategy<Value = End> {
@@ -191,7 +192,7 @@ fn end() -> impl Strategy<Value = End> {
     })
 }
 
-fn peer_says() -> impl Strategy<Value = PeerSays> {
+fn peer_says() -> impl Strategy<Value = PeerMessage> {
     let reason = prop_oneof![
         Just(DeclineReason::Full),
         Just(DeclineReason::Device),
@@ -201,17 +202,17 @@ fn peer_says() -> impl Strategy<Value = PeerSays> {
     prop_oneof![
         (guid(), any::<u64>(), any::<u32>())
             .prop_map(|(port, session, flows)| PeerHello { port, session, flows })
-            .prop_map(PeerSays::Hello),
+            .prop_map(PeerMessage::Hello),
         (any::<u64>(), any::<Option<u16>>(), end()).prop_map(|(token, lid, end)| {
-            PeerSays::Offer(Offer { token, dlid: lid.map(|lid| Dlid(Lid(lid))), end })
+            PeerMessage::Offer(Offer { token, dlid: lid.map(|lid| Dlid(Lid(lid))), end })
         }),
-        (any::<u64>(), end()).prop_map(|(token, end)| PeerSays::Accept(Accept { token, end })),
+        (any::<u64>(), end()).prop_map(|(token, end)| PeerMessage::Accept(Accept { token, end })),
         (any::<u64>(), reason)
-            .prop_map(|(token, reason)| PeerSays::Decline(Decline { token, reason })),
-        any::<u64>().prop_map(PeerSays::Withdraw),
-        any::<u64>().prop_map(PeerSays::Lost),
-        any::<u64>().prop_map(PeerSays::Ping),
-        any::<u64>().prop_map(PeerSays::Pong),
+            .prop_map(|(token, reason)| PeerMessage::Decline(Decline { token, reason })),
+        any::<u64>().prop_map(PeerMessage::Withdraw),
+        any::<u64>().prop_map(PeerMessage::Lost),
+        any::<u64>().prop_map(PeerMessage::Ping),
+        any::<u64>().prop_map(PeerMessage::Pong),
     ]
 }
 
@@ -282,7 +283,7 @@ proptest! {
 
 #[test]
 fn the_bytes_of_a_frame_are_these() {
-    let says = AgentSays::Confirm(Confirm { sequence: 0x0102 });
+    let says = AgentMessage::Confirm(Confirm { sequence: 0x0102 });
     let frame = encode(&FromAgent { session: Session(7), body: says }).unwrap();
     let session = [0, 0, 0, 0, 0, 0, 0, 7];
     let sequence = [0, 0, 0, 0, 0, 0, 1, 2];
@@ -303,7 +304,7 @@ fn the_fullest_messages_fit_a_frame() {
     };
     let ask = |count| FromAgent {
         session: Session(1),
-        body: AgentSays::Ask(Ask {
+        body: AgentMessage::Ask(Ask {
             number: 1,
             changes: vec![Change::Request(request); count].into(),
         }),
@@ -336,7 +337,7 @@ fn what_is_wrong_with_a_frame_is_said() {
     assert_eq!(read(&less), Err(CodecError::Body("it ends too early")));
     let stranger = [0, 0, 0, 10, VERSION, 0, 0, 0, 0, 0, 0, 0, 1, 77];
     let text = decode::<FromAgent>(&stranger).unwrap_err().to_string();
-    assert!(text.contains("no such AgentSays"), "{text}");
+    assert!(text.contains("no such AgentMessage"), "{text}");
     let mut crowd = vec![0, 0, 0, 11, VERSION];
     crowd.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0xFF, 0xFF]);
     assert_eq!(decode::<ViewChange>(&crowd), Err(CodecError::Body("a list is too long")));

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 /// Whether all was well.
 fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     if cli.dump_config {
-        say(&template::<Settings>())?;
+        print(&template::<Settings>())?;
         return Ok(true);
     }
     let mut loaded: Loaded<Settings> = match &cli.config {
@@ -72,9 +72,9 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let summary = daemon.once()?;
     if cli.json {
         let text = serde_json::to_string_pretty(&summary).map_err(io::Error::from);
-        say(&(text.map_err(Failure::stdout())? + "\n"))?;
+        print(&(text.map_err(Failure::stdout())? + "\n"))?;
     } else {
-        say(&summary.to_string())?;
+        print(&summary.to_string())?;
     }
     Ok(summary.healthy)
 }
@@ -88,7 +88,7 @@ fn fill_in(settings: &mut Settings) {
 }
 
 /// To stdout; whoever closed it wanted no more.
-fn say(text: &str) -> Result<(), Failure> {
+fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::stdout()(error)),
         _ => Ok(()),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use snin_daemon::session::{Call, Caller, Heard, Tally};
+use snin_daemon::session::{Call, Caller, Received, Tally};
 use snin_fabric::view::View;
 use snin_protocol::codec::CodecError;
 use snin_protocol::message::{ViewChange, ViewClear};
@@ -71,10 +71,10 @@ impl Manager {
             let news = match &mut self.computing {
                 None => {
                     let heard = self.caller.next().await;
-                    self.hear(heard)
+                    self.receive(heard)
                 }
                 Some(computing) => select! {
-                    heard = self.caller.next() => self.hear(heard),
+                    heard = self.caller.next() => self.receive(heard),
                     computed = &mut computing.job => self.computed(computed),
                 },
             };
@@ -84,23 +84,23 @@ impl Manager {
         }
     }
 
-    fn hear(&mut self, heard: Heard<FromManager>) -> Option<News> {
+    fn receive(&mut self, heard: Received<FromManager>) -> Option<News> {
         match heard {
-            Heard::Opened(peer) => {
+            Received::Opened(peer) => {
                 self.forget();
                 Some(News::Found(peer.to_string()))
             }
-            Heard::Closed(peer, end) => {
+            Received::Closed(peer, end) => {
                 self.forget();
                 Some(News::Lost(format!("{peer}: {end}")))
             }
-            Heard::Said(_, FromManager::Policy(policy)) => Some(News::Policy(policy)),
-            Heard::Said(_, FromManager::Begin(begin)) => {
+            Received::Said(_, FromManager::Policy(policy)) => Some(News::Policy(policy)),
+            Received::Said(_, FromManager::Begin(begin)) => {
                 let is_empty = begin.parts == 0;
                 self.assembly = Some(Assembly::new(begin));
                 is_empty.then_some(News::Trouble(ViewError::OutOfTurn { version: 0, number: 0 }))
             }
-            Heard::Said(_, FromManager::Part(part)) => {
+            Received::Said(_, FromManager::Part(part)) => {
                 let assembly = self.assembly.as_mut()?;
                 match assembly.add(&part) {
                     Ok(false) => {}
@@ -112,7 +112,7 @@ impl Manager {
                 }
                 None
             }
-            Heard::Said(_, FromManager::Change(change)) => self.change(change),
+            Received::Said(_, FromManager::Change(change)) => self.change(change),
         }
     }
 
@@ -145,12 +145,12 @@ impl Manager {
                     ViewError::OtherTables { ours, .. } => Some(*ours),
                     _ => None,
                 };
-                self.say(&ToManager::Computed(Computed { version, tables }));
+                self.send(&ToManager::Computed(Computed { version, tables }));
                 return Some(News::Trouble(error));
             }
         };
         let tables = snin_fabric::routing::tables_hash(view.topology(), &view.routing().tables);
-        self.say(&ToManager::Computed(Computed { version, tables: Some(tables) }));
+        self.send(&ToManager::Computed(Computed { version, tables: Some(tables) }));
         self.theirs.insert(view.version(), version);
         if let Some(change) = later {
             // Beside the view that it came after: what both call unusable is not granted.
@@ -181,13 +181,13 @@ impl Manager {
         let later = self.theirs.split_off(&(version + 1));
         let clear = std::mem::replace(&mut self.theirs, later);
         if let Some((_, &version)) = clear.last_key_value() {
-            self.say(&ToManager::Clear(ViewClear { version }));
+            self.send(&ToManager::Clear(ViewClear { version }));
         }
     }
 
-    fn say(&mut self, message: &ToManager) {
+    fn send(&mut self, message: &ToManager) {
         // Every message fits a frame; without a session it is said to nobody.
-        let _: Result<bool, CodecError> = self.caller.say(message);
+        let _: Result<bool, CodecError> = self.caller.send(message);
     }
 
     /// Whether there is a session.

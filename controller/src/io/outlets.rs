@@ -45,12 +45,12 @@ impl Outlets {
     }
 
     /// An event, to everybody who listens. `fields` is an object.
-    pub fn tell(&mut self, event: &str, fields: Value) {
+    pub fn notify(&mut self, event: &str, fields: Value) {
         let fields = match fields {
             Value::Object(fields) => fields,
             _ => Map::new(),
         };
-        self.journal.tell(Some(&mut self.control), event, fields);
+        self.journal.notify(Some(&mut self.control), event, fields);
     }
 
     /// Goes on in new files, after the old ones were moved away.

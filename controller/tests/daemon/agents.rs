@@ -15,7 +15,7 @@ use snin_agent_core::{
     Route, Wanted,
 };
 use snin_daemon::clock::Clock;
-use snin_daemon::session::{Address, Call, Caller, Heard, Limits};
+use snin_daemon::session::{Address, Call, Caller, Limits, Received};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::greeting::Service;
@@ -182,7 +182,7 @@ impl Agent {
             let nap =
                 due.map_or(Time::millis(20), |due| (due - self.clock.now()).min(Time::millis(20)));
             select! {
-                heard = self.caller.next() => if let Heard::Said(_, frame) = heard {
+                heard = self.caller.next() => if let Received::Said(_, frame) = heard {
                     let now = self.clock.now();
                     self.mesh.handle(Event::Controller(Arc::new(frame)), now);
                 },
@@ -203,9 +203,9 @@ impl Agent {
         }
         while let Some(output) = self.mesh.poll_output() {
             match output {
-                Output::Controller(message) => drop(self.caller.say(&message).unwrap()),
+                Output::Controller(message) => drop(self.caller.send(&message).unwrap()),
                 Output::Port(call) => self.port(call, now),
-                Output::App(notice) => self.hear(notice, now),
+                Output::App(notice) => self.receive(notice, now),
             }
         }
     }
@@ -233,7 +233,7 @@ impl Agent {
         }
     }
 
-    fn hear(&mut self, notice: Notice, now: Time) {
+    fn receive(&mut self, notice: Notice, now: Time) {
         match notice {
             Notice::Sent { .. } => {
                 self.sent += 1;

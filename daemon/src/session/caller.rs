@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::{ClientConnection, Connection};
 use snin_protocol::codec::{self, CodecError, Message, VERSIONS};
-use snin_protocol::greeting::{Greet, Service, SessionSays};
+use snin_protocol::greeting::{Greet, Service, SessionMessage};
 use snin_protocol::identity::{Identity, Role};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::select;
@@ -23,8 +23,8 @@ use super::limits::Limits;
 use super::pipe::Pipe;
 use super::socket::Socket;
 use super::tally::{Count, Tally};
-use super::work::{Happened, Outbox, What, Work, changed};
-use super::{Heard, Peer};
+use super::work::{NumberedEvent, Outbox, SessionEvent, Work, changed};
+use super::{Peer, Received};
 
 /// The pause before another call, at first and at most. Callers that lost a session together do not call
 /// together.
@@ -50,7 +50,7 @@ pub struct Call {
 
 /// See the module's documentation. It hears `In` and says `Out`. Dropped, it ends its session.
 pub struct Caller<In, Out> {
-    events: mpsc::Receiver<Happened<In>>,
+    events: mpsc::Receiver<NumberedEvent<In>>,
     open: Option<(u64, Peer, Outbox)>,
     tally: Arc<Tally>,
     calling: JoinHandle<()>,
@@ -74,33 +74,33 @@ impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
     }
 
     /// What happens next. Nothing is lost when the wait is given up.
-    pub async fn next(&mut self) -> Heard<In> {
+    pub async fn next(&mut self) -> Received<In> {
         loop {
             let Some((number, what)) = self.events.recv().await else {
                 // The task that calls never ends by itself.
                 return std::future::pending().await;
             };
-            if let Some(heard) = self.hear(number, what) {
+            if let Some(heard) = self.receive(number, what) {
                 return heard;
             }
         }
     }
 
-    fn hear(&mut self, number: u64, what: What<In>) -> Option<Heard<In>> {
+    fn receive(&mut self, number: u64, what: SessionEvent<In>) -> Option<Received<In>> {
         match what {
-            What::Opened(peer, outbox) => {
+            SessionEvent::Opened(peer, outbox) => {
                 if self.open.replace((number, peer.clone(), outbox)).is_some() {
                     self.tally.add(Count::Replaced);
                 }
-                Some(Heard::Opened(peer))
+                Some(Received::Opened(peer))
             }
-            What::Said(message) => {
+            SessionEvent::Said(message) => {
                 let (_, peer, _) = self.open.as_ref().filter(|open| open.0 == number)?;
-                Some(Heard::Said(peer.clone(), message))
+                Some(Received::Said(peer.clone(), message))
             }
-            What::Closed(end) => {
+            SessionEvent::Closed(end) => {
                 let (_, peer, _) = self.open.take_if(|open| open.0 == number)?;
-                Some(Heard::Closed(peer, end))
+                Some(Received::Closed(peer, end))
             }
         }
     }
@@ -109,13 +109,14 @@ impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
     ///
     /// # Errors
     /// When the message is longer than a frame may be.
-    pub fn say(&mut self, message: &Out) -> Result<bool, CodecError> {
+    pub fn send(&mut self, message: &Out) -> Result<bool, CodecError> {
         let frame = codec::encode(message)?;
         let Some((_, peer, outbox)) = &self.open else { return Ok(false) };
         if outbox.put(frame) {
             return Ok(true);
         }
-        self.tally.tell(Count::Unread, format!("the session with {peer}: {}", SessionEnd::Unread));
+        self.tally
+            .notify(Count::Unread, format!("the session with {peer}: {}", SessionEnd::Unread));
         // Its end is heard of when the session says so.
         if let Some((number, peer, _)) = self.open.take() {
             let (closed, _) = Outbox::new(0);
@@ -145,7 +146,7 @@ struct Calling {
 }
 
 impl Calling {
-    async fn run<M: Message + Send + 'static>(mut self, events: mpsc::Sender<Happened<M>>) {
+    async fn run<M: Message + Send + 'static>(mut self, events: mpsc::Sender<NumberedEvent<M>>) {
         let looking =
             self.call.credentials.clone().map(|credentials| tokio::spawn(look(credentials)));
         let _looking = looking.map(Aborted);
@@ -182,7 +183,7 @@ impl Calling {
         &mut self,
         peer: Peer,
         pipe: Pipe,
-        events: &mpsc::Sender<Happened<M>>,
+        events: &mpsc::Sender<NumberedEvent<M>>,
     ) -> Result<(), Gone> {
         let mut changes = self.call.credentials.as_ref().map(|credentials| credentials.changes());
         let (mut number, mut session) = self.begin(peer, pipe, events).await?;
@@ -190,7 +191,7 @@ impl Calling {
             select! {
                 ended = &mut session.0 => {
                     let end = ended.unwrap_or(SessionEnd::Ended);
-                    return events.send((number, What::Closed(end))).await.map_err(|_| Gone);
+                    return events.send((number, SessionEvent::Closed(end))).await.map_err(|_| Gone);
                 }
                 () = changed(&mut changes) => {
                     let called = tokio::time::timeout(self.call.limits.handshake, self.establish()).await;
@@ -207,7 +208,7 @@ impl Calling {
         &mut self,
         peer: Peer,
         pipe: Pipe,
-        events: &mpsc::Sender<Happened<M>>,
+        events: &mpsc::Sender<NumberedEvent<M>>,
     ) -> Result<(u64, Aborted<SessionEnd>), Gone> {
         self.number += 1;
         self.tally.add(Count::Opened);
@@ -221,7 +222,7 @@ impl Calling {
             tally: self.tally.clone(),
             credentials: self.call.credentials.clone(),
         };
-        events.send((self.number, What::Opened(peer, outbox))).await.map_err(|_| Gone)?;
+        events.send((self.number, SessionEvent::Opened(peer, outbox))).await.map_err(|_| Gone)?;
         Ok((self.number, Aborted(tokio::spawn(work.run(events.clone())))))
     }
 
@@ -250,20 +251,20 @@ impl Calling {
         }
         let (first, last) = VERSIONS.into_inner();
         let greet = Greet { identity: call.identity.clone(), service: call.service, first, last };
-        pipe.say(&SessionSays::Greet(greet))?;
+        pipe.send(&SessionMessage::Greet(greet))?;
         pipe.flush()?;
         let said = loop {
             if let Some(frame) = pipe.frame()? {
                 let length = frame.length;
-                let said: SessionSays = frame.message()?;
+                let said: SessionMessage = frame.message()?;
                 pipe.take(length);
                 break said;
             }
             pipe.work().await?;
         };
         let welcome = match said {
-            SessionSays::Welcome(welcome) => welcome,
-            SessionSays::Refused(refused) => return Err(SessionEnd::Refused(refused)),
+            SessionMessage::Welcome(welcome) => welcome,
+            SessionMessage::Refused(refused) => return Err(SessionEnd::Refused(refused)),
             _ => return Err(SessionEnd::OutOfTurn),
         };
         if !VERSIONS.contains(&welcome.version) {

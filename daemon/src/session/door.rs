@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustls::{Connection, ServerConnection};
 use snin_protocol::codec::VERSIONS;
-use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionSays, common};
+use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionMessage, common};
 use snin_protocol::identity::{Identity, Role};
 use tokio::select;
 use tokio::sync::{mpsc, oneshot};
@@ -242,7 +242,7 @@ async fn stand(bound: Bound, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>
         let caller = match caller {
             Ok(caller) => caller,
             Err(error) => {
-                rules.tally.tell(Count::Gone, format!("a caller: {error}"));
+                rules.tally.notify(Count::Gone, format!("a caller: {error}"));
                 tokio::time::sleep(BREATH).await;
                 continue;
             }
@@ -255,7 +255,7 @@ async fn stand(bound: Bound, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>
             oldest.abort();
             rules
                 .tally
-                .tell(Count::Slow, "too many callers have not greeted: the oldest is cut off");
+                .notify(Count::Slow, "too many callers have not greeted: the oldest is cut off");
         }
         waiting.push_back(greeting.spawn(admit(caller, rules.clone(), admitted.clone())));
     }
@@ -275,7 +275,7 @@ async fn admit(caller: Caller, rules: Arc<Rules>, admitted: mpsc::Sender<Admitte
                 None | Some(Count::Gone) => Count::Handshake,
                 Some(what) => what,
             };
-            rules.tally.tell(what, format!("a caller is turned away: {end}"));
+            rules.tally.notify(what, format!("a caller is turned away: {end}"));
         }
     }
 }
@@ -300,7 +300,7 @@ async fn greet(caller: Caller, rules: &Rules) -> Result<Admitted, SessionEnd> {
             let length = frame.length;
             let said = frame.message()?;
             pipe.take(length);
-            let SessionSays::Greet(greet) = said else { return Err(SessionEnd::OutOfTurn) };
+            let SessionMessage::Greet(greet) = said else { return Err(SessionEnd::OutOfTurn) };
             break greet;
         }
         pipe.work().await?;
@@ -363,7 +363,7 @@ fn judge(
 /// Tells a caller why there is no session, and waits until that is written.
 pub(super) async fn refuse(pipe: &mut Pipe, reason: Reason) -> Result<(), SessionEnd> {
     let (first, last) = VERSIONS.into_inner();
-    pipe.say(&SessionSays::Refused(Refused { reason, first, last }))?;
+    pipe.send(&SessionMessage::Refused(Refused { reason, first, last }))?;
     while !pipe.is_flushed() {
         pipe.work().await?;
     }

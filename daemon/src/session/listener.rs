@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use snin_protocol::codec::{self, CodecError, Message};
-use snin_protocol::greeting::{Reason, Service, SessionSays, Welcome};
+use snin_protocol::greeting::{Reason, Service, SessionMessage, Welcome};
 use snin_protocol::identity::{Identity, Role};
 use tokio::select;
 use tokio::sync::mpsc;
@@ -18,8 +18,8 @@ use super::end::SessionEnd;
 use super::limits::Limits;
 use super::pipe::Pipe;
 use super::tally::{Count, Tally};
-use super::work::{Happened, Outbox, What, Work};
-use super::{Heard, Peer};
+use super::work::{NumberedEvent, Outbox, SessionEvent, Work};
+use super::{Peer, Received};
 
 /// What is offered, where, and to whom.
 #[derive(Clone, Debug)]
@@ -63,8 +63,8 @@ pub struct Listener<In, Out> {
     tally: Arc<Tally>,
     credentials: Option<Arc<Credentials>>,
     admitted: mpsc::Receiver<Admitted>,
-    events: mpsc::Receiver<Happened<In>>,
-    to_us: mpsc::Sender<Happened<In>>,
+    events: mpsc::Receiver<NumberedEvent<In>>,
+    to_us: mpsc::Sender<NumberedEvent<In>>,
     /// By number: whose it is.
     peers: BTreeMap<u64, Peer>,
     says: PhantomData<fn(Out)>,
@@ -124,15 +124,15 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
     }
 
     /// What happens next. Nothing is lost when the wait is given up.
-    pub async fn next(&mut self) -> Heard<In> {
+    pub async fn next(&mut self) -> Received<In> {
         loop {
             if let Some((peer, end)) = self.ended.pop() {
-                return Heard::Closed(peer, end);
+                return Received::Closed(peer, end);
             }
             let heard = select! {
                 biased;
                 Some(new) = self.admitted.recv() => self.begin(new),
-                Some((number, what)) = self.events.recv() => self.hear(number, what),
+                Some((number, what)) = self.events.recv() => self.receive(number, what),
             };
             if let Some(heard) = heard {
                 return heard;
@@ -141,24 +141,24 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
     }
 
     /// What has happened already, if anything.
-    pub fn try_next(&mut self) -> Option<Heard<In>> {
+    pub fn try_next(&mut self) -> Option<Received<In>> {
         loop {
             if let Some((peer, end)) = self.ended.pop() {
-                return Some(Heard::Closed(peer, end));
+                return Some(Received::Closed(peer, end));
             }
             let (number, what) = self.events.try_recv().ok()?;
-            if let Some(heard) = self.hear(number, what) {
+            if let Some(heard) = self.receive(number, what) {
                 return Some(heard);
             }
         }
     }
 
-    fn begin(&mut self, new: Admitted) -> Option<Heard<In>> {
+    fn begin(&mut self, new: Admitted) -> Option<Received<In>> {
         let Admitted { pipe, peer, version } = new;
         let mut pipe = pipe.arrive().ok()?;
         let is_full = self.sessions.len() >= self.limits.sessions;
         if is_full && !self.sessions.contains_key(&peer) {
-            self.tally.tell(
+            self.tally.notify(
                 Count::Full,
                 format!("{peer} is turned away: there are {} sessions", self.limits.sessions),
             );
@@ -172,7 +172,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         let peer = Peer::new(peer);
         self.next += 1;
         let number = self.next;
-        pipe.say(&SessionSays::Welcome(Welcome { identity: self.identity.clone(), version }))
+        pipe.send(&SessionMessage::Welcome(Welcome { identity: self.identity.clone(), version }))
             .ok()?;
         let outbox = self.run(number, peer.clone(), pipe);
         if let Some(before) = self.sessions.insert(peer.clone(), Session { number, outbox }) {
@@ -181,7 +181,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         }
         self.peers.insert(number, peer.clone());
         self.tally.add(Count::Opened);
-        Some(Heard::Opened(peer))
+        Some(Received::Opened(peer))
     }
 
     fn run(&self, number: u64, peer: Peer, pipe: Pipe) -> Outbox {
@@ -199,21 +199,21 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         tokio::spawn(async move {
             let end = work.run(events.clone()).await;
             // Without a listener nobody asks.
-            let _ = events.send((number, What::Closed(end))).await;
+            let _ = events.send((number, SessionEvent::Closed(end))).await;
         });
         outbox
     }
 
-    fn hear(&mut self, number: u64, what: What<In>) -> Option<Heard<In>> {
+    fn receive(&mut self, number: u64, what: SessionEvent<In>) -> Option<Received<In>> {
         // What a session that was replaced or ended had said still.
         let peer = self.peers.get(&number)?.clone();
         match what {
-            What::Said(message) => Some(Heard::Said(peer, message)),
-            What::Closed(end) => {
+            SessionEvent::Said(message) => Some(Received::Said(peer, message)),
+            SessionEvent::Closed(end) => {
                 self.forget(number, &peer);
-                Some(Heard::Closed(peer, end))
+                Some(Received::Closed(peer, end))
             }
-            What::Opened(..) => None,
+            SessionEvent::Opened(..) => None,
         }
     }
 
@@ -228,7 +228,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
     ///
     /// # Errors
     /// When the message is longer than a frame may be.
-    pub fn say(&mut self, to: &Identity, message: &Out) -> Result<bool, CodecError> {
+    pub fn send(&mut self, to: &Identity, message: &Out) -> Result<bool, CodecError> {
         let frame = codec::encode(message)?;
         let Some(session) = self.sessions.get(to) else { return Ok(false) };
         if session.outbox.put(frame) {
@@ -247,7 +247,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         let Some((peer, session)) = self.sessions.remove_entry(peer) else { return };
         self.peers.remove(&session.number);
         if let Some(what) = end.count() {
-            self.tally.tell(what, format!("the session with {peer}: {end}"));
+            self.tally.notify(what, format!("the session with {peer}: {end}"));
         }
         self.ended.push((peer, end));
     }

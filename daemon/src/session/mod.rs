@@ -47,7 +47,7 @@ pub type Peer = Arc<Identity>;
 
 /// What happened in a session.
 #[derive(Debug)]
-pub enum Heard<M> {
+pub enum Received<M> {
     /// It began. One of the same peer that was there before is over.
     Opened(Peer),
     /// The peer said something.

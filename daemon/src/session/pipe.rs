@@ -73,7 +73,7 @@ impl Pipe {
     }
 
     /// A message to be written.
-    pub(super) fn say<M: Message>(&mut self, message: &M) -> Result<(), SessionEnd> {
+    pub(super) fn send<M: Message>(&mut self, message: &M) -> Result<(), SessionEnd> {
         self.put(&codec::encode(message)?)
     }
 

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::caller::{Call, Caller};
 use super::listener::{Listen, ListenError, Listener};
 use super::tally::Tally;
-use super::{Heard, Peer};
+use super::{Peer, Received};
 use crate::watch::Watch;
 
 /// What is said before it has gone to the thread.
@@ -25,7 +25,7 @@ const ORDERS: usize = 16_384;
 
 /// See the module's documentation. It hears `In` and says `Out`. Dropped, it ends its sessions.
 pub struct Post<In, Out> {
-    heard: mpsc::Receiver<Heard<In>>,
+    heard: mpsc::Receiver<Received<In>>,
     orders: mpsc::Sender<(Option<Peer>, Out)>,
     bell: Arc<Bell>,
     tally: Arc<Tally>,
@@ -52,7 +52,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                     order = ordered.recv() => {
                         let Some((_, message)) = order else { return };
                         // What is too long for a frame cannot be made: messages have limits.
-                        let _ = caller.say(&message);
+                        let _ = caller.send(&message);
                     }
                     heard = caller.next() => if !hand_over(heard, &to_us, &bell).await { return },
                 }
@@ -78,7 +78,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                     order = ordered.recv() => {
                         let Some((to, message)) = order else { return };
                         // As above.
-                        let _ = to.map(|to| listener.say(&to, &message));
+                        let _ = to.map(|to| listener.send(&to, &message));
                     }
                     heard = listener.next() => if !hand_over(heard, &to_us, &bell).await { return },
                 }
@@ -89,7 +89,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
     }
 
     fn of(
-        heard: mpsc::Receiver<Heard<In>>,
+        heard: mpsc::Receiver<Received<In>>,
         orders: mpsc::Sender<(Option<Peer>, Out)>,
         parts: Parts,
         tally: Arc<Tally>,
@@ -103,7 +103,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
     }
 
     /// What has happened; without a system call where nothing has.
-    pub fn work(&mut self) -> VecDeque<Heard<In>> {
+    pub fn work(&mut self) -> VecDeque<Received<In>> {
         let mut all = VecDeque::new();
         if !self.bell.rang.swap(false, Ordering::AcqRel) {
             return all;
@@ -117,12 +117,12 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
     }
 
     /// Sends a message to the called end.
-    pub fn say(&mut self, message: Out) {
+    pub fn send(&mut self, message: Out) {
         self.order(None, message);
     }
 
     /// Says something to one of those who called.
-    pub fn say_to(&mut self, to: &Identity, message: Out) {
+    pub fn send_to(&mut self, to: &Identity, message: Out) {
         self.order(Some(Peer::new(to.clone())), message);
     }
 
@@ -143,7 +143,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
 }
 
 /// False when nobody takes it.
-async fn hand_over<M>(heard: Heard<M>, to: &mpsc::Sender<Heard<M>>, bell: &Bell) -> bool {
+async fn hand_over<M>(heard: Received<M>, to: &mpsc::Sender<Received<M>>, bell: &Bell) -> bool {
     let is_taken = to.send(heard).await.is_ok();
     if !bell.rang.swap(true, Ordering::AcqRel) {
         // It can only be full of rings already.

@@ -89,7 +89,7 @@ impl Tally {
     }
 
     /// Counts, and says so in a line unless the same was said just now.
-    pub(super) fn tell(&self, what: Count, line: impl fmt::Display) {
+    pub(super) fn notify(&self, what: Count, line: impl fmt::Display) {
         self.add(what);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let last = &mut said[what as usize];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use snin_protocol::codec::{Message, SESSION_VERSION};
-use snin_protocol::greeting::SessionSays;
+use snin_protocol::greeting::SessionMessage;
 use tokio::select;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
@@ -22,14 +22,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
 /// What a session reports to its owner, with the session's number.
 #[derive(Debug)]
-pub(super) enum What<M> {
+pub(super) enum SessionEvent<M> {
     /// It began. Only callers say so: a listener begins sessions itself.
     Opened(Peer, Outbox),
     Said(M),
     Closed(SessionEnd),
 }
 
-pub(super) type Happened<M> = (u64, What<M>);
+pub(super) type NumberedEvent<M> = (u64, SessionEvent<M>);
 
 /// Where frames for a session are put. Dropped, it ends the session once they are written.
 #[derive(Debug)]
@@ -78,12 +78,15 @@ pub(super) struct Work {
 
 impl Work {
     /// Until the session ends; why, and that was counted.
-    pub(super) async fn run<M: Message>(mut self, events: mpsc::Sender<Happened<M>>) -> SessionEnd {
+    pub(super) async fn run<M: Message>(
+        mut self,
+        events: mpsc::Sender<NumberedEvent<M>>,
+    ) -> SessionEnd {
         let Err(end) = self.carry(&events).await;
         let line = format!("the session with {}: {end}", self.peer);
         match end.count() {
             Some(what @ Count::Gone) => self.tally.add(what),
-            Some(what) => self.tally.tell(what, line),
+            Some(what) => self.tally.notify(what, line),
             None => {}
         }
         end
@@ -91,7 +94,7 @@ impl Work {
 
     async fn carry<M: Message>(
         &mut self,
-        events: &mpsc::Sender<Happened<M>>,
+        events: &mpsc::Sender<NumberedEvent<M>>,
     ) -> Result<std::convert::Infallible, SessionEnd> {
         let mut pace = Pace::new(&self.limits, std::time::Instant::now());
         let mut heard = Instant::now();
@@ -103,11 +106,11 @@ impl Work {
                 heard = Instant::now();
                 let length = frame.length;
                 if frame.version == SESSION_VERSION {
-                    let said: SessionSays = frame.message()?;
+                    let said: SessionMessage = frame.message()?;
                     self.pipe.take(length);
                     match said {
-                        SessionSays::Ping => self.pipe.say(&SessionSays::Pong)?,
-                        SessionSays::Pong => {}
+                        SessionMessage::Ping => self.pipe.send(&SessionMessage::Pong)?,
+                        SessionMessage::Pong => {}
                         _ => return Err(SessionEnd::OutOfTurn),
                     }
                 } else {
@@ -115,7 +118,7 @@ impl Work {
                     self.pipe.take(length);
                     self.tally.add(Count::FramesIn);
                     // The session ends with its owner.
-                    let sent = events.send((self.number, What::Said(message))).await;
+                    let sent = events.send((self.number, SessionEvent::Said(message))).await;
                     sent.map_err(|_| SessionEnd::Ended)?;
                 }
                 if let Some(pause) = pace.spend(std::time::Instant::now()) {
@@ -123,7 +126,7 @@ impl Work {
                         "{} sends more than {} frames a second: it is slowed down",
                         self.peer, self.limits.rate
                     );
-                    self.tally.tell(Count::Paced, line);
+                    self.tally.notify(Count::Paced, line);
                     self.pipe.flush()?;
                     tokio::time::sleep(pause).await;
                 }
@@ -150,7 +153,7 @@ impl Work {
                         return Err(if unread { SessionEnd::Unread } else { SessionEnd::Idle });
                     }
                     if silence >= self.limits.idle / 3 && self.pipe.has_room() {
-                        self.pipe.say(&SessionSays::Ping)?;
+                        self.pipe.send(&SessionMessage::Ping)?;
                     }
                 }
                 // Not all sessions in one moment.

@@ -5,17 +5,17 @@ use std::net::TcpStream;
 
 use snin_daemon::session::{Address, Count, Limits};
 use snin_protocol::codec::{VERSION, decode, encode};
-use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionSays};
+use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionMessage};
 use snin_protocol::identity::{Identity, Role};
 
 use super::lab::{Desk, Good, PATIENCE, agent, controller};
 
 /// What is answered to this greeting.
-fn greet(desk: &Desk, greet: Greet) -> SessionSays {
+fn greet(desk: &Desk, greet: Greet) -> SessionMessage {
     let Address::Plain(address) = desk.addresses[0] else { panic!() };
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.write_all(&encode(&SessionSays::Greet(greet)).unwrap()).unwrap();
+    socket.write_all(&encode(&SessionMessage::Greet(greet)).unwrap()).unwrap();
     let mut came = Vec::new();
     loop {
         if let Some((answer, _)) = decode(&came).unwrap() {
@@ -32,9 +32,9 @@ const fn usual(identity: Identity) -> Greet {
     Greet { identity, service: Service::Grants, first: VERSION, last: VERSION }
 }
 
-fn reason(answer: &SessionSays) -> Reason {
+fn reason(answer: &SessionMessage) -> Reason {
     match answer {
-        SessionSays::Refused(Refused { reason, first: VERSION, last: VERSION }) => *reason,
+        SessionMessage::Refused(Refused { reason, first: VERSION, last: VERSION }) => *reason,
         other => panic!("{other:?}"),
     }
 }
@@ -44,7 +44,7 @@ async fn daemons_of_different_versions_speak_the_greatest_common_one() {
     let desk = Desk::plain(Limits::default());
     let newer = Greet { last: VERSION + 2, ..usual(agent(7)) };
     let welcome = tokio::task::block_in_place(|| greet(&desk, newer));
-    assert!(matches!(welcome, SessionSays::Welcome(welcome) if welcome.version == VERSION));
+    assert!(matches!(welcome, SessionMessage::Welcome(welcome) if welcome.version == VERSION));
     let newest = Greet { first: VERSION + 1, last: VERSION + 2, ..usual(agent(8)) };
     assert_eq!(reason(&tokio::task::block_in_place(|| greet(&desk, newest))), Reason::Version);
     desk.counts(Count::Stranger, 1).await;
@@ -84,7 +84,7 @@ async fn a_unix_socket_knows_its_users() {
         std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
     assert!(rustix::process::geteuid().is_root(), "this test starts a process of another user");
-    let frame = encode(&SessionSays::Greet(usual(agent(8)))).unwrap();
+    let frame = encode(&SessionMessage::Greet(usual(agent(8)))).unwrap();
     let script = format!(
         "import socket,sys;s=socket.socket(socket.AF_UNIX);s.connect('{}');s.sendall(bytes({frame:?}));\
          sys.stdout.write(s.recv(100).hex())",
@@ -97,7 +97,7 @@ async fn a_unix_socket_knows_its_users() {
     let bytes: Vec<u8> = (0..hex.len() / 2)
         .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
         .collect();
-    let (answer, _) = decode::<SessionSays>(&bytes).unwrap().expect("an answer");
+    let (answer, _) = decode::<SessionMessage>(&bytes).unwrap().expect("an answer");
     assert_eq!(reason(&answer), Reason::Identity);
     desk.counts(Count::Imposter, 1).await;
     good.asks(2).await;

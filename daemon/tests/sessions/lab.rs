@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use snin_daemon::pki::{Pair, Pki};
 use snin_daemon::session::{
-    Address, Call, Caller, Count, Credentials, Files, Heard, Limits, Listen, Listener, Tally,
+    Address, Call, Caller, Count, Credentials, Files, Limits, Listen, Listener, Received, Tally,
 };
 use snin_fabric::Guid;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::{
-    AgentSays, ClockAnswer, ClockQuestion, ControllerSays, FromAgent, ToAgent,
+    AgentMessage, ClockAnswer, ClockQuestion, ControllerMessage, FromAgent, ToAgent,
 };
 use snin_protocol::{Session, Term, Time};
 use tokio::sync::mpsc;
@@ -117,13 +117,13 @@ impl Desk {
 async fn serve(mut listener: Listener<FromAgent, ToAgent>, tell: mpsc::UnboundedSender<String>) {
     loop {
         let event = match listener.next().await {
-            Heard::Opened(peer) => format!("{peer} is there"),
-            Heard::Closed(peer, end) => format!("{peer} is gone: {end}"),
-            Heard::Said(peer, FromAgent { session, body }) => {
-                let AgentSays::Clock(ClockQuestion { sent }) = body else { continue };
-                let body = ControllerSays::Clock(ClockAnswer { sent });
+            Received::Opened(peer) => format!("{peer} is there"),
+            Received::Closed(peer, end) => format!("{peer} is gone: {end}"),
+            Received::Said(peer, FromAgent { session, body }) => {
+                let AgentMessage::Clock(ClockQuestion { sent }) = body else { continue };
+                let body = ControllerMessage::Clock(ClockAnswer { sent });
                 let at = Time::secs(7);
-                listener.say(&peer, &ToAgent { session, term: Term(1), at, body }).unwrap();
+                listener.send(&peer, &ToAgent { session, term: Term(1), at, body }).unwrap();
                 continue;
             }
         };
@@ -141,23 +141,23 @@ impl Good {
         Self(Caller::start(call(to, who, credentials)))
     }
 
-    pub(crate) async fn next(&mut self) -> Heard<ToAgent> {
+    pub(crate) async fn next(&mut self) -> Received<ToAgent> {
         tokio::time::timeout(PATIENCE, self.0.next()).await.expect("nothing happens")
     }
 
     /// Until it has a session.
     pub(crate) async fn opened(&mut self) -> String {
         match self.next().await {
-            Heard::Opened(peer) => peer.to_string(),
+            Received::Opened(peer) => peer.to_string(),
             other => panic!("{other:?}"),
         }
     }
 
     /// Asks the time and hears the answer.
     pub(crate) async fn asks(&mut self, sent: u64) {
-        assert!(self.0.say(&question(sent)).unwrap());
+        assert!(self.0.send(&question(sent)).unwrap());
         match self.next().await {
-            Heard::Said(_, ToAgent { body: ControllerSays::Clock(answer), .. }) => {
+            Received::Said(_, ToAgent { body: ControllerMessage::Clock(answer), .. }) => {
                 assert_eq!(answer.sent, Time(sent));
             }
             other => panic!("{other:?}"),
@@ -166,7 +166,7 @@ impl Good {
 }
 
 pub(crate) fn question(sent: u64) -> FromAgent {
-    FromAgent { session: Session(1), body: AgentSays::Clock(ClockQuestion { sent: Time(sent) }) }
+    FromAgent { session: Session(1), body: AgentMessage::Clock(ClockQuestion { sent: Time(sent) }) }
 }
 
 pub(crate) fn call(

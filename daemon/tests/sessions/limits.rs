@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use snin_daemon::session::{Address, Count, Limits};
 use snin_protocol::codec::{MAX_FRAME, VERSION, encode};
-use snin_protocol::greeting::{Greet, Service, SessionSays};
+use snin_protocol::greeting::{Greet, Service, SessionMessage};
 
 use super::lab::{Desk, Good, agent, question};
 
@@ -22,7 +22,7 @@ fn rogue(desk: &Desk, number: u64) -> TcpStream {
     let mut socket = TcpStream::connect(address(desk)).unwrap();
     let greet =
         Greet { identity: agent(number), service: Service::Grants, first: VERSION, last: VERSION };
-    socket.write_all(&encode(&SessionSays::Greet(greet)).unwrap()).unwrap();
+    socket.write_all(&encode(&SessionMessage::Greet(greet)).unwrap()).unwrap();
     socket
 }
 
@@ -77,7 +77,7 @@ async fn who_greets_slowly_gives_way() {
     let limits = Limits { handshakes: 8, handshake: Duration::from_secs(2), ..Limits::default() };
     let mut desk = Desk::plain(limits);
     let mut slow: Vec<TcpStream> = Vec::new();
-    let frame = encode(&SessionSays::Ping).unwrap();
+    let frame = encode(&SessionMessage::Ping).unwrap();
     for _ in 0..50 {
         let mut socket = TcpStream::connect(address(&desk)).unwrap();
         socket.write_all(&frame[..3]).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use snin_daemon::session::{Count, Heard, Limits, Listen, Post};
+use snin_daemon::session::{Count, Limits, Listen, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_protocol::codec::Message;
 use snin_protocol::greeting::Service;
@@ -14,7 +14,7 @@ use super::lab::{PATIENCE, agent, call, controller, question};
 /// What happens next.
 fn next<In: Message + Send + 'static, Out: Message + Send + 'static>(
     post: &mut Post<In, Out>,
-) -> Heard<In> {
+) -> Received<In> {
     let began = Instant::now();
     loop {
         let mut watch = Watch::new();
@@ -44,12 +44,12 @@ fn they_hear_and_say_the_same() {
     .unwrap();
     let address = format!("unix://{}/sessions.sock", folder.path().display()).parse().unwrap();
     let mut caller: Post<ToAgent, FromAgent> = Post::call(call(&address, agent(7), None)).unwrap();
-    assert!(matches!(next(&mut called), Heard::Opened(peer) if *peer == agent(7)));
-    assert!(matches!(next(&mut caller), Heard::Opened(peer) if *peer == controller()));
-    caller.say(question(3));
-    let Heard::Said(_, said) = next(&mut called) else { panic!() };
+    assert!(matches!(next(&mut called), Received::Opened(peer) if *peer == agent(7)));
+    assert!(matches!(next(&mut caller), Received::Opened(peer) if *peer == controller()));
+    caller.send(question(3));
+    let Received::Said(_, said) = next(&mut called) else { panic!() };
     assert_eq!(said, question(3));
     drop(caller);
-    assert!(matches!(next(&mut called), Heard::Closed(peer, _) if *peer == agent(7)));
+    assert!(matches!(next(&mut called), Received::Closed(peer, _) if *peer == agent(7)));
     assert_eq!(called.tally().get(Count::Opened), 1);
 }

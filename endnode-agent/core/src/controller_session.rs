@@ -16,8 +16,8 @@ use std::sync::Arc;
 use snin_fabric::TreeId;
 use snin_protocol::clock::ClockSample;
 use snin_protocol::message::{
-    AgentSays, Ask, Change, ClockQuestion, Confirm, ControllerSays, FromAgent, Hello, MAX_CHANGES,
-    Request, Terms, ToAgent,
+    AgentMessage, Ask, Change, ClockQuestion, Confirm, ControllerMessage, FromAgent, Hello,
+    MAX_CHANGES, Request, Terms, ToAgent,
 };
 use snin_protocol::{Session, Term, Time};
 
@@ -36,7 +36,7 @@ pub enum ControllerState {
     /// There is none to be asked.
     None,
     /// It was heard not long ago.
-    Heard,
+    Received,
     /// It was not heard for too long.
     Lost,
 }
@@ -46,7 +46,7 @@ impl ControllerState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Heard => "heard",
+            Self::Received => "heard",
             Self::Lost => "lost",
         }
     }
@@ -134,7 +134,7 @@ impl Mesh {
             self.counters.stale_session += 1;
             return;
         }
-        if let ControllerSays::Clock(answer) = frame.body
+        if let ControllerMessage::Clock(answer) = frame.body
             && let Some(sample) = ClockSample::new(answer.sent, frame.at, now)
             && !self.clock.learn(sample, now)
         {
@@ -148,16 +148,18 @@ impl Mesh {
         self.controller.term = frame.term;
         self.heard_from_controller(now);
         match &frame.body {
-            ControllerSays::Welcome(terms) if self.controller.phase == Phase::Greeting => {
+            ControllerMessage::Welcome(terms) if self.controller.phase == Phase::Greeting => {
                 self.controller.phase = Phase::Talking;
                 self.controller.terms = *terms;
                 self.controller.clock_at = now;
             }
-            ControllerSays::Lease(lease) if self.controller.phase == Phase::Talking => {
+            ControllerMessage::Lease(lease) if self.controller.phase == Phase::Talking => {
                 self.lease(lease, now);
             }
-            ControllerSays::Stranger => self.part(now),
-            ControllerSays::Welcome(_) | ControllerSays::Lease(_) | ControllerSays::Clock(_) => {}
+            ControllerMessage::Stranger => self.part(now),
+            ControllerMessage::Welcome(_)
+            | ControllerMessage::Lease(_)
+            | ControllerMessage::Clock(_) => {}
         }
         self.converse(now);
     }
@@ -201,7 +203,7 @@ impl Mesh {
             self.controller.say_at = now + self.config.ask_again;
             self.counters.conversations += 1;
             let hello = Hello { port: self.config.port, term: self.controller.term };
-            self.send_to_controller(AgentSays::Hello(hello));
+            self.send_to_controller(AgentMessage::Hello(hello));
         }
     }
 
@@ -215,7 +217,7 @@ impl Mesh {
         {
             self.controller.say_at = now + self.config.ask_again;
             let changes = Arc::clone(&self.controller.changes[0]);
-            self.send_to_controller(AgentSays::Ask(Ask { number, changes }));
+            self.send_to_controller(AgentMessage::Ask(Ask { number, changes }));
         }
     }
 
@@ -256,7 +258,7 @@ impl Mesh {
             let little = unsure && !self.clock.is_kept();
             let pause = if little { self.config.ask_again } else { self.config.ask_time };
             self.controller.clock_at = now + pause;
-            self.send_to_controller(AgentSays::Clock(ClockQuestion { sent: now }));
+            self.send_to_controller(AgentMessage::Clock(ClockQuestion { sent: now }));
         }
     }
 
@@ -264,13 +266,13 @@ impl Mesh {
         if self.controller.unconfirmed && self.all_conform(now) {
             self.controller.unconfirmed = false;
             self.counters.confirms += 1;
-            self.send_to_controller(AgentSays::Confirm(Confirm {
+            self.send_to_controller(AgentMessage::Confirm(Confirm {
                 sequence: self.controller.lease,
             }));
         }
     }
 
-    fn send_to_controller(&mut self, body: AgentSays) {
+    fn send_to_controller(&mut self, body: AgentMessage) {
         let session = self.controller.session;
         self.put(Output::Controller(FromAgent { session, body }));
     }
@@ -328,7 +330,7 @@ impl Mesh {
     pub const fn controller(&self) -> ControllerState {
         match (self.config.controller, self.controller.lost) {
             (false, _) => ControllerState::None,
-            (true, false) => ControllerState::Heard,
+            (true, false) => ControllerState::Received,
             (true, true) => ControllerState::Lost,
         }
     }

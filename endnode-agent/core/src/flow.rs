@@ -145,7 +145,7 @@ impl Flow {
     }
 
     /// Whether there is something to post.
-    pub(super) fn is_hungry(&self) -> bool {
+    pub(super) fn is_backlogged(&self) -> bool {
         !self.again.is_empty() || self.cutting < self.queue.len()
     }
 
@@ -156,7 +156,7 @@ impl Flow {
 
     /// Whether it has something to post and nobody was asked.
     pub(super) fn is_unserved(&self) -> bool {
-        self.is_hungry() && self.wish == RequestState::None && !self.closing
+        self.is_backlogged() && self.wish == RequestState::None && !self.closing
     }
 
     /// Whether the controller has the flow's request if it has all asks up to the number `heard`.

@@ -143,8 +143,8 @@ impl Mesh {
     /// Makes queue pairs for sending without a grant.
     pub(super) fn want_unasked(&mut self, now: Time) {
         if self.is_best_effort() {
-            for at in 0..self.hungry.len() {
-                let flow = &self.flows[self.hungry[at] as usize];
+            for at in 0..self.backlogged.len() {
+                let flow = &self.flows[self.backlogged[at] as usize];
                 if let Some(peer) = flow.as_ref().map(|flow| flow.peer) {
                     self.want(&Route { peer, tree: UNASKED, dlid: None }, now);
                 }

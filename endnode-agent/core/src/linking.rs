@@ -58,7 +58,7 @@ impl Mesh {
         let mut lacking = 0;
         let best_effort = self.is_best_effort();
         for flow in self.flows.iter().flatten() {
-            let unasked = (best_effort && flow.is_hungry()).then_some(UNASKED);
+            let unasked = (best_effort && flow.is_backlogged()).then_some(UNASKED);
             for tree in flow.granted().chain(unasked) {
                 match self.pairs.find(flow.peer, tree) {
                     Some(slot) => self.wanted[slot as usize] = true,

@@ -31,8 +31,8 @@ pub struct Mesh {
     /// The number of the first piece of a number's next flow: a receiver tells old from new by them.
     sequences: Vec<u64>,
     /// Flows with something to post, and whose turn it was.
-    pub(super) hungry: Vec<u32>,
-    pub(super) turn: usize,
+    pub(super) backlogged: Vec<u32>,
+    pub(super) next_backlogged: usize,
     pub(super) pairs: Pairs,
     inbound: Inbounds,
     pub(super) timers: Timers,
@@ -115,8 +115,8 @@ impl Mesh {
             flows: (0..flows).map(|_| None).collect(),
             flow_buffers: Vec::with_capacity(flows),
             sequences: vec![0; flows],
-            hungry: Vec::with_capacity(flows),
-            turn: 0,
+            backlogged: Vec::with_capacity(flows),
+            next_backlogged: 0,
             pairs: Pairs::new(config.pairs, config.depth),
             inbound: Inbounds::new(config.inbound_peers, config.inbound_flows),
             timers: Timers::new(config.flows, config.pairs),
@@ -228,7 +228,7 @@ impl Mesh {
         };
         self.sequences[index as usize] = flow.sequence;
         if flow.listed {
-            self.hungry.retain(|&hungry| hungry != index);
+            self.backlogged.retain(|&backlogged| backlogged != index);
         }
         self.notify(Notice::Closed { flow: flow.id, unsent: flow.unsent });
         self.add_flow_buffers(flow.into_buffers());

@@ -15,10 +15,10 @@ impl Mesh {
     pub(super) fn list(&mut self, index: u32, now: Time) {
         if let Some(flow) = &mut self.flows[index as usize]
             && !flow.listed
-            && flow.is_hungry()
+            && flow.is_backlogged()
         {
             flow.listed = true;
-            self.hungry.push(index);
+            self.backlogged.push(index);
             let (peer, granted) = (flow.peer, flow.current.is_some());
             // By the time the grant has ended; without one it is found missing at once.
             if granted && self.is_best_effort() {
@@ -30,12 +30,12 @@ impl Mesh {
     /// Posts as much as may be, one piece of each flow in turn.
     pub(super) fn post_all(&mut self, now: Time) {
         let mut idle = 0;
-        while idle < self.hungry.len() {
-            self.turn += 1;
-            if self.turn >= self.hungry.len() {
-                self.turn = 0;
+        while idle < self.backlogged.len() {
+            self.next_backlogged += 1;
+            if self.next_backlogged >= self.backlogged.len() {
+                self.next_backlogged = 0;
             }
-            let index = self.hungry[self.turn];
+            let index = self.backlogged[self.next_backlogged];
             match self.post_one(index, now) {
                 Some(post) => {
                     self.ask_port(PortCall::Post(post));
@@ -43,10 +43,11 @@ impl Mesh {
                 }
                 None => idle += 1,
             }
-            if let Some(flow) = self.flows[index as usize].as_mut().filter(|flow| !flow.is_hungry())
+            if let Some(flow) =
+                self.flows[index as usize].as_mut().filter(|flow| !flow.is_backlogged())
             {
                 flow.listed = false;
-                self.hungry.swap_remove(self.turn);
+                self.backlogged.swap_remove(self.next_backlogged);
             }
         }
     }
@@ -194,7 +195,7 @@ impl Mesh {
     /// A flow's last piece under way is done. Most flows wait for nothing but time then.
     fn rest(&mut self, index: u32, now: Time) {
         let Some(flow) = &self.flows[index as usize] else { return };
-        if flow.closing || flow.next.is_some() || flow.is_hungry() {
+        if flow.closing || flow.next.is_some() || flow.is_backlogged() {
             return self.tend(index, now);
         }
         let at = if flow.settled > now {

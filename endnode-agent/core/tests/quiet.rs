@@ -12,7 +12,7 @@ use snin_agent_core::{
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
-    AgentSays, Answer, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+    AgentMessage, Answer, ClockAnswer, ControllerMessage, FromAgent, Grant, Lease, Terms, ToAgent,
     Verdict,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
@@ -97,7 +97,7 @@ impl World {
 
     fn open(&mut self, flow: FlowId) {
         let (peer, wanted) = (Guid(1 + u64::from(flow.0) / 2), Wanted::default());
-        self.tell("a flow", Event::App(Call::Open { flow, peer, wanted }));
+        self.notify("a flow", Event::App(Call::Open { flow, peer, wanted }));
     }
 
     /// Has the mesh do something, and counts.
@@ -108,11 +108,11 @@ impl World {
         outcome
     }
 
-    fn tell(&mut self, what: &str, event: Event) {
+    fn notify(&mut self, what: &str, event: Event) {
         self.quietly(what, |mesh, now| mesh.handle(event, now));
     }
 
-    fn controller(&mut self, what: &str, body: ControllerSays) {
+    fn controller(&mut self, what: &str, body: ControllerMessage) {
         let frame = ToAgent { session: self.session, term: Term(1), at: self.now, body };
         let frame = Arc::new(frame);
         let event = Event::Controller(Arc::clone(&frame));
@@ -142,15 +142,15 @@ impl World {
     }
 
     fn carry(&mut self, says: FromAgent) {
-        if let AgentSays::Ask(ask) = &says.body {
-            let other = |said: &FromAgent| matches!(&said.body, AgentSays::Ask(at) if at.number != ask.number);
+        if let AgentMessage::Ask(ask) = &says.body {
+            let other = |said: &FromAgent| matches!(&said.body, AgentMessage::Ask(at) if at.number != ask.number);
             self.asked_meanwhile += u64::from(self.carried.iter().any(other));
         }
         self.carried.push(says);
     }
 
     /// The controller hears what was carried longest, or it is lost.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         if self.carried.is_empty() {
             return;
         }
@@ -159,17 +159,17 @@ impl World {
             return;
         }
         match body {
-            AgentSays::Hello(_) => {
+            AgentMessage::Hello(_) => {
                 (self.session, self.sequence, self.heard) = (session, 0, 0);
                 let (window, guard) = (Time::millis(1), Time::micros(10));
                 let terms = Terms { window, guard, clock_error: Time::millis(5) };
-                self.controller("a welcome", ControllerSays::Welcome(terms));
+                self.controller("a welcome", ControllerMessage::Welcome(terms));
             }
-            AgentSays::Clock(question) if session == self.session => {
+            AgentMessage::Clock(question) if session == self.session => {
                 let answer = ClockAnswer { sent: question.sent };
-                self.controller("the time", ControllerSays::Clock(answer));
+                self.controller("the time", ControllerMessage::Clock(answer));
             }
-            AgentSays::Ask(ask) if session == self.session => {
+            AgentMessage::Ask(ask) if session == self.session => {
                 self.asked_twice += u64::from(ask.number <= self.heard);
                 self.heard = self.heard.max(ask.number);
             }
@@ -196,7 +196,7 @@ impl World {
         }
         self.sequence += 1;
         let lease = Lease { sequence: self.sequence, heard: self.heard, grants, answers };
-        self.controller("a lease", ControllerSays::Lease(lease));
+        self.controller("a lease", ControllerMessage::Lease(lease));
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> Option<usize> {
@@ -205,24 +205,24 @@ impl World {
 
     fn port(&mut self) {
         match self.rng.random_range(0..100) {
-            0 => self.tell("the port is down", Event::Port(PortEvent::Down)),
-            1..10 => self.tell("the port is up", Event::Port(PortEvent::Up)),
+            0 => self.notify("the port is down", Event::Port(PortEvent::Down)),
+            1..10 => self.notify("the port is up", Event::Port(PortEvent::Up)),
             10..40 => {
                 if let Some(at) = self.pick(&self.connecting.clone()) {
                     let pair = self.connecting.swap_remove(at);
-                    self.tell("a queue pair is ready", Event::Port(PortEvent::Ready { pair }));
+                    self.notify("a queue pair is ready", Event::Port(PortEvent::Ready { pair }));
                 }
             }
             40..60 => {
                 if let Some(at) = self.pick(&self.closing.clone()) {
                     let pair = self.closing.swap_remove(at);
-                    self.tell("a queue pair is gone", Event::Port(PortEvent::Closed { pair }));
+                    self.notify("a queue pair is gone", Event::Port(PortEvent::Closed { pair }));
                 }
             }
             60..63 => {
                 if let Some(at) = self.pick(&self.posted.clone()) {
                     let (pair, reason) = (self.posted[at].0, BreakReason::Failed);
-                    self.tell(
+                    self.notify(
                         "a queue pair broke",
                         Event::Port(PortEvent::Broken { pair, reason }),
                     );
@@ -240,13 +240,13 @@ impl World {
                 };
                 let peer = Guid(self.rng.random_range(1..5));
                 let arrival = Arrival { peer, session: 1, piece };
-                self.tell("something came", Event::Port(PortEvent::Arrived(arrival)));
+                self.notify("something came", Event::Port(PortEvent::Arrived(arrival)));
             }
             _ => {
                 if let Some(at) = self.pick(&self.posted.clone()) {
                     let (pair, ticket) = self.posted[at];
                     self.posted.retain(|&(other, older)| other != pair || older > ticket);
-                    self.tell("pieces are done", Event::Port(PortEvent::Done { pair, ticket }));
+                    self.notify("pieces are done", Event::Port(PortEvent::Done { pair, ticket }));
                 }
             }
         }
@@ -257,12 +257,12 @@ impl World {
         let bytes = self.rng.random_range(0..10_000);
         let message = Message { id: self.messages, bytes, due: self.now };
         let flow = FlowId(self.rng.random_range(0..FLOWS));
-        self.tell("a message", Event::App(Call::Send { flow, message }));
+        self.notify("a message", Event::App(Call::Send { flow, message }));
     }
 
     fn step(&mut self) {
         match self.rng.random_range(0..1000) {
-            0 => self.controller("a stranger", ControllerSays::Stranger),
+            0 => self.controller("a stranger", ControllerMessage::Stranger),
             1..3 => {
                 // Long silence: the controller is lost, what lasts ends.
                 self.now += Time::millis(80);
@@ -270,10 +270,10 @@ impl World {
             }
             3..5 => {
                 let flow = FlowId(self.rng.random_range(0..FLOWS));
-                self.tell("a flow's end", Event::App(Call::Close { flow }));
+                self.notify("a flow's end", Event::App(Call::Close { flow }));
             }
             5..100 => self.lease(),
-            100..300 => self.hear(),
+            100..300 => self.receive(),
             300..500 => self.send(),
             500..750 => self.port(),
             _ => {

@@ -137,12 +137,12 @@ impl Host {
     }
 
     /// The fabric says something to its port.
-    pub fn hear(&mut self, said: FromFabric) {
-        self.port.hear(said);
+    pub fn receive(&mut self, said: FromFabric) {
+        self.port.receive(said);
     }
 
     /// The controller says something.
-    pub fn hear_controller(&mut self, said: ToAgent, now: Time) {
+    pub fn receive_controller(&mut self, said: ToAgent, now: Time) {
         self.mesh.handle(Event::Controller(Arc::new(said)), now);
     }
 
@@ -157,7 +157,7 @@ impl Host {
     }
 
     /// Does what is to be done; what is to be told to the fabric goes to `fabric`.
-    pub fn turn(&mut self, now: Time, mut fabric: impl FnMut(&ToFabric)) {
+    pub fn poll(&mut self, now: Time, mut fabric: impl FnMut(&ToFabric)) {
         loop {
             self.port.set_time(now);
             let Self { mesh, port, says, notices, .. } = self;

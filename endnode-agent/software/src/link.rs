@@ -76,7 +76,7 @@ impl Link {
     }
 
     /// Says something, with the next [`flush`](Self::flush).
-    pub fn say(&mut self, said: &ToFabric) {
+    pub fn send(&mut self, said: &ToFabric) {
         match codec::encode(said) {
             Ok(frame) if self.owed.len() + frame.len() <= BACKLOG => self.owed.extend(frame),
             _ => self.ended = true,
@@ -87,7 +87,7 @@ impl Link {
     ///
     /// # Errors
     /// When the fabric has ended.
-    pub fn hear(&mut self) -> Result<Vec<FromFabric>, LinkError> {
+    pub fn receive(&mut self) -> Result<Vec<FromFabric>, LinkError> {
         let mut buffer = [0; 16 << 10];
         let mut read = 0;
         while read < AT_ONCE {

@@ -87,7 +87,7 @@ impl SoftwarePort {
     }
 
     /// The fabric says something to this port.
-    pub fn hear(&mut self, said: FromFabric) {
+    pub fn receive(&mut self, said: FromFabric) {
         match said {
             FromFabric::Attached(status) => self.status(&status),
             FromFabric::Refused(_) => {}

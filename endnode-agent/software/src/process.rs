@@ -15,7 +15,7 @@ use snin_agent_core::{Config, ConfigError, ControllerState};
 use snin_daemon::clock::Clock;
 use snin_daemon::control::{Control, ControlError, Request};
 use snin_daemon::service;
-use snin_daemon::session::{Address, Call, Credentials, Heard, Limits, Post};
+use snin_daemon::session::{Address, Call, Credentials, Limits, Post, Received};
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
@@ -104,7 +104,7 @@ impl Process {
         let clock = Clock::system();
         let mut link = Link::connect(&options.fabric)?;
         for &port in &options.ports {
-            link.say(&ToFabric::Attach(Attach { port }));
+            link.send(&ToFabric::Attach(Attach { port }));
         }
         let mut hosts = BTreeMap::new();
         let begin = Instant::now();
@@ -118,7 +118,7 @@ impl Process {
             let mut watch = Watch::new();
             link.watch(&mut watch);
             watch.wait(Some(Duration::from_secs(1)))?;
-            for said in link.hear()? {
+            for said in link.receive()? {
                 match said {
                     FromFabric::Attached(status) => {
                         let host = Host::new(&status, &config, clock.now())?;
@@ -154,11 +154,11 @@ impl Process {
                     return Ok(());
                 }
             }
-            self.hear()?;
+            self.receive()?;
             for request in self.control.work() {
                 self.answer(&request);
             }
-            self.turn();
+            self.poll();
             self.link.flush()?;
         }
     }
@@ -181,8 +181,8 @@ impl Process {
     }
 
     /// What fabric and controller say.
-    fn hear(&mut self) -> Result<(), Failure> {
-        for said in self.link.hear()? {
+    fn receive(&mut self) -> Result<(), Failure> {
+        for said in self.link.receive()? {
             let port = match &said {
                 FromFabric::Attached(status) => status.port,
                 FromFabric::Refused(refused) => refused.port,
@@ -191,29 +191,29 @@ impl Process {
                 FromFabric::Found(found) => found.port,
             };
             if let Some((host, _)) = self.hosts.get_mut(&port) {
-                host.hear(said);
+                host.receive(said);
             }
         }
         let clock = self.clock;
         for (host, session) in self.hosts.values_mut() {
             let Some(session) = session else { continue };
             for heard in session.work() {
-                if let Heard::Said(_, said) = heard {
+                if let Received::Said(_, said) = heard {
                     // It may have been sent after the turn began.
-                    host.hear_controller(said, clock.now());
+                    host.receive_controller(said, clock.now());
                 }
             }
         }
         Ok(())
     }
 
-    fn turn(&mut self) {
+    fn poll(&mut self) {
         let Self { clock, link, hosts, done, refused, took, .. } = self;
         for (host, session) in hosts.values_mut() {
-            host.turn(clock.now(), |said| link.say(said));
+            host.poll(clock.now(), |said| link.send(said));
             for said in host.take_says() {
                 if let Some(session) = session {
-                    session.say(said);
+                    session.send(said);
                 }
             }
             for outcome in host.take_outcomes() {
@@ -251,7 +251,7 @@ impl Process {
 
     fn status(&self) -> Value {
         let hosts = || self.hosts.values().map(|(host, _)| host);
-        let heard = hosts().filter(|host| host.controller() == ControllerState::Heard).count();
+        let heard = hosts().filter(|host| host.controller() == ControllerState::Received).count();
         let mut counters = Map::new();
         for host in hosts() {
             for (name, _, count) in host.counters().all() {

@@ -17,7 +17,7 @@ use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Place, Ready, Watch};
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, Offer, PeerSays};
+use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, Offer, PeerMessage};
 use snin_verbs::{QueuePair, Rc, Receiving};
 use tracing::warn;
 
@@ -126,7 +126,7 @@ impl InboundSessions {
         (now, ready): (Instant, &Ready),
     ) -> Result<(), StreamEnd> {
         let worked = self.sessions[at].stream.work(ready);
-        while let Some(message) = self.sessions[at].stream.hear::<PeerSays>()? {
+        while let Some(message) = self.sessions[at].stream.receive::<PeerMessage>()? {
             self.sessions[at].last_message = now;
             self.receive(at, &message, factory, now);
         }
@@ -138,18 +138,18 @@ impl InboundSessions {
         self.sessions[at].stream.flush()
     }
 
-    fn receive(&mut self, at: usize, message: &PeerSays, factory: &QpFactory, now: Instant) {
+    fn receive(&mut self, at: usize, message: &PeerMessage, factory: &QpFactory, now: Instant) {
         let caller = &mut self.sessions[at];
         match (message, caller.hello) {
-            (PeerSays::Hello(hello), None) => self.admit(at, hello),
-            (PeerSays::Offer(offer), Some(hello)) => self.offered(at, offer, hello, factory),
-            (PeerSays::Withdraw(token), Some(hello)) => {
+            (PeerMessage::Hello(hello), None) => self.admit(at, hello),
+            (PeerMessage::Offer(offer), Some(hello)) => self.offered(at, offer, hello, factory),
+            (PeerMessage::Withdraw(token), Some(hello)) => {
                 if let Some(pair) = caller.pairs.remove(token) {
                     let is_shared = caller.shares(&pair);
                     self.end_pair(hello, pair, is_shared, now);
                 }
             }
-            (PeerSays::Ping(number), _) => caller.stream.say(&PeerSays::Pong(*number)),
+            (PeerMessage::Ping(number), _) => caller.stream.send(&PeerMessage::Pong(*number)),
             // Only a caller sends these, and sends Hello first.
             _ => caller.gone = true,
         }
@@ -203,14 +203,14 @@ impl InboundSessions {
                 // The data thread knows the sender before it can send.
                 self.rings.report(ControlEvent::Inbound { number, peer, session });
                 caller.pairs.insert(offer.token, InboundPair { number, receives });
-                PeerSays::Accept(Accept { token: offer.token, end })
+                PeerMessage::Accept(Accept { token: offer.token, end })
             }
             Err(reason) => {
                 Rings::count(&self.rings.counters.declined);
-                PeerSays::Decline(Decline { token: offer.token, reason })
+                PeerMessage::Decline(Decline { token: offer.token, reason })
             }
         };
-        caller.stream.say(&answer);
+        caller.stream.send(&answer);
     }
 
     /// A queue pair that receives is in error: its caller has to make another.
@@ -222,7 +222,7 @@ impl InboundSessions {
             if let Some(token) = found
                 && let (Some(pair), Some(hello)) = (caller.pairs.remove(&token), caller.hello)
             {
-                caller.stream.say(&PeerSays::Lost(token));
+                caller.stream.send(&PeerMessage::Lost(token));
                 self.end_pair(hello, pair, false, now);
             }
         }

@@ -55,7 +55,7 @@ impl Line {
             return;
         };
         while let Some(said) = self.rings.to_controller.pop() {
-            stream.say(&said);
+            stream.send(&said);
         }
         self.frames.retain(|frame| Arc::strong_count(frame) > 1);
         let carried = carry(stream, &self.rings, &mut self.frames, ready);
@@ -91,7 +91,7 @@ fn carry(
 ) -> Result<bool, StreamEnd> {
     let worked = stream.work(ready);
     let mut came = false;
-    while let Some(frame) = stream.hear::<ToAgent>()? {
+    while let Some(frame) = stream.receive::<ToAgent>()? {
         came = true;
         let frame = Arc::new(frame);
         // A data thread that is so far behind gets the next lease instead.

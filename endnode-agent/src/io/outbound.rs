@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use snin_daemon::stream::{Stream, StreamEnd};
 use snin_daemon::watch::{Ready, Watch};
 use snin_fabric::{Dlid, Guid};
-use snin_protocol::peer::{Hello, Offer, PeerSays};
+use snin_protocol::peer::{Hello, Offer, PeerMessage};
 use tracing::{debug, warn};
 
 use super::factory::{QpFactory, Unconnected};
@@ -101,7 +101,7 @@ impl OutboundSessions {
             let address = self.addresses.get(&peer).ok_or("its address is not among `peers`")?;
             let mut stream =
                 Stream::call_from(self.source, *address).map_err(|error| error.to_string())?;
-            stream.say(&PeerSays::Hello(Hello {
+            stream.send(&PeerMessage::Hello(Hello {
                 port: self.sender.port,
                 session: self.sender.session,
                 flows: self.flows,
@@ -114,7 +114,7 @@ impl OutboundSessions {
         let token = self.tokens;
         self.tokens += 1;
         if let Some(session) = self.sessions.get_mut(&peer) {
-            session.stream.say(&PeerSays::Offer(Offer { token, dlid, end }));
+            session.stream.send(&PeerMessage::Offer(Offer { token, dlid, end }));
         }
         self.pairs.insert(id.slot, Pair { id, peer, token, dlid, unconnected: Some(unconnected) });
         Ok(())
@@ -133,7 +133,7 @@ impl OutboundSessions {
     pub(crate) fn retired(&mut self, id: PairId) {
         if let Some(pair) = self.pairs.get(&id.slot).filter(|pair| pair.id == id) {
             if let Some(session) = self.sessions.get_mut(&pair.peer) {
-                session.stream.say(&PeerSays::Withdraw(pair.token));
+                session.stream.send(&PeerMessage::Withdraw(pair.token));
             }
             self.pairs.remove(&id.slot);
         }
@@ -180,7 +180,7 @@ impl OutboundSessions {
         let Some(session) = self.sessions.get_mut(&peer) else { return Ok(()) };
         let worked = session.stream.work(ready);
         let mut messages = Vec::new();
-        while let Some(message) = session.stream.hear::<PeerSays>()? {
+        while let Some(message) = session.stream.receive::<PeerMessage>()? {
             session.last_message = now;
             messages.push(message);
         }
@@ -191,7 +191,7 @@ impl OutboundSessions {
             }
             session.beats += 1;
             session.beat = now + self.heartbeat;
-            session.stream.say(&PeerSays::Ping(session.beats));
+            session.stream.send(&PeerMessage::Ping(session.beats));
             session.stream.flush()?;
         }
         for message in messages {
@@ -200,11 +200,11 @@ impl OutboundSessions {
         Ok(())
     }
 
-    fn receive(&mut self, peer: Guid, message: &PeerSays, factory: &QpFactory) {
+    fn receive(&mut self, peer: Guid, message: &PeerMessage, factory: &QpFactory) {
         let token = match message {
-            PeerSays::Accept(accept) => accept.token,
-            PeerSays::Decline(decline) => decline.token,
-            PeerSays::Lost(token) => *token,
+            PeerMessage::Accept(accept) => accept.token,
+            PeerMessage::Decline(decline) => decline.token,
+            PeerMessage::Lost(token) => *token,
             // The called one has nothing else to say.
             _ => return,
         };
@@ -215,7 +215,7 @@ impl OutboundSessions {
         };
         let id = pair.id;
         match (message, pair.unconnected.take()) {
-            (PeerSays::Accept(accept), Some(unconnected)) => {
+            (PeerMessage::Accept(accept), Some(unconnected)) => {
                 match factory.connect(unconnected, &accept.end, pair.dlid) {
                     Ok(path) => {
                         self.rings
@@ -224,7 +224,7 @@ impl OutboundSessions {
                     Err(error) => self.not_connected(id, &error),
                 }
             }
-            (PeerSays::Decline(decline), _) => self.not_connected(id, &decline.reason),
+            (PeerMessage::Decline(decline), _) => self.not_connected(id, &decline.reason),
             _ => {
                 self.rings.report(ControlEvent::Broken { pair: id, reason: BreakReason::Failed });
             }

@@ -14,7 +14,7 @@ use snin_daemon::watch::Watch;
 use snin_fabric::{Dlid, Lid, TreeId};
 use snin_protocol::codec::{decode, encode};
 use snin_protocol::message::{
-    AgentSays, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+    AgentMessage, Change, ClockAnswer, ControllerMessage, FromAgent, Grant, Lease, Terms, ToAgent,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -168,7 +168,7 @@ impl Line {
             }
             while let Some((message, length)) = decode::<FromAgent>(&self.came).expect("frames") {
                 self.came.drain(..length);
-                self.hear(message);
+                self.receive(message);
             }
         }
         if self.shared.nonsense.swap(false, Ordering::Relaxed) {
@@ -182,15 +182,15 @@ impl Line {
         true
     }
 
-    fn hear(&mut self, message: FromAgent) {
-        let greets = matches!(message.body, AgentSays::Hello(_));
+    fn receive(&mut self, message: FromAgent) {
+        let greets = matches!(message.body, AgentMessage::Hello(_));
         if !greets && message.session != self.session {
             // The conversation was with a controller that is gone.
-            self.say_in(message.session, ControllerSays::Stranger);
+            self.send_in(message.session, ControllerMessage::Stranger);
             return;
         }
         match message.body {
-            AgentSays::Hello(_) => {
+            AgentMessage::Hello(_) => {
                 (self.session, self.heard, self.sequence) = (message.session, 0, 0);
                 self.wanting.clear();
                 let terms = Terms {
@@ -198,9 +198,9 @@ impl Line {
                     guard: Time::millis(100),
                     clock_error: Time::millis(500),
                 };
-                self.say(ControllerSays::Welcome(terms));
+                self.send(ControllerMessage::Welcome(terms));
             }
-            AgentSays::Ask(ask) if ask.number == self.heard + 1 => {
+            AgentMessage::Ask(ask) if ask.number == self.heard + 1 => {
                 self.heard = ask.number;
                 for &change in ask.changes.iter() {
                     match change {
@@ -209,11 +209,11 @@ impl Line {
                     };
                 }
             }
-            AgentSays::Ask(_) => {}
-            AgentSays::Clock(question) => {
-                self.say(ControllerSays::Clock(ClockAnswer { sent: question.sent }));
+            AgentMessage::Ask(_) => {}
+            AgentMessage::Clock(question) => {
+                self.send(ControllerMessage::Clock(ClockAnswer { sent: question.sent }));
             }
-            AgentSays::Confirm(_) => {
+            AgentMessage::Confirm(_) => {
                 self.shared.confirmed.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -233,14 +233,14 @@ impl Line {
         let grants = self.wanting.iter().map(grant).collect();
         let lease =
             Lease { sequence: self.sequence, heard: self.heard, grants, answers: Vec::new() };
-        self.say(ControllerSays::Lease(lease));
+        self.send(ControllerMessage::Lease(lease));
     }
 
-    fn say(&mut self, body: ControllerSays) {
-        self.say_in(self.session, body);
+    fn send(&mut self, body: ControllerMessage) {
+        self.send_in(self.session, body);
     }
 
-    fn say_in(&mut self, session: Session, body: ControllerSays) {
+    fn send_in(&mut self, session: Session, body: ControllerMessage) {
         let term = Term(self.shared.term.load(Ordering::Relaxed));
         let frame = ToAgent { session, term, at: self.now(), body };
         // An agent that is gone reads nothing.

@@ -93,7 +93,7 @@ fn a_controller_dies_and_another_takes_over() {
         resumes(&mut flow, &agents[1], &mut receiver, &mut sent);
         let at = first.address;
         until("the controller is heard", PATIENCE, || {
-            agents[0].snapshot(None).unwrap().controller == ControllerState::Heard
+            agents[0].snapshot(None).unwrap().controller == ControllerState::Received
         });
         // What was said before, as while everything started, is over.
         while agents[0].notice().is_some() {}

@@ -11,9 +11,9 @@ use bincode::de::Decode;
 use bincode::enc::Encode;
 use bincode::error::DecodeError;
 
-use crate::greeting::SessionSays;
+use crate::greeting::SessionMessage;
 use crate::message::{FromAgent, ToAgent, ViewChange, ViewClear};
-use crate::peer::PeerSays;
+use crate::peer::PeerMessage;
 use crate::software_port::messages::{FromFabric, ToFabric};
 use crate::view::{FromManager, ToManager};
 use wire::{Body, BodyRef, Wire};
@@ -41,7 +41,7 @@ pub trait Message: Wire {
     const FRAME_VERSION: u8 = VERSION;
 }
 
-impl Message for SessionSays {
+impl Message for SessionMessage {
     const FRAME_VERSION: u8 = SESSION_VERSION;
 }
 impl Message for FromManager {}
@@ -50,7 +50,7 @@ impl Message for FromAgent {}
 impl Message for ToAgent {}
 impl Message for ViewChange {}
 impl Message for ViewClear {}
-impl Message for PeerSays {}
+impl Message for PeerMessage {}
 impl Message for ToFabric {}
 impl Message for FromFabric {}
 

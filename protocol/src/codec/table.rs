@@ -7,15 +7,15 @@ use bincode::error::{DecodeError, EncodeError};
 use snin_fabric::{Dlid, Guid, Lid, Lmc, TreeId};
 
 use super::wire::{Wire, choices, lists, newtypes, records};
-use crate::greeting::{Greet, Reason, Refused, Service, SessionSays, Welcome};
+use crate::greeting::{Greet, Reason, Refused, Service, SessionMessage, Welcome};
 use crate::identity::{Identity, MAX_NAME, Role};
 use crate::message::{
-    AgentSays, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerSays, FromAgent,
-    Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal, Request, Terms,
-    ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
+    AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
+    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal,
+    Request, Terms, ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
 };
 use crate::peer::{
-    Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerSays,
+    Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
 };
 use crate::software_port::messages::{
     Arrived, Attach, AttachRefused, Cancel, Completed, Find, Found, FromFabric, Loss, Outcome,
@@ -67,9 +67,9 @@ records! {
 }
 
 choices! {
-    AgentSays { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it) }
+    AgentMessage { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it) }
     Change { 0 Request(it), 1 Withdraw(it) }
-    ControllerSays { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger }
+    ControllerMessage { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger }
     Verdict { 0 Served, 1 Deferred(it), 2 Refused(it) }
     Wait {
         0 PortsBusy, 1 SourceFull, 2 DestinationFull, 3 NoTreeFreed, 4 PinnedAway, 5 Rests, 6 Draining,
@@ -79,13 +79,13 @@ choices! {
         7 DestinationCut, 8 NoCommonTree, 9 NotAddressed, 10 TreeNotAllowed, 11 NoRoute,
         12 StrictImpossible,
     }
-    PeerSays {
+    PeerMessage {
         0 Hello(it), 1 Offer(it), 2 Accept(it), 3 Decline(it), 4 Withdraw(it), 5 Lost(it), 6 Ping(it),
         7 Pong(it),
     }
     DeclineReason { 0 Full, 1 Device, 2 NoPath, 3 OtherMode }
     EndAddress { 0 Lid(it), 1 Gid(it) }
-    SessionSays { 0 Greet(it), 1 Welcome(it), 2 Refused(it), 3 Ping, 4 Pong }
+    SessionMessage { 0 Greet(it), 1 Welcome(it), 2 Refused(it), 3 Ping, 4 Pong }
     Service { 0 Grants, 1 Views }
     Reason { 0 Version, 1 Service, 2 Role, 3 Identity, 4 Full }
     Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }

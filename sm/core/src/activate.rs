@@ -7,12 +7,12 @@ use snin_mad::port::Capabilities;
 use snin_mad::{MKey, PortInfo, PortState};
 use snin_protocol::Time;
 
-use crate::ask::{End, NodeId};
 use crate::config::Config;
 use crate::failures::Failures;
 use crate::graph::Graph;
-use crate::lanes::{operational_vls, wanted};
 use crate::planning::Target;
+use crate::qos_tables::{operational_vls, wanted};
+use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 
 /// The ports that are left alone for now, since they did not take what was written last.
@@ -23,7 +23,7 @@ pub(crate) struct Held<'a> {
 }
 
 impl Held<'_> {
-    fn holds(&self, end: End) -> bool {
+    fn holds(&self, end: PortId) -> bool {
         self.failures.holds(end, self.now)
     }
 }
@@ -50,7 +50,7 @@ pub(crate) fn activate(
     let mut ports = Ports { schedule, graph, target, config, manager, held };
     let own = target.discovered.own_port(graph);
     let first = own.into_iter().chain(ports.switch_ports());
-    let all: Vec<End> = first.map(|port| target.discovered.end(port)).collect();
+    let all: Vec<PortId> = first.map(|port| target.discovered.end(port)).collect();
     let own = own.map(|port| target.discovered.end(port));
     for &end in &all {
         if Some(end) != own || graph.node(end.0).is_switch() {
@@ -59,7 +59,7 @@ pub(crate) fn activate(
     }
     ports.partitions();
     if config.qos {
-        ports.lanes();
+        ports.qos_tables();
     }
     let links = ports.links();
     let raised: Vec<Raised> = links.iter().map(|&link| ports.arm(link)).collect();
@@ -80,7 +80,7 @@ pub(crate) fn activate(
 
 /// A link on its way up.
 struct Raised {
-    ends: [End; 2],
+    ends: [PortId; 2],
     to_host: bool,
     /// Its writes so far.
     arms: Vec<StepId>,
@@ -101,12 +101,12 @@ impl Ports<'_> {
         topology.switches().map(|switch| topology.port0(switch))
     }
 
-    fn info(&self, end: End) -> Option<&PortInfo> {
+    fn info(&self, end: PortId) -> Option<&PortInfo> {
         self.graph.port(end)?.info.as_ref()
     }
 
     /// The write that gives a port its addresses, if it has others; with it the port may go up.
-    fn address(&mut self, end: End, state: Option<Raise>) -> Option<StepId> {
+    fn address(&mut self, end: PortId, state: Option<Raise>) -> Option<StepId> {
         let left_alone = self.held.holds(end) || self.graph.is_locked(end);
         let port = self.target.discovered.port(end).filter(|_| !left_alone)?;
         let info = self.info(end)?;
@@ -134,18 +134,18 @@ impl Ports<'_> {
     }
 
     /// Tables of service levels and lanes. Ports that are still INIT get their limit when they are armed.
-    fn lanes(&mut self) {
+    fn qos_tables(&mut self) {
         let topology = &self.target.discovered.topology;
         for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
             let end = self.target.discovered.end(port);
             if self.held.holds(end) {
                 continue;
             }
-            let held = self.graph.port(end).into_iter().flat_map(|port| &port.lanes);
+            let held = self.graph.port(end).into_iter().flat_map(|port| &port.qos_tables);
             for (&table, held) in held {
                 let wanted = wanted(self.config, self.graph, end, table);
                 if held.is_some() && wanted.is_some() && *held != wanted {
-                    self.schedule.add(Step::Lanes(end, table));
+                    self.schedule.add(Step::QosTable(end, table));
                 }
             }
             let limit = self.config.qos_high_limit;
@@ -159,20 +159,20 @@ impl Ports<'_> {
     }
 
     /// Every cable, the own one first; last those between switches over which nothing leads until they are up.
-    fn links(&self) -> Vec<[End; 2]> {
+    fn links(&self) -> Vec<[PortId; 2]> {
         let discovered = &self.target.discovered;
         let topology = &discovered.topology;
         let pair = |port| topology.peer(port).filter(|&peer| port < peer).map(|peer| [port, peer]);
         let links = topology.ports().filter_map(pair);
-        let mut links: Vec<[End; 2]> =
+        let mut links: Vec<[PortId; 2]> =
             links.map(|ends| ends.map(|port| discovered.end(port))).collect();
         links.sort_by_key(|ends| !ends.iter().any(|&(node, _)| node == NodeId::OWN));
-        let left_out = |end: &End| {
+        let left_out = |end: &PortId| {
             let led_over = discovered.port(*end).is_some_and(|port| topology.peer(port).is_some());
             self.graph.is_trunk(*end) && !led_over
         };
         let due = self.held.failures.due(self.held.now).filter(left_out);
-        let again: BTreeSet<[End; 2]> = due
+        let again: BTreeSet<[PortId; 2]> = due
             .filter_map(|end| {
                 let other = self.graph.link(end)?.to;
                 Some([end.min(other), end.max(other)])
@@ -182,9 +182,9 @@ impl Ports<'_> {
         links
     }
 
-    fn arm(&mut self, ends: [End; 2]) -> Raised {
-        let is_end = |end: End| !self.graph.node(end.0).is_switch();
-        let base = |end: End| {
+    fn arm(&mut self, ends: [PortId; 2]) -> Raised {
+        let is_end = |end: PortId| !self.graph.node(end.0).is_switch();
+        let base = |end: PortId| {
             let port = self.target.discovered.port(end)?;
             self.target.addresses.base(port)
         };
@@ -225,21 +225,21 @@ impl Ports<'_> {
 }
 
 /// Whether a port has the manager's key, and guards it as it shall; without one, whether it shows none.
-fn is_protected(graph: &Graph, end: End, info: &PortInfo) -> bool {
+fn is_protected(graph: &Graph, end: PortId, info: &PortInfo) -> bool {
     let held = (info.m_key, info.m_key_protect, info.m_key_lease_period);
     let wanted = graph.protection(end);
     held == wanted || wanted.0 == MKey(0) && info.m_key == MKey(0)
 }
 
 /// Whether keys are written to this port: of a switch only to port 0 (IBA 14.2.5.6).
-pub(crate) fn is_guarded(graph: &Graph, (node, port): End) -> bool {
+pub(crate) fn is_guarded(graph: &Graph, (node, port): PortId) -> bool {
     !graph.node(node).is_switch() || port == PortNum::ZERO
 }
 
 /// The PortInfo that a step writes.
 pub(crate) fn port_info(
     graph: &Graph,
-    end: End,
+    end: PortId,
     write: PortWrite,
     config: &Config,
     manager: Lid,

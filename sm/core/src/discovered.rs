@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use snin_fabric::topology::{Handle, TopologyBuilder, TopologyError};
 use snin_fabric::{NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 
-use crate::ask::{End, NodeId};
 use crate::failures::Failures;
 use crate::graph::Graph;
+use crate::query::{NodeId, PortId};
 
 /// A topology and whose node is whose.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl Discovered {
                     continue;
                 };
                 let own = graph.own_end();
-                let locked = |end: End| end != own && graph.is_locked(end);
-                let fails = |end: End| graph.is_trunk(end) && failures.count(end) > 1;
+                let locked = |end: PortId| end != own && graph.is_locked(end);
+                let fails = |end: PortId| graph.is_trunk(end) && failures.count(end) > 1;
                 if [(id, num), link.to].iter().any(|&end| locked(end) || fails(end)) {
                     continue;
                 }
@@ -79,7 +79,7 @@ impl Discovered {
     }
 
     /// The port as the graph knows it.
-    pub(crate) fn end(&self, port: PortIndex) -> End {
+    pub(crate) fn end(&self, port: PortIndex) -> PortId {
         (self.id(self.topology.port(port).node), self.topology.num(port))
     }
 
@@ -87,7 +87,7 @@ impl Discovered {
         self.nodes.get(&node).copied()
     }
 
-    pub(crate) fn port(&self, (node, num): End) -> Option<PortIndex> {
+    pub(crate) fn port(&self, (node, num): PortId) -> Option<PortIndex> {
         self.topology.port_of(self.index(node)?, num)
     }
 

@@ -6,7 +6,7 @@ use snin_fabric::Lid;
 
 use super::order::{Tables, What, Write, order};
 use crate::graph::Graph;
-use crate::mirror::Mirror;
+use crate::lft_shadow::LftShadow;
 use crate::planning::Target;
 use crate::schedule::{Schedule, Step, StepId};
 
@@ -22,9 +22,9 @@ pub(crate) fn distribute(
 ) {
     let topology = &target.discovered.topology;
     let Some(ranks) = &target.routing.ranks else { return };
-    let mirror = |switch| &graph.node(target.discovered.id(switch)).mirror;
-    let held: Vec<&Mirror> = topology.switches().map(mirror).collect();
-    let live = held.iter().any(|mirror| mirror.is_live());
+    let shadow = |switch| &graph.node(target.discovered.id(switch)).shadow;
+    let held: Vec<&LftShadow> = topology.switches().map(shadow).collect();
+    let live = held.iter().any(|shadow| shadow.is_live());
     let top = target.addresses.top();
     let tables = Tables { topology, ranks, held, wanted: &target.routing.tables, top };
     let order = order(&tables, &[manager]);

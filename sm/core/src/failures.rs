@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use snin_protocol::Time;
 
-use crate::ask::End;
+use crate::query::PortId;
 
 /// The wait after the second failure in a row; it doubles with each further one.
 const FIRST_WAIT: Time = Time::secs(1);
@@ -28,12 +28,12 @@ pub(crate) struct Failure {
 /// Every port that did not take what was written last. An entry goes when a write is taken, when nothing is
 /// left to be written, or when the port is out of reach.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(BTreeMap<End, Failure>);
+pub(crate) struct Failures(BTreeMap<PortId, Failure>);
 
 impl Failures {
     /// Notes one more; how many there are in a row. The first is tried again at once: perhaps the port was
     /// just reset.
-    pub(crate) fn note(&mut self, end: End, what: &'static str, silent: bool, now: Time) -> u32 {
+    pub(crate) fn note(&mut self, end: PortId, what: &'static str, silent: bool, now: Time) -> u32 {
         let count = self.count(end).saturating_add(1);
         let retry_at = now + wait(count);
         self.0.insert(end, Failure { count, what, silent, retry_at });
@@ -41,17 +41,17 @@ impl Failures {
     }
 
     /// Failures in a row.
-    pub(crate) fn count(&self, end: End) -> u32 {
+    pub(crate) fn count(&self, end: PortId) -> u32 {
         self.0.get(&end).map_or(0, |failure| failure.count)
     }
 
     /// Whether nothing is written to the port for now.
-    pub(crate) fn holds(&self, end: End, now: Time) -> bool {
+    pub(crate) fn holds(&self, end: PortId, now: Time) -> bool {
         self.0.get(&end).is_some_and(|failure| failure.retry_at > now)
     }
 
     /// The ports that are tried again now.
-    pub(crate) fn due(&self, now: Time) -> impl Iterator<Item = End> + '_ {
+    pub(crate) fn due(&self, now: Time) -> impl Iterator<Item = PortId> + '_ {
         self.0.iter().filter(move |(_, failure)| failure.retry_at <= now).map(|(&end, _)| end)
     }
 
@@ -68,16 +68,16 @@ impl Failures {
     }
 
     /// A write was taken, or there is none left.
-    pub(crate) fn clear(&mut self, end: End) {
+    pub(crate) fn clear(&mut self, end: PortId) {
         self.0.remove(&end);
     }
 
     /// Forgets ports that are gone.
-    pub(crate) fn retain(&mut self, is_there: impl Fn(End) -> bool) {
+    pub(crate) fn retain(&mut self, is_there: impl Fn(PortId) -> bool) {
         self.0.retain(|&end, _| is_there(end));
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (End, &Failure)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &Failure)> {
         self.0.iter().map(|(&end, failure)| (end, failure))
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use snin_fabric::PortNum;
 
     use super::*;
-    use crate::ask::NodeId;
+    use crate::query::NodeId;
 
     #[test]
     fn each_port_waits_longer_and_longer_for_itself() {

@@ -6,17 +6,17 @@ use snin_fabric::{Guid, Lid, NodeKind, PortNum};
 use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
-use crate::ask::{Ask, End, NodeId};
 use crate::keyring::Keyring;
-use crate::lanes::{LaneTable, Lanes};
-use crate::mirror::Mirror;
+use crate::lft_shadow::LftShadow;
 use crate::multicast::Masks;
+use crate::qos_tables::{QosTable, QosTableId};
+use crate::query::{NodeId, PortId, Query};
 
 /// A cable, seen from one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     /// The other end.
-    pub(crate) to: End,
+    pub(crate) to: PortId,
     /// The survey that last asked who is there.
     pub(crate) confirmed: u32,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Port {
     /// The managed block of its partition table.
     pub(crate) keys: Option<Box<[PKey; 32]>>,
     /// Tables of service levels and lanes as last read or written; none where the agent has no such table.
-    pub(crate) lanes: BTreeMap<LaneTable, Option<Lanes>>,
+    pub(crate) qos_tables: BTreeMap<QosTableId, Option<QosTable>>,
     /// The other subnet manager that sits here, as it last spoke of itself.
     pub(crate) manager: Option<SmInfo>,
     /// The how manieth of the keys that it may have it is shown.
@@ -87,7 +87,7 @@ pub(crate) struct Node {
     pub(crate) switch: Option<SwitchInfo>,
     /// By number, port 0 included.
     pub(crate) ports: Vec<Port>,
-    pub(crate) mirror: Mirror,
+    pub(crate) shadow: LftShadow,
     pub(crate) masks: Masks,
     /// The survey that last met it.
     pub(crate) seen: u32,
@@ -117,7 +117,7 @@ impl Node {
             name: None,
             switch: None,
             ports: vec![Port::default(); usize::from(info.num_ports) + 1],
-            mirror: Mirror::default(),
+            shadow: LftShadow::default(),
             masks: Masks::default(),
             seen: 0,
             heard: Time::ZERO,
@@ -169,7 +169,7 @@ const MOST_NODES: usize = 1 << 17;
 pub(crate) struct Graph {
     nodes: Vec<Node>,
     by_guid: BTreeMap<Guid, NodeId>,
-    by_port_guid: BTreeMap<Guid, End>,
+    by_port_guid: BTreeMap<Guid, PortId>,
     /// Which key guards which port.
     pub(crate) keyring: Keyring,
 }
@@ -188,11 +188,11 @@ impl Graph {
         &mut self.nodes[id.index()]
     }
 
-    pub(crate) fn port(&self, (node, port): End) -> Option<&Port> {
+    pub(crate) fn port(&self, (node, port): PortId) -> Option<&Port> {
         self.nodes.get(node.index())?.ports.get(port.index())
     }
 
-    pub(crate) fn port_mut(&mut self, (node, port): End) -> Option<&mut Port> {
+    pub(crate) fn port_mut(&mut self, (node, port): PortId) -> Option<&mut Port> {
         self.nodes.get_mut(node.index())?.ports.get_mut(port.index())
     }
 
@@ -233,7 +233,7 @@ impl Graph {
     }
 
     /// Another node behind the same GUID: its hardware was exchanged. The ports that the other one hung on.
-    pub(crate) fn replace(&mut self, id: NodeId, info: &NodeInfo) -> Vec<End> {
+    pub(crate) fn replace(&mut self, id: NodeId, info: &NodeInfo) -> Vec<PortId> {
         let ends = self.isolate(id);
         self.nodes[id.index()] = Node::new(info.clone());
         ends
@@ -250,10 +250,10 @@ impl Graph {
     /// Notes the GUID of the port that was met from `via`; if another port has it, that one.
     pub(crate) fn claim_port_guid(
         &mut self,
-        end: End,
+        end: PortId,
         guid: Guid,
-        via: Option<End>,
-    ) -> Option<End> {
+        via: Option<PortId>,
+    ) -> Option<PortId> {
         let holder = self.by_port_guid.get(&guid).copied().filter(|&holder| {
             let port = self.port(holder).filter(|port| port.guid == Some(guid));
             let linked = port.and_then(|port| port.link).is_some_and(|link| Some(link.to) != via);
@@ -269,7 +269,7 @@ impl Graph {
     }
 
     /// Joins two ports; whatever they were joined to before is not any more.
-    pub(crate) fn connect(&mut self, a: End, b: End, survey: u32) {
+    pub(crate) fn connect(&mut self, a: PortId, b: PortId, survey: u32) {
         for (end, other) in [(a, b), (b, a)] {
             if self.link(end).is_some_and(|link| link.to != other) {
                 self.disconnect(end);
@@ -284,7 +284,7 @@ impl Graph {
     }
 
     /// Takes the cable off both ends; the other end, if there was one.
-    pub(crate) fn disconnect(&mut self, end: End) -> Option<End> {
+    pub(crate) fn disconnect(&mut self, end: PortId) -> Option<PortId> {
         let link = self.port_mut(end)?.link.take()?;
         if let Some(port) = self.port_mut(link.to) {
             port.link = None;
@@ -293,40 +293,40 @@ impl Graph {
     }
 
     /// Takes every cable off the node; the ports at the other ends.
-    pub(crate) fn isolate(&mut self, id: NodeId) -> Vec<End> {
+    pub(crate) fn isolate(&mut self, id: NodeId) -> Vec<PortId> {
         let ports = 0..self.node(id).ports.len() as u8;
         ports.filter_map(|port| self.disconnect((id, PortNum(port)))).collect()
     }
 
-    pub(crate) fn link(&self, end: End) -> Option<Link> {
+    pub(crate) fn link(&self, end: PortId) -> Option<Link> {
         self.port(end)?.link
     }
 
     /// The node that answers a question, as far as it is known.
-    pub(crate) fn agent(&self, ask: Ask) -> Option<NodeId> {
-        match ask {
-            Ask::Identify(Some(via)) => self.link(via).map(|link| link.to.0),
-            _ => ask.agent(),
+    pub(crate) fn agent(&self, query: Query) -> Option<NodeId> {
+        match query {
+            Query::Identify(Some(via)) => self.link(via).map(|link| link.to.0),
+            _ => query.agent(),
         }
     }
 
     /// The way of an SMP.
-    pub(crate) fn path(&self, ask: Ask) -> Option<DrPath> {
-        match ask {
-            Ask::Identify(None) => Some(DrPath::HERE),
-            Ask::Identify(Some((node, port))) | Ask::Probe((node, port)) => {
+    pub(crate) fn path(&self, query: Query) -> Option<DrPath> {
+        match query {
+            Query::Identify(None) => Some(DrPath::HERE),
+            Query::Identify(Some((node, port))) | Query::Probe((node, port)) => {
                 self.node(node).path.filter(|_| self.leads_on(node))?.then(port)
             }
-            _ => match ask.end() {
+            _ => match query.end() {
                 Some(end) => self.path_to(end),
-                None => self.node(ask.agent()?).path,
+                None => self.node(query.agent()?).path,
             },
         }
     }
 
     /// The way of an SMP that is about one port. A switch answers for all of its ports; an end node takes
     /// writes to a port, and finds its partition table, only by that port (IBA 14.2.5.6, 14.2.5.7).
-    pub(crate) fn path_to(&self, (id, port): End) -> Option<DrPath> {
+    pub(crate) fn path_to(&self, (id, port): PortId) -> Option<DrPath> {
         let node = self.node(id);
         if node.is_switch() || (id, port) == self.own_end() {
             return node.path;
@@ -336,7 +336,7 @@ impl Graph {
     }
 
     /// The port at which the manager sits, of a switch port 0.
-    pub(crate) fn own_end(&self) -> End {
+    pub(crate) fn own_end(&self) -> PortId {
         self.guard((NodeId::OWN, self.node(NodeId::OWN).info.local_port))
     }
 
@@ -347,10 +347,10 @@ impl Graph {
     }
 
     /// The ports that the way to a question's node leaves by, the nearest first.
-    pub(crate) fn way(&self, ask: Ask) -> Vec<End> {
+    pub(crate) fn way(&self, query: Query) -> Vec<PortId> {
         let mut way = Vec::new();
         let mut at = NodeId::OWN;
-        for &port in self.path(ask).as_ref().map_or(&[][..], DrPath::ports) {
+        for &port in self.path(query).as_ref().map_or(&[][..], DrPath::ports) {
             let end = (at, PortNum(port));
             way.push(end);
             let Some(link) = self.link(end) else { break };
@@ -404,7 +404,7 @@ impl Graph {
     }
 
     /// The port that holds this address, whoever gave it.
-    pub(crate) fn holder(&self, lid: Lid) -> Option<End> {
+    pub(crate) fn holder(&self, lid: Lid) -> Option<PortId> {
         let holds = |port: &Port| {
             port.info.as_ref().is_some_and(|info| {
                 let block = info.lid.index()..info.lid.index() + info.lmc.addresses();
@@ -420,13 +420,13 @@ impl Graph {
     }
 
     /// Whether the port's cable joins two switches, so that tables lead over it.
-    pub(crate) fn is_trunk(&self, end: End) -> bool {
+    pub(crate) fn is_trunk(&self, end: PortId) -> bool {
         let far = self.link(end).is_some_and(|link| self.node(link.to.0).is_switch());
         far && self.node(end.0).is_switch()
     }
 
     /// The node, with the port where the node has several that can be meant.
-    pub(crate) fn end_name(&self, end: End) -> String {
+    pub(crate) fn end_name(&self, end: PortId) -> String {
         let node = self.node(end.0);
         if node.is_switch() || node.info.num_ports == 1 {
             return node.label();
@@ -435,7 +435,7 @@ impl Graph {
     }
 
     /// `node/port`, as people point at ports.
-    pub(crate) fn port_name(&self, (node, port): End) -> String {
+    pub(crate) fn port_name(&self, (node, port): PortId) -> String {
         format!("{}/{port}", self.node(node).label())
     }
 }

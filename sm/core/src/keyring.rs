@@ -12,10 +12,10 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use snin_fabric::{Guid, PortNum};
 use snin_mad::MKey;
 
-use crate::ask::{Ask, End, NodeId};
 use crate::config::Config;
 use crate::error::ConfigError;
 use crate::graph::{Graph, Lock};
+use crate::query::{NodeId, PortId, Query};
 
 /// Where M_Keys come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -121,24 +121,24 @@ impl Keyring {
 impl Graph {
     /// The port whose key guards this one: port 0 of a switch guards the whole switch, each port of an end
     /// node itself (IBA 14.2.4).
-    pub(crate) fn guard(&self, (id, port): End) -> End {
+    pub(crate) fn guard(&self, (id, port): PortId) -> PortId {
         (id, if self.node(id).is_switch() { PortNum::ZERO } else { port })
     }
 
     /// The key that guards a port, where it is shown.
-    pub(crate) fn key(&self, end: End) -> Option<MKey> {
+    pub(crate) fn key(&self, end: PortId) -> Option<MKey> {
         let key = self.port(self.guard(end))?.info.as_ref()?.m_key;
         (key != MKey(0)).then_some(key)
     }
 
     /// Whether a port may have a key that it does not show.
-    pub(crate) fn hides_key(&self, end: End) -> bool {
+    pub(crate) fn hides_key(&self, end: PortId) -> bool {
         let info = self.port(self.guard(end)).and_then(|port| port.info.as_ref());
         info.is_some_and(|info| info.m_key == MKey(0) && info.m_key_protect > 0)
     }
 
     /// The GUID that a port's key follows from.
-    fn key_guid(&self, end: End) -> Guid {
+    fn key_guid(&self, end: PortId) -> Guid {
         let node = self.node(end.0);
         if node.is_switch() {
             return node.guid();
@@ -148,13 +148,13 @@ impl Graph {
     }
 
     /// The key, level and lease that a port shall have.
-    pub(crate) fn protection(&self, end: End) -> (MKey, u8, u16) {
+    pub(crate) fn protection(&self, end: PortId) -> (MKey, u8, u16) {
         self.keyring.protection(self.key_guid(end))
     }
 
     /// The key to show a port: the one that it shows, of any manager, else the one that it should have, or
     /// the next that it may have. `further`: so many after that.
-    pub(crate) fn key_to_show(&self, end: End, further: u8) -> MKey {
+    pub(crate) fn key_to_show(&self, end: PortId, further: u8) -> MKey {
         let guid = self.key_guid(end);
         let nth = match (self.key(end), further) {
             (Some(key), 0) => return key,
@@ -168,41 +168,41 @@ impl Graph {
     }
 
     /// The key to show the port that is asked.
-    pub(crate) fn key_to_ask(&self, ask: Ask, further: u8) -> MKey {
-        match ask {
-            Ask::ReadPort(id, port) | Ask::ReadKeys(id, port) => {
+    pub(crate) fn key_to_ask(&self, query: Query, further: u8) -> MKey {
+        match query {
+            Query::ReadPort(id, port) | Query::ReadKeys(id, port) => {
                 self.key_to_show((id, port), further)
             }
-            Ask::ReadLanes(id, port, _) | Ask::ReadManager(id, port) | Ask::Poll((id, port)) => {
-                self.key_to_show((id, port), further)
-            }
+            Query::ReadQosTable(id, port, _)
+            | Query::ReadManager(id, port)
+            | Query::Poll((id, port)) => self.key_to_show((id, port), further),
             // Nobody knows who is there.
-            Ask::Identify(Some(_)) | Ask::Probe(_) | Ask::Step(_) => {
+            Query::Identify(Some(_)) | Query::Probe(_) | Query::Step(_) => {
                 let nobody = Guid::default();
                 let candidate = self.keyring.candidate(nobody, further);
                 candidate.unwrap_or_else(|| self.keyring.wanted(nobody))
             }
-            Ask::Identify(None) => {
+            Query::Identify(None) => {
                 if self.ids().len() == 0 {
                     return self.keyring.wanted(Guid::default());
                 }
                 self.key_to_show(self.own_end(), further)
             }
-            Ask::Describe(id)
-            | Ask::ReadSwitch(id)
-            | Ask::ClearChange(id)
-            | Ask::ReadBlock(id, _)
-            | Ask::ReadMasks(id, ..) => self.key_to_show(self.any_end(id), further),
+            Query::Describe(id)
+            | Query::ReadSwitch(id)
+            | Query::ClearChange(id)
+            | Query::ReadBlock(id, _)
+            | Query::ReadMasks(id, ..) => self.key_to_show(self.any_end(id), further),
         }
     }
 
-    fn any_end(&self, id: NodeId) -> End {
+    fn any_end(&self, id: NodeId) -> PortId {
         self.guard((id, self.node(id).info.local_port))
     }
 
     /// A port that was read, by the key that was `known` for its own if there was one, hides its key: whether
     /// there is another that may be it, which it is shown from now on.
-    pub(crate) fn guess_key(&mut self, end: End, known: bool) -> bool {
+    pub(crate) fn guess_key(&mut self, end: PortId, known: bool) -> bool {
         let (guid, hides) = (self.key_guid(end), self.hides_key(end));
         let Some(port) = self.port(end) else { return false };
         let guess = if known { 0 } else { port.guess.saturating_add(1) };
@@ -214,12 +214,12 @@ impl Graph {
     }
 
     /// Whether a port takes no writes.
-    pub(crate) fn is_locked(&self, end: End) -> bool {
+    pub(crate) fn is_locked(&self, end: PortId) -> bool {
         self.port(self.guard(end)).is_some_and(|port| port.locked.is_some())
     }
 
     /// The port takes no writes: it is left as it is. With a switch, so is what only it leads to.
-    pub(crate) fn lock(&mut self, end: End, why: Lock) {
+    pub(crate) fn lock(&mut self, end: PortId, why: Lock) {
         let guard = self.guard(end);
         if let Some(port) = self.port_mut(guard) {
             port.locked = Some(why);

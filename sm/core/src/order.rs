@@ -24,7 +24,7 @@ use snin_fabric::routing::Ranks;
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortNum, Topology};
 
 use self::sort::{Next, Sorting};
-use crate::mirror::{Mirror, NONE};
+use crate::lft_shadow::{LftShadow, NONE};
 
 /// One write to a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) ranks: &'a Ranks,
     /// By switch: what it holds.
-    pub(crate) held: Vec<&'a Mirror>,
+    pub(crate) held: Vec<&'a LftShadow>,
     /// By switch: what it shall hold.
     pub(crate) wanted: &'a [ForwardingTable],
     /// The highest address.
@@ -101,13 +101,13 @@ impl Tables<'_> {
 
 /// Finds the order. `urgent` addresses come first among what may be written at the same time.
 pub(crate) fn order(tables: &Tables<'_>, urgent: &[Lid]) -> Order {
-    if !tables.held.iter().any(|mirror| mirror.is_live()) {
+    if !tables.held.iter().any(|shadow| shadow.is_live()) {
         return Units::of(tables, urgent).sort(tables, Vec::new());
     }
     let wiring = Wiring::of(tables);
     let (retire, retired) = retire(tables, &wiring);
     let held = tables.held.iter().enumerate();
-    let held = held.map(|(switch, mirror)| retired.get(&(switch as u32)).unwrap_or(mirror));
+    let held = held.map(|(switch, shadow)| retired.get(&(switch as u32)).unwrap_or(shadow));
     let tables = &Tables { held: held.collect(), ..*tables };
     let mut units = Units::of(tables, urgent);
     for block in tables.all_blocks() {
@@ -117,7 +117,7 @@ pub(crate) fn order(tables: &Tables<'_>, urgent: &[Lid]) -> Order {
 }
 
 /// The writes that come before all others, and what the switches concerned hold then.
-fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Mirror>) {
+fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, LftShadow>) {
     let mut retired = Retired::default();
     for block in tables.all_blocks().filter(|&block| tables.changes(block)) {
         for entry in 0..BLOCK {
@@ -127,7 +127,7 @@ fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Mi
         }
     }
     let mut writes = Vec::new();
-    let mut after: BTreeMap<u32, Mirror> = BTreeMap::new();
+    let mut after: BTreeMap<u32, LftShadow> = BTreeMap::new();
     for ((switch, block), entries) in retired.entries {
         let held = tables.held[switch as usize];
         let mut ports = held.block(block).copied().unwrap_or([NONE; BLOCK]);
@@ -323,7 +323,7 @@ impl<'a> Column<'a> {
     /// `None` where nothing changes.
     fn of(tables: &'a Tables<'_>, wiring: &'a Wiring, block: u16, entry: usize) -> Option<Self> {
         let lid = Lid(block * BLOCK as u16 + entry as u16);
-        let old: Vec<u8> = tables.held.iter().map(|mirror| mirror.forwards(lid)).collect();
+        let old: Vec<u8> = tables.held.iter().map(|shadow| shadow.forwards(lid)).collect();
         let new: Vec<u8> = tables.wanted.iter().map(|table| table.get(lid).0).collect();
         let changed: Vec<bool> = old.iter().zip(&new).map(|(old, new)| old != new).collect();
         let ranks = tables.ranks;

@@ -7,20 +7,20 @@ use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, Lmc, PortNum};
 use snin_mad::DrPath;
 
-use crate::ask::{End, NodeId};
 use crate::graph::Graph;
-use crate::lanes::LaneTable;
 use crate::multicast::MaskBlock;
+use crate::qos_tables::QosTableId;
+use crate::query::{NodeId, PortId};
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// PortInfo.
-    Port(End, PortWrite),
+    Port(PortId, PortWrite),
     /// The managed block of a partition table.
-    Keys(End),
+    Keys(PortId),
     /// A table of service levels or lanes.
-    Lanes(End, LaneTable),
+    QosTable(PortId, QosTableId),
     /// A block of a forwarding table, as the target has it.
     Block(NodeId, u16),
     /// A block with some entries dropped.
@@ -52,15 +52,15 @@ pub(crate) enum Raise {
 
 impl Step {
     /// The one port that is written to, if it is one.
-    pub(crate) const fn end(&self) -> Option<End> {
+    pub(crate) const fn end(&self) -> Option<PortId> {
         match self {
-            Self::Port(end, _) | Self::Keys(end) | Self::Lanes(end, _) => Some(*end),
+            Self::Port(end, _) | Self::Keys(end) | Self::QosTable(end, _) => Some(*end),
             _ => None,
         }
     }
 
     /// The port whose trouble it is when the step fails: port 0 for a switch's tables.
-    pub(crate) fn owner(&self) -> Option<End> {
+    pub(crate) fn owner(&self) -> Option<PortId> {
         self.end().or_else(|| Some((self.node()?, PortNum::ZERO)))
     }
 
@@ -70,7 +70,7 @@ impl Step {
             Self::Port(end, _) => graph.is_trunk(*end),
             Self::Block(..) | Self::Dropping(..) | Self::Top(..) => true,
             Self::Masks(..) | Self::MulticastTop(..) => true,
-            Self::Keys(_) | Self::Lanes(..) | Self::Milestone => false,
+            Self::Keys(_) | Self::QosTable(..) | Self::Milestone => false,
         }
     }
 
@@ -91,7 +91,7 @@ impl Step {
     /// Whose agent gets it.
     pub(crate) const fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Port((node, _), _) | Self::Keys((node, _)) | Self::Lanes((node, _), _) => {
+            Self::Port((node, _), _) | Self::Keys((node, _)) | Self::QosTable((node, _), _) => {
                 Some(*node)
             }
             Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),

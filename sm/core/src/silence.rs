@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use snin_protocol::Time;
 
-use crate::ask::{End, NodeId};
 use crate::graph::{Graph, Trouble};
+use crate::query::{NodeId, PortId};
 
 /// The first wait; it doubles with every question that is left without an answer.
 const FIRST_WAIT: Time = Time::millis(200);
@@ -27,14 +27,14 @@ struct Silent {
 /// the port itself is out of reach.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
-    ports: BTreeMap<End, Silent>,
+    ports: BTreeMap<PortId, Silent>,
     in_flight: usize,
 }
 
 impl Silence {
     /// Takes over what is known now.
     pub(crate) fn update(&mut self, graph: &Graph, now: Time) {
-        let silent = |end: &End| {
+        let silent = |end: &PortId| {
             let port = graph.port(*end);
             let mute = port.is_some_and(|p| p.is_up() && p.trouble == Some(Trouble::Mute));
             mute && graph.node(end.0).path.is_some()
@@ -62,7 +62,7 @@ impl Silence {
     }
 
     /// One that is to be asked now.
-    pub(crate) fn next(&mut self, now: Time) -> Option<End> {
+    pub(crate) fn next(&mut self, now: Time) -> Option<PortId> {
         if self.in_flight >= MOST_AT_ONCE {
             return None;
         }
@@ -74,14 +74,14 @@ impl Silence {
     }
 
     /// Somebody answered.
-    pub(crate) fn broken(&mut self, end: End) {
+    pub(crate) fn broken(&mut self, end: PortId) {
         if self.ports.remove(&end).is_some_and(|silent| silent.asked) {
             self.in_flight -= 1;
         }
     }
 
     /// Nobody did, or nobody could be asked.
-    pub(crate) fn lasts(&mut self, end: End, now: Time) {
+    pub(crate) fn lasts(&mut self, end: PortId, now: Time) {
         let Some(silent) = self.ports.get_mut(&end) else { return };
         if std::mem::take(&mut silent.asked) {
             self.in_flight -= 1;

@@ -7,43 +7,43 @@ use snin_mad::{
 };
 
 use super::activate::port_info;
-use crate::ask::{Ask, End};
 use crate::config::Config;
 use crate::graph::Graph;
-use crate::lanes::{Lanes, wanted};
 use crate::planning::Target;
+use crate::qos_tables::{QosTable, wanted};
+use crate::query::{PortId, Query};
 use crate::schedule::Step;
 
 /// The SMP of a question; `None` where the node is not there any more.
-pub(crate) fn question(graph: &Graph, ask: Ask) -> Option<Mad> {
-    let route = Route::directed(graph.path(ask)?);
-    let shown = graph.key_to_ask(ask, 0);
+pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
+    let route = Route::directed(graph.path(query)?);
+    let shown = graph.key_to_ask(query, 0);
     let get = |id, modifier| Smp::get(id, modifier, route).m_key(shown).mad();
-    Some(match ask {
-        Ask::Identify(_) | Ask::Probe(_) => get(NodeInfo::ID, 0),
-        Ask::Describe(_) => get(NodeDescription::ID, 0),
-        Ask::ReadSwitch(_) => get(SwitchInfo::ID, 0),
-        Ask::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
-        Ask::ReadKeys(node, port) => get(PKeyTable::ID, keys_modifier(graph, (node, port))),
-        Ask::ReadLanes(node, port, table) => {
+    Some(match query {
+        Query::Identify(_) | Query::Probe(_) => get(NodeInfo::ID, 0),
+        Query::Describe(_) => get(NodeDescription::ID, 0),
+        Query::ReadSwitch(_) => get(SwitchInfo::ID, 0),
+        Query::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
+        Query::ReadKeys(node, port) => get(PKeyTable::ID, keys_modifier(graph, (node, port))),
+        Query::ReadQosTable(node, port, table) => {
             get(table.attribute(), table.modifier(graph, (node, port)))
         }
-        Ask::ReadManager(..) | Ask::Poll(_) => get(SmInfo::ID, 0),
-        Ask::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
-        Ask::ReadMasks(_, block, position) => {
+        Query::ReadManager(..) | Query::Poll(_) => get(SmInfo::ID, 0),
+        Query::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
+        Query::ReadMasks(_, block, position) => {
             get(MulticastForwarding::ID, MulticastForwarding::modifier(position, block))
         }
-        Ask::ClearChange(node) => {
+        Query::ClearChange(node) => {
             let info = graph.node(node).switch.as_ref()?;
             // Writing 1 clears it (IBA 14.2.5.4).
             set(
                 graph.key_to_show((node, PortNum::ZERO), 0),
-                graph.path(ask)?,
+                graph.path(query)?,
                 0,
                 &SwitchInfo { port_state_change: true, ..info.clone() },
             )
         }
-        Ask::Step(_) => return None,
+        Query::Step(_) => return None,
     })
 }
 
@@ -70,11 +70,11 @@ pub(crate) fn write(
             let table = PKeyTable { keys: config.partition_block() };
             set(own, path, keys_modifier(graph, *end), &table)
         }
-        Step::Lanes(end, table) => {
+        Step::QosTable(end, table) => {
             let modifier = table.modifier(graph, *end);
             match wanted(config, graph, *end, *table)? {
-                Lanes::Mapping(mapping) => set(own, path, modifier, &mapping),
-                Lanes::Arbitration(block) => set(own, path, modifier, &block),
+                QosTable::Mapping(mapping) => set(own, path, modifier, &mapping),
+                QosTable::Arbitration(block) => set(own, path, modifier, &block),
             }
         }
         Step::Block(node, number) => {
@@ -105,7 +105,7 @@ fn set<A: Attribute>(key: MKey, path: DrPath, modifier: u32, value: &A) -> Mad {
 }
 
 /// Switches have a table for every port, end nodes for the one by which the SMP comes.
-fn keys_modifier(graph: &Graph, (node, port): End) -> u32 {
+fn keys_modifier(graph: &Graph, (node, port): PortId) -> u32 {
     let port = if graph.node(node).is_switch() { port } else { PortNum::ZERO };
     PKeyTable::modifier(port, 0)
 }

@@ -22,10 +22,10 @@ use snin_mad::{
     PKeyTable, PortInfo, PortState, SmInfo, SwitchInfo,
 };
 
-use crate::ask::{Ask, End, NodeId};
 use crate::graph::{Graph, Port, Trouble, is_up};
-use crate::mirror::Mirror;
+use crate::lft_shadow::LftShadow;
 use crate::multicast::Masks;
+use crate::query::{NodeId, PortId, Query};
 
 /// One survey.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub(crate) struct Survey {
     number: u32,
     full: bool,
     /// Who is there: asked first, so that the front moves on.
-    urgent: VecDeque<Ask>,
-    queue: VecDeque<Ask>,
+    urgent: VecDeque<Query>,
+    queue: VecDeque<Query>,
     /// Asked when all of those are answered.
-    later: VecDeque<Ask>,
+    later: VecDeque<Query>,
     /// Questions in flight.
     open: usize,
     suspects: VecDeque<NodeId>,
@@ -45,23 +45,23 @@ pub(crate) struct Survey {
     /// Nodes of which everything is read.
     whole: BTreeSet<NodeId>,
     /// Questions to nodes to which there was no way just then; `true` when asked for the second time.
-    stranded: BTreeMap<Ask, bool>,
+    stranded: BTreeMap<Query, bool>,
     /// Nodes that left a write unanswered; why, what guards them will tell.
     barred: BTreeSet<NodeId>,
     /// Ports that are asked who is there although it is known.
-    forced: BTreeSet<End>,
+    forced: BTreeSet<PortId>,
     /// Questions without an answer, asked once more when the way there was looked at; those that were asked
     /// along a way only if it leads elsewhere now.
-    doubts: Vec<(Ask, Option<DrPath>)>,
+    rechecks: Vec<(Query, Option<DrPath>)>,
     /// Nodes that left a question of this survey without an answer: it does not wait for them.
     aside: BTreeSet<NodeId>,
-    doubted: BTreeSet<Ask>,
+    rechecked: BTreeSet<Query>,
     /// Newcomers whose GUID somebody has already: the port of the one, the port of the other.
-    disputes: Vec<(End, End)>,
+    disputes: Vec<(PortId, PortId)>,
     /// The address of this manager, once it has written anything.
     manager: Option<Lid>,
     /// A port, or the switch of a table, that somebody else has written to.
-    pub(crate) overwritten: Option<End>,
+    pub(crate) overwritten: Option<PortId>,
     /// Something was read that a computation may see.
     learnt: bool,
     /// A cable between known nodes was taken off, or found and known from both ends.
@@ -86,9 +86,9 @@ impl Survey {
             stranded: BTreeMap::new(),
             barred: BTreeSet::new(),
             forced: BTreeSet::new(),
-            doubts: Vec::new(),
+            rechecks: Vec::new(),
             aside: BTreeSet::new(),
-            doubted: BTreeSet::new(),
+            rechecked: BTreeSet::new(),
             disputes: Vec::new(),
             manager: None,
             overwritten: None,
@@ -101,7 +101,7 @@ impl Survey {
     /// Everything, from the own port on.
     pub(crate) fn full(number: u32) -> Self {
         let mut survey = Self::new(number, true);
-        survey.urgent.push_back(Ask::Identify(None));
+        survey.urgent.push_back(Query::Identify(None));
         survey
     }
 
@@ -117,14 +117,14 @@ impl Survey {
         // No trap comes through the own port when it was down.
         if graph.ids().len() > 0 && !graph.node(NodeId::OWN).is_switch() {
             let port = graph.node(NodeId::OWN).info.local_port;
-            survey.queue.push_back(Ask::ReadPort(NodeId::OWN, port));
+            survey.queue.push_back(Query::ReadPort(NodeId::OWN, port));
         }
         for (id, node) in graph.reachable() {
             if node.is_switch() || leased || node.ports.iter().any(|port| port.locked.is_some()) {
                 survey.verify(graph, id);
             }
             if node.name.is_none() {
-                survey.queue.push_back(Ask::Describe(id));
+                survey.queue.push_back(Query::Describe(id));
             }
         }
         survey
@@ -148,19 +148,19 @@ impl Survey {
         let node = graph.node(id);
         if node.is_switch() {
             self.queue.push_back(if node.is_locked() {
-                Ask::ReadPort(id, PortNum::ZERO)
+                Query::ReadPort(id, PortNum::ZERO)
             } else {
-                Ask::ReadSwitch(id)
+                Query::ReadSwitch(id)
             });
             return;
         }
         let cabled = node.external().filter(|(_, port)| port.link.is_some());
-        self.queue.extend(cabled.map(|(num, _)| Ask::ReadPort(id, num)));
+        self.queue.extend(cabled.map(|(num, _)| Query::ReadPort(id, num)));
     }
 
     /// An end port whose settings or name changed.
-    pub(crate) fn refresh(&mut self, (node, port): End) {
-        self.queue.extend([Ask::Describe(node), Ask::ReadPort(node, port)]);
+    pub(crate) fn refresh(&mut self, (node, port): PortId) {
+        self.queue.extend([Query::Describe(node), Query::ReadPort(node, port)]);
     }
 
     /// Whether it looks at everything.
@@ -179,20 +179,20 @@ impl Survey {
             && self.urgent.is_empty()
             && self.queue.is_empty()
             && self.later.is_empty()
-            && self.doubts.is_empty()
+            && self.rechecks.is_empty()
             && self.suspects.is_empty()
     }
 
     /// The next question; `None` when answers have to come first, or nothing is left. `telling`: what is
     /// known by now is about to be told, and what is unlikely to change it waits for that.
-    pub(crate) fn next(&mut self, graph: &mut Graph, telling: bool) -> Option<Ask> {
+    pub(crate) fn next(&mut self, graph: &mut Graph, telling: bool) -> Option<Query> {
         loop {
-            while let Some(ask) = self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
-                if graph.path(ask).is_none() {
-                    self.stranded.entry(ask).or_insert(false);
-                } else if self.is_needed(graph, ask) {
+            while let Some(query) = self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
+                if graph.path(query).is_none() {
+                    self.stranded.entry(query).or_insert(false);
+                } else if self.is_needed(graph, query) {
                     self.open += 1;
-                    return Some(ask);
+                    return Some(query);
                 }
             }
             if self.open > 0 || telling && !self.later.is_empty() {
@@ -203,12 +203,12 @@ impl Survey {
                 continue;
             }
             // The nearest first: if they are lost, another way may lead to those behind them.
-            let hops = |ask| graph.path(ask).map_or(0, |path| path.hops());
-            if let Some(nearest) = self.doubts.iter().map(|&(ask, _)| hops(ask)).min() {
-                let ready = self.doubts.extract_if(.., |&mut (ask, _)| hops(ask) == nearest);
+            let hops = |query| graph.path(query).map_or(0, |path| path.hops());
+            if let Some(nearest) = self.rechecks.iter().map(|&(query, _)| hops(query)).min() {
+                let ready = self.rechecks.extract_if(.., |&mut (query, _)| hops(query) == nearest);
                 let ready: Vec<_> = ready.collect();
-                for (ask, asked) in ready {
-                    self.ask_again(graph, ask, asked);
+                for (query, asked) in ready {
+                    self.ask_again(graph, query, asked);
                 }
                 continue;
             }
@@ -219,157 +219,162 @@ impl Survey {
     }
 
     /// The way to a node that was silent was looked at: if it leads elsewhere now, the node is asked once more.
-    fn ask_again(&mut self, graph: &mut Graph, ask: Ask, asked: Option<DrPath>) {
-        let silent = graph.way(ask).iter().any(|(node, _)| self.aside.contains(node));
-        if asked.is_none() || graph.path(ask) != asked {
-            self.urgent.push_back(ask);
+    fn ask_again(&mut self, graph: &mut Graph, query: Query, asked: Option<DrPath>) {
+        let silent = graph.way(query).iter().any(|(node, _)| self.aside.contains(node));
+        if asked.is_none() || graph.path(query) != asked {
+            self.urgent.push_back(query);
         } else if !silent {
             self.open += 1;
-            self.refused(graph, ask);
+            self.refused(graph, query);
         }
         // Else a node on the way is silent too, and is lost first.
     }
 
     /// A question that was asked by this survey is late. It is still waited for, but not by this survey.
-    pub(crate) fn set_aside(&mut self, ask: Ask) {
-        self.aside.extend(ask.agent());
+    pub(crate) fn set_aside(&mut self, query: Query) {
+        self.aside.extend(query.agent());
         self.open = self.open.saturating_sub(1);
     }
 
     /// A question of an earlier survey was never answered.
-    pub(crate) fn silent(&mut self, graph: &mut Graph, ask: Ask) {
+    pub(crate) fn silent(&mut self, graph: &mut Graph, query: Query) {
         self.open += 1;
-        self.gave_up(graph, ask);
+        self.gave_up(graph, query);
     }
 
-    fn is_needed(&self, graph: &Graph, ask: Ask) -> bool {
-        let Ask::Identify(Some(via)) = ask else { return true };
+    fn is_needed(&self, graph: &Graph, query: Query) -> bool {
+        let Query::Identify(Some(via)) = query else { return true };
         let known = graph.link(via).is_some_and(|link| link.confirmed == self.number);
         let up = graph.port(via).is_some_and(|port| port.is_up());
         up && (!known || self.forced.contains(&via))
     }
 
     /// An answer. What cannot be read changes nothing.
-    pub(crate) fn learn(&mut self, graph: &mut Graph, ask: Ask, mad: &Mad) -> Result<(), Error> {
+    pub(crate) fn learn(
+        &mut self,
+        graph: &mut Graph,
+        query: Query,
+        mad: &Mad,
+    ) -> Result<(), Error> {
         self.learnt |= !matches!(
-            ask,
-            Ask::ReadSwitch(_)
-                | Ask::ClearChange(_)
-                | Ask::ReadPort(..)
-                | Ask::ReadManager(..)
-                | Ask::ReadMasks(..)
+            query,
+            Query::ReadSwitch(_)
+                | Query::ClearChange(_)
+                | Query::ReadPort(..)
+                | Query::ReadManager(..)
+                | Query::ReadMasks(..)
         );
-        match ask {
-            Ask::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
-            Ask::Describe(id) => {
+        match query {
+            Query::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
+            Query::Describe(id) => {
                 let text = mad.attribute::<NodeDescription>()?.text;
                 // What a node calls itself reaches logs, terminals and pages.
                 graph.node_mut(id).name = Some(printable(text.text().trim()).into());
             }
-            Ask::ReadSwitch(id) => self.switch_read(graph, id, mad.attribute::<SwitchInfo>()?),
-            Ask::ClearChange(id) => {
+            Query::ReadSwitch(id) => self.switch_read(graph, id, mad.attribute::<SwitchInfo>()?),
+            Query::ClearChange(id) => {
                 mad.attribute::<SwitchInfo>()?;
                 self.barred.remove(&id);
                 self.read_ports(graph, id);
             }
-            Ask::ReadPort(id, port) => {
+            Query::ReadPort(id, port) => {
                 self.port_read(graph, (id, port), mad.attribute::<PortInfo>()?);
             }
-            Ask::ReadKeys(id, port) => {
+            Query::ReadKeys(id, port) => {
                 let keys = mad.attribute::<PKeyTable>()?.keys;
                 if let Some(port) = graph.port_mut((id, port)) {
                     port.keys = Some(Box::new(keys));
                 }
             }
-            Ask::ReadLanes(id, port, table) => {
+            Query::ReadQosTable(id, port, table) => {
                 let lanes = table.read(mad)?;
                 if let Some(port) = graph.port_mut((id, port)) {
-                    port.lanes.insert(table, Some(lanes));
+                    port.qos_tables.insert(table, Some(lanes));
                 }
             }
-            Ask::ReadManager(id, port) => {
+            Query::ReadManager(id, port) => {
                 let info = mad.attribute::<SmInfo>()?;
                 if let Some(port) = graph.port_mut((id, port)) {
                     port.manager = Some(info);
                 }
             }
-            Ask::ReadBlock(id, block) => {
+            Query::ReadBlock(id, block) => {
                 let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
-                let known = graph.node(id).mirror.block(block);
+                let known = graph.node(id).shadow.block(block);
                 if self.manager.is_some() && known.is_some_and(|known| *known != ports) {
                     self.overwritten.get_or_insert((id, PortNum::ZERO));
                 }
-                graph.node_mut(id).mirror.set_block(block, &ports);
+                graph.node_mut(id).shadow.set_block(block, &ports);
             }
-            Ask::ReadMasks(id, block, position) => {
+            Query::ReadMasks(id, block, position) => {
                 let entries = mad.attribute::<MulticastForwarding>()?.masks.map(|mask| mask.0);
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
-            Ask::Probe(_) | Ask::Poll(_) | Ask::Step(_) => return Ok(()),
+            Query::Probe(_) | Query::Poll(_) | Query::Step(_) => return Ok(()),
         }
-        self.answered(graph, ask);
+        self.answered(graph, query);
         Ok(())
     }
 
     /// No answer. Perhaps a cable on the way there was cut, so the question gets a second chance.
-    pub(crate) fn gave_up(&mut self, graph: &mut Graph, ask: Ask) {
-        let manager = matches!(ask, Ask::ReadManager(..));
-        if manager || graph.path(ask).is_none() || self.doubted.contains(&ask) {
-            return self.refused(graph, ask);
+    pub(crate) fn gave_up(&mut self, graph: &mut Graph, query: Query) {
+        let manager = matches!(query, Query::ReadManager(..));
+        if manager || graph.path(query).is_none() || self.rechecked.contains(&query) {
+            return self.refused(graph, query);
         }
-        let asked = graph.path(ask);
-        self.doubt(graph, ask, asked);
+        let asked = graph.path(query);
+        self.recheck(graph, query, asked);
         self.open = self.open.saturating_sub(1);
     }
 
     /// Looks at every port on the way before it asks again; if it was asked already, only where the way leads
     /// elsewhere by then.
-    pub(crate) fn doubt(&mut self, graph: &Graph, ask: Ask, asked: Option<DrPath>) {
-        if !self.doubted.insert(ask) {
+    pub(crate) fn recheck(&mut self, graph: &Graph, query: Query, asked: Option<DrPath>) {
+        if !self.rechecked.insert(query) {
             return;
         }
-        self.doubts.push((ask, asked));
-        for (node, port) in graph.way(ask) {
-            let check = Ask::ReadPort(node, port);
-            if self.doubted.insert(check) {
+        self.rechecks.push((query, asked));
+        for (node, port) in graph.way(query) {
+            let check = Query::ReadPort(node, port);
+            if self.rechecked.insert(check) {
                 self.urgent.push_back(check);
             }
         }
     }
 
     /// No answer, or one that says no.
-    pub(crate) fn refused(&mut self, graph: &mut Graph, ask: Ask) {
-        match ask {
-            Ask::Identify(Some(via)) => {
+    pub(crate) fn refused(&mut self, graph: &mut Graph, query: Query) {
+        match query {
+            Query::Identify(Some(via)) => {
                 self.trouble(graph, Some(via), Trouble::Mute);
             }
-            Ask::ClearChange(id) if self.barred.insert(id) => {
-                self.queue.push_back(Ask::ReadPort(id, PortNum::ZERO));
+            Query::ClearChange(id) if self.barred.insert(id) => {
+                self.queue.push_back(Query::ReadPort(id, PortNum::ZERO));
             }
-            Ask::ReadSwitch(id) | Ask::ClearChange(id) | Ask::ReadBlock(id, _) => {
+            Query::ReadSwitch(id) | Query::ClearChange(id) | Query::ReadBlock(id, _) => {
                 self.lose(graph, (id, PortNum::ZERO));
             }
-            Ask::ReadPort(id, port) => self.lose(graph, (id, port)),
-            Ask::ReadLanes(id, port, table) => {
+            Query::ReadPort(id, port) => self.lose(graph, (id, port)),
+            Query::ReadQosTable(id, port, table) => {
                 if let Some(port) = graph.port_mut((id, port)) {
-                    port.lanes.insert(table, None);
+                    port.qos_tables.insert(table, None);
                 }
             }
-            Ask::ReadManager(id, port) => {
+            Query::ReadManager(id, port) => {
                 if let Some(port) = graph.port_mut((id, port)) {
                     port.manager = None;
                 }
             }
-            Ask::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
+            Query::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
             // A node without a name or a partition table is a node all the same.
-            Ask::Identify(None) | Ask::Describe(_) | Ask::ReadKeys(..) => {}
-            Ask::Probe(_) | Ask::Poll(_) | Ask::Step(_) => {}
+            Query::Identify(None) | Query::Describe(_) | Query::ReadKeys(..) => {}
+            Query::Probe(_) | Query::Poll(_) | Query::Step(_) => {}
         }
-        self.answered(graph, ask);
+        self.answered(graph, query);
     }
 
     /// A switch, or a port of an end node, does not answer any more: what leads to it leads nowhere.
-    pub(crate) fn lose(&mut self, graph: &mut Graph, end: End) {
+    pub(crate) fn lose(&mut self, graph: &mut Graph, end: PortId) {
         let (id, _) = end;
         if end == graph.own_end() || id == NodeId::OWN && graph.node(id).is_switch() {
             return;
@@ -392,30 +397,30 @@ impl Survey {
         graph.retrace();
     }
 
-    fn answered(&mut self, graph: &Graph, ask: Ask) {
+    fn answered(&mut self, graph: &Graph, query: Query) {
         self.open = self.open.saturating_sub(1);
-        let Ask::Identify(Some(end)) = ask else { return };
+        let Query::Identify(Some(end)) = query else { return };
         self.forced.remove(&end);
         // Whoever waited for this port's word: is its place free now?
         let number = self.number;
-        let still = |&(_, holder): &(End, End)| {
+        let still = |&(_, holder): &(PortId, PortId)| {
             holder != end || graph.link(holder).is_some_and(|link| link.confirmed == number)
         };
-        let freed: Vec<End> =
+        let freed: Vec<PortId> =
             self.disputes.iter().filter(|dispute| !still(dispute)).map(|&(via, _)| via).collect();
         self.disputes.retain(|&(_, holder)| holder != end);
         freed.into_iter().for_each(|via| self.identify(via));
     }
 
     /// Asks who is behind a port.
-    pub(crate) fn identify(&mut self, via: End) {
-        self.urgent.push_back(Ask::Identify(Some(via)));
+    pub(crate) fn identify(&mut self, via: PortId) {
+        self.urgent.push_back(Query::Identify(Some(via)));
     }
 
     fn switch_read(&mut self, graph: &mut Graph, id: NodeId, info: SwitchInfo) {
         let node = graph.node_mut(id);
         let changed = info.port_state_change;
-        let forgot = node.switch.is_none() || node.mirror.top() != info.linear_fdb_top;
+        let forgot = node.switch.is_none() || node.shadow.top() != info.linear_fdb_top;
         let whole = self.whole.contains(&id);
         if forgot && (whole || self.probed == Some(id)) {
             // Another table than the one that was written: it is a new switch, or as good as one.
@@ -430,7 +435,7 @@ impl Survey {
         node.shaken |= changed;
         node.switch = Some(info);
         if changed {
-            self.urgent.push_back(Ask::ClearChange(id));
+            self.urgent.push_back(Query::ClearChange(id));
         } else if self.whole.contains(&id) {
             self.read_ports(graph, id);
         }
@@ -439,20 +444,21 @@ impl Survey {
     /// Everything that a reset would have changed.
     fn reread(&mut self, graph: &mut Graph, id: NodeId, info: &SwitchInfo) {
         let node = graph.node_mut(id);
-        node.ports.iter_mut().for_each(|port| port.lanes.clear());
-        node.mirror = Mirror::unread(info.linear_fdb_top);
+        node.ports.iter_mut().for_each(|port| port.qos_tables.clear());
+        node.shadow = LftShadow::unread(info.linear_fdb_top);
         node.masks = Masks::default();
         node.mirrored = self.number;
         if self.whole.insert(id) {
-            self.queue.push_back(Ask::Describe(id));
+            self.queue.push_back(Query::Describe(id));
         }
-        self.queue.extend(node.mirror.unread_blocks().map(|block| Ask::ReadBlock(id, block)));
+        self.queue.extend(node.shadow.unread_blocks().map(|block| Query::ReadBlock(id, block)));
     }
 
     fn read_ports(&mut self, graph: &Graph, id: NodeId) {
         let whole = self.whole.contains(&id);
         if whole {
-            self.queue.extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
+            self.queue
+                .extend([Query::ReadPort(id, PortNum::ZERO), Query::ReadKeys(id, PortNum::ZERO)]);
         }
         // Nobody says which port changed. First those that most likely did: what was down, and what leads to
         // another switch that saw a change.
@@ -462,11 +468,11 @@ impl Survey {
         };
         for (num, port) in graph.node(id).external() {
             let queue = if likely(port) { &mut self.queue } else { &mut self.later };
-            queue.push_back(Ask::ReadPort(id, num));
+            queue.push_back(Query::ReadPort(id, num));
         }
     }
 
-    fn port_read(&mut self, graph: &mut Graph, end: End, info: PortInfo) {
+    fn port_read(&mut self, graph: &mut Graph, end: PortId, info: PortInfo) {
         let outer = match graph.node(end.0).is_switch() {
             true => end.1 != PortNum::ZERO,
             false => end.0 == NodeId::OWN,
@@ -483,7 +489,7 @@ impl Survey {
         if graph.guard(end) == end {
             let known = before.as_ref().is_some_and(|info| info.m_key != MKey(0));
             match graph.guess_key(end, known) {
-                true => self.urgent.push_back(Ask::ReadPort(end.0, end.1)),
+                true => self.urgent.push_back(Query::ReadPort(end.0, end.1)),
                 false => self.key_read(graph, end),
             }
         }
@@ -505,12 +511,12 @@ impl Survey {
             // Who is known to be silent is asked in his own time.
             let mute = port.trouble == Some(Trouble::Mute) && was_up;
             // So is who left the question without an answer just now.
-            let asked = was_up && self.doubted.contains(&Ask::Identify(Some(end)));
-            let ask = (anew || came_up || port.link.is_none()) && !mute && !asked;
+            let asked = was_up && self.rechecked.contains(&Query::Identify(Some(end)));
+            let query = (anew || came_up || port.link.is_none()) && !mute && !asked;
             if came_up {
                 graph.node_mut(end.0).shaken = true;
             }
-            if ask {
+            if query {
                 self.identify(end);
             }
             return;
@@ -523,19 +529,19 @@ impl Survey {
     }
 
     /// Where another subnet manager sits, it is asked what it is doing.
-    fn ask_manager(&mut self, graph: &mut Graph, end: End) {
+    fn ask_manager(&mut self, graph: &mut Graph, end: PortId) {
         let own = graph.node(NodeId::OWN).info.local_port;
         let Some(port) = graph.port_mut(end).filter(|_| end != (NodeId::OWN, own)) else { return };
         let sits = port.info.as_ref().is_some_and(|info| info.capabilities.has(Capabilities::SM));
         if sits {
-            self.queue.push_back(Ask::ReadManager(end.0, end.1));
+            self.queue.push_back(Query::ReadManager(end.0, end.1));
         } else {
             port.manager = None;
         }
     }
 
     /// Takes the cable off; the switch at the other end has to say what it saw.
-    fn disconnect(&mut self, graph: &mut Graph, end: End) {
+    fn disconnect(&mut self, graph: &mut Graph, end: PortId) {
         let Some(other) = graph.disconnect(end) else { return };
         self.learnt = true;
         self.has_news = true;

@@ -32,7 +32,6 @@ use super::smp;
 use super::survey::Survey;
 use super::transactions::{Expired, Late, Transactions, parse};
 use super::view::FabricView;
-use crate::ask::{Ask, End, NodeId};
 use crate::config::Config;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Output, Report};
@@ -42,6 +41,7 @@ use crate::keyring::{KeyPolicy, Keyring};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
 use crate::planning::{Saved, Target};
+use crate::query::{NodeId, PortId, Query};
 use crate::schedule::Schedule;
 use crate::silence::Silence;
 
@@ -80,9 +80,9 @@ pub struct Sweep {
     failures: Failures,
     silence: Silence,
     /// Questions to nodes that are silent just now, as long as nobody knows why.
-    unsent: BTreeMap<NodeId, BTreeSet<Ask>>,
+    unsent: BTreeMap<NodeId, BTreeSet<Query>>,
     /// Light sweeps since everything was last looked at anew, and how many there shall be.
-    patience: (u32, u32),
+    back_off: (u32, u32),
     /// Switches with ports that were written since they were last asked whether something changed: a reset
     /// meanwhile may have gone unnoticed.
     unverified: BTreeSet<NodeId>,
@@ -108,9 +108,9 @@ struct Applying {
     regroups: bool,
     manager: Lid,
     /// Ports that failed before and are written to again.
-    tried: BTreeSet<End>,
+    tried: BTreeSet<PortId>,
     /// Ports that did not take what was written.
-    failed: BTreeSet<End>,
+    failed: BTreeSet<PortId>,
     /// Routes are not yet as they are to be.
     incomplete: bool,
     /// Nothing is written before the view of this version is clear, or this time has come.
@@ -142,16 +142,16 @@ struct Pending {
     full: bool,
     light: bool,
     suspects: BTreeSet<NodeId>,
-    refresh: BTreeSet<End>,
-    doubts: BTreeSet<Ask>,
+    refresh: BTreeSet<PortId>,
+    rechecks: BTreeSet<Query>,
     /// Questions that were never answered.
-    silent: BTreeSet<Ask>,
+    silent: BTreeSet<Query>,
     /// Ports behind which somebody answers after all.
-    awake: BTreeSet<End>,
+    awake: BTreeSet<PortId>,
     /// Nodes that are asked whether something changed.
     verify: BTreeSet<NodeId>,
     /// Switches that took no writes, and get them again.
-    readmit: BTreeSet<End>,
+    readmit: BTreeSet<PortId>,
     /// What is known is worth nothing: all is read again.
     anew: bool,
     /// Something was learnt that no computation has seen yet.
@@ -165,7 +165,7 @@ impl Pending {
             && !self.learnt
             && self.suspects.is_empty()
             && self.refresh.is_empty()
-            && self.doubts.is_empty()
+            && self.rechecks.is_empty()
             && self.silent.is_empty()
             && self.awake.is_empty()
             && self.verify.is_empty()
@@ -203,7 +203,7 @@ impl Sweep {
             failures: Failures::default(),
             silence: Silence::default(),
             unsent: BTreeMap::new(),
-            patience: (0, 0),
+            back_off: (0, 0),
             unverified: BTreeSet::new(),
             state: SmState::Discovering,
             peers: Peers::default(),
@@ -230,14 +230,14 @@ impl Sweep {
                 }
                 Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp, now) {
                     Err(why) => self.metrics.count_dropped(why),
-                    Ok((ask, aside)) => {
-                        if let Some(agent) = self.graph.agent(ask) {
+                    Ok((query, aside)) => {
+                        if let Some(agent) = self.graph.agent(query) {
                             self.graph.node_mut(agent).heard = now;
                         }
                         if aside {
-                            self.answered_late(ask);
+                            self.answered_late(query);
                         } else {
-                            self.answered(ask, &mad, smp.status.is_ok(), now);
+                            self.answered(query, &mad, smp.status.is_ok(), now);
                         }
                     }
                 },
@@ -273,20 +273,22 @@ impl Sweep {
         self.notice_stall(now);
         loop {
             let (graph, stage) = (&self.graph, &self.stage);
-            let path = |ask| match (ask, stage) {
+            let path = |query| match (query, stage) {
                 // What is to end does not wait for who is silent.
-                (Ask::Step(_), Stage::Applying(applying)) if applying.schedule.is_stopped() => None,
-                (Ask::Step(id), Stage::Applying(applying)) => {
+                (Query::Step(_), Stage::Applying(applying)) if applying.schedule.is_stopped() => {
+                    None
+                }
+                (Query::Step(id), Stage::Applying(applying)) => {
                     applying.schedule.step(id)?.path(graph)
                 }
-                _ => graph.path(ask),
+                _ => graph.path(query),
             };
             match self.transactions.expire(now, path) {
                 None => break,
                 Some(Expired::Again(id, late, mut mad)) => {
-                    if self.config.m_key_protect > 1 && late.ask.step().is_none() {
+                    if self.config.m_key_protect > 1 && late.query.step().is_none() {
                         // Perhaps it was the wrong key, to which such ports do not answer.
-                        let key = self.graph.key_to_ask(late.ask, late.repeats);
+                        let key = self.graph.key_to_ask(late.query, late.repeats);
                         Directed::edit(&mut mad.0).m_key(key);
                     }
                     self.metrics.retries += 1;
@@ -333,15 +335,15 @@ impl Sweep {
     fn begins_anew(&mut self) -> bool {
         let clash = |port: &super::graph::Port| matches!(port.trouble, Some(Trouble::Clash(_)));
         if !self.graph.reachable().any(|(_, node)| node.ports.iter().any(clash)) {
-            self.patience = (0, 0);
+            self.back_off = (0, 0);
             return false;
         }
-        let (waited, longest) = self.patience;
+        let (waited, longest) = self.back_off;
         if waited < longest {
-            self.patience.0 += 1;
+            self.back_off.0 += 1;
             return false;
         }
-        self.patience = (0, (2 * longest + 1).min(63));
+        self.back_off = (0, (2 * longest + 1).min(63));
         self.graph.forget();
         true
     }
@@ -383,18 +385,18 @@ impl Sweep {
         self.outputs.push_back(Output::Send { port, to, mad });
     }
 
-    fn answered(&mut self, ask: Ask, mad: &Mad, ok: bool, now: Time) {
+    fn answered(&mut self, query: Query, mad: &Mad, ok: bool, now: Time) {
         self.metrics.answers += 1;
         self.metrics.refused += u64::from(!ok);
-        match ask {
-            Ask::Step(id) => return self.step_answered(id, mad, ok, now),
-            Ask::Probe(end) if ok => {
+        match query {
+            Query::Step(id) => return self.step_answered(id, mad, ok, now),
+            Query::Probe(end) if ok => {
                 self.silence.broken(end);
                 self.pending.awake.insert(end);
                 return;
             }
-            Ask::Probe(end) => return self.silence.lasts(end, now),
-            Ask::Poll(end) => {
+            Query::Probe(end) => return self.silence.lasts(end, now),
+            Query::Poll(end) => {
                 let info = mad.attribute().ok().filter(|_| ok);
                 return self.polled(end, info, now);
             }
@@ -402,28 +404,28 @@ impl Sweep {
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
         if !ok {
-            survey.refused(&mut self.graph, ask);
-        } else if survey.learn(&mut self.graph, ask, mad).is_err() {
+            survey.refused(&mut self.graph, query);
+        } else if survey.learn(&mut self.graph, query, mad).is_err() {
             self.metrics.count_dropped(Dropped::Malformed);
-            survey.refused(&mut self.graph, ask);
+            survey.refused(&mut self.graph, query);
         }
-        self.tell_early();
+        self.publish_early();
     }
 
     fn gave_up(&mut self, late: Late, now: Time) {
-        let ask = late.ask;
+        let query = late.query;
         if late.aside {
             return self.stayed_silent(late);
         }
-        match ask {
-            Ask::Step(id) => return self.step_failed(id, true, now),
-            Ask::Probe(end) => return self.silence.lasts(end, now),
-            Ask::Poll(end) => return self.polled(end, None, now),
+        match query {
+            Query::Step(id) => return self.step_failed(id, true, now),
+            Query::Probe(end) => return self.silence.lasts(end, now),
+            Query::Poll(end) => return self.polled(end, None, now),
             _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
-        survey.gave_up(&mut self.graph, ask);
-        self.tell_early();
+        survey.gave_up(&mut self.graph, query);
+        self.publish_early();
     }
 
     /// Whatever is under way makes room for a new survey, as soon as it can.
@@ -464,7 +466,7 @@ impl Sweep {
             // What is named apart is looked at with everything else.
             self.pending.suspects.clear();
             self.pending.refresh.clear();
-            self.pending.doubts.clear();
+            self.pending.rechecks.clear();
             self.pending.silent.clear();
             self.pending.awake.clear();
             self.pending.verify.clear();
@@ -487,8 +489,8 @@ impl Sweep {
         pending.verify.into_iter().for_each(|id| survey.verify(&self.graph, id));
         pending.suspects.into_iter().for_each(|id| survey.suspect(id));
         pending.refresh.into_iter().for_each(|end| survey.refresh(end));
-        pending.doubts.into_iter().for_each(|ask| survey.doubt(&self.graph, ask, None));
-        pending.silent.into_iter().for_each(|ask| survey.silent(&mut self.graph, ask));
+        pending.rechecks.into_iter().for_each(|query| survey.recheck(&self.graph, query, None));
+        pending.silent.into_iter().for_each(|query| survey.silent(&mut self.graph, query));
         pending.awake.into_iter().for_each(|end| survey.identify(end));
         pending.readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
         self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
@@ -498,25 +500,26 @@ impl Sweep {
     fn survey(&mut self, now: Time) -> bool {
         while self.transactions.has_room() {
             let Stage::Survey(survey) = &mut self.stage else { return true };
-            let turns = self.transactions.turns();
-            let next = turns.next().or_else(|| survey.next(&mut self.graph, self.early.is_some()));
-            let Some(ask) = next else { break };
-            if let Some(agent) = ask.agent().filter(|_| !survey.is_full())
+            let agent_queues = self.transactions.agent_queues();
+            let next =
+                agent_queues.next().or_else(|| survey.next(&mut self.graph, self.early.is_some()));
+            let Some(query) = next else { break };
+            if let Some(agent) = query.agent().filter(|_| !survey.is_full())
                 && let Some(unsent) = self.unsent.get_mut(&agent)
             {
-                survey.set_aside(ask);
-                unsent.insert(ask);
+                survey.set_aside(query);
+                unsent.insert(query);
                 continue;
             }
-            if !turns.admit(ask.agent(), ask) {
+            if !agent_queues.admit(query.agent(), query) {
                 continue;
             }
-            match smp::question(&self.graph, ask) {
+            match smp::question(&self.graph, query) {
                 Some(mad) => {
-                    let mad = self.transactions.send(ask, ask.agent(), mad, now);
+                    let mad = self.transactions.send(query, query.agent(), mad, now);
                     self.send(mad);
                 }
-                None => survey.refused(&mut self.graph, ask),
+                None => survey.refused(&mut self.graph, query),
             }
         }
         let Stage::Survey(survey) = &mut self.stage else { return true };

@@ -6,16 +6,16 @@ use snin_mad::header::{Directed, Header};
 use snin_mad::{Attribute, Class, DrPath, Mad, Method, Octets, Route, SmInfo, Smp, TransactionId};
 use snin_protocol::Time;
 
-use super::turns::Turns;
+use super::agent_queues::AgentQueues;
 use super::window::Window;
-use crate::ask::{Ask, NodeId};
 use crate::config::Config;
 use crate::error::Dropped;
 use crate::events::LocalPort;
+use crate::query::{NodeId, Query};
 
 /// One question in flight.
 struct Sent {
-    ask: Ask,
+    query: Query,
     /// Whose answer it is, where that is known.
     agent: Option<NodeId>,
     mad: Box<Mad>,
@@ -40,7 +40,7 @@ const MOST_LATE: usize = 512;
 /// Every question in flight.
 pub(crate) struct Transactions {
     window: Window,
-    turns: Turns,
+    agent_queues: AgentQueues,
     timeout: Time,
     attempts: u8,
     port: LocalPort,
@@ -55,7 +55,7 @@ pub(crate) struct Transactions {
 /// A question that was left without an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
-    pub(crate) ask: Ask,
+    pub(crate) query: Query,
     /// When it was last sent.
     pub(crate) at: Time,
     /// It was set aside: nobody waits for it.
@@ -66,7 +66,7 @@ pub(crate) struct Late {
 
 impl Sent {
     const fn told(&self) -> Late {
-        Late { ask: self.ask, at: self.at, aside: self.aside, repeats: self.repeats }
+        Late { query: self.query, at: self.at, aside: self.aside, repeats: self.repeats }
     }
 }
 
@@ -82,7 +82,7 @@ impl Transactions {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             window: Window::new(config.window, config.window_max),
-            turns: Turns::new(config.window_agent),
+            agent_queues: AgentQueues::new(config.window_agent),
             timeout: config.timeout(),
             attempts: config.attempts,
             port: config.local_port(),
@@ -106,40 +106,40 @@ impl Transactions {
     }
 
     /// Agents and their turns.
-    pub(crate) const fn turns(&mut self) -> &mut Turns {
-        &mut self.turns
+    pub(crate) const fn agent_queues(&mut self) -> &mut AgentQueues {
+        &mut self.agent_queues
     }
 
     /// Numbers the question and starts its clock.
     pub(crate) fn send(
         &mut self,
-        ask: Ask,
+        query: Query,
         agent: Option<NodeId>,
         mad: Mad,
         now: Time,
     ) -> Box<Mad> {
-        self.turns.sent(agent);
-        self.begin(ask, agent, mad, self.attempts.saturating_sub(1), false, now)
+        self.agent_queues.sent(agent);
+        self.begin(query, agent, mad, self.attempts.saturating_sub(1), false, now)
     }
 
     /// The same for a question that is asked beside all others: it takes none of the window, and is asked so
     /// often again.
-    pub(crate) fn send_beside(&mut self, ask: Ask, mad: Mad, again: u8, now: Time) -> Box<Mad> {
-        self.begin(ask, None, mad, again, true, now)
+    pub(crate) fn send_beside(&mut self, query: Query, mad: Mad, again: u8, now: Time) -> Box<Mad> {
+        self.begin(query, None, mad, again, true, now)
     }
 
     /// Nobody waits any more for any but some.
-    pub(crate) fn abandon(&mut self, but: impl Fn(Ask) -> bool) {
-        self.in_flight.retain(|_, sent| but(sent.ask));
+    pub(crate) fn abandon(&mut self, but: impl Fn(Query) -> bool) {
+        self.in_flight.retain(|_, sent| but(sent.query));
         let in_flight = &self.in_flight;
         self.deadlines.retain(|(_, id)| in_flight.contains_key(id));
         self.late = in_flight.values().filter(|sent| sent.late).count();
-        self.turns.forget();
+        self.agent_queues.forget();
     }
 
     fn begin(
         &mut self,
-        ask: Ask,
+        query: Query,
         agent: Option<NodeId>,
         mut mad: Mad,
         again: u8,
@@ -155,7 +155,7 @@ impl Transactions {
         self.late += usize::from(late);
         let mad_kept = mad.clone();
         let sent = Sent {
-            ask,
+            query,
             agent,
             mad: mad_kept,
             again,
@@ -180,17 +180,17 @@ impl Transactions {
     pub(crate) fn expire(
         &mut self,
         now: Time,
-        path: impl FnOnce(Ask) -> Option<DrPath>,
+        path: impl FnOnce(Query) -> Option<DrPath>,
     ) -> Option<Expired> {
         let &(deadline, id) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.deadlines.remove(&(deadline, id));
         let sent = self.in_flight.get_mut(&id)?;
-        let path = path(sent.ask).filter(|_| sent.again > 0);
+        let path = path(sent.query).filter(|_| sent.again > 0);
         let Some(path) = path else {
             let (agent, late) = (sent.agent, sent.told());
             self.late -= usize::from(sent.late);
             self.in_flight.remove(&id);
-            self.turns.finished(agent);
+            self.agent_queues.finished(agent);
             return Some(Expired::GivenUp(late));
         };
         Directed::edit(&mut sent.mad.0)
@@ -221,7 +221,7 @@ impl Transactions {
         mad: &Mad,
         smp: &Smp,
         now: Time,
-    ) -> Result<(Ask, bool), Dropped> {
+    ) -> Result<(Query, bool), Dropped> {
         let id = smp.transaction_id.0 as u32;
         let Some(sent) = self.in_flight.get(&id) else {
             let ours = id.wrapping_sub(self.first) < self.issued;
@@ -236,17 +236,17 @@ impl Transactions {
         if smp.status.is_busy() {
             return Err(Dropped::Busy);
         }
-        let (ask, agent, deadline, aside) = (sent.ask, sent.agent, sent.deadline, sent.aside);
+        let (query, agent, deadline, aside) = (sent.query, sent.agent, sent.deadline, sent.aside);
         // Now it is known that the SMP was lost, and not that nobody is there.
         if let Some(lost) = sent.lost {
             self.window.lost(lost, now);
         }
         self.late -= usize::from(sent.late);
-        self.turns.finished(agent);
+        self.agent_queues.finished(agent);
         self.in_flight.remove(&id);
         self.deadlines.remove(&(deadline, id));
         self.window.answered();
-        Ok((ask, aside))
+        Ok((query, aside))
     }
 }
 

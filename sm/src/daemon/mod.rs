@@ -38,7 +38,7 @@ pub mod wire;
 pub mod worker;
 
 mod exported;
+mod reports;
 mod requests;
-mod tell;
 
 pub use failure::Failure;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use snin_daemon::session::{Credentials, Files, Heard, Limits, Listen, Peer, Post};
+use snin_daemon::session::{Credentials, Files, Limits, Listen, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::routing::tables_hash;
 use snin_protocol::greeting::Service;
@@ -97,7 +97,7 @@ impl Views {
         };
         match said {
             Ok(frames) => self.controllers.iter().for_each(|to| {
-                frames.iter().for_each(|frame| self.post.say_to(to, frame.clone()));
+                frames.iter().for_each(|frame| self.post.send_to(to, frame.clone()));
             }),
             Err(error) => error!("controllers are not told of view {}: {error}", view.version()),
         }
@@ -113,21 +113,21 @@ impl Views {
     /// A version that a controller says is clear, and all before it.
     pub fn next_clear(&mut self) -> Option<u64> {
         for heard in self.post.work() {
-            self.hear(heard);
+            self.receive(heard);
         }
         self.clear.pop_front()
     }
 
-    fn hear(&mut self, heard: Heard<ToManager>) {
+    fn receive(&mut self, heard: Received<ToManager>) {
         match heard {
-            Heard::Opened(peer) => {
+            Received::Opened(peer) => {
                 info!("{peer} is told what the fabric is");
                 self.controllers.retain(|known| *known != peer);
-                self.post.say_to(&peer, FromManager::Policy(self.policy));
+                self.post.send_to(&peer, FromManager::Policy(self.policy));
                 if let Some(view) = self.now.clone() {
                     match self.whole(&view) {
                         Ok(frames) => {
-                            frames.into_iter().for_each(|frame| self.post.say_to(&peer, frame));
+                            frames.into_iter().for_each(|frame| self.post.send_to(&peer, frame));
                         }
                         Err(error) => {
                             error!("{peer} is not told of view {}: {error}", view.version());
@@ -136,12 +136,12 @@ impl Views {
                 }
                 self.controllers.push(peer);
             }
-            Heard::Closed(peer, end) => {
+            Received::Closed(peer, end) => {
                 info!("{peer} is gone: {end}");
                 self.controllers.retain(|known| *known != peer);
             }
-            Heard::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
-            Heard::Said(peer, ToManager::Computed(computed)) => {
+            Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
+            Received::Said(peer, ToManager::Computed(computed)) => {
                 if computed.tables.is_some_and(|theirs| theirs == self.tables) {
                     info!("{peer} computes the same tables of view {}", computed.version);
                 } else {

@@ -28,7 +28,7 @@ fn what_is_as_it_should_be_is_not_written() -> Result<(), JudgeError> {
     // Nothing but what this test does leads to a sweep.
     let keep = || lab.keep("lmc = 2\nsweep_interval = 0\n");
     let done = |keeper: &Keeper, times| keeper.wait(|events| sweeps(events) == times);
-    let (heard, first) = lab.simulator.hear(|| {
+    let (heard, first) = lab.simulator.receive(|| {
         let keeper = keep()?;
         done(&keeper, 1);
         Ok::<_, JudgeError>(keeper)
@@ -40,7 +40,7 @@ fn what_is_as_it_should_be_is_not_written() -> Result<(), JudgeError> {
 
     // Started anew, it reads every table and writes none; the same again, after it was killed.
     for killed in [false, true] {
-        let (heard, keeper) = lab.simulator.hear(|| {
+        let (heard, keeper) = lab.simulator.receive(|| {
             let keeper = keep()?;
             done(&keeper, 1);
             Ok::<_, JudgeError>(keeper)
@@ -49,7 +49,7 @@ fn what_is_as_it_should_be_is_not_written() -> Result<(), JudgeError> {
         assert!(heard.0[&(1, 0x19)] > 0 && heard.0[&(1, 0x11)] > 0, "{heard:?}");
         assert_eq!(heard.table_writes(), 0, "{heard:?}");
         // Told to look again, it does, and writes nothing at all.
-        let (heard, ()) = lab.simulator.hear(|| {
+        let (heard, ()) = lab.simulator.receive(|| {
             keeper.signal(Signal::HUP);
             done(&keeper, 2);
         })?;
@@ -89,7 +89,7 @@ fn another_master_is_left_alone() -> Result<(), JudgeError> {
         events.iter().any(stands)
     });
     // OpenSM is told of the newcomer and looks at everything; when it has done so nobody writes any more.
-    let a_while = || lab.simulator.hear(|| sleep(Duration::from_millis(1_500)));
+    let a_while = || lab.simulator.receive(|| sleep(Duration::from_millis(1_500)));
     let begin = Instant::now();
     while a_while()?.0.writes() != 0 {
         assert!(begin.elapsed() < PATIENCE, "somebody keeps writing");

@@ -32,7 +32,7 @@ impl Manager {
         Self { sweep, port, begin: std::time::Instant::now(), served: Arc::default() }
     }
 
-    fn tell(&mut self, event: Event<'_>) {
+    fn notify(&mut self, event: Event<'_>) {
         let now = self.now();
         self.sweep.handle(event, now);
         self.settle();
@@ -111,7 +111,7 @@ fn what_is_written_is_read_and_followed_by_others() -> Result<(), JudgeError> {
     for recipe in ["clos:6,3,4", "clos:5,2,3,2", "fattree:4"] {
         let simulator = Simulator::start(&ibnet::write(&fabric(recipe)))?;
         let mut manager = Manager::new(&simulator);
-        manager.tell(Event::Start);
+        manager.notify(Event::Start);
         let view = manager.sweep.view().unwrap().clone();
         let (topology, addresses) = (view.topology(), view.addresses());
         let hosts: Vec<(Guid, Lid)> = addresses
@@ -128,7 +128,7 @@ fn what_is_written_is_read_and_followed_by_others() -> Result<(), JudgeError> {
         let mlids = [0, 1, 2, 40].map(|n| Mlid::nth(n).unwrap());
         let groups: Groups =
             mlids.iter().zip(&members).map(|(&mlid, members)| (mlid, group(members))).collect();
-        manager.tell(Event::Groups(Arc::new(groups.clone())));
+        manager.notify(Event::Groups(Arc::new(groups.clone())));
         assert_eq!(*manager.served, groups);
         assert_eq!(manager.sweep.missing(), []);
 
@@ -158,7 +158,7 @@ fn what_is_written_is_read_and_followed_by_others() -> Result<(), JudgeError> {
         let before = manager.writes();
         let mut more = groups;
         more.get_mut(&mlids[1]).unwrap().full.insert(hosts[last].0);
-        manager.tell(Event::Groups(Arc::new(more)));
+        manager.notify(Event::Groups(Arc::new(more)));
         let writes = manager.writes() - before;
         assert!((2..=5).contains(&writes), "{recipe}: {writes}");
         let way = ibtracert_multicast(&simulator, mlids[1].lid().0, hosts[1].1.0, hosts[last].1.0)?;

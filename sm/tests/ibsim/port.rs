@@ -45,7 +45,7 @@ fn it_asks_and_is_answered_and_leaves() -> Result<(), JudgeError> {
 
     // More questions at once than a socket's queue is said to hold, each answered under its number.
     let here = Route::directed(DrPath::new(&[]).unwrap());
-    let (heard, numbers) = simulator.hear(|| {
+    let (heard, numbers) = simulator.receive(|| {
         for number in 0..64 {
             let id = if number % 2 == 0 { NodeInfo::ID } else { NodeDescription::ID };
             let mad = Smp::get(id, 0, here).transaction(TransactionId(number)).mad();

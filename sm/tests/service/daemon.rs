@@ -218,7 +218,7 @@ fn nothing_is_written_where_nothing_has_changed() -> Result<(), JudgeError> {
     let addresses = fs::read_to_string(state.join("guid2lid")).unwrap();
 
     let sweeps = daemon.told("SWEEP_DONE");
-    let (heard, ()) = simulator.hear(|| {
+    let (heard, ()) = simulator.receive(|| {
         daemon.signal("HUP");
         daemon.until("swept", |daemon| daemon.told("SWEEP_DONE") > sweeps);
     })?;
@@ -226,7 +226,7 @@ fn nothing_is_written_where_nothing_has_changed() -> Result<(), JudgeError> {
     assert_eq!((heard.table_writes(), heard.writes()), (0, 0), "{heard:?}");
 
     daemon.end();
-    let (heard, daemon) = simulator.hear(|| Daemon::start(&simulator, None, &config))?;
+    let (heard, daemon) = simulator.receive(|| Daemon::start(&simulator, None, &config))?;
     assert!(heard.total() > 100, "{heard:?}");
     assert_eq!(heard.table_writes(), 0, "{heard:?}");
     assert_eq!(daemon.status()["healthy"], true);

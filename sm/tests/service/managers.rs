@@ -18,7 +18,7 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
         .collect();
     let opensm = OpenSm { host: Some(&hosts[0]), ..OpenSm::default() };
     let keeper = opensm.keep(&simulator)?;
-    let (heard, mut daemon) = simulator.hear(|| {
+    let (heard, mut daemon) = simulator.receive(|| {
         Daemon::start(&simulator, Some(&hosts[5]), "sm_priority = 15\nsweep_interval = 1\n")
     })?;
     assert_eq!(heard.table_writes(), 0, "{heard:?}");

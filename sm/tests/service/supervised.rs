@@ -12,12 +12,12 @@ use snin_judges::{JudgeError, Running, Simulator};
 use crate::daemon::{PATIENCE, SNIN_SM, fabric, signal};
 
 /// What a daemon tells systemd.
-struct Heard {
+struct Received {
     socket: UnixDatagram,
     running: Running,
 }
 
-impl Heard {
+impl Received {
     fn start(simulator: &Simulator, watchdog: Option<Duration>) -> Self {
         let path = simulator.folder().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -55,7 +55,7 @@ impl Heard {
 #[test]
 fn systemd_hears_that_it_is_ready_that_it_lives_and_that_it_ends() -> Result<(), JudgeError> {
     let simulator = Simulator::start(&ibnet::write(&fabric("clos:4,2,2")))?;
-    let heard = Heard::start(&simulator, Some(Duration::from_millis(400)));
+    let heard = Received::start(&simulator, Some(Duration::from_millis(400)));
     let said = heard.until("READY=1");
     let up = "STATUS=subnet up: 6 switches, 8 host ports, 2 trees, LMC 1; 0 missing";
     let first = said.iter().find(|said| said.starts_with("STATUS="));
@@ -76,7 +76,7 @@ fn systemd_hears_that_it_is_ready_that_it_lives_and_that_it_ends() -> Result<(),
 #[test]
 fn without_a_watchdog_nobody_barks() -> Result<(), JudgeError> {
     let simulator = Simulator::start(&ibnet::write(&fabric("clos:2,1,1")))?;
-    let heard = Heard::start(&simulator, None);
+    let heard = Received::start(&simulator, None);
     heard.until("READY=1");
     signal(&heard.running, "HUP");
     heard.until("STATUS=");

@@ -35,7 +35,7 @@ impl Console {
     }
 
     /// Types a line and waits until it was done: what ibsim said.
-    fn say(&mut self, line: &str) -> Result<String, JudgeError> {
+    fn send(&mut self, line: &str) -> Result<String, JudgeError> {
         self.lines += 1;
         let done = format!("# line {} done", self.lines);
         let typed = format!("{line}\n{done}\n");
@@ -92,9 +92,9 @@ pub struct Client {
 /// MADs that ibsim was asked, by method and attribute: 1 is Get, 2 Set; 0x11 NodeInfo, 0x15 PortInfo, 0x19
 /// LinearForwardingTable.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Heard(pub BTreeMap<(u8, u16), u64>);
+pub struct Received(pub BTreeMap<(u8, u16), u64>);
 
-impl Heard {
+impl Received {
     /// All of them.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
@@ -129,7 +129,7 @@ impl Simulator {
     /// # Errors
     /// When it refuses the line or does not answer.
     pub fn console(&self, line: &str) -> Result<String, JudgeError> {
-        let said = self.locked().say(line)?;
+        let said = self.locked().send(line)?;
         let refused = |said: &&str| {
             let said = said.trim_start();
             said.starts_with("# ") || said.contains("unknown - skipped")
@@ -144,7 +144,7 @@ impl Simulator {
 
     /// What it has to say of all nodes. Lines of it begin as those do by which it refuses.
     pub(crate) fn console_dump(&self) -> Result<String, JudgeError> {
-        self.locked().say("Dump")
+        self.locked().send("Dump")
     }
 
     /// Pulls the cable out of a port, or every cable out of a node. Its ports keep what they were told.
@@ -201,11 +201,11 @@ impl Simulator {
     ///
     /// # Errors
     /// As [`Self::console`].
-    pub fn hear<T>(&self, during: impl FnOnce() -> T) -> Result<(Heard, T), JudgeError> {
-        self.locked().say("Verbose 3")?;
+    pub fn receive<T>(&self, during: impl FnOnce() -> T) -> Result<(Received, T), JudgeError> {
+        self.locked().send("Verbose 3")?;
         let begin = self.locked().read;
         let done = during();
-        self.locked().say("Verbose 0")?;
+        self.locked().send("Verbose 0")?;
         let mut said = Vec::new();
         read_from(&self.locked().output.clone(), begin, &mut said)?;
         Ok((heard(&String::from_utf8_lossy(&said)), done))
@@ -218,9 +218,9 @@ impl Simulator {
     pub fn count<T>(&self, during: impl FnOnce() -> T) -> Result<(u64, T), JudgeError> {
         let log = self.locked().log.clone();
         let length = std::fs::metadata(&log).map_err(JudgeError::file(&log))?.len();
-        self.locked().say("Verbose 1")?;
+        self.locked().send("Verbose 1")?;
         let done = during();
-        self.locked().say("Verbose 0")?;
+        self.locked().send("Verbose 0")?;
         let mut said = Vec::new();
         read_from(&log, length, &mut said)?;
         let said = String::from_utf8_lossy(&said);
@@ -239,8 +239,8 @@ fn client(line: &str) -> Option<Client> {
 }
 
 /// Packets are dumped as lines of eight words of four digits.
-fn heard(said: &str) -> Heard {
-    let mut heard = Heard::default();
+fn heard(said: &str) -> Received {
+    let mut heard = Received::default();
     let mut lines = said.lines();
     while let Some(line) = lines.next() {
         if !line.ends_with("--- packet ---") {

@@ -14,7 +14,7 @@ mod program;
 mod shared;
 mod simulator;
 
-pub use console::{Client, Heard};
+pub use console::{Client, Received};
 pub use diags::{
     dump_fts, dump_mfts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert,
     ibtracert_multicast, smpquery,

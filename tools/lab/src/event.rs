@@ -14,7 +14,7 @@ const FORM: &str =
 
 /// Something that happens at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Happening {
+pub struct ScenarioEvent {
     /// As the user wrote it.
     pub text: String,
     /// When.
@@ -41,7 +41,7 @@ enum Verb {
     On,
 }
 
-impl FromStr for Happening {
+impl FromStr for ScenarioEvent {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -67,7 +67,7 @@ impl FromStr for Happening {
     }
 }
 
-impl Happening {
+impl ScenarioEvent {
     /// The fault on this fabric.
     ///
     /// # Errors
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn happenings_name_nodes_and_ports_of_the_fabric() {
         let fabric = "clos:2,2,1".parse::<Recipe>().unwrap().build().unwrap();
-        let fault = |text: &str| text.parse::<Happening>()?.fault(&fabric);
+        let fault = |text: &str| text.parse::<ScenarioEvent>()?.fault(&fabric);
         assert!(matches!(fault("cut leaf1/3 @2s"), Ok(Fault::Cut(_))));
-        let at = |text: &str| text.parse::<Happening>().map(|happening| happening.at);
+        let at = |text: &str| text.parse::<ScenarioEvent>().map(|happening| happening.at);
         assert_eq!(at("cut leaf1/3 @window 30"), Ok(When::Window(30)));
         assert_eq!(at("cut leaf1/3 @1.5ms"), Ok(When::Time(Time::micros(1500))));
         assert!(matches!(

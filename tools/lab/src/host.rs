@@ -114,7 +114,7 @@ impl Host {
         self.connections[number as usize] = connection;
         self.rates[number as usize] = rate;
         let wanted = Wanted { windows, rate: rate.unwrap_or(0), ..Wanted::default() };
-        self.tell(Event::App(Call::Open { flow, peer, wanted }));
+        self.notify(Event::App(Call::Open { flow, peer, wanted }));
         self.offer_one(number, now);
         true
     }
@@ -134,11 +134,11 @@ impl Host {
         }
         let message = Message { id: job.messages, bytes: job.bytes, due };
         (job.left, job.waiting, job.messages) = (job.left - 1, 1, job.messages + 1);
-        self.tell(Event::App(Call::Send { flow: FlowId(number), message }));
+        self.notify(Event::App(Call::Send { flow: FlowId(number), message }));
     }
 
     /// Gives the mesh an event when the host [runs](Self::run), which it does at the same time.
-    pub fn tell(&mut self, event: Event) {
+    pub fn notify(&mut self, event: Event) {
         self.events.push_back(event);
     }
 
@@ -196,7 +196,7 @@ impl Host {
         if let Some(job) = &mut self.jobs[flow.index()] {
             (job.closing, job.left) = (true, 0);
         }
-        self.tell(Event::App(Call::Close { flow }));
+        self.notify(Event::App(Call::Close { flow }));
     }
 
     /// What the agent says to the controller.

@@ -50,7 +50,7 @@ impl Adapter {
     }
 
     /// Tells the mesh.
-    pub fn tell(&mut self, event: PortEvent) {
+    pub fn notify(&mut self, event: PortEvent) {
         if let PortEvent::Closed { pair } = event {
             self.pairs.remove(&pair);
         }

@@ -1,7 +1,7 @@
 //! One virtual time for all: the subnet manager's sweep, the controller's windows, the meshes of all agents,
 //! the control channel between them, and the data that goes over the emulated fabric.
 //!
-//! Everything that happens is a `Happening` in one queue, ordered by time and by when it was planned;
+//! Everything that happens is a `ScenarioEvent` in one queue, ordered by time and by when it was planned;
 //! the network, the manager and the controller say themselves when they want to go on. So a run replays
 //! from its seed.
 
@@ -30,7 +30,7 @@ use snin_sm_core::FabricView;
 
 use super::bound::{Judge, Limit};
 use super::channel::Channel;
-use super::event::Happening as Planned;
+use super::event::ScenarioEvent as Planned;
 use super::guard;
 use super::host::Host;
 use super::subnet::Subnet;
@@ -194,7 +194,7 @@ pub struct Totals {
     pub certificates_failed: u64,
 }
 
-enum Happening {
+enum ScenarioEvent {
     ToController(u32, Vec<u8>),
     ToAgent(u32, Vec<u8>),
     View(Arc<FabricView>),
@@ -232,7 +232,7 @@ pub struct World<'a> {
     cables: Cables,
     /// Bit/s of the slowest cable, where that is known.
     slowest: Option<u64>,
-    queue: BTreeMap<(Time, u64), Happening>,
+    queue: BTreeMap<(Time, u64), ScenarioEvent>,
     planned: u64,
     now: Time,
     drain: Time,
@@ -325,12 +325,12 @@ impl<'a> World<'a> {
             notes: Vec::new(),
         };
         world.plan_events()?;
-        world.plan(world.start_of(0), Happening::WindowBegins);
+        world.plan(world.start_of(0), ScenarioEvent::WindowBegins);
         Ok(world)
     }
 
     /// Who is acknowledged knows a little after the last packet is there.
-    fn hear_out(&mut self) {
+    fn receive_out(&mut self) {
         if self.setup.transport == Transport::Rc {
             self.run_until(self.now + self.drain * 2);
         }
@@ -340,7 +340,7 @@ impl<'a> World<'a> {
         self.first.after(u64::from(window)).start(self.setup.window)
     }
 
-    fn plan(&mut self, at: Time, happening: Happening) {
+    fn plan(&mut self, at: Time, happening: ScenarioEvent) {
         self.planned += 1;
         self.queue.insert((at.max(self.now), self.planned), happening);
     }
@@ -355,7 +355,7 @@ impl<'a> World<'a> {
         &mut self,
         mut pattern: impl FnMut(usize) -> Result<Vec<Demand>, E>,
     ) -> Result<Option<Sending>, E> {
-        self.hear_out();
+        self.receive_out();
         if self.begun == self.setup.windows {
             return Ok(None);
         }
@@ -404,7 +404,7 @@ impl<'a> World<'a> {
         self.now = self.wire.run_until(next);
         let news = self.wire.take_news();
         if !news.is_empty() {
-            return news.into_iter().for_each(|news| self.hear(news));
+            return news.into_iter().for_each(|news| self.receive(news));
         }
         if self.subnet.next_time().is_some_and(|at| at <= self.now) {
             self.subnet.run_until(self.now);

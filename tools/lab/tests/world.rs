@@ -7,7 +7,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::traffic::{Demand, Pattern, Shape};
 use snin_fabric::{Topology, ibnet};
 use snin_judges::shared;
-use snin_lab::event::Happening;
+use snin_lab::event::ScenarioEvent;
 use snin_lab::subnet::Subnet;
 use snin_lab::world::{Setup, Window, World, WorldError};
 use snin_protocol::Time;
@@ -40,7 +40,7 @@ fn clos(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
 }
 
-fn events(texts: &[&str]) -> Vec<Happening> {
+fn events(texts: &[&str]) -> Vec<ScenarioEvent> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 

@@ -79,16 +79,16 @@ impl Client {
     /// When the server cannot, goes away, or something posted fails.
     pub fn measure(&mut self, plan: &Plan) -> Result<Measured, LatError> {
         let prepared = self.bench.prepare(plan)?;
-        self.talk.say(&Request::Measure(Box::new(plan.clone()), prepared.ends()))?;
-        let theirs = match self.talk.hear()? {
+        self.talk.send(&Request::Measure(Box::new(plan.clone()), prepared.ends()))?;
+        let theirs = match self.talk.receive()? {
             Some(Answer::Ready(ends)) => ends,
             Some(Answer::Refused(what)) => return Err(self.talk.refused(what)),
             _ => return Err(self.talk.ended()),
         };
         let connected = prepared.connect(plan, &theirs)?;
         let mut measured = Run::new(connected, plan, &mut self.talk)?.run()?;
-        self.talk.say(&Request::Done)?;
-        match self.talk.hear()? {
+        self.talk.send(&Request::Done)?;
+        match self.talk.receive()? {
             Some(Answer::Done(came)) => {
                 if plan.pattern == Pattern::Bandwidth && plan.operation == Operation::Send {
                     measured.arrived(came, plan);

@@ -128,7 +128,7 @@ impl Talk {
     ///
     /// # Errors
     /// When the other side is gone.
-    pub fn say(&mut self, what: &impl Serialize) -> Result<(), LatError> {
+    pub fn send(&mut self, what: &impl Serialize) -> Result<(), LatError> {
         let line =
             serde_json::to_string(what).map_err(|error| LatError::Plan(error.to_string()))?;
         let said = self.stream.get_mut().write_all(format!("{line}\n").as_bytes());
@@ -139,7 +139,7 @@ impl Talk {
     ///
     /// # Errors
     /// When the other side is gone or says something else.
-    pub fn hear<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LatError> {
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LatError> {
         let mut line = String::new();
         let read = self.stream.by_ref().take(LONGEST).read_line(&mut line);
         let read = read.map_err(|error| self.gone(error))?;

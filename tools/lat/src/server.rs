@@ -34,13 +34,13 @@ impl Server {
             accepted.map_err(|error| LatError::Gone { peer: "the listener".to_owned(), error })?;
         let mut talk = Talk::new(stream, peer.to_string());
         let mut measured = 0;
-        while let Some(request) = talk.hear()? {
+        while let Some(request) = talk.receive()? {
             let Request::Measure(plan, ends) = request else { continue };
             match self.measure(&plan, &ends, &mut talk) {
-                Ok(came) => talk.say(&Answer::Done(came))?,
+                Ok(came) => talk.send(&Answer::Done(came))?,
                 Err(error @ LatError::Gone { .. }) => return Err(error),
                 Err(error) => {
-                    talk.say(&Answer::Refused(error.to_string()))?;
+                    talk.send(&Answer::Refused(error.to_string()))?;
                     return Err(error);
                 }
             }
@@ -53,13 +53,13 @@ impl Server {
         let prepared = self.bench.prepare(plan)?;
         let ends = prepared.ends();
         let mut connected = prepared.connect(plan, theirs)?;
-        talk.say(&Answer::Ready(ends))?;
+        talk.send(&Answer::Ready(ends))?;
         let came = match (plan.operation, plan.is_answered()) {
             (Operation::Send, answers) => receive(&mut connected, plan, answers, talk)?,
             (Operation::Write, true) => write_back(&mut connected, plan, talk)?,
             (Operation::Write, false) | (Operation::Read, _) => 0,
         };
-        match talk.hear()? {
+        match talk.receive()? {
             Some(Request::Done) => Ok(came),
             _ => Err(talk.ended()),
         }

@@ -48,7 +48,7 @@ pub fn facts(document: &Document) -> Vec<(&'static str, String)> {
         ("windows", under_snin),
         ("rearranged", format!("{} out of service", rearrangement.cable)),
     ];
-    facts.extend(rearrangement.moved.iter().map(|moved| ("", say_moved(moved))));
+    facts.extend(rearrangement.moved.iter().map(|moved| ("", describe_moved(moved))));
     let busy = document.busy.iter();
     let busy: Vec<String> =
         busy.map(|busy| format!("{:.0} % during {}", busy.share * 100.0, busy.during)).collect();
@@ -56,7 +56,7 @@ pub fn facts(document: &Document) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn say_moved(moved: &Moved) -> String {
+fn describe_moved(moved: &Moved) -> String {
     let Moved { source, destination, before, after } = moved;
     let (before, after) = (before.join(", "), after.join(", "));
     format!("host {source} to host {destination}: frames crossed {before} before, {after} after")

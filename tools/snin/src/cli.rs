@@ -12,7 +12,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Engine;
 use snin_fabric::{Guid, Lmc};
 use snin_lab::bound::Limit;
-use snin_lab::event::{self, Happening};
+use snin_lab::event::{self, ScenarioEvent};
 use snin_protocol::Time;
 
 #[cfg(feature = "verbs")]
@@ -374,7 +374,7 @@ pub(crate) struct Simulate {
     /// Let something happen once the fabric is up: `cut leaf3/20 @2s`, `restore leaf3/20 @3s`,
     /// `reboot spine1 @4s`, `off NODE @5s`, `on NODE @6s`; times from the start; can be repeated
     #[arg(long, value_name = "EVENT")]
-    pub(crate) event: Vec<Happening>,
+    pub(crate) event: Vec<ScenarioEvent>,
     /// MADs lost on every cable, such as 1% or 0.05%
     #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
     pub(crate) drop: Share,
@@ -446,7 +446,7 @@ pub(crate) struct Lab {
     ///
     /// A time counts from the begin of the first window; a window's event comes in the middle of its slice.
     #[arg(long, value_name = "EVENT")]
-    pub(crate) event: Vec<Happening>,
+    pub(crate) event: Vec<ScenarioEvent>,
     /// Is non-interference in effect? strict: tree 0, which carries all that asks nobody, is never granted;
     /// shared: all trees are; off: nothing is
     #[arg(long, value_enum, default_value_t = Policy::Shared)]

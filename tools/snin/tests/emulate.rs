@@ -167,12 +167,12 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
         ToFabric::Post(Post { port, token, flow, to, path_bits, bytes: 1250, begin, payload })
     };
     // Two on two trees, from one leaf to the other; then one that begins when the first has ended.
-    agents.say(&post(0, 1, to(2, 0), at(0)));
-    agents.say(&post(1, 2, to(3, 1), at(0)));
+    agents.send(&post(0, 1, to(2, 0), at(0)));
+    agents.send(&post(1, 2, to(3, 1), at(0)));
     assert_eq!(agents.outcome(1), Outcome::Delivered);
     assert_eq!(agents.outcome(2), Outcome::Delivered);
     assert_eq!((agents.came(hosts[2]), agents.came(hosts[3])), (vec![1; 3], vec![2; 3]));
-    agents.say(&post(1, 3, to(2, 0), at(10)));
+    agents.send(&post(1, 3, to(2, 0), at(10)));
     assert_eq!(agents.outcome(3), Outcome::Delivered);
     let owners = emulation.ask(&["owners"]);
     assert_eq!((&owners["clashes"], &owners["unjudged"]), (&0.into(), &0.into()), "{owners}");
@@ -180,8 +180,8 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     assert_eq!(owners["spans"], 12);
 
     // Planted: the same tree, the last 2 ms of one message and the first of another, told of in any order.
-    agents.say(&post(1, 5, to(3, 0), at(108)));
-    agents.say(&post(0, 4, to(2, 0), at(100)));
+    agents.send(&post(1, 5, to(3, 0), at(108)));
+    agents.send(&post(0, 4, to(2, 0), at(100)));
     assert_eq!((agents.outcome(5), agents.outcome(4)), (Outcome::Delivered, Outcome::Delivered));
     let found = snin(&emulation, &["emulator", "owners", "--json"]);
     assert_eq!(found.status.code(), Some(1), "two owners are exit code 1");
@@ -193,23 +193,23 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     assert!(named.contains("for 2ms"), "{named}");
 
     // What does not arrive, and why.
-    agents.say(&post(0, 6, Lid(0x1234), agents.now()));
+    agents.send(&post(0, 6, Lid(0x1234), agents.now()));
     assert_eq!(agents.outcome(6), Outcome::Lost(Loss::NoRoute));
-    agents.say(&post(0, 7, to(2, 0), agents.now() + Time::secs(60)));
+    agents.send(&post(0, 7, to(2, 0), agents.now() + Time::secs(60)));
     assert_eq!(agents.outcome(7), Outcome::Lost(Loss::WrongTime));
-    others.say(&post(0, 8, to(2, 0), agents.now()));
+    others.send(&post(0, 8, to(2, 0), agents.now()));
     assert_eq!(others.outcome(8), Outcome::Lost(Loss::NotAttached));
     let later = agents.now() + Time::millis(500);
-    agents.say(&post(0, 9, to(2, 0), later));
-    agents.say(&ToFabric::Cancel(Cancel { port: hosts[0], token: 9, at: agents.now() }));
+    agents.send(&post(0, 9, to(2, 0), later));
+    agents.send(&ToFabric::Cancel(Cancel { port: hosts[0], token: 9, at: agents.now() }));
     assert_eq!(agents.outcome(9), Outcome::Cancelled);
-    agents.say(&ToFabric::Detach(Attach { port: hosts[3] }));
-    agents.say(&post(0, 10, to(3, 0), agents.now()));
+    agents.send(&ToFabric::Detach(Attach { port: hosts[3] }));
+    agents.send(&post(0, 10, to(3, 0), agents.now()));
     assert_eq!(agents.outcome(10), Outcome::Lost(Loss::Nobody));
     // A port whose cable is cut says so, and sends nothing.
     emulation.ask(&["fault", "cut", "host0/1"]);
     agents.until(|said| matches!(said, FromFabric::Attached(status) if !status.active));
-    agents.say(&post(0, 11, to(2, 0), agents.now()));
+    agents.send(&post(0, 11, to(2, 0), agents.now()));
     assert_eq!(agents.outcome(11), Outcome::Lost(Loss::LinkDown));
     // A connection that ends leaves its ports to others.
     drop(agents);

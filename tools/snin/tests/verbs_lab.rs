@@ -79,7 +79,7 @@ fn the_story_is_true_on_a_small_fabric_and_a_wrong_entry_is_found() {
     // What is not as it should be says more than the code.
     assert!(list(&right, "/failures").is_empty(), "{right:#}\n{said}");
     assert_eq!(code("right"), "0", "{said}");
-    tells_the_story(&right);
+    follows_the_scenario(&right);
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(table.contains("36 of 36 flows"), "{table}");
     assert!(fs::read_to_string(out.path().join("right.html")).unwrap().contains("</svg>"));
@@ -104,7 +104,7 @@ fn the_story_is_true_on_a_small_fabric_and_a_wrong_entry_is_found() {
 }
 
 /// What must stand in the document of a lab where all is well.
-fn tells_the_story(document: &Value) {
+fn follows_the_scenario(document: &Value) {
     assert_eq!(number(document, "/crossings/flows") as u64, 4 * 3 * 3);
     // Three trees and all that was granted afterwards, each queue pair exchanged once.
     assert_eq!(number(document, "/agents/pairs") as u64, 4 * 3 * 3);

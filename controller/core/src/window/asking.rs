@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_protocol::message::{
-    AgentSays, Answer, Ask, Change, ClockAnswer, Confirm, ControllerSays, FromAgent, Hello,
+    AgentMessage, Answer, Ask, Change, ClockAnswer, Confirm, ControllerMessage, FromAgent, Hello,
     Refusal, Request, Terms, ToAgent, Verdict,
 };
 use snin_protocol::{ConnectionNumber, Session, Time};
@@ -21,27 +21,27 @@ use crate::packing::ConnectionId;
 impl Core {
     pub(super) fn receive(&mut self, from: Guid, message: FromAgent, now: Time) {
         let FromAgent { session, body } = message;
-        if let AgentSays::Hello(hello) = body {
+        if let AgentMessage::Hello(hello) = body {
             return self.greet(from, session, hello, now);
         }
         let known = self.agents.get_mut(&from).filter(|agent| agent.session == session);
         let Some(agent) = known else {
             self.metrics.strangers += 1;
-            return self.say(from, session, ControllerSays::Stranger, now);
+            return self.send(from, session, ControllerMessage::Stranger, now);
         };
         agent.heard_at = now;
         match body {
-            AgentSays::Hello(_) => {}
-            AgentSays::Ask(ask) => self.ask(from, ask),
-            AgentSays::Confirm(confirm) => self.confirm(from, confirm),
-            AgentSays::Clock(question) => {
+            AgentMessage::Hello(_) => {}
+            AgentMessage::Ask(ask) => self.ask(from, ask),
+            AgentMessage::Confirm(confirm) => self.confirm(from, confirm),
+            AgentMessage::Clock(question) => {
                 let answer = ClockAnswer { sent: question.sent };
-                self.say(from, session, ControllerSays::Clock(answer), now);
+                self.send(from, session, ControllerMessage::Clock(answer), now);
             }
         }
     }
 
-    pub(super) fn say(&mut self, to: Guid, session: Session, body: ControllerSays, at: Time) {
+    pub(super) fn send(&mut self, to: Guid, session: Session, body: ControllerMessage, at: Time) {
         let message = ToAgent { session, term: self.config.term, at, body };
         self.outputs.push_back(Output::Send { to, message });
     }
@@ -77,7 +77,7 @@ impl Core {
             guard: self.config.guard,
             clock_error: self.config.clock_error,
         };
-        self.say(port, session, ControllerSays::Welcome(terms), now);
+        self.send(port, session, ControllerMessage::Welcome(terms), now);
     }
 
     /// Forgets an agent and what it wants. What it holds stands until it has run out: nobody is left to

@@ -44,7 +44,7 @@ impl Core {
         self.change_trees(&mut report);
         self.grant_pending(now);
         self.account(&mut report);
-        self.tell_verdicts();
+        self.send_verdicts();
         self.outputs.push_back(Output::Window(report));
     }
 
@@ -393,7 +393,7 @@ impl Core {
     }
 
     /// Tells agents what is new about what they were not granted.
-    fn tell_verdicts(&mut self) {
+    fn send_verdicts(&mut self) {
         for (_, connection) in self.connections.iter_mut() {
             let Some(verdict) =
                 connection.verdict.filter(|_| connection.verdict != connection.told)

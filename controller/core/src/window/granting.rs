@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::Guid;
-use snin_protocol::message::{ControllerSays, Grant, Lease, MAX_GRANTS};
+use snin_protocol::message::{ControllerMessage, Grant, Lease, MAX_GRANTS};
 use snin_protocol::{ConnectionNumber, Time};
 
 use super::Core;
@@ -229,7 +229,7 @@ impl Core {
         let (session, lease) = (agent.session, agent.lease.clone());
         self.unconfirmed.insert(port);
         self.repeat_at = self.repeat_at.min(now + self.config.repeat);
-        self.say(port, session, ControllerSays::Lease(lease), now);
+        self.send(port, session, ControllerMessage::Lease(lease), now);
     }
 
     /// Says again what was not confirmed for a while.

@@ -192,7 +192,7 @@ impl Core {
             self.grant_pending(now);
         }
         self.send_leases(now);
-        self.tell_clear(now);
+        self.send_clear(now);
     }
 
     fn note(&mut self, note: Note) {

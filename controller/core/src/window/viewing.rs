@@ -87,7 +87,7 @@ impl Core {
 
     /// Says which views' unusable pairs nobody uses any more. A later view may wait for what an earlier one
     /// waits for, so they become clear in order.
-    pub(super) fn tell_clear(&mut self, now: Time) {
+    pub(super) fn send_clear(&mut self, now: Time) {
         // What a predecessor granted is not known.
         if now < self.quiet_until {
             return;

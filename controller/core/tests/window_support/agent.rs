@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Dlid, Guid};
 use snin_protocol::message::{
-    AgentSays, Ask, Change, ClockQuestion, Confirm, ControllerSays, FromAgent, Grant, Hello, Lease,
-    Request, Terms, ToAgent, Verdict,
+    AgentMessage, Ask, Change, ClockQuestion, Confirm, ControllerMessage, FromAgent, Grant, Hello,
+    Lease, Request, Terms, ToAgent, Verdict,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -89,7 +89,7 @@ impl Agent {
         Time(now.0.saturating_add_signed(self.ahead))
     }
 
-    fn say(&mut self, body: AgentSays) {
+    fn send(&mut self, body: AgentMessage) {
         self.outbox.push(FromAgent { session: Session(self.session), body });
     }
 
@@ -147,12 +147,12 @@ impl Agent {
         self.asked += 1;
         let ask = Ask { number: self.asked, changes: vec![change].into() };
         if self.terms.is_some() {
-            self.say(AgentSays::Ask(ask.clone()));
+            self.send(AgentMessage::Ask(ask.clone()));
         }
         self.unheard.push_back(ask);
     }
 
-    pub fn hear(&mut self, frame: &ToAgent, now: Time) {
+    pub fn receive(&mut self, frame: &ToAgent, now: Time) {
         if frame.session != Session(self.session) || frame.term < self.term {
             return;
         }
@@ -164,16 +164,16 @@ impl Agent {
             }
         }
         match &frame.body {
-            ControllerSays::Welcome(terms) => {
+            ControllerMessage::Welcome(terms) => {
                 if self.terms.replace(*terms).is_none() {
                     for ask in self.unheard.clone() {
-                        self.say(AgentSays::Ask(ask));
+                        self.send(AgentMessage::Ask(ask));
                     }
                 }
             }
-            ControllerSays::Stranger => self.begin(now),
-            ControllerSays::Clock(_) => {}
-            ControllerSays::Lease(lease) => self.follow(lease, now),
+            ControllerMessage::Stranger => self.begin(now),
+            ControllerMessage::Clock(_) => {}
+            ControllerMessage::Lease(lease) => self.follow(lease, now),
         }
         self.look(now);
     }
@@ -184,7 +184,7 @@ impl Agent {
         }
         if lease.sequence == self.sequence {
             if self.confirmed {
-                self.say(AgentSays::Confirm(Confirm { sequence: self.sequence }));
+                self.send(AgentMessage::Confirm(Confirm { sequence: self.sequence }));
             }
             return;
         }
@@ -273,7 +273,7 @@ impl Agent {
         let moving = self.held.values().any(|held| held.now.is_some() && held.next.is_some());
         if !self.confirmed && !moving && (self.draining.is_empty() || self.hasty) {
             self.confirmed = true;
-            self.say(AgentSays::Confirm(Confirm { sequence: self.sequence }));
+            self.send(AgentMessage::Confirm(Confirm { sequence: self.sequence }));
         }
     }
 
@@ -284,12 +284,12 @@ impl Agent {
         }
         self.speak_at = now + EVERY;
         if self.terms.is_none() {
-            return self.say(AgentSays::Hello(Hello { port: self.port, term: self.term }));
+            return self.send(AgentMessage::Hello(Hello { port: self.port, term: self.term }));
         }
         for ask in self.unheard.clone().into_iter().take(8) {
-            self.say(AgentSays::Ask(ask));
+            self.send(AgentMessage::Ask(ask));
         }
-        self.say(AgentSays::Clock(ClockQuestion { sent: self.clock(now) }));
+        self.send(AgentMessage::Clock(ClockQuestion { sent: self.clock(now) }));
     }
 
     /// When it has to look again.

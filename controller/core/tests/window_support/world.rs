@@ -12,7 +12,7 @@ use snin_controller_core::events::{Event, Output, WindowReport};
 use snin_fabric::view::PlannedView;
 use snin_fabric::{Guid, PortIndex};
 use snin_protocol::codec::{decode, encode};
-use snin_protocol::message::{AgentSays, Confirm, FromAgent, Request, ToAgent, ViewChange};
+use snin_protocol::message::{AgentMessage, Confirm, FromAgent, Request, ToAgent, ViewChange};
 use snin_protocol::{ConnectionNumber, Term, Time};
 
 use super::agent::{Agent, Turn};
@@ -259,7 +259,7 @@ impl World {
             Happening::ToAgent(place, bytes) => {
                 let (message, _) = decode::<ToAgent>(&bytes).unwrap().unwrap();
                 if self.agents[place].alive {
-                    self.agents[place].hear(&message, self.now);
+                    self.agents[place].receive(&message, self.now);
                     self.after_agent(place);
                 }
             }
@@ -278,19 +278,19 @@ impl World {
                 }
             }
             Happening::Window => self.live(),
-            Happening::Lost(port) => self.tell(Event::AgentLost(port)),
+            Happening::Lost(port) => self.notify(Event::AgentLost(port)),
             Happening::Restart(place) => {
                 self.set_clock(place);
                 self.agents[place].restart(self.now);
                 self.after_agent(place);
             }
-            Happening::Told(event) => self.tell(event),
+            Happening::Told(event) => self.notify(event),
             Happening::Repaired => self.repaired(),
             Happening::Published => self.published(),
         }
     }
 
-    pub fn tell(&mut self, event: Event) {
+    pub fn notify(&mut self, event: Event) {
         self.core.handle(event, self.now);
         self.after_core();
     }
@@ -315,11 +315,11 @@ impl World {
                 Output::Send { to, message } => {
                     let bytes = encode(&message).unwrap();
                     let Some(&place) = self.place.get(&to) else { continue };
-                    if let (true, snin_protocol::message::ControllerSays::Lease(lease)) =
+                    if let (true, snin_protocol::message::ControllerMessage::Lease(lease)) =
                         (self.life.forged, &message.body)
                     {
                         // A planted bug: somebody confirms for the agent, at once.
-                        let body = AgentSays::Confirm(Confirm { sequence: lease.sequence });
+                        let body = AgentMessage::Confirm(Confirm { sequence: lease.sequence });
                         let forged = FromAgent { session: message.session, body };
                         let forged = encode(&forged).unwrap();
                         self.later(Time(1), Happening::ToController(to, forged));
@@ -518,7 +518,7 @@ impl World {
         self.manager = Manager::Idle;
         self.version += 1;
         let view = self.fabric.view(self.version);
-        self.tell(Event::View(view));
+        self.notify(Event::View(view));
     }
 
     /// Tables first: nothing was granted along what comes back.

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use snin_agent_core::FlowId;
 use snin_fabric::{Dlid, Lid, TreeId};
 use snin_protocol::message::{
-    AgentSays, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+    AgentMessage, Change, ClockAnswer, ControllerMessage, FromAgent, Grant, Lease, Terms, ToAgent,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -57,15 +57,20 @@ impl Controller {
         }
     }
 
-    fn frame(&self, session: Session, at: Time, body: ControllerSays) -> ToAgent {
+    fn frame(&self, session: Session, at: Time, body: ControllerMessage) -> ToAgent {
         ToAgent { session, term: self.term, at, body }
     }
 
     /// What it answers at once.
-    pub(crate) fn hear(&mut self, host: usize, message: FromAgent, now: Time) -> Option<ToAgent> {
+    pub(crate) fn receive(
+        &mut self,
+        host: usize,
+        message: FromAgent,
+        now: Time,
+    ) -> Option<ToAgent> {
         let session = message.session;
         let agent = &mut self.agents[host];
-        if let AgentSays::Hello(_) = message.body {
+        if let AgentMessage::Hello(_) = message.body {
             if agent.session.is_none_or(|known| known < session) {
                 // Nothing of an earlier conversation holds.
                 *agent = Agent { session: Some(session), ..Agent::default() };
@@ -73,28 +78,28 @@ impl Controller {
                     owner.take_if(|owner| owner.host == host && owner.left != Some(u64::MAX));
                 }
             }
-            return Some(self.frame(session, now, ControllerSays::Welcome(self.terms)));
+            return Some(self.frame(session, now, ControllerMessage::Welcome(self.terms)));
         }
         if agent.session != Some(session) {
             let older = agent.session.is_some_and(|known| known > session);
-            return (!older).then(|| self.frame(session, now, ControllerSays::Stranger));
+            return (!older).then(|| self.frame(session, now, ControllerMessage::Stranger));
         }
         match message.body {
-            AgentSays::Ask(ask) if ask.number == agent.heard + 1 => {
+            AgentMessage::Ask(ask) if ask.number == agent.heard + 1 => {
                 agent.heard = ask.number;
                 ask.changes.iter().for_each(|&change| self.change(host, change));
             }
-            AgentSays::Confirm(confirm) => {
+            AgentMessage::Confirm(confirm) => {
                 let clear = |o: &mut Owner| {
                     o.host == host && o.left.is_some_and(|left| left <= confirm.sequence)
                 };
                 self.trees.values_mut().for_each(|owner| _ = owner.take_if(clear));
             }
-            AgentSays::Clock(question) => {
-                let answer = ControllerSays::Clock(ClockAnswer { sent: question.sent });
+            AgentMessage::Clock(question) => {
+                let answer = ControllerMessage::Clock(ClockAnswer { sent: question.sent });
                 return Some(self.frame(session, now, answer));
             }
-            AgentSays::Ask(_) | AgentSays::Hello(_) => {}
+            AgentMessage::Ask(_) | AgentMessage::Hello(_) => {}
         }
         None
     }
@@ -133,7 +138,7 @@ impl Controller {
             }
             let lease =
                 Lease { sequence: agent.sequence, heard: agent.heard, grants, answers: vec![] };
-            frames.push((host, self.frame(session, now, ControllerSays::Lease(lease))));
+            frames.push((host, self.frame(session, now, ControllerMessage::Lease(lease))));
         }
         frames
     }

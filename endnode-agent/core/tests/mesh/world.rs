@@ -181,7 +181,7 @@ impl World {
                 let flow = FlowId(number);
                 let to =
                     (host + 1 + number as usize % (self.setting.hosts - 1)) % self.setting.hosts;
-                self.tell(
+                self.notify(
                     host,
                     Event::App(Call::Open { flow, peer: guid(to), wanted: Wanted::default() }),
                 );
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// Gives an agent an event, which it handles when it is next run.
-    fn tell(&mut self, host: usize, event: Event) {
+    fn notify(&mut self, host: usize, event: Event) {
         self.agents[host].events.push_back(event);
     }
 
@@ -220,7 +220,7 @@ impl World {
         if count.0 < self.setting.messages {
             let message = Message { id: count.0, bytes, due };
             count.0 += 1;
-            self.tell(host, Event::App(Call::Send { flow, message }));
+            self.notify(host, Event::App(Call::Send { flow, message }));
         }
     }
 
@@ -255,11 +255,11 @@ impl World {
     fn handle(&mut self, event: WorldEvent) {
         match event {
             WorldEvent::Frame(host, frame) => {
-                self.tell(host, Event::Controller(Arc::new(frame)));
+                self.notify(host, Event::Controller(Arc::new(frame)));
                 self.run_agent(host);
             }
             WorldEvent::Report(host, message) => {
-                if let Some(answer) = self.controller.hear(host, message, self.now) {
+                if let Some(answer) = self.controller.receive(host, message, self.now) {
                     self.send_frame(host, answer);
                 }
             }

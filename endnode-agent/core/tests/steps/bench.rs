@@ -8,8 +8,8 @@ use snin_agent_core::{
 };
 use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{
-    AgentSays, Answer, Ask, Change, Confirm, ControllerSays, FromAgent, Grant, Lease, Request,
-    Terms, ToAgent,
+    AgentMessage, Answer, Ask, Change, Confirm, ControllerMessage, FromAgent, Grant, Lease,
+    Request, Terms, ToAgent,
 };
 use snin_protocol::{Session, Term, Time};
 
@@ -70,7 +70,7 @@ impl Bench {
 
     pub(crate) fn welcome(&mut self) {
         let terms = Terms { window: MS, guard: GUARD, clock_error: Time::micros(10) };
-        self.controller(ControllerSays::Welcome(terms));
+        self.controller(ControllerMessage::Welcome(terms));
     }
 
     /// With one flow that wants to send, and has asked.
@@ -103,7 +103,7 @@ impl Bench {
         (bench, pair)
     }
 
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn notify(&mut self, event: Event) {
         self.mesh.handle(event, self.now);
         self.collect();
     }
@@ -129,27 +129,27 @@ impl Bench {
     }
 
     pub(crate) fn open(&mut self, flow: FlowId, peer: Guid) {
-        self.tell(Event::App(Call::Open { flow, peer, wanted: Wanted::default() }));
+        self.notify(Event::App(Call::Open { flow, peer, wanted: Wanted::default() }));
     }
 
     pub(crate) fn send(&mut self, flow: FlowId, id: u64, bytes: u64) {
         let message = Message { id, bytes, due: self.now };
-        self.tell(Event::App(Call::Send { flow, message }));
+        self.notify(Event::App(Call::Send { flow, message }));
     }
 
-    pub(crate) fn frame(&self, body: ControllerSays) -> ToAgent {
+    pub(crate) fn frame(&self, body: ControllerMessage) -> ToAgent {
         ToAgent { session: self.session, term: Term(1), at: self.now, body }
     }
 
-    pub(crate) fn controller(&mut self, body: ControllerSays) {
-        self.tell(Event::Controller(Arc::new(self.frame(body))));
+    pub(crate) fn controller(&mut self, body: ControllerMessage) {
+        self.notify(Event::Controller(Arc::new(self.frame(body))));
     }
 
     /// The next lease.
     pub(crate) fn lease(&mut self, grants: Vec<Grant>, answers: Vec<Answer>) {
         self.leases += 1;
         let lease = Lease { sequence: self.leases, heard: self.asks, grants, answers };
-        self.controller(ControllerSays::Lease(lease));
+        self.controller(ControllerMessage::Lease(lease));
     }
 
     /// A lease of nothing but this.
@@ -159,14 +159,14 @@ impl Bench {
     }
 
     pub(crate) fn asks(&self, number: u64, change: Change) -> Output {
-        self.says(AgentSays::Ask(Ask { number, changes: vec![change].into() }))
+        self.says(AgentMessage::Ask(Ask { number, changes: vec![change].into() }))
     }
 
     pub(crate) fn confirms(&self, sequence: u64) -> Output {
-        self.says(AgentSays::Confirm(Confirm { sequence }))
+        self.says(AgentMessage::Confirm(Confirm { sequence }))
     }
 
-    pub(crate) fn says(&self, body: AgentSays) -> Output {
+    pub(crate) fn says(&self, body: AgentMessage) -> Output {
         Output::Controller(FromAgent { session: self.session, body })
     }
 
@@ -177,7 +177,7 @@ impl Bench {
             _ => None,
         };
         let pair = self.take().iter().rev().find_map(connect).expect("a queue pair to connect");
-        self.tell(Event::Port(PortEvent::Ready { pair }));
+        self.notify(Event::Port(PortEvent::Ready { pair }));
         pair
     }
 
@@ -191,7 +191,7 @@ impl Bench {
     }
 
     pub(crate) fn done(&mut self, pair: PairId, ticket: u64) {
-        self.tell(Event::Port(PortEvent::Done { pair, ticket }));
+        self.notify(Event::Port(PortEvent::Done { pair, ticket }));
     }
 
     pub(crate) fn counters(&self) -> Counters {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use snin_agent_core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
 use snin_fabric::TreeId;
 use snin_protocol::message::{
-    AgentSays, Answer, Change, ClockAnswer, ClockQuestion, ControllerSays, FromAgent, Grant, Lease,
-    Refusal, ToAgent, Verdict, Wait,
+    AgentMessage, Answer, Change, ClockAnswer, ClockQuestion, ControllerMessage, FromAgent, Grant,
+    Lease, Refusal, ToAgent, Verdict, Wait,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -17,15 +17,17 @@ fn frames_of_the_past_are_refused_and_counted() {
     let mut bench = Bench::asking(Bench::config(), 10);
     let lease = |sequence, now| {
         let grants = vec![grant(FLOW, TREE, now, now + MS)];
-        ControllerSays::Lease(Lease { sequence, heard: 1, grants, answers: vec![] })
+        ControllerMessage::Lease(Lease { sequence, heard: 1, grants, answers: vec![] })
     };
-    let clock = ControllerSays::Clock(ClockAnswer { sent: bench.now });
-    bench
-        .tell(Event::Controller(Arc::new(ToAgent { term: Term(5), ..bench.frame(clock.clone()) })));
+    let clock = ControllerMessage::Clock(ClockAnswer { sent: bench.now });
+    bench.notify(Event::Controller(Arc::new(ToAgent {
+        term: Term(5),
+        ..bench.frame(clock.clone())
+    })));
     bench.controller(lease(1, bench.now));
     let of_an_earlier_session =
         ToAgent { session: Session(77), ..bench.frame(lease(1, bench.now)) };
-    bench.tell(Event::Controller(Arc::new(ToAgent { term: Term(5), ..of_an_earlier_session })));
+    bench.notify(Event::Controller(Arc::new(ToAgent { term: Term(5), ..of_an_earlier_session })));
     bench.controller(lease(2, bench.now));
     let stale = Notice::StaleController { term: Term(1), latest: Term(5) };
     assert_eq!(bench.take(), [Output::App(stale)], "said once");
@@ -51,7 +53,7 @@ fn grants_that_mean_nothing_are_refused_and_counted() {
     bench.asks = 0;
     bench.grant(FLOW, TREE, Time::ZERO, MS);
     assert_eq!(bench.counters().unasked_grants, 2, "the last is an older connection's");
-    bench.tell(Event::Malformed);
+    bench.notify(Event::Malformed);
     assert_eq!((bench.counters().malformed, bench.counters().grants), (1, 0));
     let confirmed = (1..=5).map(|sequence| bench.confirms(sequence)).collect::<Vec<_>>();
     assert_eq!(bench.take(), confirmed);
@@ -68,9 +70,9 @@ fn a_frame_from_the_future_is_not_followed() {
         grants: vec![grant(FLOW, TREE, at, at + MS)],
         answers: vec![],
     };
-    bench.tell(Event::Controller(Arc::new(ToAgent {
+    bench.notify(Event::Controller(Arc::new(ToAgent {
         at,
-        ..bench.frame(ControllerSays::Lease(lease))
+        ..bench.frame(ControllerMessage::Lease(lease))
     })));
     assert_eq!((bench.take(), bench.counters().wrong_clock), (vec![], 1));
 }
@@ -101,11 +103,12 @@ fn nobody_asks_before_anything_is_known_of_the_time() {
     bench.pass(Time(1));
     bench.take();
     bench.welcome();
-    let question = |bench: &Bench| bench.says(AgentSays::Clock(ClockQuestion { sent: bench.now }));
+    let question =
+        |bench: &Bench| bench.says(AgentMessage::Clock(ClockQuestion { sent: bench.now }));
     assert_eq!(bench.take(), [question(&bench)]);
     bench.pass(config.ask_again);
     assert_eq!(bench.take(), [question(&bench)], "the answer may be lost");
-    bench.controller(ControllerSays::Clock(ClockAnswer { sent: bench.now }));
+    bench.controller(ControllerMessage::Clock(ClockAnswer { sent: bench.now }));
     assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
     bench.asks = 1;
     bench.grant(FLOW, TREE, Time::ZERO, MS);
@@ -183,12 +186,12 @@ fn a_connection_is_given_back_the_moment_that_nobody_has_used_it_for_long() {
 fn a_stranger_begins_anew_when_nothing_is_under_way() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 10);
     bench.take();
-    bench.controller(ControllerSays::Stranger);
+    bench.controller(ControllerMessage::Stranger);
     assert!(bench.take().is_empty(), "a piece is under way");
     bench.session = Session(bench.session.0 + 1);
     bench.done(pair, 0);
     let hello = |output: &Output| {
-        matches!(output, Output::Controller(FromAgent { session, body: AgentSays::Hello(hello) })
+        matches!(output, Output::Controller(FromAgent { session, body: AgentMessage::Hello(hello) })
             if *session == bench.session && hello.term == Term(1))
     };
     assert!(bench.outputs.iter().any(hello));
@@ -212,12 +215,12 @@ fn a_hello_is_repeated_until_it_is_answered() {
 #[test]
 fn a_lease_is_confirmed_only_when_a_broken_queue_pair_has_left_the_links() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 4_000);
-    bench.tell(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
+    bench.notify(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
     bench.take();
     bench.lease(vec![], vec![]);
     bench.pass(Time::micros(5));
     assert!(bench.take().is_empty(), "the port may still be sending");
-    bench.tell(Event::Port(PortEvent::Closed { pair }));
+    bench.notify(Event::Port(PortEvent::Closed { pair }));
     bench.pass(GUARD - Time(1));
     assert!(bench.take().is_empty(), "what it sent may still be under way");
     bench.pass(Time(1));

@@ -31,7 +31,7 @@ fn another_address_of_the_peer_makes_another_queue_pair() {
     bench.lease(vec![moved], vec![]);
     let broken = Notice::Broken { peer: PEER, tree: TREE, reason: BreakReason::Readdressed };
     assert_eq!(bench.take()[..2], [Output::App(broken), Output::Port(PortCall::Close { pair })]);
-    bench.tell(Event::Port(PortEvent::Closed { pair }));
+    bench.notify(Event::Port(PortEvent::Closed { pair }));
     bench.pass(Bench::config().reconnect.min(Time::micros(500)));
     bench.grant(FLOW, TREE, Time::ZERO, Time::millis(100));
     bench.pass(Bench::config().reconnect);
@@ -56,7 +56,7 @@ fn the_least_recently_used_queue_pair_gives_way() {
     assert_eq!(bench.take()[0], Output::Port(PortCall::Close { pair: first }));
     assert_eq!(bench.mesh.pairs().count(), 2);
     bench.send(FLOW, 2, 10);
-    bench.tell(Event::Port(PortEvent::Closed { pair: first }));
+    bench.notify(Event::Port(PortEvent::Closed { pair: first }));
     let third = bench.connected();
     assert_eq!(third.slot, first.slot);
     assert_ne!(third.life, first.life);
@@ -87,7 +87,7 @@ fn room_for_what_is_granted_is_made_before_its_time_comes() {
     let said = bench.take();
     assert!(said.starts_with(&[close(first), close(second)]), "both at once: {said:?}");
     for pair in [first, second] {
-        bench.tell(Event::Port(PortEvent::Closed { pair }));
+        bench.notify(Event::Port(PortEvent::Closed { pair }));
         bench.connected();
     }
     bench.pass(MS - Time(1));
@@ -166,7 +166,7 @@ fn a_stalled_queue_pair_is_made_anew_and_its_pieces_go_again() {
     bench.pass(config.stall);
     let broken = Notice::Broken { peer: PEER, tree: TREE, reason: BreakReason::Stalled };
     assert_eq!(bench.take(), [Output::App(broken), Output::Port(PortCall::Close { pair })]);
-    bench.tell(Event::Port(PortEvent::Closed { pair }));
+    bench.notify(Event::Port(PortEvent::Closed { pair }));
     bench.pass(config.reconnect);
     let again = bench.connected();
     assert_ne!(pair, again);
@@ -194,8 +194,8 @@ fn pauses_double_until_something_is_done() {
     bench.grant(FLOW, TREE, Time::ZERO, Time::secs(60));
     let mut pair = bench.connected();
     let mut breaks = |bench: &mut Bench, pause: Time| {
-        bench.tell(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
-        bench.tell(Event::Port(PortEvent::Closed { pair }));
+        bench.notify(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
+        bench.notify(Event::Port(PortEvent::Closed { pair }));
         let connects = bench.counters().connects;
         bench.pass(pause - Time(1));
         assert_eq!(bench.counters().connects, connects);
@@ -214,13 +214,13 @@ fn pauses_double_until_something_is_done() {
 fn a_port_that_goes_down_breaks_all_and_comes_back() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 10);
     bench.take();
-    bench.tell(Event::Port(PortEvent::Down));
+    bench.notify(Event::Port(PortEvent::Down));
     let broken = Notice::Broken { peer: PEER, tree: TREE, reason: BreakReason::PortDown };
     assert_eq!(bench.take(), [Output::App(broken), Output::Port(PortCall::Close { pair })]);
-    bench.tell(Event::Port(PortEvent::Closed { pair }));
+    bench.notify(Event::Port(PortEvent::Closed { pair }));
     bench.pass(Time::micros(500));
     assert!(bench.take().is_empty(), "nothing is connected on a port without a link");
-    bench.tell(Event::Port(PortEvent::Up));
+    bench.notify(Event::Port(PortEvent::Up));
     bench.connected();
     assert_eq!(bench.posted(), [10]);
     assert!(bench.mesh.pairs().all(|pair| pair.state == PairState::Ready));
@@ -231,7 +231,7 @@ fn a_closed_flow_waits_for_what_is_under_way_only() {
     let (mut bench, pair) = Bench::granted(Bench::config(), 5_000);
     bench.send(FLOW, 1, 10);
     bench.take();
-    bench.tell(Event::App(Call::Close { flow: FLOW }));
+    bench.notify(Event::App(Call::Close { flow: FLOW }));
     assert!(bench.take().is_empty());
     bench.send(FLOW, 2, 10);
     let declined = Notice::Declined { flow: FLOW, reason: Decline::NotOpen };
@@ -275,7 +275,7 @@ fn limits_are_kept() {
         Piece { flow: FLOW, sequence: u64::MAX, message: 0, offset: 0, bytes: 1, last: true };
     for (peer, session) in [(1, 0), (2, 0), (1, 0), (1, 9)] {
         let arrival = Arrival { peer: Guid(peer), session, piece };
-        bench.tell(Event::Port(PortEvent::Arrived(arrival)));
+        bench.notify(Event::Port(PortEvent::Arrived(arrival)));
     }
     let counters = bench.counters();
     assert_eq!((counters.too_many, counters.received), (1, 3));
@@ -287,10 +287,10 @@ fn news_of_queue_pairs_that_are_not_there_changes_nothing() {
     for pair in
         [PairId { slot: 0, life: 0 }, PairId { slot: 1, life: 7 }, PairId { slot: 99, life: 0 }]
     {
-        bench.tell(Event::Port(PortEvent::Ready { pair }));
+        bench.notify(Event::Port(PortEvent::Ready { pair }));
         bench.done(pair, 3);
-        bench.tell(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
-        bench.tell(Event::Port(PortEvent::Closed { pair }));
+        bench.notify(Event::Port(PortEvent::Broken { pair, reason: BreakReason::Failed }));
+        bench.notify(Event::Port(PortEvent::Closed { pair }));
     }
     assert!(bench.take().is_empty());
 }

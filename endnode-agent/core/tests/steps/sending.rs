@@ -3,7 +3,7 @@
 use snin_agent_core::{Config, Notice, Output, PortCall};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
-use snin_protocol::message::{ClockAnswer, ControllerSays};
+use snin_protocol::message::{ClockAnswer, ControllerMessage};
 
 use crate::bench::*;
 
@@ -121,7 +121,7 @@ fn a_clock_that_is_not_known_well_enough_sends_nothing() {
     bench.open(FLOW, PEER);
     bench.send(FLOW, 0, 10);
     let sent = bench.now - Time::micros(21);
-    bench.controller(ControllerSays::Clock(ClockAnswer { sent }));
+    bench.controller(ControllerMessage::Clock(ClockAnswer { sent }));
     assert_eq!(bench.take(), [bench.asks(1, request(FLOW))]);
     bench.asks = 1;
     bench.grant(FLOW, TREE, Time::ZERO, MS);
@@ -129,7 +129,7 @@ fn a_clock_that_is_not_known_well_enough_sends_nothing() {
     bench.pass(Time::micros(50));
     assert!(bench.posted().is_empty());
     let sent = bench.now - Time::micros(20);
-    bench.controller(ControllerSays::Clock(ClockAnswer { sent }));
+    bench.controller(ControllerMessage::Clock(ClockAnswer { sent }));
     assert_eq!(bench.posted(), [10], "half of 20 us is what the terms allow");
 }
 

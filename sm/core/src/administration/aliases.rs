@@ -5,7 +5,7 @@ use snin_mad::sa::*;
 use snin_mad::{GuidInfo, Inner, Status};
 
 use super::answer::Answer;
-use super::query::Query;
+use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, record};
 use crate::database::{Aliases, Place, Port};
@@ -33,7 +33,7 @@ fn blocks(port: &Port) -> u8 {
 }
 
 /// Get and GetTable.
-pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
+pub(super) fn read(query: &mut RecordQuery<'_>, world: &World<'_>) -> Result<(), Status> {
     for (_, port) in query.ends(world) {
         if !query.sees(port) {
             continue;

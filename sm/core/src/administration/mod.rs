@@ -247,12 +247,12 @@ impl Administration {
     /// Tells subscribers of groups that came or went with what was just done.
     fn follow(&mut self, world: &mut World<'_>) {
         for notice in std::mem::take(&mut world.notices) {
-            self.tell(&notice, world);
+            self.notify(&notice, world);
         }
     }
 
     /// Sends a notice to its subscribers.
-    fn tell(&mut self, notice: &SaNotice, world: &World<'_>) {
+    fn notify(&mut self, notice: &SaNotice, world: &World<'_>) {
         let Ok(inner) = notice.notice.parse() else { return };
         for (subscriber, sl) in subscriptions::listeners(notice, &inner, world) {
             let to = Origin { lid: subscriber.lid, qp: subscriber.qp, sl };
@@ -272,7 +272,7 @@ impl Administration {
             notice: snin_mad::Inner::of(notice),
             issuer_gid: snin_mad::Gid::new(prefix, issuer),
         };
-        self.tell(&notice, world);
+        self.notify(&notice, world);
     }
 
     /// The subnet is as the database says, tables and all: makes what belongs to every subnet, tells of ports

@@ -13,7 +13,7 @@ use crate::database::{Place, Port};
 pub(super) const LONGEST: usize = 16 << 20;
 
 /// A request to read records, and what matched so far.
-pub(super) struct Query<'a> {
+pub(super) struct RecordQuery<'a> {
     pub(super) requester: &'a Requester,
     pub(super) mask: ComponentMask,
     pub(super) modifier: u32,
@@ -36,7 +36,7 @@ pub(super) enum At {
     Port(Place),
 }
 
-impl<'a> Query<'a> {
+impl<'a> RecordQuery<'a> {
     pub(super) fn new<R: Record>(
         requester: &'a Requester,
         request: &SaRequest,
@@ -152,7 +152,7 @@ pub(super) fn read(requester: &Requester, request: &SaRequest, world: &World<'_>
         ($($record:ident => $source:path,)*) => {
             match request.attribute {
                 $($record::ID => {
-                    let mut query = Query::new::<$record>(requester, request, world);
+                    let mut query = RecordQuery::new::<$record>(requester, request, world);
                     $source(&mut query, world)?;
                     query.answer::<$record>(request.method)
                 })*

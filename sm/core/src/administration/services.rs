@@ -7,7 +7,7 @@ use snin_mad::{Octets, PKey, Status};
 use snin_protocol::Time;
 
 use super::answer::Answer;
-use super::query::Query;
+use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, record};
 use crate::database::{Database, Service, ServiceKey, Services};
@@ -105,7 +105,7 @@ pub(super) fn withdraw(
 }
 
 /// Get and GetTable: leases as they are left, keys for trusted requesters.
-pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
+pub(super) fn read(query: &mut RecordQuery<'_>, world: &World<'_>) -> Result<(), Status> {
     for (_, service) in world.database.all::<Services>().iter() {
         if !query.requester.is_in(service.record.p_key) {
             continue;
@@ -124,7 +124,7 @@ pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Statu
 }
 
 /// Which keys go with which names: for trusted requesters.
-pub(super) fn associations(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
+pub(super) fn associations(query: &mut RecordQuery<'_>, world: &World<'_>) -> Result<(), Status> {
     if !query.requester.trusted {
         return Err(SaStatus::DENIED);
     }

@@ -6,7 +6,7 @@ use snin_mad::sa::*;
 use snin_mad::{Gid, Hex32, Inner, Notice, Status};
 
 use super::answer::Answer;
-use super::query::Query;
+use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, record};
 use crate::database::{Subscriber, Subscription, Subscriptions};
@@ -61,7 +61,7 @@ fn key(requester: &Requester, info: &InformInfo) -> Subscriber {
 }
 
 /// Get and GetTable of InformInfoRecord.
-pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
+pub(super) fn read(query: &mut RecordQuery<'_>, world: &World<'_>) -> Result<(), Status> {
     let prefix = world.config.subnet_prefix();
     for (subscriber, subscription) in world.database.all::<Subscriptions>().iter() {
         let port = world.database.by_guid(subscriber.port).map(|(_, port)| port);

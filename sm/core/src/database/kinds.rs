@@ -8,7 +8,7 @@ use snin_mad::{Gid, NodeInfo, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Database, Records, Stamp};
-use crate::lanes::{LaneTable, Lanes};
+use crate::qos_tables::{QosTable, QosTableId};
 
 /// A port: its node's GUID and its number there.
 pub type Place = (Guid, PortNum);
@@ -146,7 +146,7 @@ pub struct Port {
     /// The block of its partition table that is managed.
     pub keys: Option<Box<[PKey; 32]>>,
     /// Its tables of service levels and lanes, as far as they are managed.
-    pub(crate) lanes: BTreeMap<LaneTable, Lanes>,
+    pub(crate) qos_tables: BTreeMap<QosTableId, QosTable>,
 }
 
 /// A subnet manager.
@@ -229,8 +229,8 @@ pub struct Subscription {
 impl Port {
     /// One of which nothing but its PortInfo is known.
     pub fn of(info: PortInfo, base: Lid, lmc: Lmc) -> Self {
-        let lanes = BTreeMap::new();
-        Self { guid: None, info, base, lmc, assigned: None, keys: None, lanes }
+        let qos_tables = BTreeMap::new();
+        Self { guid: None, info, base, lmc, assigned: None, keys: None, qos_tables }
     }
 
     /// Whether it has this address.

@@ -18,9 +18,9 @@ use snin_fabric::{Lid, Mlid, NodeIndex, PortIndex, Topology};
 use snin_mad::port::Capabilities;
 
 use super::McPlan;
-use crate::ask::{Ask, NodeId};
 use crate::graph::{Graph, Node};
 use crate::planning::Target;
+use crate::query::{NodeId, Query};
 use crate::schedule::{Schedule, Step, StepId};
 
 /// One write to a switch's table.
@@ -84,11 +84,11 @@ fn parts(node: &Node, blocks: u16) -> impl Iterator<Item = (u16, u8)> + use<> {
 }
 
 /// What has to be read before these groups can be served.
-pub(crate) fn unread(graph: &Graph, groups: &super::Groups) -> Vec<Ask> {
+pub(crate) fn unread(graph: &Graph, groups: &super::Groups) -> Vec<Query> {
     let blocks = blocks(groups);
     let of = |(id, node): (NodeId, &Node)| {
         let unknown = parts(node, blocks).filter(|&(block, at)| !node.masks.knows(block, at));
-        unknown.map(move |(block, at)| Ask::ReadMasks(id, block, at)).collect::<Vec<_>>()
+        unknown.map(move |(block, at)| Query::ReadMasks(id, block, at)).collect::<Vec<_>>()
     };
     graph.managed().filter(|(_, node)| node.is_switch()).flat_map(of).collect()
 }

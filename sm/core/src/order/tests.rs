@@ -15,7 +15,7 @@ use super::*;
 struct Change {
     topology: Topology,
     new: Routing,
-    mirrors: Vec<Mirror>,
+    shadows: Vec<LftShadow>,
 }
 
 impl Change {
@@ -35,15 +35,15 @@ impl Change {
         let (before, topology) = (whole.without_cables(&cut()), whole.without_cables(&cut()));
         let old = Routing::compute(&before, engine, lmc).unwrap();
         let new = Routing::compute(&topology, Engine::Trees, lmc).unwrap();
-        let mirror = |table: &ForwardingTable| {
+        let shadow = |table: &ForwardingTable| {
             let empty = random.random_bool(0.1);
             let top = old.plan.addresses().top();
-            let mut mirror = Mirror::unread(if empty { Lid::NONE } else { top });
-            (0..=top.0 / BLOCK as u16).for_each(|b| mirror.set_block(b, table.block(b)));
-            mirror
+            let mut shadow = LftShadow::unread(if empty { Lid::NONE } else { top });
+            (0..=top.0 / BLOCK as u16).for_each(|b| shadow.set_block(b, table.block(b)));
+            shadow
         };
-        let mirrors = old.tables.iter().map(mirror).collect();
-        Self { topology, new, mirrors }
+        let shadows = old.tables.iter().map(shadow).collect();
+        Self { topology, new, shadows }
     }
 
     fn order(&self) -> Order {
@@ -51,7 +51,7 @@ impl Change {
             &Tables {
                 topology: &self.topology,
                 ranks: self.new.ranks.as_ref().unwrap(),
-                held: self.mirrors.iter().collect(),
+                held: self.shadows.iter().collect(),
                 wanted: &self.new.tables,
                 top: self.new.plan.addresses().top(),
             },
@@ -60,23 +60,23 @@ impl Change {
     }
 
     fn write(&mut self, write: &Write) {
-        let mirror = &mut self.mirrors[write.switch.index()];
+        let shadow = &mut self.shadows[write.switch.index()];
         let table = &self.new.tables[write.switch.index()];
         match &write.what {
-            What::Block(block) => mirror.set_block(*block, table.block(*block)),
-            What::Dropping(block, ports) => mirror.set_block(*block, ports),
-            What::Top => mirror.set_top(self.new.plan.addresses().top()),
+            What::Block(block) => shadow.set_block(*block, table.block(*block)),
+            What::Dropping(block, ports) => shadow.set_block(*block, ports),
+            What::Top => shadow.set_top(self.new.plan.addresses().top()),
         }
     }
 
     #[track_caller]
     fn check(&self) {
         let addresses = self.new.plan.addresses();
-        let held = |mirror: &Mirror| {
-            let entries = (0..=addresses.top().0).map(|lid| mirror.forwards(Lid(lid)));
+        let held = |shadow: &LftShadow| {
+            let entries = (0..=addresses.top().0).map(|lid| shadow.forwards(Lid(lid)));
             ForwardingTable::of_entries(&entries.collect::<Vec<u8>>())
         };
-        let tables: Vec<ForwardingTable> = self.mirrors.iter().map(held).collect();
+        let tables: Vec<ForwardingTable> = self.shadows.iter().map(held).collect();
         assert_eq!(walk(&self.topology, addresses, &tables, 3).looped, 0);
         let credits = credit(&self.topology, addresses, &tables, Traffic::All, |_, _| 0);
         assert!(credits.is_ok(), "{credits}");
@@ -105,8 +105,8 @@ fn play(mut change: Change, seed: u64) {
         change.check();
     }
     let (top, tables) = (change.new.plan.addresses().top(), &change.new.tables);
-    for (mirror, table) in change.mirrors.iter().zip(tables) {
-        assert!((0..=top.0).all(|lid| mirror.forwards(Lid(lid)) == table.get(Lid(lid)).0));
+    for (shadow, table) in change.shadows.iter().zip(tables) {
+        assert!((0..=top.0).all(|lid| shadow.forwards(Lid(lid)) == table.get(Lid(lid)).0));
     }
 }
 

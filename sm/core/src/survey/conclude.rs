@@ -3,10 +3,10 @@
 use snin_fabric::PortNum;
 
 use super::Survey;
-use crate::ask::{Ask, NodeId};
 use crate::graph::Graph;
-use crate::lanes::{self, LaneTable};
 use crate::multicast::{Groups, unread};
+use crate::qos_tables::{self, QosTableId};
+use crate::query::{NodeId, Query};
 
 impl Survey {
     /// When all is answered: what was not met any more is gone, and tables of switches that may have been
@@ -26,8 +26,10 @@ impl Survey {
             let fresh = node.mirrored == self.number;
             if let Some(info) = node.switch.clone().filter(|_| !steady && !fresh) {
                 self.reread(graph, id, &info);
-                self.queue
-                    .extend([Ask::ReadPort(id, PortNum::ZERO), Ask::ReadKeys(id, PortNum::ZERO)]);
+                self.queue.extend([
+                    Query::ReadPort(id, PortNum::ZERO),
+                    Query::ReadKeys(id, PortNum::ZERO),
+                ]);
             }
         }
         // Blocks whose writing nobody acknowledged.
@@ -35,34 +37,34 @@ impl Survey {
         let silent = |id: &NodeId| self.aside.contains(id);
         let stale = graph.managed().filter(|(id, node)| node.mirrored != number && !silent(id));
         let blocks = stale.flat_map(|(id, node)| {
-            node.mirror.unread_blocks().map(move |block| Ask::ReadBlock(id, block))
+            node.shadow.unread_blocks().map(move |block| Query::ReadBlock(id, block))
         });
         self.queue.extend(blocks);
         self.queue.extend(unread(graph, groups));
         if qos {
-            self.read_lanes(graph);
+            self.read_qos_tables(graph);
         }
         self.ask_stranded(graph);
         self.is_done()
     }
 
     /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
-    fn read_lanes(&mut self, graph: &Graph) {
+    fn read_qos_tables(&mut self, graph: &Graph) {
         for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
             for (num, port) in node.external() {
-                let unread = |table: &LaneTable| !port.lanes.contains_key(table);
-                let tables = lanes::tables(graph, (id, num)).into_iter().filter(unread);
-                self.queue.extend(tables.map(|table| Ask::ReadLanes(id, num, table)));
+                let unread = |table: &QosTableId| !port.qos_tables.contains_key(table);
+                let tables = qos_tables::tables(graph, (id, num)).into_iter().filter(unread);
+                self.queue.extend(tables.map(|table| Query::ReadQosTable(id, num, table)));
             }
         }
     }
 
     /// The way to a node may have been lost and found again before it was asked.
     fn ask_stranded(&mut self, graph: &Graph) {
-        for (&ask, again) in self.stranded.iter_mut().filter(|(_, again)| !**again) {
+        for (&query, again) in self.stranded.iter_mut().filter(|(_, again)| !**again) {
             *again = true;
-            if graph.path(ask).is_some() {
-                self.queue.push_back(ask);
+            if graph.path(query).is_some() {
+                self.queue.push_back(query);
             }
         }
     }

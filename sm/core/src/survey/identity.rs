@@ -4,11 +4,11 @@ use snin_fabric::PortNum;
 use snin_mad::NodeInfo;
 
 use super::Survey;
-use crate::ask::{Ask, End, NodeId};
 use crate::graph::{Graph, Port, Trouble};
+use crate::query::{NodeId, PortId, Query};
 
 impl Survey {
-    pub(super) fn identified(&mut self, graph: &mut Graph, via: Option<End>, info: &NodeInfo) {
+    pub(super) fn identified(&mut self, graph: &mut Graph, via: Option<PortId>, info: &NodeInfo) {
         if via.is_some_and(|via| !graph.port(via).is_some_and(|port| port.is_up())) {
             return; // The cable went while the answer was on its way.
         }
@@ -39,7 +39,7 @@ impl Survey {
     }
 
     /// Whoever is there, it is nobody to be joined with.
-    pub(super) fn trouble(&mut self, graph: &mut Graph, via: Option<End>, trouble: Trouble) {
+    pub(super) fn trouble(&mut self, graph: &mut Graph, via: Option<PortId>, trouble: Trouble) {
         let Some(via) = via else { return };
         self.disconnect(graph, via);
         if let Some(port) = graph.port_mut(via) {
@@ -48,7 +48,7 @@ impl Survey {
     }
 
     /// Whether somebody else holds this end already, or may.
-    fn is_disputed(&mut self, graph: &mut Graph, via: End, end: End) -> bool {
+    fn is_disputed(&mut self, graph: &mut Graph, via: PortId, end: PortId) -> bool {
         if graph.node(via.0).contested {
             return false; // Its own ports' word holds.
         }
@@ -79,7 +79,7 @@ impl Survey {
     }
 
     /// The newcomer at `via` waits until it is known who is at `holder`.
-    fn dispute(&mut self, via: End, holder: End, graph: &Graph) {
+    fn dispute(&mut self, via: PortId, holder: PortId, graph: &Graph) {
         // A port of an end node cannot be asked; the one at the other end of its cable can.
         let asked = if graph.node(holder.0).is_switch() || holder.0 == NodeId::OWN {
             Some(holder)
@@ -93,7 +93,7 @@ impl Survey {
         }
     }
 
-    fn join(&mut self, graph: &mut Graph, via: End, end: End) {
+    fn join(&mut self, graph: &mut Graph, via: PortId, end: PortId) {
         if graph.node(via.0).contested
             && let Some(link) = graph.link(via).filter(|link| link.to != end)
         {
@@ -117,7 +117,7 @@ impl Survey {
     }
 
     /// Reads what is new about a node that was just met.
-    fn follow(&mut self, graph: &mut Graph, id: NodeId, via: Option<End>, info: &NodeInfo) {
+    fn follow(&mut self, graph: &mut Graph, id: NodeId, via: Option<PortId>, info: &NodeInfo) {
         let number = self.number;
         let node = graph.node_mut(id);
         let met_first = node.seen != number && (self.full || node.path.is_none());
@@ -142,18 +142,18 @@ impl Survey {
                 self.verify(graph, id);
             } else if met_first {
                 self.whole.insert(id);
-                self.queue.extend([Ask::ReadSwitch(id), Ask::Describe(id)]);
+                self.queue.extend([Query::ReadSwitch(id), Query::Describe(id)]);
             } else if !self.full && was_known {
                 self.suspect(id);
-                self.urgent.push_back(Ask::ReadPort(id, info.local_port));
+                self.urgent.push_back(Query::ReadPort(id, info.local_port));
             }
             return;
         }
         if met_first || !self.full {
-            self.queue.push_back(Ask::Describe(id));
-            graph.node_mut(id).ports.iter_mut().for_each(|port| port.lanes.clear());
+            self.queue.push_back(Query::Describe(id));
+            graph.node_mut(id).ports.iter_mut().for_each(|port| port.qos_tables.clear());
         }
         let port = info.local_port;
-        self.queue.extend([Ask::ReadPort(id, port), Ask::ReadKeys(id, port)]);
+        self.queue.extend([Query::ReadPort(id, port), Query::ReadKeys(id, port)]);
     }
 }

@@ -2,12 +2,12 @@
 //! lease ran out; left alone where they do not.
 
 use super::Survey;
-use crate::ask::{Ask, End};
 use crate::graph::{Graph, Lock};
+use crate::query::{PortId, Query};
 
 impl Survey {
     /// What guards a port was read: is that why it took no writes, or does it take them again?
-    pub(super) fn key_read(&mut self, graph: &mut Graph, end: End) {
+    pub(super) fn key_read(&mut self, graph: &mut Graph, end: PortId) {
         let hides = graph.hides_key(end);
         let locked = graph.port(end).and_then(|port| port.locked);
         if locked == Some(Lock::Key) && !hides {
@@ -15,7 +15,7 @@ impl Survey {
         } else if self.barred.contains(&end.0) && locked.is_none() {
             match graph.key(end) {
                 // From now on it is shown its own.
-                Some(_) => self.urgent.push_back(Ask::ClearChange(end.0)),
+                Some(_) => self.urgent.push_back(Query::ClearChange(end.0)),
                 None if hides => {
                     graph.lock(end, Lock::Key);
                     self.learnt = true;
@@ -26,7 +26,7 @@ impl Survey {
     }
 
     /// The port is written to again.
-    pub(crate) fn unlock(&mut self, graph: &mut Graph, end: End) {
+    pub(crate) fn unlock(&mut self, graph: &mut Graph, end: PortId) {
         if let Some(port) = graph.port_mut(end) {
             port.locked = None;
         }
@@ -34,7 +34,7 @@ impl Survey {
         if graph.node(end.0).is_switch() {
             graph.retrace();
             self.whole.insert(end.0);
-            self.queue.extend([Ask::ReadSwitch(end.0), Ask::Describe(end.0)]);
+            self.queue.extend([Query::ReadSwitch(end.0), Query::Describe(end.0)]);
         }
     }
 }

@@ -4,8 +4,8 @@ use snin_fabric::PortNum;
 use snin_mad::PortInfo;
 
 use super::Survey;
-use crate::ask::{Ask, End};
 use crate::graph::Graph;
+use crate::query::{PortId, Query};
 
 /// Ports that one light sweep looks at, at least.
 const FEWEST_PORTS: usize = 16;
@@ -15,7 +15,7 @@ const SWEEPS: usize = 32;
 impl Survey {
     /// One block of every table, and some of the ports that have addresses, each time the next.
     pub(crate) fn sample(&mut self, graph: &Graph, turn: u64) {
-        let mut ends: Vec<End> = Vec::new();
+        let mut ends: Vec<PortId> = Vec::new();
         for (id, node) in graph.managed() {
             if !node.is_switch() {
                 let cabled = node.external().filter(|(_, port)| port.link.is_some());
@@ -23,21 +23,21 @@ impl Survey {
                 continue;
             }
             ends.push((id, PortNum::ZERO));
-            let blocks = u64::from(node.mirror.blocks());
+            let blocks = u64::from(node.shadow.blocks());
             let block = turn.checked_rem(blocks).unwrap_or(0) as u16;
-            if node.mirror.block(block).is_some() {
-                self.queue.push_back(Ask::ReadBlock(id, block));
+            if node.shadow.block(block).is_some() {
+                self.queue.push_back(Query::ReadBlock(id, block));
             }
         }
         let count = ends.len().div_ceil(SWEEPS).max(FEWEST_PORTS).min(ends.len());
         let first = (turn as usize).wrapping_mul(count);
         let sampled = (0..count).map(|n| ends[first.wrapping_add(n) % ends.len()]);
-        self.queue.extend(sampled.map(|(node, port)| Ask::ReadPort(node, port)));
+        self.queue.extend(sampled.map(|(node, port)| Query::ReadPort(node, port)));
     }
 
     /// Whether what a port holds now was written by somebody else: it has another manager or another address,
     /// and was not reset.
-    pub(super) fn compare(&mut self, end: End, before: Option<&PortInfo>, now: &PortInfo) {
+    pub(super) fn compare(&mut self, end: PortId, before: Option<&PortInfo>, now: &PortInfo) {
         let written = |info: &PortInfo| (info.lid, info.lmc, info.master_sm_lid);
         let Some(before) = before.filter(|info| Some(info.master_sm_lid) == self.manager) else {
             return;

@@ -12,13 +12,13 @@ use snin_protocol::Time;
 
 use super::{Applying, MOST_FAILURES, Stage, Sweep};
 use crate::activate::{Held, activate, is_guarded, took};
-use crate::ask::{Ask, End, NodeId};
 use crate::distribute::{count_blocks, distribute};
 use crate::events::{Output, Report};
 use crate::graph::{Graph, Lock};
-use crate::lanes::{self, LaneTable};
 use crate::multicast::{self, MaskBlock, McPlan};
 use crate::planning::{Saved, Target, named_places};
+use crate::qos_tables::{self, QosTableId};
+use crate::query::{NodeId, PortId, Query};
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
 use crate::view::{FabricView, carried_over, uncovered};
@@ -54,8 +54,8 @@ impl Sweep {
         });
         let touched: Vec<NodeId> = touched.collect();
         self.unverified.extend(touched);
-        let written: BTreeSet<End> = schedule.steps().iter().filter_map(Step::owner).collect();
-        let due: BTreeSet<End> = self.failures.due(now).collect();
+        let written: BTreeSet<PortId> = schedule.steps().iter().filter_map(Step::owner).collect();
+        let due: BTreeSet<PortId> = self.failures.due(now).collect();
         // Nothing is left to be written there.
         due.difference(&written).for_each(|&end| self.failures.clear(end));
         let mut applying = Applying::new(schedule, target, plan, manager);
@@ -76,14 +76,14 @@ impl Sweep {
         if let Stage::Applying(applying) = &mut self.stage
             && applying.schedule.is_stopped()
         {
-            let unsent = self.transactions.turns().clear();
-            let unsent = unsent.into_iter().filter_map(Ask::step);
+            let unsent = self.transactions.agent_queues().clear();
+            let unsent = unsent.into_iter().filter_map(Query::step);
             unsent.for_each(|id| applying.schedule.finish(id, false));
         }
         while self.transactions.has_room() {
             let Stage::Applying(applying) = &mut self.stage else { return true };
-            let turns = self.transactions.turns();
-            let waited = turns.next().and_then(Ask::step);
+            let agent_queues = self.transactions.agent_queues();
+            let waited = agent_queues.next().and_then(Query::step);
             let Some(id) = waited.or_else(|| applying.schedule.next()) else { break };
             let step = applying.schedule.step(id);
             let agent = step.and_then(Step::node);
@@ -93,7 +93,7 @@ impl Sweep {
                 applying.schedule.finish(id, false);
                 continue;
             }
-            if !turns.admit(agent, Ask::Step(id)) {
+            if !agent_queues.admit(agent, Query::Step(id)) {
                 continue;
             }
             let mad = step.and_then(|step| {
@@ -101,7 +101,7 @@ impl Sweep {
             });
             match mad {
                 Some(mad) => {
-                    let mad = self.transactions.send(Ask::Step(id), agent, mad, now);
+                    let mad = self.transactions.send(Query::Step(id), agent, mad, now);
                     self.send(mad);
                 }
                 None => self.step_failed(id, false, now),
@@ -165,7 +165,7 @@ impl Sweep {
             self.pending.learnt |= self.graph.is_trunk(end);
         }
         self.publish(&applying.target, false);
-        self.tell_served(&applying);
+        self.publish_served(&applying);
         if !applying.regroups {
             self.ready();
         }
@@ -207,11 +207,11 @@ impl Sweep {
                     }
                     table.keys == self.config.partition_block()
                 }),
-                Step::Lanes(end, table) => table.read(mad).is_ok_and(|lanes| {
-                    let took =
-                        lanes::wanted(&self.config, graph, *end, *table).as_ref() == Some(&lanes);
+                Step::QosTable(end, table) => table.read(mad).is_ok_and(|lanes| {
+                    let took = qos_tables::wanted(&self.config, graph, *end, *table).as_ref()
+                        == Some(&lanes);
                     if let Some(port) = graph.port_mut(*end) {
-                        port.lanes.insert(*table, Some(lanes));
+                        port.qos_tables.insert(*table, Some(lanes));
                     }
                     took
                 }),
@@ -226,7 +226,7 @@ impl Sweep {
                 }
                 Step::Top(node, top) => mad.attribute::<SwitchInfo>().is_ok_and(|info| {
                     let node = graph.node_mut(*node);
-                    node.mirror.set_top(info.linear_fdb_top);
+                    node.shadow.set_top(info.linear_fdb_top);
                     let took = info.linear_fdb_top == *top;
                     node.switch = Some(info);
                     took
@@ -295,28 +295,28 @@ impl Sweep {
 
     /// Has read again what a step may have written; which attribute that is.
     fn read_again(&mut self, step: &Step) -> &'static str {
-        let (doubts, graph) = (&mut self.pending.doubts, &mut self.graph);
+        let (rechecks, graph) = (&mut self.pending.rechecks, &mut self.graph);
         if let Some(switch) = step.node().filter(|&node| graph.node(node).is_switch()) {
-            doubts.insert(Ask::ReadSwitch(switch));
+            rechecks.insert(Query::ReadSwitch(switch));
         }
         match *step {
             Step::Port((node, port), _) => {
-                doubts.insert(Ask::ReadPort(node, port));
+                rechecks.insert(Query::ReadPort(node, port));
                 "PortInfo"
             }
             Step::Keys((node, port)) => {
-                doubts.insert(Ask::ReadKeys(node, port));
+                rechecks.insert(Query::ReadKeys(node, port));
                 "P_KeyTable"
             }
-            Step::Lanes((node, port), table) => {
-                doubts.insert(Ask::ReadLanes(node, port, table));
+            Step::QosTable((node, port), table) => {
+                rechecks.insert(Query::ReadQosTable(node, port, table));
                 match table {
-                    LaneTable::Mapping(_) => "SLtoVLMappingTable",
-                    LaneTable::Arbitration(_) => "VLArbitrationTable",
+                    QosTableId::Mapping(_) => "SLtoVLMappingTable",
+                    QosTableId::Arbitration(_) => "VLArbitrationTable",
                 }
             }
             Step::Block(node, block) | Step::Dropping(node, block, _) => {
-                graph.node_mut(node).mirror.forget_block(block);
+                graph.node_mut(node).shadow.forget_block(block);
                 "LinearForwardingTable"
             }
             Step::Top(node, _) => {
@@ -410,6 +410,6 @@ fn block_taken(
 ) -> bool {
     let Ok(table) = mad.attribute::<LinearForwarding>() else { return false };
     let ports = table.ports.map(|PortNum(port)| port);
-    graph.node_mut(node).mirror.set_block(block, &ports);
+    graph.node_mut(node).shadow.set_block(block, &ports);
     wanted == Some(ports)
 }

@@ -8,9 +8,9 @@ use snin_mad::NodeType;
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::ask::{End, NodeId};
 use crate::database::{Database, Links, Manager, Managers, Node, Nodes, Place, Port, Ports};
 use crate::graph;
+use crate::query::{NodeId, PortId};
 
 impl Sweep {
     /// Whether a stage has ended since this was last asked.
@@ -65,13 +65,13 @@ impl Sweep {
         database.retain::<Managers>(now, |guid| found.contains(guid));
     }
 
-    fn place(&self, (node, num): End) -> Place {
+    fn place(&self, (node, num): PortId) -> Place {
         (self.graph.node(node).guid(), num)
     }
 
     /// A port as the database has it; none of an adapter's port 0, which does not exist, or where nothing was
     /// read.
-    fn port_record(&self, end: End, node: &graph::Node, port: &graph::Port) -> Option<Port> {
+    fn port_record(&self, end: PortId, node: &graph::Node, port: &graph::Port) -> Option<Port> {
         let info = port.info.as_ref()?;
         let is_switch = node.is_switch();
         if !is_switch && end.1 == PortNum::ZERO {
@@ -87,7 +87,8 @@ impl Sweep {
             (true, _) => None,
             (false, _) => port.guid,
         };
-        let lanes = port.lanes.iter().filter_map(|(table, lanes)| Some((*table, lanes.clone()?)));
+        let lanes =
+            port.qos_tables.iter().filter_map(|(table, lanes)| Some((*table, lanes.clone()?)));
         Some(Port {
             guid,
             info: info.clone(),
@@ -95,12 +96,12 @@ impl Sweep {
             lmc,
             assigned: self.assigned(end),
             keys: port.keys.clone(),
-            lanes: lanes.collect(),
+            qos_tables: lanes.collect(),
         })
     }
 
     /// Which addresses a port shall have.
-    fn assigned(&self, end: End) -> Option<(Lid, Lmc)> {
+    fn assigned(&self, end: PortId) -> Option<(Lid, Lmc)> {
         let target = self.target.as_ref()?;
         let port = target.discovered.port(end)?;
         Some((target.addresses.base(port)?, target.addresses.lmc(port)))
@@ -109,7 +110,7 @@ impl Sweep {
     /// A block of a switch's forwarding table as the switch holds it, where it was read or written.
     pub(crate) fn linear_block(&self, switch: Guid, block: u16) -> Option<[u8; 64]> {
         let node = self.graph.find(switch)?;
-        self.graph.node(node).mirror.block(block).copied()
+        self.graph.node(node).shadow.block(block).copied()
     }
 
     /// The blocks of a switch's multicast table that are known to hold something: block, position, masks.

@@ -8,18 +8,18 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
-use crate::ask::NodeId;
 use crate::discovered::Discovered;
 use crate::error::Dropped;
 use crate::events::{Output, Report};
 use crate::graph::Node;
 use crate::multicast::Groups;
 use crate::planning::{Computed, Found, Job, Work};
+use crate::query::NodeId;
 
 impl Sweep {
     /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last
     /// port is read. And as soon as one is there again, where it is.
-    pub(super) fn tell_early(&mut self) {
+    pub(super) fn publish_early(&mut self) {
         let Stage::Survey(survey) = &mut self.stage else { return };
         let tells = self.view.is_some() && self.state == SmState::Master;
         if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {

@@ -92,7 +92,7 @@ impl Sweep {
     }
 
     /// Says which groups are served from now on.
-    pub(super) fn tell_served(&mut self, applying: &Applying) {
+    pub(super) fn publish_served(&mut self, applying: &Applying) {
         let groups = applying.plan.groups();
         if !Arc::ptr_eq(groups, &self.served) {
             self.served = groups.clone();

@@ -13,9 +13,9 @@ use snin_mad::{Attribute, Mad, Method, PERMISSIVE, Route, SmInfo, SmKey, SmState
 use snin_protocol::Time;
 
 use super::{Pending, Stage, Sweep};
-use crate::ask::{Ask, End, NodeId};
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
+use crate::query::{NodeId, PortId, Query};
 use crate::smp;
 
 /// A manager whose deadlines are missed by so much stood still: somebody else may be master by now.
@@ -38,11 +38,11 @@ pub(super) struct Peer {
 /// Every other manager. An entry goes when its port says that no manager sits there any more, or is gone.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    by_port: BTreeMap<End, Peer>,
+    by_port: BTreeMap<PortId, Peer>,
     /// Masters beside this one. When one ends, all that it may have written is read again.
-    rivals: BTreeSet<End>,
+    rivals: BTreeSet<PortId>,
     /// After this manager stood still: who has to answer before anything is written.
-    fence: BTreeSet<End>,
+    fence: BTreeSet<PortId>,
 }
 
 impl Peers {
@@ -125,13 +125,13 @@ impl Sweep {
     }
 
     /// Every other manager that answers, by port; their counts, which rise all the time, left out.
-    pub(super) fn other_managers(&self) -> impl Iterator<Item = (End, &SmInfo)> {
+    pub(super) fn other_managers(&self) -> impl Iterator<Item = (PortId, &SmInfo)> {
         self.peers.by_port.iter().filter_map(|(&end, peer)| Some((end, peer.told.as_ref()?)))
     }
 
     /// Masters that this one does not stand aside for, by port.
-    pub(super) fn rivals(&self) -> Vec<(End, SmInfo)> {
-        let master = |(&end, peer): (&End, &Peer)| {
+    pub(super) fn rivals(&self) -> Vec<(PortId, SmInfo)> {
+        let master = |(&end, peer): (&PortId, &Peer)| {
             let info = self.living(peer).filter(|info| info.state == SmState::Master)?;
             Some((end, info.clone()))
         };
@@ -164,7 +164,7 @@ impl Sweep {
                 }
             }
         }
-        let gone: Vec<End> =
+        let gone: Vec<PortId> =
             self.peers.by_port.keys().filter(|end| !found.contains_key(end)).copied().collect();
         for end in gone {
             self.forget_manager(end);
@@ -187,7 +187,7 @@ impl Sweep {
         self.state == SmState::Standby
     }
 
-    fn forget_manager(&mut self, end: End) {
+    fn forget_manager(&mut self, end: PortId) {
         let Some(peer) = self.peers.by_port.remove(&end) else { return };
         self.peers.fence.remove(&end);
         if peer.told.is_some() {
@@ -209,15 +209,15 @@ impl Sweep {
     pub(super) fn poll_managers(&mut self, now: Time) {
         let interval = self.config.poll_interval();
         let due = |peer: &Peer| !peer.asked && peer.due <= now;
-        let ends: Vec<End> =
+        let ends: Vec<PortId> =
             self.peers.by_port.iter().filter(|(_, peer)| due(peer)).map(|(&end, _)| end).collect();
         for end in ends {
             let Some(peer) = self.peers.by_port.get_mut(&end) else { continue };
             (peer.asked, peer.due) = (true, now + interval);
-            match smp::question(&self.graph, Ask::Poll(end)) {
+            match smp::question(&self.graph, Query::Poll(end)) {
                 Some(mad) => {
                     let again = self.config.attempts.saturating_sub(1);
-                    let mad = self.transactions.send_beside(Ask::Poll(end), mad, again, now);
+                    let mad = self.transactions.send_beside(Query::Poll(end), mad, again, now);
                     self.send(mad);
                 }
                 None => self.polled(end, None, now),
@@ -226,7 +226,7 @@ impl Sweep {
     }
 
     /// A manager answered, or did not.
-    pub(super) fn polled(&mut self, end: End, info: Option<SmInfo>, now: Time) {
+    pub(super) fn polled(&mut self, end: PortId, info: Option<SmInfo>, now: Time) {
         let Some(peer) = self.peers.by_port.get_mut(&end) else { return };
         peer.asked = false;
         match info {
@@ -242,8 +242,8 @@ impl Sweep {
 
     /// What follows from what the other managers say.
     fn consider(&mut self, now: Time) {
-        self.tell_of_managers();
-        let rivals: BTreeSet<End> = match self.state {
+        self.report_managers();
+        let rivals: BTreeSet<PortId> = match self.state {
             SmState::Master => self.rivals().into_iter().map(|(end, _)| end).collect(),
             _ => BTreeSet::new(),
         };
@@ -262,7 +262,7 @@ impl Sweep {
         }
     }
 
-    fn tell_of_managers(&mut self) {
+    fn report_managers(&mut self) {
         let mut reports = Vec::new();
         let retries = self.config.poll_retries;
         for (&end, peer) in &mut self.peers.by_port {
@@ -285,7 +285,7 @@ impl Sweep {
 
     /// From now on this manager writes nothing, and asks nothing but whether the master is there.
     fn stand_aside(&mut self, now: Time) {
-        self.transactions.abandon(|ask| matches!(ask, Ask::Poll(_)));
+        self.transactions.abandon(|query| matches!(query, Query::Poll(_)));
         (self.stage, self.pending) = (Stage::Idle, Pending::default());
         (self.silence, self.failures) = Default::default();
         (self.early, self.next_light) = (None, None);

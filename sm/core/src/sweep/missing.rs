@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use snin_fabric::PortNum;
 
 use super::Sweep;
-use crate::ask::NodeId;
 use crate::events::Missing;
 use crate::graph::{Lock, Port, Trouble};
 use crate::planning::Target;
+use crate::query::NodeId;
 
 impl Sweep {
     /// What keeps the fabric from being complete, by name.

@@ -4,9 +4,9 @@ use snin_fabric::{Lid, PortNum};
 use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
 
 use super::{Stage, Sweep};
-use crate::ask::{End, NodeId};
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
+use crate::query::{NodeId, PortId};
 
 impl Sweep {
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
@@ -51,7 +51,7 @@ impl Sweep {
     }
 
     /// Stops the trap from being repeated (IBA 14.3.1).
-    fn repress(&mut self, source: Lid, issuer: End, mad: &Mad, smp: &Smp) {
+    fn repress(&mut self, source: Lid, issuer: PortId, mad: &Mad, smp: &Smp) {
         if source == PERMISSIVE || source == Lid::NONE || smp.route != Route::Lid {
             return;
         }
@@ -75,7 +75,7 @@ impl Sweep {
     }
 
     /// The port that was given this address, or holds it still from before.
-    fn owner(&self, lid: Lid) -> Option<End> {
+    fn owner(&self, lid: Lid) -> Option<PortId> {
         let given = self.target.as_ref().and_then(|target| {
             let (port, _) = target.addresses.owner(lid)?;
             Some(target.discovered.end(port)).filter(|end| end.1 != PortNum::NONE)

@@ -30,13 +30,13 @@ fn guid(lab: &Lab, host: usize) -> Guid {
     lab.topology.port(lab.port(&format!("host{host}"), 1)).guid
 }
 
-fn tell(lab: &mut Lab, groups: Groups) {
+fn notify(lab: &mut Lab, groups: Groups) {
     let now = lab.now();
     lab.sweep.handle(Event::Groups(Arc::new(groups)), now);
 }
 
 fn set(lab: &mut Lab, groups: impl IntoIterator<Item = (usize, Group)>) {
-    tell(lab, groups.into_iter().map(|(n, group)| (mlid(n), group)).collect());
+    notify(lab, groups.into_iter().map(|(n, group)| (mlid(n), group)).collect());
 }
 
 fn expected(topology: &Topology, groups: &Groups) -> Vec<Expected> {
@@ -153,7 +153,7 @@ fn a_join_writes_only_what_differs() {
         watch.whole(&groups);
         let host = guid(&lab, host);
         groups.entry(mlid(0)).or_default().full.insert(host);
-        tell(&mut lab, groups.clone());
+        notify(&mut lab, groups.clone());
         lab.settle();
         check(&lab, &groups);
         let (reads, sets) = counts(&lab);
@@ -163,7 +163,7 @@ fn a_join_writes_only_what_differs() {
     let (_, written) = counts(&lab);
     groups.get_mut(&mlid(0)).unwrap().full.remove(&guid(&lab, 16));
     watch.whole(&groups);
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.settle();
     check(&lab, &groups);
     assert_eq!(counts(&lab).1 - written, 2);
@@ -178,7 +178,7 @@ fn senders_that_do_not_receive_get_nothing() {
     let mut both = group(&lab, [3, 6]);
     both.send_only.extend([guid(&lab, 4), guid(&lab, 9)]);
     groups.insert(mlid(40), both);
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.settle();
     check(&lab, &groups);
 }
@@ -188,7 +188,7 @@ fn groups_that_come_before_the_fabric_is_up_are_served_with_it() {
     let mut lab = Lab::new("fattree:4", 1);
     let groups: Groups =
         (0..70).map(|n| (mlid(n), group(&lab, [n % 16, (n * 7 + 1) % 16]))).collect();
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     let watch = Watch::on(&mut lab);
     watch.broken(&groups);
     lab.bring_up();
@@ -201,11 +201,11 @@ fn a_restarted_manager_writes_nothing() {
     let mut lab = Lab::new("clos:6,3,4", 2);
     let groups: Groups =
         (0..40).map(|n| (mlid(n), group(&lab, [n % 24, (n * 5 + 7) % 24]))).collect();
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.bring_up();
     check(&lab, &groups);
     let mut lab = lab.restarted(config(2));
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.bring_up();
     check(&lab, &groups);
     // Two blocks of nine switches are read.
@@ -228,7 +228,7 @@ fn cuts_are_repaired_and_nobody_gets_a_copy_twice_on_the_way() {
     {
         let mut lab = Lab::new(recipe, 1);
         let groups = spread(&lab, leaves, hosts);
-        tell(&mut lab, groups.clone());
+        notify(&mut lab, groups.clone());
         lab.bring_up();
         check(&lab, &groups);
         let watch = Watch::on(&mut lab);
@@ -252,7 +252,7 @@ fn cuts_are_repaired_and_nobody_gets_a_copy_twice_on_the_way() {
 fn a_switch_that_lost_its_table_gets_it_again() {
     let mut lab = Lab::new("clos:6,3,2", 1);
     let groups = spread(&lab, 6, 2);
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.bring_up();
     let watch = Watch::on(&mut lab);
     watch.broken(&groups);
@@ -269,12 +269,12 @@ fn a_switch_that_lost_its_table_gets_it_again() {
 fn what_another_manager_left_is_replaced() {
     let mut lab = Lab::new("clos:6,3,2", 1);
     let groups = spread(&lab, 6, 2);
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.bring_up();
     // Another manager: the same addresses for other groups.
     let others: Groups = (0..8).map(|n| (mlid(n), group(&lab, [n % 3, 4 + n, 11 - n]))).collect();
     let mut lab = lab.restarted(config(1));
-    tell(&mut lab, others.clone());
+    notify(&mut lab, others.clone());
     lab.bring_up();
     // The block with the last of the old groups is not read: it drops.
     check(&lab, &others);
@@ -300,7 +300,7 @@ fn groups_change_while_everything_else_does() {
             if !group.full.remove(&host) {
                 group.full.insert(host);
             }
-            tell(&mut lab, groups.clone());
+            notify(&mut lab, groups.clone());
             match draw(6) {
                 0 => {
                     let cable = lab.port(&format!("leaf{}", draw(6)), 3 + draw(3) as u8);
@@ -329,7 +329,7 @@ fn switches_without_multicast_are_left_out_and_their_members_named() {
     hardware.switch.multicast_fdb_cap = 0;
     let mut lab = Lab::of(fabric("clos:4,2,2"), hardware, config(1));
     let groups: Groups = [(mlid(0), group(&lab, [0, 4]))].into();
-    tell(&mut lab, groups);
+    notify(&mut lab, groups);
     lab.bring_up();
     let unserved: Vec<Missing> = lab.missing();
     assert_eq!(unserved.len(), 2, "{unserved:?}");
@@ -343,7 +343,7 @@ fn many_groups_are_one_block_of_each_switch() {
     lab.bring_up();
     let groups: Groups =
         (0..32).map(|n| (mlid(n), group(&lab, (1..6).map(|leaf| leaf * 2)))).collect();
-    tell(&mut lab, groups.clone());
+    notify(&mut lab, groups.clone());
     lab.settle();
     check(&lab, &groups);
     // Five leaves and all three spines; the transit leaf has no member.

@@ -101,7 +101,7 @@ impl Agents {
             let Some(connection) = self.open.get_mut(&number) else { continue };
             let good = connection.receive(&mut said);
             for message in said {
-                self.hear(number, message, messages, fabric, now);
+                self.receive(number, message, messages, fabric, now);
             }
             if !good {
                 self.close(number, messages, now);
@@ -121,7 +121,7 @@ impl Agents {
         }
     }
 
-    fn hear(
+    fn receive(
         &mut self,
         number: u64,
         said: ToFabric,
@@ -138,7 +138,7 @@ impl Agents {
                         FromFabric::Refused(AttachRefused { port, reason })
                     }
                 };
-                self.say(number, &answer);
+                self.send(number, &answer);
             }
             ToFabric::Detach(Attach { port }) => {
                 if let Some(port) = self.own(number, port) {
@@ -157,7 +157,7 @@ impl Agents {
                 let lid = found.map_or(Lid::NONE, |&found| fabric.port_info(found).lid);
                 let attached = found.is_some_and(|&found| messages.is_attached(found));
                 let found = Found { port, peer, lid, attached };
-                self.say(number, &FromFabric::Found(found));
+                self.send(number, &FromFabric::Found(found));
             }
         }
     }
@@ -194,7 +194,7 @@ impl Agents {
         let Some(port) = self.own(number, guid) else {
             let outcome = Outcome::Lost(Loss::NotAttached);
             let completed = Completed { port: guid, token, outcome };
-            return self.say(number, &FromFabric::Completed(completed));
+            return self.send(number, &FromFabric::Completed(completed));
         };
         let message = Message { token, flow, to, path_bits, bytes, begin, payload };
         messages.post(port, message, fabric, now);
@@ -221,7 +221,7 @@ impl Agents {
                 }
             };
             if let Some(&(number, _)) = self.at.get(&port) {
-                self.say(number, &said);
+                self.send(number, &said);
             }
         }
         if now >= self.look_at {
@@ -251,13 +251,13 @@ impl Agents {
             }
         }
         for (number, new) in changed {
-            self.say(number, &FromFabric::Attached(new));
+            self.send(number, &FromFabric::Attached(new));
         }
     }
 
-    fn say(&mut self, number: u64, said: &FromFabric) {
+    fn send(&mut self, number: u64, said: &FromFabric) {
         if let Some(connection) = self.open.get_mut(&number) {
-            connection.say(said);
+            connection.send(said);
         }
     }
 

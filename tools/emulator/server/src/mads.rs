@@ -208,7 +208,7 @@ impl Mads {
         }
         self.counts.timed_out += 1;
         if let Some(slot) = self.slots.get_mut(&key.0) {
-            self.counts.dropped += slot.say(&MadFrame { status: TIMED_OUT, ..frame });
+            self.counts.dropped += slot.send(&MadFrame { status: TIMED_OUT, ..frame });
         }
     }
 
@@ -256,7 +256,7 @@ impl Mads {
         let qp = u32::from(!header.class().is_subnet());
         let frame = MadFrame { to, from, to_qp: qp, from_qp: qp, status: 0, mad: mad.0 };
         self.counts.received += 1;
-        self.counts.dropped += slot.say(&frame);
+        self.counts.dropped += slot.send(&frame);
     }
 
     /// Clients that left without a word.

@@ -6,7 +6,8 @@ use snin_controller_core::Core;
 use snin_controller_core::events::{Event, Output};
 use snin_fabric::{Dlid, Guid, TreeId};
 use snin_protocol::message::{
-    AgentSays, Ask, Change, ClockAnswer, ControllerSays, FromAgent, Grant, Lease, Terms, ToAgent,
+    AgentMessage, Ask, Change, ClockAnswer, ControllerMessage, FromAgent, Grant, Lease, Terms,
+    ToAgent,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -50,7 +51,7 @@ impl Controller {
         match (self, event) {
             (Self::Packing(core, _), event) => core.handle(event, now),
             (Self::Forced(forced), Event::Received { from, message }) => {
-                forced.hear(from, message, now);
+                forced.receive(from, message, now);
             }
             (Self::Forced(_), _) => {}
         }
@@ -114,26 +115,26 @@ impl Forced {
         Self { tree: TreeId(0), terms, addresses, agents, answers }
     }
 
-    fn hear(&mut self, from: Guid, FromAgent { session, body }: FromAgent, now: Time) {
-        if let AgentSays::Hello(_) = body {
+    fn receive(&mut self, from: Guid, FromAgent { session, body }: FromAgent, now: Time) {
+        if let AgentMessage::Hello(_) = body {
             let (heard, sequence, wanted) = Default::default();
             self.agents.insert(from, Holder { session, heard, sequence, wanted });
-            return self.say(from, session, ControllerSays::Welcome(self.terms), now);
+            return self.send(from, session, ControllerMessage::Welcome(self.terms), now);
         }
         if self.agents.get(&from).is_none_or(|agent| agent.session != session) {
-            return self.say(from, session, ControllerSays::Stranger, now);
+            return self.send(from, session, ControllerMessage::Stranger, now);
         }
         match body {
-            AgentSays::Clock(question) => {
+            AgentMessage::Clock(question) => {
                 let answer = ClockAnswer { sent: question.sent };
-                self.say(from, session, ControllerSays::Clock(answer), now);
+                self.send(from, session, ControllerMessage::Clock(answer), now);
             }
-            AgentSays::Ask(ask) => {
+            AgentMessage::Ask(ask) => {
                 if let Some(lease) = self.lease(from, &ask, now) {
-                    self.say(from, session, ControllerSays::Lease(lease), now);
+                    self.send(from, session, ControllerMessage::Lease(lease), now);
                 }
             }
-            AgentSays::Hello(_) | AgentSays::Confirm(_) => {}
+            AgentMessage::Hello(_) | AgentMessage::Confirm(_) => {}
         }
     }
 
@@ -162,7 +163,7 @@ impl Forced {
         Some(Lease { sequence, heard, grants, answers: Vec::new() })
     }
 
-    fn say(&mut self, to: Guid, session: Session, body: ControllerSays, at: Time) {
+    fn send(&mut self, to: Guid, session: Session, body: ControllerMessage, at: Time) {
         self.answers.push_back((to, ToAgent { session, term: Self::TERM, at, body }));
     }
 }

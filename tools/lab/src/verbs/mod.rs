@@ -3,14 +3,14 @@
 //! Every host port of the fabric becomes a TAP with a device of rdma_rxe on it and one IP address per tree,
 //! whose low 16 bits are the LID (`interfaces`). One thread moves frames between the TAPs by the tables that
 //! the subnet manager's core wrote, and counts them (`wire`). On every host runs an agent (`hosts`). They exchange
-//! queue pairs among themselves and ask over TCP (`desk`) who may send along which tree: the controller's core, or
-//! one that knows nothing of links (`controllers`). Each of these threads is a `worker`: it turns until it is
-//! stopped, and one that ends before is noticed.
-//! What the counters prove is judged by code that knows neither (`judge`). The `story` puts it together.
+//! queue pairs among themselves and ask over TCP (`controller_server`) who may send along which tree: the
+//! controller's core, or one that knows nothing of links (`controllers`). Each of these threads is a `worker`: it
+//! polls until it is stopped, and one that ends before is noticed.
+//! What the counters prove is judged by code that knows neither (`judge`). The `scenario` puts it together.
 
 mod busy;
+mod controller_server;
 mod controllers;
-mod desk;
 mod document;
 mod error;
 mod fabric;
@@ -19,7 +19,7 @@ mod interfaces;
 mod judge;
 mod permutations;
 mod rates;
-mod story;
+mod scenario;
 mod uplink;
 mod wire;
 mod worker;
@@ -30,4 +30,4 @@ pub use document::{
 pub use error::VerbsLabError;
 pub use fabric::Fabric;
 pub use judge::{Astray, Judge, Shared, Trace};
-pub use story::{Settings, tell};
+pub use scenario::{Settings, run};

@@ -12,7 +12,9 @@ use super::document::{Exclusive, Moved, Rearrangement, Window};
 use super::error::VerbsLabError;
 use super::hosts::{Done, Task};
 use super::judge::Trace;
-use super::story::{Lab, PATIENCE, Settings, say_astray, say_cable, say_node, say_shared};
+use super::scenario::{
+    Lab, PATIENCE, Settings, describe_astray, describe_cable, describe_node, describe_shared,
+};
 
 /// What each host offers, of its link: eight of them keep the machine below half busy.
 const LOAD: f64 = 0.4;
@@ -118,8 +120,8 @@ impl Run<'_> {
             self.windows.push(Window {
                 pattern: self.number,
                 connections,
-                shared: shared.iter().map(|shared| say_shared(&lab.fabric, shared)).collect(),
-                astray: astray.iter().map(|astray| say_astray(&lab.fabric, astray)).collect(),
+                shared: shared.iter().map(|shared| describe_shared(&lab.fabric, shared)).collect(),
+                astray: astray.iter().map(|astray| describe_astray(&lab.fabric, astray)).collect(),
             });
         }
         Ok(last)
@@ -132,7 +134,7 @@ impl Run<'_> {
         lab.rest()?;
         self.all.add(&lab.trace());
         let astray = lab.judge.astray(&self.all);
-        broken.extend(astray.iter().map(|astray| say_astray(&lab.fabric, astray)));
+        broken.extend(astray.iter().map(|astray| describe_astray(&lab.fabric, astray)));
         Ok(done)
     }
 
@@ -152,7 +154,7 @@ impl Run<'_> {
         })?;
         self.lab.fabric.cut(uplink)?;
         let view = Event::View(self.lab.fabric.view());
-        self.lab.desk.with(|controller, now| controller.handle(view, now));
+        self.lab.controller.with(|controller, now| controller.handle(view, now));
         let done = self.windows.len();
         self.windows(SETTLED)?;
         let (addresses, tables) = self.lab.fabric.tables()?;
@@ -164,7 +166,7 @@ impl Run<'_> {
         let last = self.windows(SETTLED)?;
         let new = self.spines(&last, &connections);
         let names = |spines: &[NodeIndex]| {
-            spines.iter().map(|&node| say_node(&self.lab.fabric, node)).collect::<Vec<_>>()
+            spines.iter().map(|&node| describe_node(&self.lab.fabric, node)).collect::<Vec<_>>()
         };
         let changed = connections.iter().filter(|&connection| old[connection] != new[connection]);
         let moved = changed.map(|connection| Moved {
@@ -173,7 +175,7 @@ impl Run<'_> {
             before: names(&old[connection]),
             after: names(&new[connection]),
         });
-        let (cable, moved) = (say_cable(&self.lab.fabric, uplink), moved.collect());
+        let (cable, moved) = (describe_cable(&self.lab.fabric, uplink), moved.collect());
         Ok(Rearrangement { cable, moved, windows: self.windows.len() - done })
     }
 

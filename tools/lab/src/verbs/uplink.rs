@@ -9,7 +9,7 @@ use super::controllers::Controller;
 use super::document::{Flow, Uplink, Way};
 use super::error::VerbsLabError;
 use super::hosts::{Done, Task};
-use super::story::{Lab, say_shared};
+use super::scenario::{Lab, describe_shared};
 
 /// What each of the two offers, of a link.
 const LOAD: f64 = 0.8;
@@ -23,12 +23,12 @@ impl Lab {
     pub(super) fn uplink(&mut self, progress: &dyn Fn(String)) -> Result<Uplink, VerbsLabError> {
         let tasks = self.two_flows()?;
         progress("two flows forced onto one uplink".to_owned());
-        self.desk.with(|controller, _| controller.force(TREE));
+        self.controller.with(|controller, _| controller.force(TREE));
         let forced = self.way(&tasks)?;
         progress("the same two flows as the controller grants".to_owned());
         let core = Core::new(self.rates.controller(), self.fabric.view(), self.clock.now());
         let core = core.map_err(|error| VerbsLabError::Stopped(error.to_string()))?;
-        self.desk.with(|controller, _| *controller = Controller::packing(core));
+        self.controller.with(|controller, _| *controller = Controller::packing(core));
         let snin = self.way(&tasks)?;
         Ok(Uplink { load: LOAD, forced, snin })
     }
@@ -58,7 +58,7 @@ impl Lab {
         self.hosts.go()?;
         self.run_until(self.clock.now() + TIME)?;
         let shared = self.judge.shared(&self.trace());
-        let shared = shared.iter().map(|shared| say_shared(&self.fabric, shared)).collect();
+        let shared = shared.iter().map(|shared| describe_shared(&self.fabric, shared)).collect();
         let done = self.hosts.end()?;
         self.rest()?;
         Ok(summary(shared, &done))

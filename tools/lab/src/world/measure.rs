@@ -7,14 +7,14 @@ use snin_fabric::hosts::HostId;
 use snin_protocol::Time;
 
 use super::super::wire::UnderWay;
-use super::{Carried, Happening, Sending, Sent, Window, World};
+use super::{Carried, ScenarioEvent, Sending, Sent, Window, World};
 
 impl World<'_> {
     pub(super) fn begin_slice(&mut self) {
         self.cables.begin_window(self.now);
         self.longest = self.longest_message();
         self.send_unasked();
-        self.plan(self.now + self.setup.skew * 2, Happening::AllSend);
+        self.plan(self.now + self.setup.skew * 2, ScenarioEvent::AllSend);
     }
 
     /// The last clock says that the window has begun. Its slice is over when the slowest message is: who was
@@ -32,7 +32,7 @@ impl World<'_> {
         self.longest = self.longest.max(slowest.unwrap_or_default());
         let (granted, unasked) = (self.carried(true), self.carried(false));
         self.sending = Some(Sending::of(self.begun, &granted, &unasked, self.longest));
-        self.plan(self.now + self.longest + self.drain, Happening::SliceEnds);
+        self.plan(self.now + self.longest + self.drain, ScenarioEvent::SliceEnds);
     }
 
     /// How long the longest message takes that an application may send in this window, as far as the links of
@@ -64,11 +64,11 @@ impl World<'_> {
             self.packets[port.index()] = self.wire.packets(port);
         }
         let next = self.start_of(self.begun);
-        self.plan(next, Happening::WindowBegins);
+        self.plan(next, ScenarioEvent::WindowBegins);
         if self.setup.hold > 1 {
             let offers: Vec<(Time, u32)> =
                 self.hosts.iter().map(|(&place, host)| (host.common(next), place)).collect();
-            offers.into_iter().for_each(|(at, place)| self.plan(at, Happening::Offer(place)));
+            offers.into_iter().for_each(|(at, place)| self.plan(at, ScenarioEvent::Offer(place)));
         }
     }
 

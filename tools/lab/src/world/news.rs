@@ -11,11 +11,11 @@ use snin_protocol::codec::{decode, encode};
 use snin_protocol::message::{FromAgent, ToAgent};
 
 use super::super::wire::{News, UnderWay};
-use super::{Happening, World};
+use super::{ScenarioEvent, World};
 
 impl World<'_> {
     /// The network tells of messages.
-    pub(super) fn hear(&mut self, news: News) {
+    pub(super) fn receive(&mut self, news: News) {
         let (News::Sent(message, _)
         | News::Acknowledged(message, _)
         | News::Completed(message, _)
@@ -42,7 +42,7 @@ impl World<'_> {
                     return;
                 };
                 let arrival = Arrival { peer: from.guid, session: 1, piece };
-                self.plan(at, Happening::Port(to, PortEvent::Arrived(arrival)));
+                self.plan(at, ScenarioEvent::Port(to, PortEvent::Arrived(arrival)));
             }
             News::Lost(message) => {
                 let UnderWay { host, .. } = self.wire.under_way(message);
@@ -58,63 +58,63 @@ impl World<'_> {
         let UnderWay { host, ticket, .. } = self.wire.under_way(message);
         let done = self.hosts.get_mut(&host).and_then(|host| host.adapter().done(message, ticket));
         if let Some(event) = done {
-            self.plan(at, Happening::Port(host, event));
+            self.plan(at, ScenarioEvent::Port(host, event));
         }
     }
 
-    pub(super) fn happen(&mut self, happening: Happening) {
+    pub(super) fn happen(&mut self, happening: ScenarioEvent) {
         match happening {
-            Happening::ToController(from, bytes) => {
+            ScenarioEvent::ToController(from, bytes) => {
                 let from = self.hosts.get(&from).map_or(Guid(0), |host| host.guid);
                 if let Ok(Some((message, _))) = decode::<FromAgent>(&bytes) {
                     self.controller.handle(ControllerEvent::Received { from, message }, self.now);
                     self.after_controller();
                 }
             }
-            Happening::ToAgent(place, bytes) => {
+            ScenarioEvent::ToAgent(place, bytes) => {
                 let event = match decode::<ToAgent>(&bytes) {
                     Ok(Some((message, _))) => AgentEvent::Controller(Arc::new(message)),
                     _ => AgentEvent::Malformed,
                 };
-                self.tell_host(place, event);
+                self.notify_host(place, event);
             }
-            Happening::View(view) => {
+            ScenarioEvent::View(view) => {
                 self.controller.handle(ControllerEvent::View(view), self.now);
                 self.after_controller();
             }
-            Happening::Clear(version) => {
+            ScenarioEvent::Clear(version) => {
                 self.subnet.run_until(self.now);
                 self.subnet.clear(version);
                 self.after_subnet();
             }
-            Happening::Port(place, event) => {
+            ScenarioEvent::Port(place, event) => {
                 if let Some(host) = self.hosts.get_mut(&place) {
-                    host.adapter().tell(event);
+                    host.adapter().notify(event);
                     self.run_host(place);
                 }
             }
-            Happening::Wake(place) => {
+            ScenarioEvent::Wake(place) => {
                 if self.hosts.get_mut(&place).is_some_and(|host| host.is_due(self.now)) {
                     self.run_host(place);
                 }
             }
-            Happening::Offer(place) => {
+            ScenarioEvent::Offer(place) => {
                 if let Some(host) = self.hosts.get_mut(&place) {
                     host.offer(self.now);
                     self.run_host(place);
                 }
             }
-            Happening::WindowBegins => self.begin_slice(),
-            Happening::AllSend => self.all_send(),
-            Happening::SliceEnds => self.end_slice(),
-            Happening::Strike(number) => self.strike(number),
-            Happening::Back(node) => self.set_node(node, true),
+            ScenarioEvent::WindowBegins => self.begin_slice(),
+            ScenarioEvent::AllSend => self.all_send(),
+            ScenarioEvent::SliceEnds => self.end_slice(),
+            ScenarioEvent::Strike(number) => self.strike(number),
+            ScenarioEvent::Back(node) => self.set_node(node, true),
         }
     }
 
-    fn tell_host(&mut self, place: u32, event: AgentEvent) {
+    fn notify_host(&mut self, place: u32, event: AgentEvent) {
         if let Some(host) = self.hosts.get_mut(&place) {
-            host.tell(event);
+            host.notify(event);
             self.run_host(place);
         }
     }
@@ -130,17 +130,17 @@ impl World<'_> {
             self.traffic.note(connection, outcome);
         }
         for (at, event) in later {
-            self.plan(at, Happening::Port(place, event));
+            self.plan(at, ScenarioEvent::Port(place, event));
         }
         for message in said {
             // What a mesh says is within its own limits.
             let Ok(bytes) = encode(&message) else { continue };
             if let Some(after) = self.channel.carry() {
-                self.plan(now + after, Happening::ToController(place, bytes));
+                self.plan(now + after, ScenarioEvent::ToController(place, bytes));
             }
         }
         if let Some(at) = wake {
-            self.plan(at, Happening::Wake(place));
+            self.plan(at, ScenarioEvent::Wake(place));
         }
     }
 
@@ -152,12 +152,12 @@ impl World<'_> {
                         continue;
                     };
                     if let Some(after) = self.channel.carry() {
-                        self.plan(self.now + after, Happening::ToAgent(place, bytes));
+                        self.plan(self.now + after, ScenarioEvent::ToAgent(place, bytes));
                     }
                 }
                 Output::Clear(clear) => {
                     let after = self.channel.delay();
-                    self.plan(self.now + after, Happening::Clear(clear.version));
+                    self.plan(self.now + after, ScenarioEvent::Clear(clear.version));
                 }
                 Output::Window(report) => {
                     self.reports.insert(report.epoch, report);
@@ -175,7 +175,7 @@ impl World<'_> {
     pub(super) fn after_subnet(&mut self) {
         for view in self.subnet.take_views() {
             let after = self.channel.delay();
-            self.plan(self.now + after, Happening::View(view));
+            self.plan(self.now + after, ScenarioEvent::View(view));
         }
         let written = self.subnet.take_written();
         if written.is_empty() {

@@ -10,7 +10,7 @@ use snin_protocol::Time;
 
 use super::super::carry::CableChange;
 use super::super::event::{REBOOT, When};
-use super::{Happening, World, WorldError};
+use super::{ScenarioEvent, World, WorldError};
 
 impl World<'_> {
     pub(super) fn plan_events(&mut self) -> Result<(), WorldError> {
@@ -22,7 +22,7 @@ impl World<'_> {
                 // While packets are on the links.
                 When::Window(window) => self.start_of(window - 1) + self.setup.slice / 2,
             };
-            self.plan(at, Happening::Strike(number));
+            self.plan(at, ScenarioEvent::Strike(number));
         }
         Ok(())
     }
@@ -39,7 +39,7 @@ impl World<'_> {
             Fault::PowerOn(node) => self.set_node(node, true),
             Fault::Reboot(node, _) => {
                 self.set_node(node, false);
-                self.plan(self.now + REBOOT, Happening::Back(node));
+                self.plan(self.now + REBOOT, ScenarioEvent::Back(node));
             }
             // Users cannot name others.
             _ => {}
@@ -96,7 +96,7 @@ impl World<'_> {
         let place = |end: PortIndex| self.place.get(&self.topology.port(end).guid).copied();
         let places: Vec<u32> = ends.into_iter().flatten().filter_map(place).collect();
         for place in places {
-            self.plan(self.now, Happening::Port(place, event));
+            self.plan(self.now, ScenarioEvent::Port(place, event));
         }
     }
 

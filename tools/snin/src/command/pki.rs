@@ -24,12 +24,12 @@ pub(crate) fn run<W: Write>(asked: &Asked, out: &mut Output<W>) -> Result<Verdic
         Asked::Issue(issue) => {
             let pair =
                 Pki::at(&issue.folder.dir).issue(&who(issue)?, issue.days, issue.out.as_deref())?;
-            say(&pair, out)?;
+            print_pair(&pair, out)?;
         }
         Asked::Renew(issue) => {
             let pair =
                 Pki::at(&issue.folder.dir).renew(&who(issue)?, issue.days, issue.out.as_deref())?;
-            say(&pair, out)?;
+            print_pair(&pair, out)?;
         }
         Asked::Revoke { name, folder } => {
             let pki = Pki::at(&folder.dir);
@@ -62,7 +62,7 @@ fn who(issue: &PkiIssue) -> Result<Identity, Failure> {
     Ok(issue.name.parse()?)
 }
 
-fn say<W: Write>(pair: &Pair, out: &mut Output<W>) -> Result<(), Failure> {
+fn print_pair<W: Write>(pair: &Pair, out: &mut Output<W>) -> Result<(), Failure> {
     out.line(format!("{}: its `certificate`", pair.certificate.display()))?;
     out.line(format!("{}: its `key`", pair.key.display()))
 }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::Demand;
-use snin_lab::verbs::{Document, Fabric, Settings, tell};
+use snin_lab::verbs::{Document, Fabric, Settings};
 
 use crate::failure::Failure;
 use crate::output::{Output, OutputFile, Progress, Target, note};
@@ -46,7 +46,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     if let Some(file) = &args.lfts {
         fabric.replace_tables(input::tables(file, &topology)?);
     }
-    let document = tell(fabric, &settings, &told)?;
+    let document = snin_lab::verbs::run(fabric, &settings, &told)?;
     drop(progress);
 
     if let Some(file) = html {

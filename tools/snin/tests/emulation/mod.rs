@@ -140,7 +140,7 @@ pub(crate) fn manage_once(emulation: &Emulation) -> Summary {
 pub(crate) struct Agents {
     stream: UnixStream,
     came: Vec<u8>,
-    /// Heard, and not asked for yet.
+    /// Heard of, and not asked for yet.
     kept: Vec<FromFabric>,
 }
 
@@ -149,7 +149,7 @@ impl Agents {
         Clock::system().now()
     }
 
-    pub(crate) fn say(&mut self, said: &ToFabric) {
+    pub(crate) fn send(&mut self, said: &ToFabric) {
         self.bytes(&codec::encode(said).unwrap());
     }
 
@@ -177,7 +177,7 @@ impl Agents {
 
     #[track_caller]
     pub(crate) fn attach(&mut self, port: Guid) -> Result<PortStatus, RefusedReason> {
-        self.say(&ToFabric::Attach(Attach { port }));
+        self.send(&ToFabric::Attach(Attach { port }));
         let said = self.until(|said| match said {
             FromFabric::Attached(status) => status.port == port,
             FromFabric::Refused(refused) => refused.port == port,

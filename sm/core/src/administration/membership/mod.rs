@@ -8,7 +8,7 @@ use snin_mad::sa::*;
 use snin_mad::{Gid, GidPrefix, Status, Trap};
 
 use super::answer::Answer;
-use super::query::Query;
+use super::query::RecordQuery;
 use super::trust::Requester;
 use super::{Outcome, World, info, record};
 use crate::database::{Group, Groups, Member, MemberKey, Members, Place, Port};
@@ -182,7 +182,7 @@ fn members<'w>(
 }
 
 /// Get and GetTable: a record a member for trusted requesters, else a record a group.
-pub(super) fn read(query: &mut Query<'_>, world: &World<'_>) -> Result<(), Status> {
+pub(super) fn read(query: &mut RecordQuery<'_>, world: &World<'_>) -> Result<(), Status> {
     let asked: McMemberRecord = query.asked();
     let wants = |bits: [u8; 2]| bits.iter().all(|&bit| query.mask.has(bit));
     let (mtu, rate, lifetime) = (wants(bit::MTU), wants(bit::RATE), wants(bit::LIFETIME));

@@ -6,16 +6,16 @@ use snin_mad::sa::{SlToVlRecord, VlArbitrationRecord};
 
 use super::Offered;
 use crate::administration::World;
-use crate::administration::query::Query;
-use crate::lanes::{LaneTable, Lanes};
+use crate::administration::query::RecordQuery;
+use crate::qos_tables::{QosTable, QosTableId};
 
-pub(crate) fn mappings(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(crate) fn mappings(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for ((_, num), port) in query.ports(world) {
         if port.base == Lid::NONE || !query.sees(port) {
             continue;
         }
-        for (table, lanes) in &port.lanes {
-            if let (LaneTable::Mapping(input), Lanes::Mapping(mapping)) = (table, lanes) {
+        for (table, lanes) in &port.qos_tables {
+            if let (QosTableId::Mapping(input), QosTable::Mapping(mapping)) = (table, lanes) {
                 query.offer(&SlToVlRecord {
                     lid: port.base,
                     input: *input,
@@ -28,13 +28,14 @@ pub(crate) fn mappings(query: &mut Query<'_>, world: &World<'_>) -> Offered {
     Ok(())
 }
 
-pub(crate) fn arbitrations(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(crate) fn arbitrations(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for ((_, num), port) in query.ports(world) {
         if port.base == Lid::NONE || !query.sees(port) {
             continue;
         }
-        for (table, lanes) in &port.lanes {
-            if let (LaneTable::Arbitration(quarter), Lanes::Arbitration(block)) = (table, lanes) {
+        for (table, lanes) in &port.qos_tables {
+            if let (QosTableId::Arbitration(quarter), QosTable::Arbitration(block)) = (table, lanes)
+            {
                 query.offer(&VlArbitrationRecord {
                     lid: port.base,
                     port: num,

@@ -8,19 +8,19 @@ use snin_mad::sa::*;
 use snin_mad::*;
 
 use super::World;
-use super::query::{At, Query, is_switch};
+use super::query::{At, RecordQuery, is_switch};
 use crate::database::{Links, Managers, Nodes, Port, Ports};
 
 /// Status of a source: most have nothing to refuse.
 type Offered = Result<(), Status>;
 
 /// Nobody has any: no switch of this manager is given a random forwarding table.
-pub(super) fn none(_query: &mut Query<'_>, _world: &World<'_>) -> Offered {
+pub(super) fn none(_query: &mut RecordQuery<'_>, _world: &World<'_>) -> Offered {
     Ok(())
 }
 
 /// A record for each port with an address.
-pub(super) fn nodes(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn nodes(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for ((guid, num), port) in query.ends(world) {
         let Some(node) = world.database.get::<Nodes>(&guid) else { continue };
         let (Some(port_guid), true) = (port.guid, query.sees(port)) else { continue };
@@ -38,7 +38,7 @@ pub(super) fn nodes(query: &mut Query<'_>, world: &World<'_>) -> Offered {
 }
 
 /// A record for each port, a switch's under the switch's address.
-pub(super) fn ports(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn ports(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     let asked: PortInfoRecord = query.asked();
     let options = if query.mask.has(2) { asked.options } else { Hex8(0) };
     let wanted = asked.info.parse().unwrap_or_default().capabilities;
@@ -78,7 +78,7 @@ fn look_old(info: &mut PortInfo) {
     }
 }
 
-pub(super) fn switches(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn switches(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for ((guid, _), port) in query.ends(world) {
         let Some(node) = world.database.get::<Nodes>(&guid) else { continue };
         if let Some(info) = node.switch.as_ref().filter(|_| query.sees(port)) {
@@ -89,7 +89,7 @@ pub(super) fn switches(query: &mut Query<'_>, world: &World<'_>) -> Offered {
 }
 
 /// The blocks of every switch's table up to its top.
-pub(super) fn linear(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn linear(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     let asked: LinearForwardingRecord = query.asked();
     for ((guid, _), port) in query.ends(world) {
         let Some(node) = world.database.get::<Nodes>(&guid) else { continue };
@@ -107,7 +107,7 @@ pub(super) fn linear(query: &mut Query<'_>, world: &World<'_>) -> Offered {
 }
 
 /// The blocks of multicast tables that were written.
-pub(super) fn multicast(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn multicast(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for ((guid, _), port) in query.ends(world) {
         if !is_switch(world, guid) || !query.sees(port) {
             continue;
@@ -120,7 +120,7 @@ pub(super) fn multicast(query: &mut Query<'_>, world: &World<'_>) -> Offered {
     Ok(())
 }
 
-pub(super) fn managers(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn managers(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for (_, manager) in world.database.all::<Managers>().iter() {
         let Some(port) = world.database.get::<Ports>(&manager.place) else { continue };
         let here = match query.at {
@@ -137,7 +137,7 @@ pub(super) fn managers(query: &mut Query<'_>, world: &World<'_>) -> Offered {
 }
 
 /// Every cable, from both ends.
-pub(super) fn links(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn links(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     for (place, port) in query.ports(world) {
         let Some(other) = world.database.get::<Links>(&place) else { continue };
         let Some(to) = world.database.get::<Ports>(other) else { continue };
@@ -155,7 +155,7 @@ pub(super) fn links(query: &mut Query<'_>, world: &World<'_>) -> Offered {
 }
 
 /// The partition tables: for trusted requesters only, as OpenSM has it.
-pub(super) fn partitions(query: &mut Query<'_>, world: &World<'_>) -> Offered {
+pub(super) fn partitions(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offered {
     if !query.requester.trusted {
         return Err(SaStatus::REQ_INVALID);
     }

@@ -68,7 +68,7 @@ impl Connection {
         !self.gone
     }
 
-    pub(super) fn say(&mut self, message: &FromFabric) {
+    pub(super) fn send(&mut self, message: &FromFabric) {
         match codec::encode(message) {
             Ok(frame) if self.owed.len() + frame.len() <= BACKLOG => self.owed.extend(frame),
             _ => self.gone = true,

@@ -70,7 +70,7 @@ impl Slot {
     }
 
     /// Sends it a frame, now or when it reads; how many were dropped.
-    pub(super) fn say(&mut self, frame: &MadFrame) -> u64 {
+    pub(super) fn send(&mut self, frame: &MadFrame) -> u64 {
         if self.owed.len() >= BACKLOG {
             return 1;
         }

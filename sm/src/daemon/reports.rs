@@ -28,17 +28,17 @@ impl Daemon {
                 let told = json!({
                     "at": at, "guid": info.guid.to_string(), "priority": info.priority, "state": state,
                 });
-                self.outlets.tell("OTHER_SM", told);
+                self.outlets.notify("OTHER_SM", told);
                 self.told.managers.insert(at, format!("{state}, priority {}", info.priority));
             }
             Report::ManagerGone { at } => {
                 info!(%at, "the other subnet manager is gone");
                 self.told.managers.remove(&at);
-                self.outlets.tell("OTHER_SM_GONE", json!({ "at": at }));
+                self.outlets.notify("OTHER_SM_GONE", json!({ "at": at }));
             }
             Report::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
-                self.outlets.tell("OVERWRITTEN", json!({ "at": at }));
+                self.outlets.notify("OVERWRITTEN", json!({ "at": at }));
             }
             Report::Tables { switches } => {
                 let blocks: u64 = switches.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
@@ -49,12 +49,12 @@ impl Daemon {
                     })
                     .collect();
                 let told = json!({ "blocks": blocks, "switches": switches.len(), "named": named });
-                self.outlets.tell("LFT_CHANGE", told);
+                self.outlets.notify("LFT_CHANGE", told);
             }
             Report::Trap { number, issuer, name } => {
                 info!(number, issuer = issuer.0, "trap from {name}");
                 let told = json!({ "number": number, "issuer": issuer.0, "name": name });
-                self.outlets.tell("TRAP", told);
+                self.outlets.notify("TRAP", told);
             }
         }
     }
@@ -77,7 +77,7 @@ impl Daemon {
             "lmc": subnet.lmc,
             "missing": summary.missing,
         });
-        self.outlets.tell("SUBNET_UP", told);
+        self.outlets.notify("SUBNET_UP", told);
         let text = format!(
             "subnet up: {} switches, {} host ports, {} trees, LMC {}; {} missing",
             subnet.switches,
@@ -92,14 +92,14 @@ impl Daemon {
 
     fn trouble(&mut self, what: String) {
         error!("{what}");
-        self.outlets.tell("NO_ROUTING", json!({ "why": what }));
+        self.outlets.notify("NO_ROUTING", json!({ "why": what }));
         self.told.trouble = Some(what);
     }
 
     fn state(&mut self, state: SmState) {
         let named = name(state);
         info!("this subnet manager: {named}");
-        self.outlets.tell("STATE_CHANGE", json!({ "state": named }));
+        self.outlets.notify("STATE_CHANGE", json!({ "state": named }));
         if state != SmState::Master {
             self.told.up = false;
             service::status(&format!("{named}: another subnet manager is master"));
@@ -125,7 +125,7 @@ impl Daemon {
         if !activity.is_quiet() {
             let Activity { kind, seconds, smps, lft_blocks, .. } = activity;
             info!("{kind} sweep: {smps} SMPs, {lft_blocks} table blocks, {:.1} ms", seconds * 1e3);
-            self.outlets.tell("SWEEP_DONE", told.clone());
+            self.outlets.notify("SWEEP_DONE", told.clone());
         }
         if let Some(control) = &mut self.outlets.control {
             for client in std::mem::take(&mut self.waiting) {

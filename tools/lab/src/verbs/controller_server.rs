@@ -1,4 +1,4 @@
-//! The controller's desk: a thread with the lines to all agents, and whoever is the controller at the time.
+//! The controller's server: a thread that holds the lines to all agents and the controller.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ const LINES: usize = 128;
 const LONGEST_SLEEP: Time = Time::millis(100);
 
 /// See the module's documentation. It is left when dropped.
-pub(super) struct Desk {
+pub(super) struct ControllerServer {
     common: Arc<Common>,
     /// Where agents call.
     pub(super) address: SocketAddr,
@@ -37,7 +37,7 @@ struct Common {
     clock: Clock,
 }
 
-impl Desk {
+impl ControllerServer {
     pub(super) fn open(controller: Controller, clock: Clock) -> Result<Self, VerbsLabError> {
         let failed = || VerbsLabError::system("the controller's lines");
         let lines = Lines::listen((Ipv4Addr::LOCALHOST, 0).into(), LINES).map_err(failed())?;
@@ -63,7 +63,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for ControllerServer {
     fn drop(&mut self) {
         self.worker.stop();
         self.common.wake();
@@ -91,7 +91,7 @@ fn serve(mut lines: Lines, common: &Common, stops: &AtomicBool) -> io::Result<()
                 controller.handle(event, now);
             }
             for (to, message) in controller.work(now) {
-                lines.say(to, &message);
+                lines.send(to, &message);
             }
             controller.next_deadline()
         };

@@ -5,16 +5,16 @@ use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{Attribute, AttributeId, Error, Mad, PortInfo, SlToVl, VlArbitration, VlCount};
 
-use crate::ask::End;
 use crate::config::Config;
 use crate::graph::{Graph, is_up};
+use crate::query::PortId;
 
 /// Entries of a quarter of an arbitration table.
 const QUARTER: usize = 32;
 
 /// One of a port's tables, as far as an SMP carries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum LaneTable {
+pub(crate) enum QosTableId {
     /// For what comes in by this port of the switch; by port 0 where there are no others.
     Mapping(PortNum),
     /// A quarter: 1 and 2 are the low priority table, 3 and 4 the high one.
@@ -23,12 +23,12 @@ pub(crate) enum LaneTable {
 
 /// What is in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Lanes {
+pub(crate) enum QosTable {
     Mapping(SlToVl),
     Arbitration(VlArbitration),
 }
 
-impl LaneTable {
+impl QosTableId {
     pub(crate) const fn attribute(self) -> AttributeId {
         match self {
             Self::Mapping(_) => SlToVl::ID,
@@ -37,7 +37,7 @@ impl LaneTable {
     }
 
     /// The attribute modifier at a port of a switch, or at an end port.
-    pub(crate) fn modifier(self, graph: &Graph, (node, port): End) -> u32 {
+    pub(crate) fn modifier(self, graph: &Graph, (node, port): PortId) -> u32 {
         let port = if graph.node(node).is_switch() { port } else { PortNum::ZERO };
         match self {
             Self::Mapping(input) => SlToVl::modifier(input, port),
@@ -46,16 +46,16 @@ impl LaneTable {
     }
 
     /// The table in an answer.
-    pub(crate) fn read(self, mad: &Mad) -> Result<Lanes, Error> {
+    pub(crate) fn read(self, mad: &Mad) -> Result<QosTable, Error> {
         Ok(match self {
-            Self::Mapping(_) => Lanes::Mapping(mad.attribute()?),
-            Self::Arbitration(_) => Lanes::Arbitration(mad.attribute()?),
+            Self::Mapping(_) => QosTable::Mapping(mad.attribute()?),
+            Self::Arbitration(_) => QosTable::Arbitration(mad.attribute()?),
         })
     }
 }
 
 /// The tables that a cabled port has.
-pub(crate) fn tables(graph: &Graph, end: End) -> Vec<LaneTable> {
+pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
     let node = graph.node(end.0);
     let Some(info) =
         graph.port(end).filter(|port| port.link.is_some()).and_then(|p| p.info.as_ref())
@@ -69,23 +69,23 @@ pub(crate) fn tables(graph: &Graph, end: End) -> Vec<LaneTable> {
     if speaks.is_some_and(|info| info.capabilities.has(Capabilities::SL_MAPPING)) {
         if node.is_switch() {
             let enhanced = node.switch.as_ref().is_some_and(|switch| switch.enhanced_port_zero);
-            tables.extend(enhanced.then_some(LaneTable::Mapping(PortNum::ZERO)));
+            tables.extend(enhanced.then_some(QosTableId::Mapping(PortNum::ZERO)));
             let inputs = node.external().filter(|(num, port)| *num != end.1 && port.link.is_some());
-            tables.extend(inputs.map(|(num, _)| LaneTable::Mapping(num)));
+            tables.extend(inputs.map(|(num, _)| QosTableId::Mapping(num)));
         } else {
-            tables.push(LaneTable::Mapping(PortNum::ZERO));
+            tables.push(QosTableId::Mapping(PortNum::ZERO));
         }
     }
     let quarters = [(1, info.vl_arbitration_low_cap), (3, info.vl_arbitration_high_cap)];
     for (first, capacity) in quarters {
         let count = usize::from(capacity).div_ceil(QUARTER).min(2) as u8;
-        tables.extend((first..first + count).map(LaneTable::Arbitration));
+        tables.extend((first..first + count).map(QosTableId::Arbitration));
     }
     tables
 }
 
 /// The data VLs that both ends of the port's cable have.
-pub(crate) fn operational_vls(graph: &Graph, end: End) -> Option<VlCount> {
+pub(crate) fn operational_vls(graph: &Graph, end: PortId) -> Option<VlCount> {
     let port = graph.port(end)?;
     let own = port.info.as_ref()?.vl_cap;
     let other =
@@ -95,15 +95,20 @@ pub(crate) fn operational_vls(graph: &Graph, end: End) -> Option<VlCount> {
 
 /// What the port's table shall hold. A VL that the link does not have becomes one that it has, as OpenSM does
 /// it: by its low bits.
-pub(crate) fn wanted(config: &Config, graph: &Graph, end: End, table: LaneTable) -> Option<Lanes> {
+pub(crate) fn wanted(
+    config: &Config,
+    graph: &Graph,
+    end: PortId,
+    table: QosTableId,
+) -> Option<QosTable> {
     let info: &PortInfo = graph.port(end)?.info.as_ref().filter(|info| is_up(info))?;
     let code = operational_vls(graph, end)?.code().clamp(1, 5);
     let mask = (1u8 << (code - 1)) - 1;
     Some(match table {
-        LaneTable::Mapping(_) => Lanes::Mapping(SlToVl {
+        QosTableId::Mapping(_) => QosTable::Mapping(SlToVl {
             vls: config.qos_sl2vl.map(|vl| if vl == 15 { vl } else { vl & mask }),
         }),
-        LaneTable::Arbitration(quarter) => {
+        QosTableId::Arbitration(quarter) => {
             let (entries, capacity) = match quarter {
                 1 | 2 => (&config.qos_vlarb_low, info.vl_arbitration_low_cap),
                 _ => (&config.qos_vlarb_high, info.vl_arbitration_high_cap),
@@ -117,7 +122,7 @@ pub(crate) fn wanted(config: &Config, graph: &Graph, end: End, table: LaneTable)
             {
                 (*vl, *weight) = (wanted & mask, turn);
             }
-            Lanes::Arbitration(block)
+            QosTable::Arbitration(block)
         }
     })
 }

@@ -3,19 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::ask::{Ask, NodeId};
+use crate::query::{NodeId, Query};
 
 /// Who has how much before him, and what waits for its turn.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct AgentQueues {
     most: u32,
     in_flight: BTreeMap<NodeId, u32>,
-    waiting: BTreeMap<NodeId, VecDeque<Ask>>,
+    waiting: BTreeMap<NodeId, VecDeque<Query>>,
     /// Agents that have room for one that waits.
     free: BTreeSet<NodeId>,
 }
 
-impl Turns {
+impl AgentQueues {
     /// At most so many to one agent.
     pub(crate) const fn new(most: u32) -> Self {
         Self { most, in_flight: BTreeMap::new(), waiting: BTreeMap::new(), free: BTreeSet::new() }
@@ -26,26 +26,26 @@ impl Turns {
     }
 
     /// Whether it may be sent now; if not, it is kept until [`Self::next`] gives it.
-    pub(crate) fn admit(&mut self, agent: Option<NodeId>, ask: Ask) -> bool {
+    pub(crate) fn admit(&mut self, agent: Option<NodeId>, query: Query) -> bool {
         let Some(agent) = agent.filter(|&agent| !self.has_room(agent)) else { return true };
-        self.waiting.entry(agent).or_default().push_back(ask);
+        self.waiting.entry(agent).or_default().push_back(query);
         false
     }
 
     /// One that waited and may be sent now.
-    pub(crate) fn next(&mut self) -> Option<Ask> {
+    pub(crate) fn next(&mut self) -> Option<Query> {
         let agent = *self.free.first()?;
         let waiting = self.waiting.get_mut(&agent)?;
-        let ask = waiting.pop_front();
+        let query = waiting.pop_front();
         if waiting.is_empty() {
             self.waiting.remove(&agent);
             self.free.remove(&agent);
         }
-        ask
+        query
     }
 
     /// What waits for one agent, which it does no more.
-    pub(crate) fn take(&mut self, agent: NodeId) -> Vec<Ask> {
+    pub(crate) fn take(&mut self, agent: NodeId) -> Vec<Query> {
         self.free.remove(&agent);
         self.waiting.remove(&agent).map_or_else(Vec::new, Into::into)
     }
@@ -56,7 +56,7 @@ impl Turns {
     }
 
     /// Everything that waits, which it does no more.
-    pub(crate) fn clear(&mut self) -> Vec<Ask> {
+    pub(crate) fn clear(&mut self) -> Vec<Query> {
         self.free.clear();
         std::mem::take(&mut self.waiting).into_values().flatten().collect()
     }
@@ -91,29 +91,29 @@ mod tests {
 
     #[test]
     fn what_is_too_much_for_one_agent_waits_and_the_others_go_on() {
-        let mut turns = Turns::new(2);
+        let mut agent_queues = AgentQueues::new(2);
         let (slow, quick) = (NodeId(1), NodeId(2));
-        let block = |agent, number| Ask::ReadBlock(agent, number);
-        let send = |turns: &mut Turns, ask: Ask| {
-            let admitted = turns.admit(ask.agent(), ask);
+        let block = |agent, number| Query::ReadBlock(agent, number);
+        let send = |agent_queues: &mut AgentQueues, query: Query| {
+            let admitted = agent_queues.admit(query.agent(), query);
             if admitted {
-                turns.sent(ask.agent());
+                agent_queues.sent(query.agent());
             }
             admitted
         };
         assert_eq!(
-            [0, 1, 2, 3].map(|n| send(&mut turns, block(slow, n))),
+            [0, 1, 2, 3].map(|n| send(&mut agent_queues, block(slow, n))),
             [true, true, false, false]
         );
-        assert!(send(&mut turns, block(quick, 0)));
-        assert_eq!(turns.next(), None);
-        turns.finished(Some(slow));
-        let next = turns.next().unwrap();
+        assert!(send(&mut agent_queues, block(quick, 0)));
+        assert_eq!(agent_queues.next(), None);
+        agent_queues.finished(Some(slow));
+        let next = agent_queues.next().unwrap();
         assert_eq!(next, block(slow, 2));
-        assert!(send(&mut turns, next));
-        assert_eq!(turns.next(), None);
-        assert_eq!(turns.clear(), [block(slow, 3)]);
-        turns.finished(Some(slow));
-        assert_eq!(turns.next(), None);
+        assert!(send(&mut agent_queues, next));
+        assert_eq!(agent_queues.next(), None);
+        assert_eq!(agent_queues.clear(), [block(slow, 3)]);
+        agent_queues.finished(Some(slow));
+        assert_eq!(agent_queues.next(), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use snin_fabric::PortNum;
 
-use crate::lanes::LaneTable;
+use crate::qos_tables::QosTableId;
 
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,17 +18,17 @@ impl NodeId {
 }
 
 /// A port of a node.
-pub(crate) type End = (NodeId, PortNum);
+pub(crate) type PortId = (NodeId, PortNum);
 
 /// One SMP's purpose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Ask {
+pub(crate) enum Query {
     /// NodeInfo of whoever is at the other end of this port's cable; of the own node without a port.
-    Identify(Option<End>),
+    Identify(Option<PortId>),
     /// NodeInfo of a neighbour that left earlier questions without an answer.
-    Probe(End),
+    Probe(PortId),
     /// SMInfo of the manager at this port, asked beside whatever goes on.
-    Poll(End),
+    Poll(PortId),
     /// NodeDescription.
     Describe(NodeId),
     /// SwitchInfo.
@@ -40,7 +40,7 @@ pub(crate) enum Ask {
     /// The managed block of the partition table.
     ReadKeys(NodeId, PortNum),
     /// A table of service levels or lanes.
-    ReadLanes(NodeId, PortNum, LaneTable),
+    ReadQosTable(NodeId, PortNum, QosTableId),
     /// SMInfo of the manager at this port.
     ReadManager(NodeId, PortNum),
     /// A block of the forwarding table.
@@ -51,7 +51,7 @@ pub(crate) enum Ask {
     Step(u32),
 }
 
-impl Ask {
+impl Query {
     /// The step, if it is one.
     pub(crate) const fn step(self) -> Option<u32> {
         match self {
@@ -62,11 +62,11 @@ impl Ask {
 
     /// The port that the question is about, where it is one port: an end node answers for that port only
     /// along a path that ends there.
-    pub(crate) const fn end(self) -> Option<End> {
+    pub(crate) const fn end(self) -> Option<PortId> {
         match self {
             Self::ReadPort(node, port)
             | Self::ReadKeys(node, port)
-            | Self::ReadLanes(node, port, _)
+            | Self::ReadQosTable(node, port, _)
             | Self::ReadManager(node, port)
             | Self::Poll((node, port)) => Some((node, port)),
             _ => None,
@@ -82,7 +82,7 @@ impl Ask {
             | Self::ClearChange(node)
             | Self::ReadPort(node, _)
             | Self::ReadKeys(node, _)
-            | Self::ReadLanes(node, ..)
+            | Self::ReadQosTable(node, ..)
             | Self::ReadManager(node, _)
             | Self::ReadBlock(node, _)
             | Self::ReadMasks(node, ..) => Some(node),

@@ -9,8 +9,8 @@ use snin_protocol::Time;
 use snin_protocol::message::Terms;
 
 use super::busy::Ticks;
+use super::controller_server::ControllerServer;
 use super::controllers::{Controller, Forced};
-use super::desk::Desk;
 use super::document::{Busy, Crossings, Document, SCHEMA_VERSION};
 use super::error::VerbsLabError;
 use super::fabric::Fabric;
@@ -45,7 +45,7 @@ const GREETING: u32 = 64;
 /// # Errors
 /// When the machine lacks something, or a part stops working. What is only not as it should be stands in the
 /// document.
-pub fn tell(
+pub fn run(
     fabric: Fabric,
     settings: &Settings,
     progress: &dyn Fn(String),
@@ -66,9 +66,10 @@ pub fn tell(
     let config = rates.controller();
     let terms =
         Terms { window: config.window, guard: config.guard, clock_error: config.clock_error };
-    let desk = Desk::open(Controller::Forced(Forced::new(terms, fabric.dlids())), clock)?;
-    let hosts = Hosts::start(&fabric, &rates, desk.address)?;
-    let mut lab = Lab { hosts, desk, wire, clock, fabric, judge, rates };
+    let controller =
+        ControllerServer::open(Controller::Forced(Forced::new(terms, fabric.dlids())), clock)?;
+    let hosts = Hosts::start(&fabric, &rates, controller.address)?;
+    let mut lab = Lab { hosts, controller, wire, clock, fabric, judge, rates };
     let mut busy = Vec::new();
     let mut broken = Vec::new();
 
@@ -81,7 +82,7 @@ pub fn tell(
     lab.run_until(lab.clock.now() + TICK)?;
     let agents = lab.hosts.account()?;
     broken.append(&mut lab.hosts.broken);
-    broken.append(&mut lab.desk.with(|controller, _| controller.notes()));
+    broken.append(&mut lab.controller.with(|controller, _| controller.notes()));
     let dropped = lab.wire.frames().dropped();
     if dropped.faults() > 0 {
         broken.push(format!("the fabric dropped frames: {dropped:?}"));
@@ -119,7 +120,7 @@ fn measured<T>(
 /// All parts. Agents end before the controller does, and before their devices' TAPs are closed.
 pub(super) struct Lab {
     pub(super) hosts: Hosts,
-    pub(super) desk: Desk,
+    pub(super) controller: ControllerServer,
     pub(super) wire: Wire,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
@@ -132,7 +133,7 @@ impl Lab {
     fn crossings(&mut self) -> Result<Crossings, VerbsLabError> {
         let mut expected = Vec::new();
         for tree in (0..self.fabric.trees()).map(TreeId) {
-            self.desk.with(|controller, _| controller.force(tree));
+            self.controller.with(|controller, _| controller.force(tree));
             self.hosts.greet_all(GREETING)?;
             self.warm_up()?;
             self.hosts.end()?;
@@ -152,7 +153,7 @@ impl Lab {
             carried.contains(flow) && !astray.iter().any(|astray| astray.flow == *flow)
         };
         let right = expected.iter().filter(|&flow| is_right(flow)).count();
-        let wrong = astray.iter().map(|astray| say_astray(&self.fabric, astray)).collect();
+        let wrong = astray.iter().map(|astray| describe_astray(&self.fabric, astray)).collect();
         Ok(Crossings { flows: expected.len(), right, wrong })
     }
 
@@ -160,7 +161,7 @@ impl Lab {
     pub(super) fn run_until(&mut self, until: Time) -> Result<(), VerbsLabError> {
         loop {
             self.wire.check()?;
-            self.desk.check()?;
+            self.controller.check()?;
             let due = self.hosts.work()?;
             let now = self.clock.now();
             if now >= until {
@@ -200,19 +201,19 @@ impl Lab {
     }
 }
 /// A switch's name.
-pub(super) fn say_node(fabric: &Fabric, node: NodeIndex) -> String {
+pub(super) fn describe_node(fabric: &Fabric, node: NodeIndex) -> String {
     fabric.topology().node(node).name.to_string()
 }
 
-fn say_link(fabric: &Fabric, port: PortIndex) -> String {
+fn describe_link(fabric: &Fabric, port: PortIndex) -> String {
     fabric.topology().port_name(port)
 }
 
 /// A flow that crossed wrong spines, in words.
-pub(super) fn say_astray(fabric: &Fabric, astray: &Astray) -> String {
+pub(super) fn describe_astray(fabric: &Fabric, astray: &Astray) -> String {
     let Flow { source, destination } = astray.flow;
     let names = |nodes: &[NodeIndex]| {
-        let names: Vec<String> = nodes.iter().map(|&node| say_node(fabric, node)).collect();
+        let names: Vec<String> = nodes.iter().map(|&node| describe_node(fabric, node)).collect();
         if names.is_empty() { "no spine".to_owned() } else { names.join(", ") }
     };
     let expected: Vec<NodeIndex> = astray.expected.into_iter().collect();
@@ -221,14 +222,14 @@ pub(super) fn say_astray(fabric: &Fabric, astray: &Astray) -> String {
 }
 
 /// A link with several connections, in words.
-pub(super) fn say_shared(fabric: &Fabric, shared: &Shared) -> String {
+pub(super) fn describe_shared(fabric: &Fabric, shared: &Shared) -> String {
     let pairs: Vec<String> =
         shared.connections.iter().map(|(a, b)| format!("{a} to {b}")).collect();
-    format!("{}: hosts {}", say_link(fabric, shared.port), pairs.join(", "))
+    format!("{}: hosts {}", describe_link(fabric, shared.port), pairs.join(", "))
 }
 
 /// The cable at a port, in words.
-pub(super) fn say_cable(fabric: &Fabric, port: PortIndex) -> String {
-    let peer = fabric.topology().peer(port).map(|peer| say_link(fabric, peer));
-    format!("{} - {}", say_link(fabric, port), peer.unwrap_or_default())
+pub(super) fn describe_cable(fabric: &Fabric, port: PortIndex) -> String {
+    let peer = fabric.topology().peer(port).map(|peer| describe_link(fabric, peer));
+    format!("{} - {}", describe_link(fabric, port), peer.unwrap_or_default())
 }

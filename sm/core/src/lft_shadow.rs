@@ -11,13 +11,13 @@ pub(crate) const NONE: u8 = PortNum::NONE.0;
 /// A switch drops what lies above its top (IBA 14.2.5.4), so a block above it may hold anything: it need not
 /// be read, but has to be written before the top is raised.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mirror {
+pub(crate) struct LftShadow {
     top: Lid,
     entries: Vec<u8>,
     known: Vec<bool>,
 }
 
-impl Mirror {
+impl LftShadow {
     /// Nothing known of a switch but its top.
     pub(crate) fn unread(top: Lid) -> Self {
         Self { top: top.min(Lid::MAX_UNICAST), entries: Vec::new(), known: Vec::new() }
@@ -90,16 +90,16 @@ mod tests {
 
     #[test]
     fn above_its_top_a_switch_drops_whatever_it_holds() {
-        let mut mirror = Mirror::unread(Lid(70));
-        assert_eq!(mirror.unread_blocks().collect::<Vec<_>>(), [0, 1]);
-        mirror.set_block(1, &[7; BLOCK]);
-        assert_eq!(mirror.unread_blocks().collect::<Vec<_>>(), [0]);
-        assert_eq!((mirror.forwards(Lid(70)), mirror.forwards(Lid(71))), (7, NONE));
-        assert_eq!(mirror.forwards(Lid(3)), NONE, "unknown");
-        mirror.set_top(Lid(100));
-        assert_eq!(mirror.forwards(Lid(71)), 7);
-        mirror.forget_block(1);
-        assert_eq!(mirror.block(1), None);
-        assert_eq!(Mirror::unread(Lid(0)).unread_blocks().count(), 0);
+        let mut shadow = LftShadow::unread(Lid(70));
+        assert_eq!(shadow.unread_blocks().collect::<Vec<_>>(), [0, 1]);
+        shadow.set_block(1, &[7; BLOCK]);
+        assert_eq!(shadow.unread_blocks().collect::<Vec<_>>(), [0]);
+        assert_eq!((shadow.forwards(Lid(70)), shadow.forwards(Lid(71))), (7, NONE));
+        assert_eq!(shadow.forwards(Lid(3)), NONE, "unknown");
+        shadow.set_top(Lid(100));
+        assert_eq!(shadow.forwards(Lid(71)), 7);
+        shadow.forget_block(1);
+        assert_eq!(shadow.block(1), None);
+        assert_eq!(LftShadow::unread(Lid(0)).unread_blocks().count(), 0);
     }
 }
