@@ -57,6 +57,7 @@ mod smp;
 mod survey;
 mod sweep;
 mod transactions;
+mod trap;
 mod view;
 mod window;
 

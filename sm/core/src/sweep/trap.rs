@@ -1,12 +1,13 @@
-//! What nodes say unasked.
+//! What the sweep does about a trap.
 
 use snin_fabric::{Lid, PortNum};
-use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp, Trap};
+use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
 use super::{Stage, Sweep};
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Output, Report};
 use crate::query::{NodeId, PortId};
+use crate::trap::{self, Look};
 
 impl Sweep {
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
@@ -20,13 +21,9 @@ impl Sweep {
         let Ok(notice) = mad.attribute::<Notice>() else {
             return self.metrics.count_dropped(Dropped::Malformed);
         };
-        let trap = notice.trap();
-        let number = notice.trap_number;
-        let issuer = match &trap {
-            Ok(Some(Trap::LinkStateChange(details))) => details.lid,
-            Ok(Some(Trap::LocalChange(details))) => details.lid,
-            Ok(_) => notice.issuer,
-            Err(_) => return self.metrics.count_dropped(Dropped::Malformed),
+        let trap::Meaning { number, issuer, look } = match trap::meaning(&notice) {
+            Ok(meaning) => meaning,
+            Err(why) => return self.metrics.count_dropped(why),
         };
         let Some(end) = self.owner(issuer) else {
             return self.metrics.count_dropped(Dropped::UnknownIssuer);
@@ -35,18 +32,16 @@ impl Sweep {
         let name = self.graph.node(end.0).label();
         self.outputs.push_back(Output::Report(Report::Trap { number, issuer, name }));
         self.repress(source, end, mad, smp);
-        match trap {
-            // It names the switch, not the port (IBA 14.3.7).
-            Ok(Some(Trap::LinkStateChange(_))) => self.suspect(end.0),
-            Ok(Some(Trap::LocalChange(_))) => {
+        match look {
+            Look::Switch => self.suspect(end.0),
+            Look::Port => {
                 self.pending.refresh.insert(end);
                 self.interrupt();
             }
-            // Somebody showed it another key than ours: ours ends the lease that began then (IBA 14.2.4.2).
-            Ok(Some(Trap::BadMKey(_))) if self.config.m_key_lease_s > 0 => {
+            Look::Keys if self.config.m_key_lease_s > 0 => {
                 self.pending.verify.insert(end.0);
             }
-            _ => {}
+            Look::Keys | Look::Nothing => {}
         }
     }
 

@@ -1,0 +1,54 @@
+//! A schedule of writes under way, and what is to be true when it is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use snin_fabric::Lid;
+use snin_protocol::Time;
+
+use crate::multicast::McPlan;
+use crate::planning::Target;
+use crate::query::{NodeId, PortId};
+use crate::schedule::Schedule;
+
+/// A schedule under way.
+pub(super) struct Applying {
+    pub(super) schedule: Schedule,
+    pub(super) target: Arc<Target>,
+    pub(super) plan: Arc<McPlan>,
+    /// The target was there before: only the groups are served otherwise.
+    pub(super) regroups: bool,
+    pub(super) manager: Lid,
+    /// Ports that failed before and are written to again.
+    pub(super) tried: BTreeSet<PortId>,
+    /// Ports that did not take what was written.
+    pub(super) failed: BTreeSet<PortId>,
+    /// Routes are not yet as they are to be.
+    pub(super) incomplete: bool,
+    /// Nothing is written before the view of this version is clear, or this time has come.
+    pub(super) waits: Option<(u64, Time)>,
+    /// Blocks that switches took.
+    pub(super) taken: BTreeMap<NodeId, u32>,
+}
+
+impl Applying {
+    pub(super) fn new(
+        schedule: Schedule,
+        target: Arc<Target>,
+        plan: Arc<McPlan>,
+        manager: Lid,
+    ) -> Self {
+        Self {
+            schedule,
+            target,
+            plan,
+            regroups: false,
+            manager,
+            tried: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            incomplete: false,
+            waits: None,
+            taken: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The stage that looks: what the next survey asks for, and how it runs to its end.
+
+use std::collections::BTreeSet;
+
+use snin_protocol::Time;
+
+use super::{Stage, Sweep};
+use crate::events::{Output, Report};
+use crate::graph::{Port, Trouble};
+use crate::query::{NodeId, PortId, Query};
+use crate::smp;
+use crate::survey::Survey;
+
+/// What the next survey looks at.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub(super) full: bool,
+    pub(super) light: bool,
+    pub(super) suspects: BTreeSet<NodeId>,
+    pub(super) refresh: BTreeSet<PortId>,
+    pub(super) rechecks: BTreeSet<Query>,
+    /// Questions that were never answered.
+    pub(super) silent: BTreeSet<Query>,
+    /// Ports behind which somebody answers after all.
+    pub(super) awake: BTreeSet<PortId>,
+    /// Nodes that are asked whether something changed.
+    pub(super) verify: BTreeSet<NodeId>,
+    /// Switches that took no writes, and get them again.
+    pub(super) readmit: BTreeSet<PortId>,
+    /// What is known is worth nothing: all is read again.
+    pub(super) anew: bool,
+    /// Something was learnt that no computation has seen yet.
+    pub(super) learnt: bool,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        !self.full
+            && !self.light
+            && !self.learnt
+            && self.suspects.is_empty()
+            && self.refresh.is_empty()
+            && self.rechecks.is_empty()
+            && self.silent.is_empty()
+            && self.awake.is_empty()
+            && self.verify.is_empty()
+            && self.readmit.is_empty()
+    }
+}
+
+impl Sweep {
+    /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
+    /// looked at with fresh eyes: in longer and longer intervals, since it takes an operator to put it right.
+    pub(super) fn begins_anew(&mut self) -> bool {
+        let clash = |port: &Port| matches!(port.trouble, Some(Trouble::Clash(_)));
+        if !self.graph.reachable().any(|(_, node)| node.ports.iter().any(clash)) {
+            self.back_off = (0, 0);
+            return false;
+        }
+        let (waited, longest) = self.back_off;
+        if waited < longest {
+            self.back_off.0 += 1;
+            return false;
+        }
+        self.back_off = (0, (2 * longest + 1).min(63));
+        self.graph.forget();
+        true
+    }
+
+    pub(super) fn begin_survey(&mut self) -> bool {
+        self.surveys += 1;
+        let pending = std::mem::take(&mut self.pending);
+        self.pending.learnt = pending.learnt;
+        if pending.full {
+            if pending.anew {
+                self.graph.forget();
+            }
+            self.next_light = None;
+            self.metrics.full_sweeps += 1;
+            self.pending =
+                Pending { full: false, light: false, anew: false, learnt: true, ..pending };
+            // What is named apart is looked at with everything else.
+            self.pending.suspects.clear();
+            self.pending.refresh.clear();
+            self.pending.rechecks.clear();
+            self.pending.silent.clear();
+            self.pending.awake.clear();
+            self.pending.verify.clear();
+            let mut survey = Survey::full(self.surveys);
+            let readmit = std::mem::take(&mut self.pending.readmit);
+            readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
+            self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
+            return true;
+        }
+        let mut survey = if pending.light {
+            self.metrics.light_sweeps += 1;
+            let leased = self.config.m_key_lease_s > 0;
+            let mut survey = Survey::light(self.surveys, &self.graph, leased);
+            survey.sample(&self.graph, self.metrics.light_sweeps);
+            survey
+        } else {
+            self.metrics.local_probes += u64::from(!pending.suspects.is_empty());
+            Survey::local(self.surveys)
+        };
+        pending.verify.into_iter().for_each(|id| survey.verify(&self.graph, id));
+        pending.suspects.into_iter().for_each(|id| survey.suspect(id));
+        pending.refresh.into_iter().for_each(|end| survey.refresh(end));
+        pending.rechecks.into_iter().for_each(|query| survey.recheck(&self.graph, query, None));
+        pending.silent.into_iter().for_each(|query| survey.silent(&mut self.graph, query));
+        pending.awake.into_iter().for_each(|end| survey.identify(end));
+        pending.readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
+        self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
+        true
+    }
+
+    pub(super) fn survey(&mut self, now: Time) -> bool {
+        while self.transactions.has_room() {
+            let Stage::Survey(survey) = &mut self.stage else { return true };
+            let agent_queues = self.transactions.agent_queues();
+            let next =
+                agent_queues.next().or_else(|| survey.next(&mut self.graph, self.early.is_some()));
+            let Some(query) = next else { break };
+            if let Some(agent) = query.agent().filter(|_| !survey.is_full())
+                && let Some(unsent) = self.unsent.get_mut(&agent)
+            {
+                survey.set_aside(query);
+                unsent.insert(query);
+                continue;
+            }
+            if !agent_queues.admit(query.agent(), query) {
+                continue;
+            }
+            match smp::question(&self.graph, query) {
+                Some(mad) => {
+                    let mad = self.transactions.send(query, query.agent(), mad, now);
+                    self.send(mad);
+                }
+                None => survey.refused(&mut self.graph, query),
+            }
+        }
+        let Stage::Survey(survey) = &mut self.stage else { return true };
+        if !survey.is_done() {
+            return false;
+        }
+        if !survey.conclude(&mut self.graph, self.config.qos, &self.groups) {
+            return true;
+        }
+        self.pending.learnt |= survey.has_learnt();
+        self.stage_ended = true;
+        if survey.distrusts && !survey.is_full() {
+            self.graph.forget();
+            self.pending.full = true;
+        }
+        let overwritten = survey.overwritten;
+        self.stage = Stage::Idle;
+        if self.stands_aside(now) {
+            return true;
+        }
+        if let Some(end) = overwritten {
+            self.metrics.overwritten += 1;
+            let at = self.graph.port_name(end);
+            self.outputs.push_back(Output::Report(Report::Overwritten { at }));
+            self.begin_anew();
+        }
+        let learnt = std::mem::take(&mut self.pending.learnt);
+        if !self.pending.is_empty() {
+            self.pending.learnt = learnt;
+        } else if learnt {
+            self.begin_computing(now);
+        } else {
+            self.settle(now);
+        }
+        true
+    }
+}
