@@ -7,5 +7,6 @@ mod fuzz;
 mod notices;
 mod paths;
 mod records;
+mod storm;
 mod subnet;
 mod trust;

@@ -1,13 +1,16 @@
 //! A manager with all its cores, joined to an emulated fabric, and hosts that ask it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeKind, PortIndex, Topology};
 use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::{ComponentMask, McMemberRecord, Record, SaRequest};
-use snin_mad::{Gid, GidPrefix, Mad, Method, PERMISSIVE, Status};
+use snin_mad::{
+    Attribute as _, AttributeId, Gid, GidPrefix, Mad, Method, MulticastForwarding, PERMISSIVE,
+    Status, SwitchInfo,
+};
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
 use snin_sm_core::database::Kept;
@@ -23,9 +26,23 @@ pub(crate) struct Subnet {
     pub(crate) kept: Vec<Kept>,
     pub(crate) saved: Saved,
     client: ClientId,
+    /// SMPs sent by attribute and method, those for multicast tables apart.
+    pub(crate) sent: BTreeMap<(AttributeId, u8), u64>,
     /// MADs of administration on their way to hosts.
     pub(crate) mail: VecDeque<(Origin, Mad)>,
     count: u64,
+}
+
+/// A multicast table, or a write of how far it goes.
+fn is_about_groups(mad: &Mad) -> bool {
+    let header = mad.header();
+    match header.attribute() {
+        MulticastForwarding::ID => true,
+        SwitchInfo::ID if header.method() == Method::Set => {
+            !mad.attribute::<SwitchInfo>().unwrap().port_state_change
+        }
+        _ => false,
+    }
 }
 
 pub(crate) fn config() -> Config {
@@ -51,8 +68,9 @@ impl Subnet {
         let first = topology.nodes().filter(adapter).find_map(|n| topology.cables(n).next());
         let client = emulator.attach(first.unwrap().0).unwrap();
         let manager = Manager::new(config, saved.clone(), kept.clone()).unwrap();
-        let (mail, count) = (VecDeque::new(), 0x1000);
-        let mut subnet = Self { topology, emulator, manager, kept, saved, client, mail, count };
+        let (sent, mail, count) = (BTreeMap::new(), VecDeque::new(), 0x1000);
+        let mut subnet =
+            Self { topology, emulator, manager, kept, saved, client, sent, mail, count };
         let now = subnet.emulator.now();
         subnet.manager.handle(Event::Start, now);
         subnet.settle();
@@ -85,6 +103,11 @@ impl Subnet {
                             Destination::Directed => PERMISSIVE,
                             Destination::Lid(lid) => lid,
                         };
+                        if !is_about_groups(&mad) {
+                            let header = mad.header();
+                            let sent = (header.attribute(), header.method().code());
+                            *self.sent.entry(sent).or_insert(0) += 1;
+                        }
                         self.emulator.send(self.client, &mad, to, now);
                     }
                     Output::Answer { to, mad, .. } => self.mail.push_back((to, *mad)),
