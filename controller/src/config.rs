@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use snin_controller_core::config::Config;
 use snin_controller_core::error::ConfigError;
-use snin_daemon::session::{Address, Credentials, CredentialsError, Files, Limits};
+use snin_daemon::session::{Address, Credentials, CredentialsError, Files, Limits, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Lmc;
 use snin_protocol::view::Policy;
@@ -31,7 +31,7 @@ snin_daemon::settings! {
         /// Its key.
         key: Option<PathBuf> = None,
         /// The CA's certificate.
-        ca: Option<PathBuf> = None,
+        ca_certificate: Option<PathBuf> = None,
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
         /// Where term, policy and pinned grants are kept.
@@ -156,7 +156,7 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
         Source::File(..) => None,
     });
     if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {
-        return Err(loaded.refuse("certificate", "tls:// needs certificate, key and ca"));
+        return Err(loaded.refuse("certificate", SessionEnd::NoCredentials));
     }
     Ok(Checked { listen, source, core, files })
 }
@@ -170,15 +170,13 @@ fn lmc(loaded: &Loaded<Settings>) -> Result<Option<Lmc>, SettingsError> {
 
 fn files(loaded: &Loaded<Settings>) -> Result<Option<Files>, SettingsError> {
     let value = &loaded.value;
-    match (&value.certificate, &value.key, &value.ca) {
-        (None, None, None) => Ok(None),
-        (Some(certificate), Some(key), Some(ca)) => {
-            let (certificate, key, ca) = (certificate.clone(), key.clone(), ca.clone());
-            Ok(Some(Files { certificate, key, ca, revoked: value.revoked.clone() }))
-        }
-        _ => Err(loaded
-            .refuse("certificate", "certificate, key and ca go together: one of them is missing")),
-    }
+    let files = Files::configured(
+        value.certificate.as_deref(),
+        value.key.as_deref(),
+        value.ca_certificate.as_deref(),
+        value.revoked.as_deref(),
+    );
+    files.map_err(|error| loaded.refuse(error.0, error))
 }
 
 /// The core's objection, at the line where the value was set, under the key's name in the file.
@@ -242,7 +240,7 @@ mod tests {
             ),
             (
                 "topology = \"f\"\nlisten = [\"tls://ctl1:7\"]",
-                "controller.toml: tls:// needs certificate, key and ca",
+                "controller.toml: tls:// needs certificate, key and ca_certificate in the configuration",
             ),
         ] {
             assert_eq!(refused(text), told);

@@ -2,7 +2,7 @@
 //!
 //! | file | mode | what it is |
 //! |---|---|---|
-//! | `ca.crt` | 0644 | the CA's certificate: every daemon's `ca` |
+//! | `ca.crt` | 0644 | the CA's certificate: every daemon's `ca_certificate` |
 //! | `ca.key` | 0600 | its key, which never leaves this folder |
 //! | `revoked.pem` | 0644 | its revocation list: every daemon's `revoked` |
 //! | `issued.json` | 0600 | serial number, name and end of every certificate |

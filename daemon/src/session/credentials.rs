@@ -33,10 +33,18 @@ pub struct Files {
     /// Its key, which others cannot read.
     pub key: PathBuf,
     /// The certificates of those whose word counts.
-    pub ca: PathBuf,
+    pub ca_certificate: PathBuf,
     /// The CA's list of revoked certificates.
     pub revoked: Option<PathBuf>,
 }
+
+/// The keys of a configuration that name certificates: every daemon's.
+pub const KEYS: [&str; 4] = ["certificate", "key", "ca_certificate", "revoked"];
+
+/// Some of the files are configured, one is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("certificate, key and ca_certificate go together: {0} is missing")]
+pub struct MissingFile(pub &'static str);
 
 /// What is wrong with one of them. One line.
 #[derive(Debug, thiserror::Error)]
@@ -137,12 +145,40 @@ impl Credentials {
 }
 
 impl Files {
+    /// Of what a configuration says; `None` where it names no certificate.
+    ///
+    /// # Errors
+    /// When it names some of the files and not the others that belong to them.
+    pub fn configured(
+        certificate: Option<&Path>,
+        key: Option<&Path>,
+        ca_certificate: Option<&Path>,
+        revoked: Option<&Path>,
+    ) -> Result<Option<Self>, MissingFile> {
+        let missing = match (certificate, key, ca_certificate) {
+            (Some(certificate), Some(key), Some(ca_certificate)) => {
+                return Ok(Some(Self {
+                    certificate: certificate.to_owned(),
+                    key: key.to_owned(),
+                    ca_certificate: ca_certificate.to_owned(),
+                    revoked: revoked.map(ToOwned::to_owned),
+                }));
+            }
+            (None, None, None) if revoked.is_none() => return Ok(None),
+            (None, ..) => "certificate",
+            (_, None, _) => "key",
+            (_, _, None) => "ca_certificate",
+        };
+        Err(MissingFile(missing))
+    }
+
     fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
         let stamp = |path: &PathBuf| {
             let found = fs::metadata(path).ok()?;
             Some((found.modified().ok()?, found.len()))
         };
-        let all = [&self.certificate, &self.key, &self.ca].into_iter().chain(&self.revoked);
+        let all =
+            [&self.certificate, &self.key, &self.ca_certificate].into_iter().chain(&self.revoked);
         all.map(stamp).collect()
     }
 }
@@ -189,8 +225,8 @@ impl Tls {
         }
         let key = read(&files.key, PrivateKeyDer::from_pem_slice)?;
         let mut roots = RootCertStore::empty();
-        for root in all::<CertificateDer<'static>>(&files.ca)? {
-            roots.add(root).map_err(|error| unfit(&files.ca)(&error))?;
+        for root in all::<CertificateDer<'static>>(&files.ca_certificate)? {
+            roots.add(root).map_err(|error| unfit(&files.ca_certificate)(&error))?;
         }
         let roots = Arc::new(roots);
         let lists: Vec<CertificateRevocationListDer<'static>> = match &files.revoked {
@@ -205,12 +241,12 @@ impl Tls {
             .with_crls(lists.clone())
             .allow_unknown_revocation_status()
             .build()
-            .map_err(|error| unfit(&files.ca)(&error))?;
+            .map_err(|error| unfit(&files.ca_certificate)(&error))?;
         let called = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
             .with_crls(lists)
             .allow_unknown_revocation_status()
             .build()
-            .map_err(|error| unfit(&files.ca)(&error))?;
+            .map_err(|error| unfit(&files.ca_certificate)(&error))?;
         let versions = &[&rustls::version::TLS13];
         let wrong = |error: rustls::Error| unfit(&files.certificate)(&error);
         let mut server = ServerConfig::builder_with_provider(provider.clone())

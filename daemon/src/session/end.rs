@@ -50,7 +50,7 @@ pub enum SessionEnd {
     #[error("it was ended here")]
     Ended,
     /// TLS without certificate and key.
-    #[error("tls:// needs certificate, key and ca in the configuration")]
+    #[error("tls:// needs certificate, key and ca_certificate in the configuration")]
     NoCredentials,
 }
 

@@ -35,7 +35,7 @@ use snin_protocol::identity::Identity;
 
 pub use address::{Address, BadAddress};
 pub use caller::{Call, Caller};
-pub use credentials::{Credentials, CredentialsError, Files};
+pub use credentials::{Credentials, CredentialsError, Files, KEYS, MissingFile};
 pub use end::SessionEnd;
 pub use limits::Limits;
 pub use listener::{Listen, ListenError, Listener};

@@ -150,7 +150,7 @@ fn a_key_that_others_can_read_is_none() {
     let files = snin_daemon::session::Files {
         certificate: pair.certificate,
         key: pair.key,
-        ca: site.pki.file("ca.crt"),
+        ca_certificate: site.pki.file("ca.crt"),
         revoked: None,
     };
     let error = snin_daemon::session::Credentials::load(files).unwrap_err().to_string();

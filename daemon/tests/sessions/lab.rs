@@ -49,9 +49,10 @@ impl Site {
 
     /// Of a pair, whichever CA issued it.
     pub(crate) fn load(&self, pair: &Pair, ca: &Path) -> Arc<Credentials> {
-        let (certificate, key, ca) = (pair.certificate.clone(), pair.key.clone(), ca.to_owned());
+        let (certificate, key) = (pair.certificate.clone(), pair.key.clone());
+        let ca_certificate = ca.to_owned();
         let revoked = Some(self.pki.file("revoked.pem"));
-        Arc::new(Credentials::load(Files { certificate, key, ca, revoked }).unwrap())
+        Arc::new(Credentials::load(Files { certificate, key, ca_certificate, revoked }).unwrap())
     }
 }
 

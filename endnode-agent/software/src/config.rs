@@ -1,10 +1,9 @@
 //! The configuration file of agents on a fabric in software. A key that `agent.toml` has too means the same.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use snin_agent_core::{Config, LossPolicy};
-use snin_daemon::session::Address;
+use snin_daemon::session::{Address, Files, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -18,8 +17,18 @@ snin_daemon::settings! {
         software_port: String = "sim".to_owned(),
         /// The GUIDs of the ports that agents are at, such as "0x0002c90300a1b2c3".
         guids: Vec<String> = Vec::new(),
-        /// Where the controller answers: unix:///path or plain://127.0.0.1:port. Without one nothing is granted.
+        /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
+        /// plain://127.0.0.1:port. Without one nothing is granted.
         controller: Option<String> = None,
+        /// Each port's certificate (PEM), for tls://; {guid} in the path stands for the port's GUID, as in
+        /// "/etc/snin/pki/agent-{guid}.crt". `snin pki issue agent/GUID` makes one.
+        certificate: Option<PathBuf> = None,
+        /// Its key, by the same rule.
+        key: Option<PathBuf> = None,
+        /// The CA's certificate.
+        ca_certificate: Option<PathBuf> = None,
+        /// The CA's list of revoked certificates.
+        revoked: Option<PathBuf> = None,
         /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
         /// traffic that asks nobody).
         policy: String = "silent".to_owned(),
@@ -69,6 +78,16 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
     }
     let controller = value.controller.as_deref().map(str::parse::<Address>).transpose();
     let controller = controller.map_err(|error| settings.refuse("controller", error))?;
+    let certificates = Files::configured(
+        value.certificate.as_deref(),
+        value.key.as_deref(),
+        value.ca_certificate.as_deref(),
+        value.revoked.as_deref(),
+    );
+    let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
+    if certificates.is_none() && matches!(controller, Some(Address::Tls(_))) {
+        return Err(settings.refuse("certificate", SessionEnd::NoCredentials));
+    }
     let counts = [
         ("flows", value.flows, 65_536),
         ("pairs", value.pairs, 4096),
@@ -111,7 +130,7 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
         fabric: value.software_port.clone(),
         ports,
         controller,
-        credentials: BTreeMap::new(),
+        certificates,
         control: value.control_socket.clone(),
         mesh,
     })
@@ -131,6 +150,10 @@ mod tests {
         assert!(options(&parse(good, "agents.toml").unwrap()).is_ok());
         assert!(refused("flows = 3").contains("at least one port"));
         assert!(refused("\nguids = [\"host\"]").starts_with("agents.toml:2: host: "));
+        let files = "guids = [\"0x2c9\"]\ncertificate = \"a.crt\"\nkey = \"a.key\"";
+        assert!(refused(files).ends_with("ca_certificate is missing"));
+        let files = "guids = [\"0x2c9\"]\ncontroller = \"tls://ctl1:7\"";
+        assert!(refused(files).starts_with("agents.toml: tls:// needs certificate"));
         let depth = "guids = [\"0x2c9\"]\ndepth = 0";
         assert_eq!(refused(depth), "agents.toml:2: depth = 0: 1 to 4096 is possible");
         assert!(

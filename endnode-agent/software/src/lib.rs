@@ -15,4 +15,4 @@ pub use config::{Settings, options};
 pub use host::{Host, Job, Outcome};
 pub use link::{Link, LinkError};
 pub use port::SoftwarePort;
-pub use process::{Failure, Options, Process};
+pub use process::{Failure, GUID, Options, Process};

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -15,7 +16,9 @@ use snin_agent_core::{Config, ConfigError, ControllerState};
 use snin_daemon::clock::Clock;
 use snin_daemon::control::{Control, ControlError, Request};
 use snin_daemon::service;
-use snin_daemon::session::{Address, Call, Credentials, Limits, Post, Received};
+use snin_daemon::session::{
+    Address, Call, Credentials, CredentialsError, Files, Limits, Post, Received,
+};
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
@@ -34,6 +37,9 @@ const ATTACHING: Duration = Duration::from_secs(60);
 /// Jobs whose time is kept.
 const TIMES: usize = 1 << 20;
 
+/// What stands for the port's GUID in the paths of certificates.
+pub const GUID: &str = "{guid}";
+
 /// Whose agents, and where.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -43,8 +49,8 @@ pub struct Options {
     pub ports: Vec<Guid>,
     /// Where the controller answers; without one nothing is granted.
     pub controller: Option<Address>,
-    /// With a controller at `tls://`: each port's.
-    pub credentials: BTreeMap<Guid, std::sync::Arc<Credentials>>,
+    /// With a controller at `tls://`: the certificates, where [`GUID`] stands for each port's GUID.
+    pub certificates: Option<Files>,
     /// Where it is asked.
     pub control: PathBuf,
     /// Of every mesh; ports, rates and packets are as the fabric says.
@@ -71,6 +77,9 @@ pub enum Failure {
     /// The mesh's settings.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A port's certificate.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     /// The control socket.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -330,15 +339,30 @@ impl Process {
     }
 }
 
-fn call(options: &Options, port: Guid) -> io::Result<Option<Session>> {
+fn call(options: &Options, port: Guid) -> Result<Option<Session>, Failure> {
     let Some(to) = options.controller.clone() else { return Ok(None) };
+    let files = options.certificates.as_ref().map(|files| of_port(files, port));
     let call = Call {
         to,
         service: Service::Grants,
         role: Role::Controller,
         identity: Identity::Agent(port),
         limits: Limits::default(),
-        credentials: options.credentials.get(&port).cloned(),
+        credentials: files.map(Credentials::load).transpose()?.map(Arc::new),
     };
-    Post::call(call).map(Some)
+    Ok(Some(Post::call(call)?))
+}
+
+/// The files of one port.
+fn of_port(files: &Files, port: Guid) -> Files {
+    let name = |path: &Path| {
+        let text = path.to_string_lossy().replace(GUID, &port.to_string());
+        PathBuf::from(text)
+    };
+    Files {
+        certificate: name(&files.certificate),
+        key: name(&files.key),
+        ca_certificate: files.ca_certificate.clone(),
+        revoked: files.revoked.clone(),
+    }
 }

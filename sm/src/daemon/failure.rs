@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use snin_daemon::control::ControlError;
 use snin_daemon::log::LogError;
 use snin_daemon::page::PageError;
-use snin_daemon::session::{BadAddress, CredentialsError, ListenError};
+use snin_daemon::session::{BadAddress, CredentialsError, ListenError, MissingFile};
 use snin_daemon::settings::SettingsError;
 use snin_daemon::store::StoreError;
 use snin_protocol::identity::BadIdentity;
@@ -40,6 +40,9 @@ pub enum Failure {
     /// The certificate, or what goes with it.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    /// Certificates that do not go together.
+    #[error(transparent)]
+    Certificates(#[from] MissingFile),
     /// The name of this machine.
     #[error(transparent)]
     Name(#[from] BadIdentity),

@@ -47,15 +47,13 @@ impl Views {
         }
         let at = settings.session_listen.iter().map(|text| text.parse());
         let at = at.collect::<Result<Vec<_>, _>>()?;
-        let credentials = match (&settings.certificate, &settings.key, &settings.ca_certificate) {
-            (Some(certificate), Some(key), Some(ca)) => Some(Arc::new(Credentials::load(Files {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                ca: ca.clone(),
-                revoked: settings.revoked.clone(),
-            })?)),
-            _ => None,
-        };
+        let files = Files::configured(
+            settings.certificate.as_deref(),
+            settings.key.as_deref(),
+            settings.ca_certificate.as_deref(),
+            settings.revoked.as_deref(),
+        )?;
+        let credentials = files.map(Credentials::load).transpose()?.map(Arc::new);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let identity = match &credentials {
             Some(credentials) => credentials.identity(),

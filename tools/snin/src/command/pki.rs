@@ -16,7 +16,7 @@ pub(crate) fn run<W: Write>(asked: &Asked, out: &mut Output<W>) -> Result<Verdic
         Asked::Init { name, days, folder } => {
             let pki = Pki::at(&folder.dir);
             pki.init(name, *days)?;
-            for (file, what) in [("ca.crt", "ca"), ("revoked.pem", "revoked")] {
+            for (file, what) in [("ca.crt", "ca_certificate"), ("revoked.pem", "revoked")] {
                 out.line(format!("{}: every daemon's `{what}`", pki.file(file).display()))?;
             }
             out.line(format!("{}: keep it here, and nowhere else", pki.file("ca.key").display()))?;
