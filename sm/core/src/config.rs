@@ -1,10 +1,12 @@
 //! What the sweep core is told once. The daemon reads it from a file.
 
+use std::collections::BTreeSet;
+
 use snin_fabric::Lmc;
 use snin_mad::{GidPrefix, PKey, SmKey};
 use snin_protocol::Time;
 
-use crate::error::ConfigError;
+use crate::error::{BadPartitions, ConfigError};
 use crate::events::LocalPort;
 use crate::keyring::KeyPolicy;
 
@@ -147,10 +149,25 @@ impl Config {
                 within(key, (*vl).into(), 0, 14, "virtual lanes 0 to 14")?;
             }
         }
+        Ok(self.check_partitions()?)
+    }
+
+    fn check_partitions(&self) -> Result<(), BadPartitions> {
         match self.partitions.len() {
-            0..=32 => Ok(()),
-            many => Err(ConfigError::Partitions(many)),
+            0 => return Err(BadPartitions::None),
+            1..=32 => {}
+            many => return Err(BadPartitions::TooMany(many)),
         }
+        let mut seen = BTreeSet::new();
+        for &key in &self.partitions {
+            if key & 0x7FFF == 0 {
+                return Err(BadPartitions::NoNumber(key));
+            }
+            if !seen.insert(key) {
+                return Err(BadPartitions::Twice(key));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) const fn sa_key(&self) -> SmKey {

@@ -280,6 +280,20 @@ mod tests {
                 "qos_sl2vl = [16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7]",
                 "sm.toml:1: qos_sl2vl is 16: virtual lanes 0 to 14, or 15 to drop",
             ),
+            (
+                "\n\npartitions = []",
+                "sm.toml:3: partitions is []: a port without a partition reaches nobody; \
+                 65535 is the default partition",
+            ),
+            (
+                "partitions = [65535, 32768]",
+                "sm.toml:1: partitions holds 0x8000: the low 15 bits number the partition, from 1 to \
+                 32767; 0x8000 more is a full member",
+            ),
+            (
+                "partitions = [65535, 7, 7]",
+                "sm.toml:1: partitions holds 0x0007 twice: leave one out",
+            ),
         ] {
             let loaded = parse::<Settings>(text, "sm.toml").unwrap();
             let error = Sweep::new(loaded.value.core(1), Saved::default()).map(|_| ()).unwrap_err();
