@@ -21,8 +21,8 @@ pub struct Metrics {
     pub refused: u64,
     /// What came in and was dropped, by reason.
     pub dropped: BTreeMap<Dropped, u64>,
-    /// Traps by number.
-    pub traps: BTreeMap<u16, u64>,
+    /// Traps by the numbers that the specification knows; all others under `None`.
+    pub traps: BTreeMap<Option<u16>, u64>,
     /// Sweeps from scratch.
     pub full_sweeps: u64,
     /// Sweeps that ask every switch whether something changed.

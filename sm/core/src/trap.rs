@@ -22,6 +22,8 @@ pub(crate) enum Look {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meaning {
     pub(crate) number: u16,
+    /// The same where the specification knows it.
+    pub(crate) known: Option<u16>,
     /// An address of the port that it is about.
     pub(crate) issuer: Lid,
     pub(crate) look: Look,
@@ -32,12 +34,13 @@ pub(crate) struct Meaning {
 /// # Errors
 /// When its details do not fit its number.
 pub(crate) fn meaning(notice: &Notice) -> Result<Meaning, Dropped> {
-    let (issuer, look) = match notice.trap() {
-        Ok(Some(Trap::LinkStateChange(details))) => (details.lid, Look::Switch),
-        Ok(Some(Trap::LocalChange(details))) => (details.lid, Look::Port),
-        Ok(Some(Trap::BadMKey(_))) => (notice.issuer, Look::Keys),
-        Ok(_) => (notice.issuer, Look::Nothing),
-        Err(_) => return Err(Dropped::Malformed),
+    let Ok(trap) = notice.trap() else { return Err(Dropped::Malformed) };
+    let (issuer, look) = match &trap {
+        Some(Trap::LinkStateChange(details)) => (details.lid, Look::Switch),
+        Some(Trap::LocalChange(details)) => (details.lid, Look::Port),
+        Some(Trap::BadMKey(_)) => (notice.issuer, Look::Keys),
+        _ => (notice.issuer, Look::Nothing),
     };
-    Ok(Meaning { number: notice.trap_number, issuer, look })
+    let known = trap.as_ref().map(Trap::number);
+    Ok(Meaning { number: notice.trap_number, known, issuer, look })
 }

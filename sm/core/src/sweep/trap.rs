@@ -21,14 +21,14 @@ impl Sweep {
         let Ok(notice) = mad.attribute::<Notice>() else {
             return self.metrics.count_dropped(Dropped::Malformed);
         };
-        let trap::Meaning { number, issuer, look } = match trap::meaning(&notice) {
+        let trap::Meaning { number, known, issuer, look } = match trap::meaning(&notice) {
             Ok(meaning) => meaning,
             Err(why) => return self.metrics.count_dropped(why),
         };
         let Some(end) = self.owner(issuer) else {
             return self.metrics.count_dropped(Dropped::UnknownIssuer);
         };
-        *self.metrics.traps.entry(number).or_insert(0) += 1;
+        *self.metrics.traps.entry(known).or_insert(0) += 1;
         let name = self.graph.node(end.0).label();
         self.outputs.push_back(Output::Report(Report::Trap { number, issuer, name }));
         self.repress(source, end, mad, smp);

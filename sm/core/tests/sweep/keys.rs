@@ -183,7 +183,7 @@ fn a_lease_is_kept_while_the_manager_lives() {
         let answer = lab.emulator.poll(stranger).expect("an answer").mad;
         let shown = answer.attribute::<PortInfo>().unwrap().m_key;
         assert_eq!(shown, if lives { MKey(0) } else { KEY });
-        assert_eq!(lab.sweep.metrics().traps.get(&256), lives.then_some(&1));
+        assert_eq!(lab.sweep.metrics().traps.get(&Some(256)), lives.then_some(&1));
     }
 }
 

@@ -183,3 +183,23 @@ fn a_trap_from_an_address_of_the_last_manager() {
         assert_eq!(metrics.dropped.get(&Dropped::UnknownIssuer), (lid != Lid(600)).then_some(&1));
     }
 }
+
+/// A node may send whatever trap it likes: what is counted has as many names as the specification knows traps.
+#[test]
+fn traps_are_counted_by_the_specifications_numbers_and_others_as_one() {
+    let mut lab = Lab::new("clos:4,2,4", 1);
+    lab.bring_up();
+    let end = lab.port("host6", 1);
+    let lid = lab.view().addresses().base(end).unwrap();
+    let trap = Trap::LinkStateChange(LinkStateDetails { lid });
+    let mut notice = Notice::generic(&trap, 1, lid);
+    for (generic, number) in (0..300).map(|n| (false, 1_000 + n)).chain([(true, 77), (true, 128)]) {
+        (notice.is_generic, notice.trap_number) = (generic, number);
+        let bytes = Smp::trap().mad().with(&notice).0;
+        let now = lab.now();
+        lab.sweep.handle(Event::Mad { port: LocalPort(0), source: lid, bytes: &bytes }, now);
+    }
+    let traps = &lab.sweep.metrics().traps;
+    assert_eq!(traps.len(), 2, "{traps:?}");
+    assert_eq!((traps[&None], traps[&Some(128)]), (301, 1));
+}
