@@ -15,6 +15,7 @@ use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
+use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Capture, Choice, Options, open};
 use snin_sm_core::Manager;
 
@@ -64,7 +65,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         port = Box::new(Capture::new(port, file)?);
     }
     let outlets = Outlets::open(settings, log)?;
-    let mut daemon = Daemon::new(clock, manager, kept, port, memory, outlets)?;
+    let mut daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
     if !cli.once {
         daemon.run()?;
         return Ok(true);

@@ -16,7 +16,7 @@ pub(super) fn page(daemon: &Daemon, summary: &Summary) -> String {
     subnet(&mut page, daemon, summary);
     traffic(&mut page, daemon);
     administration(&mut page, daemon);
-    sweeps(&mut page, daemon);
+    sweeps(&mut page, daemon, summary);
     page.encode()
 }
 
@@ -78,8 +78,10 @@ fn traffic(page: &mut Page, daemon: &Daemon) {
         (labels, metrics.dropped.get(why).copied().unwrap_or(0))
     });
     page.counters("snin_sm_dropped", "What came in and was dropped", dropped);
-    let traps = metrics.traps.iter();
-    let traps = traps.map(|(number, &count)| (vec![("number", number.to_string())], count));
+    let traps = metrics.traps.iter().map(|(number, &count)| {
+        let number = number.map_or_else(|| "other".to_owned(), |number| number.to_string());
+        (vec![("number", number)], count)
+    });
     page.counters("snin_sm_traps", "Traps", traps);
     let port = daemon.wire.port().counters();
     page.counter("snin_sm_port_full", "How often the port had no room", port.full);
@@ -123,7 +125,7 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     page.gauges("snin_sm_sa_records", "Records that hosts made", rows);
 }
 
-fn sweeps(page: &mut Page, daemon: &Daemon) {
+fn sweeps(page: &mut Page, daemon: &Daemon, summary: &Summary) {
     let metrics = daemon.manager.metrics();
     let sweeps = [
         ("full", metrics.full_sweeps),
@@ -140,6 +142,13 @@ fn sweeps(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_lft_blocks_written", "Table blocks written", metrics.blocks_written);
     page.counter("snin_sm_views", "Views published", metrics.views);
     page.counter("snin_sm_events", "Events told", daemon.outlets.journal.seq());
+    let (stored, failures) = (summary.not_stored.is_none(), summary.storage_failures);
+    page.gauge(
+        "snin_sm_stored",
+        "Whether what has to survive a restart is on the disk",
+        one(stored),
+    );
+    page.counter("snin_sm_storage_failures", "How often something could not be stored", failures);
     page.counter(
         "snin_sm_events_lost",
         "Events not written to the file",

@@ -10,6 +10,7 @@
 //! | [`worker`] | the thread that computes |
 //! | [`memory`] | addresses and trees over restarts, in OpenSM's guid2lid and beside it |
 //! | [`kept`] | groups, services and subscriptions over restarts |
+//! | [`storage`] | both on a disk that may be full or gone: what failed is tried again |
 //! | [`outlets`] | where it tells what happens, and where it is asked |
 //! | `tell` | what it tells |
 //! | `requests` | what it answers |
@@ -32,6 +33,7 @@ pub mod memory;
 pub mod outlets;
 pub mod run;
 pub mod settings;
+pub mod storage;
 pub mod summary;
 pub mod views;
 pub mod wire;

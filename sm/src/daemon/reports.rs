@@ -3,10 +3,12 @@
 use serde_json::json;
 use snin_daemon::service;
 use snin_mad::SmState;
+use snin_protocol::Time;
 use tracing::{error, info, warn};
 
 use super::activity::Activity;
 use super::run::Daemon;
+use super::storage::Told;
 use snin_sm_core::events::Report;
 
 /// Switches that an event names one by one; of more it says how many there are.
@@ -94,6 +96,21 @@ impl Daemon {
         error!("{what}");
         self.outlets.notify("NO_ROUTING", json!({ "why": what }));
         self.told.trouble = Some(what);
+    }
+
+    /// Tries again to write what could not be written, and tells what is new of that.
+    pub(super) fn tell_of_storage(&mut self, now: Time) {
+        match self.storage.work(self.manager.database(), now) {
+            None => {}
+            Some(Told::Failed(why)) => {
+                error!("the state is not stored, which is tried again: {why}");
+                self.outlets.notify("STATE_NOT_WRITTEN", json!({ "why": why }));
+            }
+            Some(Told::Works(failures)) => {
+                info!(failures, "the state is stored again");
+                self.outlets.notify("STATE_WRITTEN", json!({ "failures": failures }));
+            }
+        }
     }
 
     fn state(&mut self, state: SmState) {

@@ -11,9 +11,8 @@ use snin_protocol::Time;
 
 use super::demultiplexer::Demultiplexer;
 use super::failure::Failure;
-use super::kept::KeptFile;
-use super::memory::Memory;
 use super::outlets::Outlets;
+use super::storage::Storage;
 use super::summary::{Summary, Told};
 use super::views::Views;
 use super::wire::Wire;
@@ -50,7 +49,7 @@ pub struct Daemon {
     pub(super) clock: Clock,
     pub(super) manager: Manager,
     pub(super) demultiplexer: Demultiplexer,
-    kept: KeptFile,
+    pub(super) storage: Storage,
     pub(super) wire: Wire,
     pub(super) outlets: Outlets,
     pub(super) told: Told,
@@ -62,7 +61,6 @@ pub struct Daemon {
     pub(super) ready: bool,
     /// Who asked for a sweep and is to be told of its end.
     pub(super) waiting: Vec<Client>,
-    memory: Memory,
     worker: Worker,
     signals: Signals,
     watchdog: Option<Time>,
@@ -77,9 +75,8 @@ impl Daemon {
     pub fn new(
         clock: Clock,
         manager: Manager,
-        kept: KeptFile,
+        storage: Storage,
         port: Box<dyn Port>,
-        memory: Memory,
         outlets: Outlets,
     ) -> Result<Self, Failure> {
         let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
@@ -88,7 +85,7 @@ impl Daemon {
             clock,
             manager,
             demultiplexer: Demultiplexer::default(),
-            kept,
+            storage,
             wire: Wire::new(port),
             outlets,
             told: Told::default(),
@@ -97,7 +94,6 @@ impl Daemon {
             durations: Histogram::new(SECONDS),
             ready: false,
             waiting: Vec::new(),
-            memory,
             worker: Worker::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,
             watchdog,
@@ -108,7 +104,7 @@ impl Daemon {
     /// Brings the subnet up, until nothing more is to be done or a signal comes.
     ///
     /// # Errors
-    /// When the port is of no use any more, or what is to be remembered cannot be written.
+    /// When the port is of no use any more, or the system refuses a thread.
     pub fn once(&mut self) -> Result<Summary, Failure> {
         self.begin()?;
         while !self.turn()? {
@@ -156,6 +152,7 @@ impl Daemon {
             service::alive();
             self.alive_due = Some(now + every);
         }
+        self.tell_of_storage(now);
         let end = self.heed_signals()?;
         while let Some(version) = self.outlets.views.as_mut().and_then(Views::next_clear) {
             self.feed(Event::Clear { version })?;
@@ -185,7 +182,7 @@ impl Daemon {
     }
 
     fn follow_up(&mut self, now: Time) -> Result<(), Failure> {
-        self.perform()?;
+        self.perform(now)?;
         if self.busy_since.is_none() && !self.manager.is_idle() {
             self.busy_since = Some(now);
         }
@@ -213,31 +210,32 @@ impl Daemon {
         self.signals.watch(&mut watch);
         self.outlets.watch(&mut watch);
         let now = self.clock.now();
-        let due = self.manager.next_deadline().into_iter().chain(self.alive_due).min();
+        let own = self.alive_due.into_iter().chain(self.storage.next_retry());
+        let due = self.manager.next_deadline().into_iter().chain(own).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
         let limit = due.into_iter().chain(again).min();
         watch.wait(limit).map_err(Failure::system("poll")).map(drop)
     }
 
     /// Does what the core wants.
-    fn perform(&mut self) -> Result<(), Failure> {
+    fn perform(&mut self, now: Time) -> Result<(), Failure> {
         let mut outputs = Vec::new();
         // What hosts said is on the disk before any of them is answered.
         while let Some(output) = self.manager.poll_output() {
             match output {
-                Output::Keep(changes) => self.kept.append(&changes)?,
+                Output::Keep(changes) => self.storage.append(&changes, now),
+                // Before the first write goes out: what is given is not forgotten, whatever happens then.
+                Output::Save(saved) => self.storage.save(saved, now),
                 output => outputs.push(output),
             }
         }
-        self.kept.sync()?;
-        if self.kept.is_long(self.manager.database().kept_len()) {
-            self.kept.rewrite(&self.manager.database().kept())?;
-        }
+        self.storage.settle(self.manager.database(), now);
+        self.tell_of_storage(now);
         for output in outputs {
             match output {
                 Output::Send { mad, to, .. } => self.wire.send(mad, to)?,
                 Output::Answer { mad, to, .. } => self.wire.answer(mad, to)?,
-                Output::Keep(_) => {}
+                Output::Keep(_) | Output::Save(_) => {}
                 Output::Compute(job) => {
                     self.worker.run(*job).map_err(Failure::system("a thread"))?;
                 }
@@ -250,8 +248,6 @@ impl Daemon {
                     }
                 }
                 Output::Served(_) => {}
-                // Before the first write goes out: what is given is not forgotten, whatever happens then.
-                Output::Save(saved) => self.memory.save(&saved)?,
                 Output::Report(report) => self.report(report),
             }
         }
@@ -261,6 +257,6 @@ impl Daemon {
     /// What there is to say of the subnet now.
     pub fn summary(&self) -> Summary {
         let port = self.wire.port();
-        Summary::of(&self.manager, port.info(), port.counters(), &self.told)
+        Summary::of(&self.manager, port.info(), port.counters(), &self.told, &self.storage)
     }
 }

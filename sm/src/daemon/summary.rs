@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use snin_mad::SmState;
 
+use super::storage::Storage;
 use crate::port::{Counters, LocalInfo};
 use snin_sm_core::Manager;
 
@@ -19,7 +20,7 @@ pub struct Summary {
     pub schema_version: u32,
     /// What the manager is: discovering, master, or standby where there is another.
     pub state: String,
-    /// Whether the subnet is up and nothing is missing.
+    /// Whether the subnet is up, nothing is missing and the state is stored.
     pub healthy: bool,
     /// The manager's port.
     pub port: PortSummary,
@@ -33,6 +34,10 @@ pub struct Summary {
     pub managers: BTreeMap<String, String>,
     /// Why there is no subnet, where the core said why.
     pub trouble: Option<String>,
+    /// Why addresses, trees, groups or services are not stored, where they are not. It is tried again.
+    pub not_stored: Option<String>,
+    /// How often something could not be stored.
+    pub storage_failures: u64,
     /// What was sent.
     pub smps: SmpSummary,
 }
@@ -88,7 +93,13 @@ pub struct SmpSummary {
 
 impl Summary {
     /// As it is now. `told`: what the loop remembers of the core's reports.
-    pub fn of(manager: &Manager, info: &LocalInfo, counters: Counters, told: &Told) -> Self {
+    pub fn of(
+        manager: &Manager,
+        info: &LocalInfo,
+        counters: Counters,
+        told: &Told,
+        storage: &Storage,
+    ) -> Self {
         let (metrics, state) = (manager.metrics(), manager.state());
         let view = manager.view().filter(|_| told.up);
         let subnet = view.map(|view| SubnetSummary {
@@ -107,7 +118,8 @@ impl Summary {
             healthy: state == SmState::Master
                 && subnet.is_some()
                 && told.missing.is_empty()
-                && told.trouble.is_none(),
+                && told.trouble.is_none()
+                && storage.trouble().is_none(),
             port: PortSummary {
                 name: info.name.clone(),
                 guid: info.guid.to_string(),
@@ -118,6 +130,8 @@ impl Summary {
             missing: told.missing.clone(),
             managers: told.managers.clone(),
             trouble: told.trouble.clone(),
+            not_stored: storage.trouble().map(str::to_owned),
+            storage_failures: storage.failures(),
             smps: SmpSummary {
                 sent: metrics.smps(),
                 by_name: metrics.by_name().into_iter().collect(),
@@ -166,6 +180,9 @@ impl fmt::Display for Summary {
         }
         for missing in &self.missing {
             writeln!(f, "missing: {missing}")?;
+        }
+        if let Some(why) = &self.not_stored {
+            writeln!(f, "the state is not stored: {why}")?;
         }
         let SmpSummary { sent, retries, lft_blocks, .. } = &self.smps;
         writeln!(f, "{sent} SMPs, {retries} of them repeated; {lft_blocks} table blocks written")?;

@@ -6,5 +6,6 @@ mod machine;
 mod managers;
 mod memory;
 mod settings;
+mod storage;
 mod supervised;
 mod unit;
