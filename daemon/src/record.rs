@@ -7,11 +7,15 @@
 //! {"core":"agent","version":"0.1.0","at":1000,"config":{}}
 //! {"at":2000,"event":{"Port":"Up"}}
 //! {"at":3000}
+//! {"at":4000,"end":{"outputs":12,"digest":1234}}
 //! ```
+//!
+//! A recording that ended well says what came out of the core: replayed, the same has to come out again.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::marker::PhantomData;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -31,13 +35,56 @@ struct Header<C> {
 }
 
 /// What a core was told at a time.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Entry<E> {
     /// By the core's clock.
     pub at: Time,
     /// What happened; `None`: a deadline had come.
-    #[serde(skip_serializing_if = "Option::is_none", default = "Option::default")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<E>,
+}
+
+/// All that came out of a core: how many outputs, and a digest of them in order (FNV-1a).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How many.
+    pub outputs: u64,
+    /// Of their bytes.
+    pub digest: u64,
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        Self { outputs: 0, digest: 0xCBF2_9CE4_8422_2325 }
+    }
+}
+
+impl Outcome {
+    /// One more.
+    pub fn add(&mut self, output: &[u8]) {
+        self.outputs += 1;
+        for &byte in output {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+}
+
+/// The last line.
+#[derive(Serialize)]
+struct Last {
+    at: Time,
+    end: Outcome,
+}
+
+/// Any line but the first.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<E> {
+    at: Time,
+    #[serde(default = "Option::default")]
+    event: Option<E>,
+    #[serde(default)]
+    end: Option<Outcome>,
 }
 
 /// A recording that is no recording, in one line.
@@ -78,15 +125,20 @@ pub enum RecordError {
 pub struct Recorder {
     file: BufWriter<File>,
     bytes: u64,
+    outcome: Outcome,
 }
 
 impl Recorder {
-    /// Begins a recording of a core that is made from `config` at a time; a file of that name is replaced.
+    /// Begins a recording of a core that is made from `config` at a time; a file of that name is replaced. Only
+    /// its owner may read it: it may hold keys.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn create<C: Serialize>(path: &Path, core: &str, config: &C, at: Time) -> io::Result<Self> {
-        let mut recorder = Self { file: BufWriter::new(File::create(path)?), bytes: 0 };
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut recorder =
+            Self { file: BufWriter::new(file), bytes: 0, outcome: Outcome::default() };
         let (core, version) = (core.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         recorder.line(&Header { core, version, at, config })?;
         recorder.flush()?;
@@ -99,6 +151,21 @@ impl Recorder {
     /// When the file cannot be written, or is as long as it may be.
     pub fn write<E: Serialize>(&mut self, at: Time, event: Option<&E>) -> io::Result<()> {
         self.line(&Entry { at, event })
+    }
+
+    /// Takes note of something that came out of the core.
+    pub fn output(&mut self, bytes: &[u8]) {
+        self.outcome.add(bytes);
+    }
+
+    /// Ends the recording with the outcome.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn end(mut self, at: Time) -> io::Result<()> {
+        let end = self.outcome;
+        self.line(&Last { at, end })?;
+        self.flush()
     }
 
     /// Writes what is buffered.
@@ -130,10 +197,28 @@ pub struct Recording<C, E> {
     pub config: C,
     /// When.
     pub at: Time,
+    /// What came out of the core, once the last entry was read; `None` of one that did not end well.
+    pub end: Option<Outcome>,
     file: PathBuf,
     lines: io::Lines<BufReader<File>>,
     line: u64,
     events: PhantomData<E>,
+}
+
+/// Which core a recording is of.
+///
+/// # Errors
+/// When there is no file, or its first line is none of a recording.
+pub fn core_of(path: &Path) -> Result<String, RecordError> {
+    let file = || path.to_owned();
+    let opened = File::open(path).map_err(|error| RecordError::File { file: file(), error })?;
+    let mut first = String::new();
+    // A first line holds what the core was made from; one that is longer than a recording may be is none.
+    let read = BufReader::new(opened.take(MOST_BYTES)).read_line(&mut first);
+    read.map_err(|error| RecordError::File { file: file(), error })?;
+    let header = serde_json::from_str::<Header<serde::de::IgnoredAny>>(&first);
+    let header = header.map_err(|error| RecordError::Line { file: file(), line: 1, error })?;
+    Ok(header.core)
 }
 
 impl<C: DeserializeOwned, E: DeserializeOwned> Recording<C, E> {
@@ -159,7 +244,7 @@ impl<C: DeserializeOwned, E: DeserializeOwned> Recording<C, E> {
             return Err(other_core(&file, header.core, core));
         }
         let Header { config, at, .. } = header;
-        Ok(Self { config, at, file, lines, line: 1, events: PhantomData })
+        Ok(Self { config, at, end: None, file, lines, line: 1, events: PhantomData })
     }
 }
 
@@ -174,14 +259,18 @@ impl<C, E: DeserializeOwned> Iterator for Recording<C, E> {
         let line = self.lines.next()?;
         self.line += 1;
         let file = || self.file.clone();
-        Some(match line {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| RecordError::Line {
-                file: file(),
-                line: self.line,
-                error,
-            }),
-            Err(error) => Err(RecordError::File { file: file(), error }),
-        })
+        let text = match line {
+            Ok(text) => text,
+            Err(error) => return Some(Err(RecordError::File { file: file(), error })),
+        };
+        match serde_json::from_str::<Line<E>>(&text) {
+            Ok(Line { end: Some(end), .. }) => {
+                self.end = Some(end);
+                None
+            }
+            Ok(Line { at, event, end: None }) => Some(Ok(Entry { at, event })),
+            Err(error) => Some(Err(RecordError::Line { file: file(), line: self.line, error })),
+        }
     }
 }
 
@@ -196,10 +285,15 @@ mod tests {
         let mut recorder = Recorder::create(&file, "test", &7_u32, Time(5)).unwrap();
         recorder.write(Time(6), Some(&"up")).unwrap();
         recorder.write::<&str>(Time(8), None).unwrap();
-        recorder.flush().unwrap();
-        let recording = Recording::<u32, String>::open(&file, "test").unwrap();
+        recorder.output(b"answer");
+        recorder.end(Time(9)).unwrap();
+        assert_eq!(core_of(&file).unwrap(), "test");
+        let mut recording = Recording::<u32, String>::open(&file, "test").unwrap();
         assert_eq!((recording.config, recording.at), (7, Time(5)));
-        let entries: Vec<_> = recording.map(Result::unwrap).collect();
+        let entries: Vec<_> = recording.by_ref().map(Result::unwrap).collect();
+        let mut outcome = Outcome::default();
+        outcome.add(b"answer");
+        assert_eq!(recording.end, Some(outcome));
         let up = Entry { at: Time(6), event: Some("up".to_owned()) };
         assert_eq!(entries, [up, Entry { at: Time(8), event: None }]);
         let other = Recording::<String, String>::open(&file, "sm").unwrap_err().to_string();

@@ -7,7 +7,7 @@ use snin_daemon::record::{RecordError, Recording};
 use snin_protocol::Time;
 
 /// What recordings call the agent's core.
-pub(crate) const CORE: &str = "agent";
+pub const CORE: &str = "agent";
 
 /// Why a recording cannot be replayed, in one line.
 #[derive(Debug, thiserror::Error)]

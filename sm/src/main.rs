@@ -13,6 +13,7 @@ use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
+use snin_sm::daemon::recording::Tape;
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
 use snin_sm::daemon::storage::Storage;
@@ -57,6 +58,10 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         config.sa_repeats = 0;
     }
     let (kept, said) = KeptFile::open(settings.state_dir.as_deref(), clock.now())?;
+    let tape = match &cli.record {
+        Some(file) => Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now())?,
+        None => Tape::none(),
+    };
     let manager = Manager::new(config, saved, said);
     let manager = manager.map_err(|error| objection(&loaded, &error))?;
     let timeout = Time::millis(settings.transaction_timeout.into());
@@ -65,7 +70,8 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         port = Box::new(Capture::new(port, file)?);
     }
     let outlets = Outlets::open(settings, log)?;
-    let mut daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
+    let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
+    let mut daemon = daemon.recorded(tape);
     if !cli.once {
         daemon.run()?;
         return Ok(true);

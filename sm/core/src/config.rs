@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::Lmc;
 use snin_mad::{GidPrefix, PKey, SmKey};
 use snin_protocol::Time;
@@ -11,7 +12,7 @@ use crate::events::LocalPort;
 use crate::keyring::KeyPolicy;
 
 /// How the sweep core works.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// The local port through which the subnet is managed, as the driver numbers its ports.
     pub port: u32,

@@ -5,6 +5,7 @@
 //! number. So nothing but the secret and the generation has to be stored, whoever knows one port's key knows
 //! no other's, and the keys of past generations are known for ports that missed a change.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use rand_chacha::ChaCha20Rng;
@@ -18,7 +19,7 @@ use crate::graph::{Graph, Lock};
 use crate::query::{NodeId, PortId, Query};
 
 /// Where M_Keys come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum KeyPolicy {
     /// From the operator: one for all ports, or none.
     #[default]

@@ -65,6 +65,13 @@ pub struct Computed {
     pub(crate) result: Result<(Arc<Target>, Arc<McPlan>), RoutingError>,
 }
 
+impl Computed {
+    /// Of which of this core's jobs.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
 /// How the fabric shall be.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -79,6 +86,11 @@ pub(crate) struct Target {
 }
 
 impl Job {
+    /// Which of this core's jobs it is.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Computes.
     pub fn run(self) -> Computed {
         let Self { number, work, groups, incapable } = self;

@@ -65,6 +65,11 @@ pub struct Cli {
     /// Write every MAD that passes to this file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Record what the core is told to a file, which `snin replay` tells it again
+    ///
+    /// The file holds the keys that the manager holds: only its owner may read it.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     pub dump_config: bool,

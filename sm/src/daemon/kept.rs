@@ -107,6 +107,11 @@ impl KeptFile {
         Ok(())
     }
 
+    /// What the process's clock reads when the world's reads 0, in seconds of the epoch.
+    pub const fn epoch(&self) -> f64 {
+        self.epoch
+    }
+
     /// Whether it is worth to be written anew, when this many records count.
     pub const fn is_long(&self, counting: usize) -> bool {
         self.path.is_some() && self.lines > LINES && self.lines / TIMES > counting
@@ -125,7 +130,7 @@ impl KeptFile {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a String cannot fail.
@@ -134,7 +139,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
     }
@@ -149,7 +154,7 @@ fn gid(text: &str) -> Option<Gid> {
     unhex(text)?.try_into().ok().map(Gid)
 }
 
-fn line(kept: &Kept, epoch: f64) -> String {
+pub(super) fn line(kept: &Kept, epoch: f64) -> String {
     let gone = "-".to_owned();
     let (kind, key, value) = match kept {
         Kept::Group(mgid, group) => {
@@ -188,7 +193,7 @@ fn line(kept: &Kept, epoch: f64) -> String {
 }
 
 /// What [`line`] wrote.
-fn parse(line: &str, epoch: f64) -> Option<Kept> {
+pub(super) fn parse(line: &str, epoch: f64) -> Option<Kept> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let number = |text: &str| {
         let text = text.strip_prefix("0x")?;

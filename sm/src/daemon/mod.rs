@@ -31,6 +31,7 @@ pub mod failure;
 pub mod kept;
 pub mod memory;
 pub mod outlets;
+pub mod recording;
 pub mod run;
 pub mod settings;
 pub mod storage;

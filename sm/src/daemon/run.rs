@@ -12,6 +12,7 @@ use snin_protocol::Time;
 use super::demultiplexer::Demultiplexer;
 use super::failure::Failure;
 use super::outlets::Outlets;
+use super::recording::Tape;
 use super::storage::Storage;
 use super::summary::{Summary, Told};
 use super::views::Views;
@@ -61,6 +62,7 @@ pub struct Daemon {
     pub(super) ready: bool,
     /// Who asked for a sweep and is to be told of its end.
     pub(super) waiting: Vec<Client>,
+    tape: Tape,
     worker: Worker,
     signals: Signals,
     watchdog: Option<Time>,
@@ -94,11 +96,18 @@ impl Daemon {
             durations: Histogram::new(SECONDS),
             ready: false,
             waiting: Vec::new(),
+            tape: Tape::none(),
             worker: Worker::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,
             watchdog,
             alive_due: watchdog.map(|every| clock.now() + every),
         })
+    }
+
+    /// Records what the core is told from now on, which is from its beginning: nothing was sent yet.
+    #[must_use]
+    pub fn recorded(self, tape: Tape) -> Self {
+        Self { tape, ..self }
     }
 
     /// Brings the subnet up, until nothing more is to be done or a signal comes.
@@ -113,6 +122,7 @@ impl Daemon {
             }
             self.wait()?;
         }
+        self.tape.end(self.clock.now());
         Ok(self.summary())
     }
 
@@ -125,6 +135,7 @@ impl Daemon {
         while !self.turn()? {
             self.wait()?;
         }
+        self.tape.end(self.clock.now());
         service::stopping();
         Ok(())
     }
@@ -143,6 +154,7 @@ impl Daemon {
         }
         let now = self.clock.now();
         if self.manager.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.tape.event(now, None);
             self.manager.handle_deadline(now);
             self.follow_up(now)?;
         }
@@ -159,6 +171,7 @@ impl Daemon {
         }
         self.serve()?;
         self.note_quiet();
+        self.tape.flush();
         Ok(end)
     }
 
@@ -177,6 +190,7 @@ impl Daemon {
     /// Tells the core of an event, and does what that leads to.
     pub(super) fn feed(&mut self, event: Event<'_>) -> Result<(), Failure> {
         let now = self.clock.now();
+        self.tape.event(now, Some(&event));
         self.manager.handle(event, now);
         self.follow_up(now)
     }
@@ -196,6 +210,7 @@ impl Daemon {
             let Some(received) = self.wire.receive()? else { break };
             let now = self.clock.now();
             if let Some(event) = self.demultiplexer.sort(&received) {
+                self.tape.event(now, Some(&event));
                 self.manager.handle(event, now);
             }
         }
@@ -222,6 +237,7 @@ impl Daemon {
         let mut outputs = Vec::new();
         // What hosts said is on the disk before any of them is answered.
         while let Some(output) = self.manager.poll_output() {
+            self.tape.output(&output);
             match output {
                 Output::Keep(changes) => self.storage.append(&changes, now),
                 // Before the first write goes out: what is given is not forgotten, whatever happens then.

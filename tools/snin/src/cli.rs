@@ -3,6 +3,7 @@
 pub(crate) mod controller;
 #[cfg(feature = "verbs")]
 mod lat;
+mod replay;
 mod software;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use snin_protocol::Time;
 
 #[cfg(feature = "verbs")]
 pub(crate) use lat::Lat;
+pub(crate) use replay::Replay;
 pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Up};
 
 /// What the exit code means.
@@ -92,6 +94,11 @@ pub(crate) enum Command {
     /// Keep the certificates by which daemons know each other
     #[command(subcommand)]
     Pki(controller::Pki),
+    /// Tell a daemon's core again what it was told while its daemon recorded (--record)
+    ///
+    /// A bug report is a recording: the core does again what it did, with no fabric and in no time. Exit code 1
+    /// when something else comes out than when it was recorded.
+    Replay(Replay),
     /// Write the man pages into a directory
     Man {
         /// Where to; made if it does not exist

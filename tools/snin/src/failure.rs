@@ -25,6 +25,9 @@ pub(crate) enum Failure {
         /// Line and value.
         what: String,
     },
+    /// A recording that cannot be replayed. The line names the file and the line.
+    #[error("{0}")]
+    Recording(String),
     /// A fabric that cannot be made.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
@@ -98,6 +101,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// A recording that cannot be replayed.
+    pub(crate) fn recording(why: impl ToString) -> Self {
+        Self::Recording(why.to_string())
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::File { path, error }

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         Command::Controller(asked) => command::controller::run(&asked, &mut out),
         Command::Path(asked) => command::controller::path(&asked, &mut out),
         Command::Owner(asked) => command::controller::owner(&asked, &mut out),
+        Command::Replay(asked) => command::replay::run(&asked, &mut out),
         Command::Pki(asked) => command::pki::run(&asked, &mut out),
         Command::Man { directory } => command::manual::pages(&directory),
         Command::Completions { shell } => command::manual::completions(shell, &mut out),

@@ -2,9 +2,13 @@
 
 mod emulation;
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use emulation::{Emulation, manage_once, snin};
+use serde_json::Value;
+
+use emulation::{Emulation, manage_once, manage_recorded, snin};
 use snin_fabric::{Guid, Lid, Topology, ibnet};
 use snin_judges::{JudgeError, OpenSm, Simulated as _, iblinkinfo, ibnetdiscover, smpquery};
 use snin_mad::{Attribute as _, DrPath, NodeInfo, Route, Smp};
@@ -185,7 +189,7 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     assert_eq!((agents.outcome(5), agents.outcome(4)), (Outcome::Delivered, Outcome::Delivered));
     let found = snin(&emulation, &["emulator", "owners", "--json"]);
     assert_eq!(found.status.code(), Some(1), "two owners are exit code 1");
-    let owners: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let owners: Value = serde_json::from_slice(&found.stdout).unwrap();
     // Up to the spine and down from it: both are found, and named with who owned them.
     assert_eq!(owners["clashes"], 2, "{owners}");
     let named = owners["named"].to_string();
@@ -230,7 +234,7 @@ fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeErro
     emulation::wait("counts", || emulation.ask(&["status"])["mads"]["malformed"] == 2);
     // The second emulator of one name is told so.
     let second = snin_judges::finish(
-        std::process::Command::new(env!("CARGO_BIN_EXE_snin")).args([
+        Command::new(env!("CARGO_BIN_EXE_snin")).args([
             "emulate",
             "clos:2,2,1",
             "--socket",
@@ -241,5 +245,48 @@ fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeErro
     );
     let why = second.map(|_| ()).unwrap_err().to_string();
     assert!(why.contains("another emulator, or ibsim, has this name"), "{why}");
+    Ok(())
+}
+
+#[test]
+fn what_a_manager_was_told_is_told_again() -> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:4,4,2", &[])?;
+    let file = emulation.folder().join("sm.record");
+    let summary = manage_recorded(&emulation, Some(&file));
+    assert!(summary.healthy, "{summary}");
+    let replay = |file: &Path, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+        command.arg("replay").arg(file).args(more).output().unwrap()
+    };
+    let again = replay(&file, &["--json"]);
+    assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
+    let report: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&report["core"], &report["same"]), (&"sm".into(), &true.into()), "{report}");
+    assert!(
+        report["outputs"].as_u64().unwrap() > 100 && report["state"] == "master, view 1",
+        "{report}"
+    );
+
+    // A core that does something else is told apart.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let outputs = format!("\"outputs\":{}", report["outputs"]);
+    let other = emulation.folder().join("other.record");
+    std::fs::write(&other, text.replace(&outputs, "\"outputs\":7")).unwrap();
+    assert_eq!(replay(&other, &[]).status.code(), Some(1));
+    // A recording that lacks an answer is one of no run: a computation comes that was never wanted.
+    let answer = text.lines().position(|line| line.contains("Mad")).unwrap();
+    let rest = text.lines().enumerate().filter(|(at, _)| *at != answer).map(|(_, line)| line);
+    std::fs::write(&other, rest.collect::<Vec<_>>().join("\n")).unwrap();
+    let lacking = replay(&other, &[]);
+    let said = String::from_utf8_lossy(&lacking.stderr).into_owned();
+    assert!(
+        lacking.status.code() == Some(3) && said.contains("of a job that was not given"),
+        "{said}"
+    );
+    // What is no recording is named by its line.
+    std::fs::write(&other, text.lines().next().unwrap().to_owned() + "\nnonsense\n").unwrap();
+    let wrong = replay(&other, &[]);
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(wrong.status.code() == Some(3) && said.contains("other.record:2: "), "{said}");
     Ok(())
 }

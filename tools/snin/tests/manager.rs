@@ -17,6 +17,7 @@ use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::Settings;
+use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Choice, Options, open};
 use snin_sm_core::Manager;
 
@@ -30,7 +31,8 @@ fn manage(name: String, socket: PathBuf) {
     let choice = Choice::Ibsim { name, host: None };
     let port = open(&choice, Options { timeout: Time::millis(100) }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
-    let ended = Daemon::new(Clock::start(), manager, kept, port, memory, outlets).unwrap().run();
+    let storage = Storage::new(memory, kept);
+    let ended = Daemon::new(Clock::start(), manager, storage, port, outlets).unwrap().run();
     assert!(ended.is_err(), "nobody told it to end");
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod manager;
 pub(crate) mod manual;
 pub(crate) mod pki;
 pub(crate) mod plan;
+pub(crate) mod replay;
 pub(crate) mod simulate;
 pub(crate) mod slices;
 pub(crate) mod tables;

@@ -24,8 +24,10 @@ use snin_protocol::software_port::socket;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::Outlets;
+use snin_sm::daemon::recording::Tape;
 use snin_sm::daemon::run::{Clock as SmClock, Daemon};
 use snin_sm::daemon::settings::Settings;
+use snin_sm::daemon::storage::Storage;
 use snin_sm::daemon::summary::Summary;
 use snin_sm::port::{Choice, Options, open};
 use snin_sm_core::Manager;
@@ -125,15 +127,26 @@ pub(crate) fn snin(emulation: &Emulation, arguments: &[&str]) -> Output {
 
 /// Our manager brings the fabric up and leaves.
 pub(crate) fn manage_once(emulation: &Emulation) -> Summary {
+    manage_recorded(emulation, None)
+}
+
+/// The same, and what its core was told is in a file.
+pub(crate) fn manage_recorded(emulation: &Emulation, record: Option<&Path>) -> Summary {
     let settings = Settings::default();
     let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
     let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
-    let manager = Manager::new(settings.core(1), saved, said).unwrap();
+    let (clock, config) = (SmClock::start(), settings.core(1));
+    let tape = record.map_or(Tape::none(), |file| {
+        Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now()).unwrap()
+    });
+    let manager = Manager::new(config, saved, said).unwrap();
     let choice = Choice::Ibsim { name: emulation.name().to_owned(), host: None };
     let port = open(&choice, Options { timeout: Time::millis(100) }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
-    Daemon::new(SmClock::start(), manager, kept, port, memory, outlets).unwrap().once().unwrap()
+    let storage = Storage::new(memory, kept);
+    let daemon = Daemon::new(clock, manager, storage, port, outlets).unwrap();
+    daemon.recorded(tape).once().unwrap()
 }
 
 /// Agents that say what they are told to.

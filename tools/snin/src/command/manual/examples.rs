@@ -87,6 +87,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-controller-events", "snin controller events", "What has happened."),
     ("snin-path", "snin path node1 node2", "The way between two hosts."),
     ("snin-owner", "snin owner leaf3/20", "Who owns a link now."),
+    ("snin-replay", "snin replay sm.record", "What a manager did, once more."),
     ("snin-pki", "snin pki init", "A certificate authority of the site's own."),
     ("snin-pki-init", "snin pki init", "A certificate authority of the site's own."),
     ("snin-pki-issue", "snin pki issue host/node1", "A certificate for a daemon."),

@@ -1,0 +1,275 @@
+//! Recordings of the manager's core: what `snin-sm --record FILE` writes and `snin replay FILE` reads.
+//!
+//! A computation is not recorded: the core's own jobs are run again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use snin_daemon::record::{Outcome, RecordError, Recorder, Recording};
+use snin_fabric::{Guid, Lid, Lmc};
+use snin_protocol::Time;
+use snin_sm_core::administration::Origin;
+use snin_sm_core::database::Kept;
+use snin_sm_core::{
+    Config, ConfigError, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved,
+};
+use tracing::warn;
+
+use super::failure::Failure;
+use super::kept;
+
+/// What recordings call the manager's core.
+pub const CORE: &str = "sm";
+
+/// What a manager is made from.
+#[derive(Serialize, Deserialize)]
+struct Made {
+    config: Config,
+    lmc: Option<u8>,
+    lids: Vec<(Guid, u16, u8)>,
+    trees: Vec<(Guid, u16, u16)>,
+    keys: Option<([u8; 32], u32)>,
+    /// Lines as in the state directory's `administration`.
+    kept: Vec<String>,
+    /// The bits of what the process's clock reads when the world's reads 0, in seconds of the epoch.
+    epoch: u64,
+}
+
+/// What a manager is told.
+#[derive(Serialize, Deserialize)]
+enum Told {
+    Start,
+    Resweep,
+    Mad { port: u32, source: u16, bytes: String },
+    General { port: u32, lid: u16, qp: u32, sl: u8, bytes: String },
+    Clear { version: u64 },
+    RotateKeys,
+    Computed { job: u64 },
+}
+
+/// Why a recording cannot be replayed, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The file.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// What the core was made from.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An entry that no recorder writes.
+    #[error("{}: at {at}: {what}", .file.display())]
+    Entry {
+        /// The file.
+        file: std::path::PathBuf,
+        /// The entry's time.
+        at: Time,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Records a manager. A file that cannot be written ends the recording, not the manager.
+pub struct Tape(Option<Recorder>);
+
+impl Tape {
+    /// No recording.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Begins one of a manager that is about to be made from these.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(
+        file: &Path,
+        (config, saved, kept): (&Config, &Saved, &[Kept]),
+        epoch: f64,
+        now: Time,
+    ) -> Result<Self, Failure> {
+        let lids = saved.lids.iter().map(|(guid, (lid, lmc))| (*guid, lid.0, lmc.bits()));
+        let trees = saved.trees.iter().map(|((guid, plane), place)| (*guid, *plane, *place));
+        let made = Made {
+            config: config.clone(),
+            lmc: saved.lmc.map(Lmc::bits),
+            lids: lids.collect(),
+            trees: trees.collect(),
+            keys: saved.keys.as_ref().map(|keys| (keys.secret, keys.generation)),
+            kept: kept.iter().map(|kept| kept::line(kept, epoch)).collect(),
+            epoch: epoch.to_bits(),
+        };
+        let recorder = Recorder::create(file, CORE, &made, now);
+        recorder.map(|recorder| Self(Some(recorder))).map_err(Failure::file(file))
+    }
+
+    /// The core is told of an event, or without one that a deadline has come.
+    pub fn event(&mut self, now: Time, event: Option<&Event<'_>>) {
+        let told = match event {
+            None => None,
+            // The manager itself makes these.
+            Some(Event::Groups(_)) => return,
+            Some(event) => Some(Told::of(event)),
+        };
+        self.with(|recorder| recorder.write(now, told.as_ref()));
+    }
+
+    /// The core wants this.
+    pub fn output(&mut self, output: &Output) {
+        if let (Some(recorder), Some(bytes)) = (&mut self.0, outcome(output)) {
+            recorder.output(&bytes);
+        }
+    }
+
+    /// What was recorded so far is in the file.
+    pub fn flush(&mut self) {
+        self.with(Recorder::flush);
+    }
+
+    /// The manager ends.
+    pub fn end(&mut self, now: Time) {
+        if let Some(Err(error)) = self.0.take().map(|recorder| recorder.end(now)) {
+            warn!("the recording has no end: {error}");
+        }
+    }
+
+    fn with(&mut self, write: impl FnOnce(&mut Recorder) -> std::io::Result<()>) {
+        if let Some(recorder) = &mut self.0
+            && let Err(error) = write(recorder)
+        {
+            warn!("recording ends: {error}");
+            self.0 = None;
+        }
+    }
+}
+
+impl Told {
+    fn of(event: &Event<'_>) -> Self {
+        match *event {
+            Event::Start => Self::Start,
+            Event::Resweep | Event::Groups(_) => Self::Resweep,
+            Event::Mad { port, source, bytes } => {
+                Self::Mad { port: port.0, source: source.0, bytes: kept::hex(bytes) }
+            }
+            Event::General { port, from: Origin { lid, qp, sl }, bytes } => {
+                let bytes = kept::hex(bytes);
+                Self::General { port: port.0, lid: lid.0, qp, sl, bytes }
+            }
+            Event::Clear { version } => Self::Clear { version },
+            Event::RotateKeys => Self::RotateKeys,
+            Event::Computed(ref computed) => Self::Computed { job: computed.number() },
+        }
+    }
+}
+
+/// The bytes by which what comes out of a manager is compared: what it sends. The rest follows from what it
+/// is told.
+fn outcome(output: &Output) -> Option<Vec<u8>> {
+    let (to, mad) = match output {
+        Output::Send { to: Destination::Directed, mad, .. } => (0xFFFF, mad),
+        Output::Send { to: Destination::Lid(lid), mad, .. } => (lid.0, mad),
+        Output::Answer { to, mad, .. } => (to.lid.0, mad),
+        _ => return None,
+    };
+    let mut bytes = to.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&mad.0);
+    Some(bytes)
+}
+
+/// A manager that was told again what a recorded one was told.
+pub struct Replayed {
+    /// It ends as the recorded one did.
+    pub manager: Manager,
+    /// What came out of it.
+    pub outcome: Outcome,
+    /// What came out of the recorded one, if its recording ended well.
+    pub recorded: Option<Outcome>,
+    /// Entries.
+    pub entries: u64,
+    /// When the core was made.
+    pub began: Time,
+    /// The time of the last.
+    pub ended: Time,
+}
+
+/// Makes a manager again from what the recorded one was told; each output is given to `output` with the time.
+///
+/// # Errors
+/// When the file is no recording of a manager.
+pub fn replay(file: &Path, mut output: impl FnMut(Time, &Output)) -> Result<Replayed, ReplayError> {
+    let mut recording = Recording::<Made, Told>::open(file, CORE)?;
+    let (mut manager, began) = (recording.config.manager(file, recording.at)?, recording.at);
+    let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
+    let (mut outcome, mut entries, mut ended) = (Outcome::default(), 0, began);
+    while let Some(entry) = recording.next().transpose()? {
+        let now = entry.at;
+        (entries, ended) = (entries + 1, now);
+        let wrong = |what: &str| ReplayError::Entry {
+            file: file.to_owned(),
+            at: now,
+            what: what.to_owned(),
+        };
+        match entry.event {
+            None => manager.handle_deadline(now),
+            Some(Told::Computed { job }) => {
+                let job = jobs.remove(&job).ok_or_else(|| wrong("of a job that was not given"))?;
+                manager.handle(Event::Computed(Box::new(job.run())), now);
+            }
+            Some(told) => told.give(&mut manager, now).ok_or_else(|| wrong("bytes are in hex"))?,
+        }
+        while let Some(wanted) = manager.poll_output() {
+            if let Some(bytes) = self::outcome(&wanted) {
+                outcome.add(&bytes);
+            }
+            output(now, &wanted);
+            if let Output::Compute(job) = wanted {
+                jobs.insert(job.number(), *job);
+            }
+        }
+    }
+    Ok(Replayed { manager, outcome, recorded: recording.end, entries, began, ended })
+}
+
+impl Made {
+    fn manager(&self, file: &Path, at: Time) -> Result<Manager, ReplayError> {
+        let wrong =
+            |what: String| ReplayError::Entry { file: file.to_owned(), at, what: what.clone() };
+        let lmc = |bits: u8| Lmc::new(bits).ok_or_else(|| wrong(format!("no LMC is {bits}")));
+        let mut saved = Saved { lmc: self.lmc.map(lmc).transpose()?, ..Saved::default() };
+        for &(guid, lid, bits) in &self.lids {
+            saved.lids.insert(guid, (Lid(lid), lmc(bits)?));
+        }
+        saved.trees =
+            self.trees.iter().map(|&(guid, plane, place)| ((guid, plane), place)).collect();
+        saved.keys = self.keys.map(|(secret, generation)| KeySecret { secret, generation });
+        let epoch = f64::from_bits(self.epoch);
+        let kept = self.kept.iter().map(|line| {
+            kept::parse(line, epoch).ok_or_else(|| wrong(format!("not understood: `{line:.60}`")))
+        });
+        let kept: Vec<Kept> = kept.collect::<Result<_, _>>()?;
+        Ok(Manager::new(self.config.clone(), saved, kept)?)
+    }
+}
+
+impl Told {
+    fn give(self, manager: &mut Manager, now: Time) -> Option<()> {
+        match self {
+            Self::Start => manager.handle(Event::Start, now),
+            Self::Resweep => manager.handle(Event::Resweep, now),
+            Self::Mad { port, source, bytes } => {
+                let bytes = kept::unhex(&bytes)?;
+                let (port, source) = (LocalPort(port), Lid(source));
+                manager.handle(Event::Mad { port, source, bytes: &bytes }, now);
+            }
+            Self::General { port, lid, qp, sl, bytes } => {
+                let bytes = kept::unhex(&bytes)?;
+                let (port, from) = (LocalPort(port), Origin { lid: Lid(lid), qp, sl });
+                manager.handle(Event::General { port, from, bytes: &bytes }, now);
+            }
+            Self::Clear { version } => manager.handle(Event::Clear { version }, now),
+            Self::RotateKeys => manager.handle(Event::RotateKeys, now),
+            Self::Computed { .. } => return None,
+        }
+        Some(())
+    }
+}
