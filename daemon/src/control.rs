@@ -1,7 +1,7 @@
 //! JSON lines over a Unix socket: a request is one line, an answer one or more.
 //!
 //! A request is an object with the key `command`; the answer `{"ok": ...}` or `{"error": "..."}`. What a
-//! request means is the daemon's business. Whoever may open the socket may ask: its mode is 0660.
+//! request means is the daemon's business. A process that may open the socket may ask: its mode is 0660.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};

@@ -7,7 +7,7 @@
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
 //! | [`page`] | `/metrics` and `/healthz` by HTTP |
 //! | [`metrics`] | what `/metrics` says |
-//! | [`journal`] | events as JSON lines: the last ones, a file, and whoever listens |
+//! | [`journal`] | events as JSON lines: the last ones, a file, and subscribers |
 //! | [`record`] | what a core was told, to be told again |
 //! | [`log`] | messages for people: journald, a file or stderr |
 //! | [`store`] | files that are there as a whole or as they were before |

@@ -88,7 +88,7 @@ pub fn start(sink: &Sink, level: Level) -> Result<Log, LogError> {
             (registry.with(lines).try_init(), Some((path.clone(), file)))
         }
     };
-    // Whoever was first stays: in one process there is one log.
+    // The first log stays: in one process there is one.
     drop(started);
     Ok(Log { file })
 }

@@ -1,4 +1,4 @@
-//! `GET /metrics` and `GET /healthz`, for a thread that polls: enough of HTTP/1.1 for whoever scrapes, and no
+//! `GET /metrics` and `GET /healthz`, for a thread that polls: enough of HTTP/1.1 for a scraper, and no
 //! more.
 
 use std::io;

@@ -30,7 +30,7 @@ fn start(settings: &str) -> Result<Agent, Box<dyn Error>> {
     Ok(Agent::start(&load::<Settings>(Path::new(settings))?)?)
 }
 
-/// Sends every message back to whoever sent it.
+/// Sends every message back to its sender.
 fn answer(agent: &Agent) -> Result<(), Box<dyn Error>> {
     let mut flows = Vec::new();
     loop {

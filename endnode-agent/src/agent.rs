@@ -321,7 +321,7 @@ impl Agent {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.rings.stop.store(true, Ordering::Relaxed);
-        // Whoever sleeps wakes within its nap; these make it at once.
+        // A thread that sleeps wakes within its nap; these wake it at once.
         self.rings.to_data.ring();
         self.rings.to_control.ring();
         let threads =

@@ -1,4 +1,4 @@
-//! Which port answers to which LID: what a subnet holds, whoever planned it.
+//! Which port answers to which LID: what a subnet holds, planned by snin or not.
 
 use crate::{Lid, Lmc, PortIndex, Topology};
 

@@ -37,7 +37,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Rises with every new active controller. What a smaller term granted is refused by whoever has heard
+/// Rises with every new active controller. What a smaller term granted is refused by an agent that has heard
 /// of a greater one.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,

@@ -94,7 +94,7 @@ fn fill_in(settings: &mut Settings) {
     settings.control_socket = settings.control_socket.take().or_else(socket);
 }
 
-/// To stdout; whoever closed it wanted no more.
+/// To stdout; a reader that closed it wanted no more.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::stdout()(error)),

@@ -190,7 +190,7 @@ impl Case {
         (waits, calls, super::agents::ANSWERS_AT)
     }
 
-    /// The one line of figures: its columns are perftest's, whoever wrote it.
+    /// The one line of figures: its columns are perftest's.
     fn read(&self, text: &str) -> Option<Said> {
         let figures = |line: &str| {
             let all = line.split_whitespace().map(|word| word.parse::<f64>().ok());

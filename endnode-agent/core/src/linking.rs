@@ -144,7 +144,7 @@ impl Mesh {
             self.pairs.free(id.slot);
             self.fill_room(now);
         }
-        // Whoever was on it may go on elsewhere once its last piece is off the links: no completion says
+        // A flow that was on it may go on elsewhere once its last piece is off the links: no completion says
         // when, but the guard covers the longest path.
         for index in 0..self.flows.len() as u32 {
             if let Some(flow) = &mut self.flows[index as usize]

@@ -88,7 +88,7 @@ impl World {
             asked_meanwhile: 0,
         };
         for flow in 0..FLOWS {
-            // Whoever opens flows makes their memory, too.
+            // Opening a flow makes its memory, too.
             world.mesh.add_flow_buffers(FlowBuffers::new(&config));
             world.open(FlowId(flow));
         }

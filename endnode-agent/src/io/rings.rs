@@ -200,7 +200,7 @@ impl Recording {
 
 /// Events that may wait to be written.
 const RECORDED: usize = 4096;
-/// Notices that may wait for whoever reads them.
+/// Notices that may wait for their reader.
 const NOTICES: usize = 4096;
 /// Frames that may wait to be sent to the controller, or to be heard.
 const FRAMES: usize = 64;

@@ -307,7 +307,7 @@ fn what_is_missing_is_said_in_one_line() {
     };
     let said = run("core = 77\n", "");
     assert!(said.contains("core 77 cannot be had: there are 0-1,"), "{said}");
-    // Whoever may lock memory without limit is not asked for it.
+    // A process that may lock memory without limit needs no more.
     let said = run("", "ulimit -l 64; setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock");
     assert!(said.contains("ulimit -l unlimited"), "{said}");
     let said = run("device = \"mlx5_0\"\n", "");

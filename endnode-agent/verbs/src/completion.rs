@@ -108,7 +108,7 @@ impl CompletionQueue {
         Ok(fd::wait_readable(self.inner.fd(), most)? && self.take_wake())
     }
 
-    /// Takes the word that woke whoever waits for the queue's descriptor to be readable: whether there was one.
+    /// Takes the event that made the queue's descriptor readable: whether there was one.
     pub fn take_wake(&self) -> bool {
         let (mut queue, mut context) = (null_mut(), null_mut());
         let channel = self.inner.channel.as_ptr();

@@ -132,7 +132,7 @@ pub struct Slot {
 
 // SAFETY: as `Region`, of which it is a part that nobody else has.
 unsafe impl Send for Slot {}
-// SAFETY: as above: whoever shares it only reads.
+// SAFETY: as above: threads that share it only read.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -184,7 +184,7 @@ impl Slot {
     }
 }
 
-/// A slot that devices read: whoever has posted it has it, too, and until the completion nobody writes it.
+/// A slot that devices read. Its poster keeps it too, and until the completion nobody writes it.
 #[derive(Clone, Debug)]
 pub struct Source(Arc<Slot>);
 

@@ -40,7 +40,7 @@ struct Stage {
 // SAFETY: the pointers in it mean something during `ring` only.
 unsafe impl Send for Stage {}
 
-/// The device's part, which queue pairs are made with; whoever posts may be on another thread.
+/// The device's part, which queue pairs are made with; another thread may post.
 #[derive(Clone)]
 pub struct SharedQueue(pub(super) Arc<Queue>);
 

@@ -1,6 +1,6 @@
 //! Which addresses every port gets: as many as possible keep what they have.
 //!
-//! What was saved holds first, then what ports have already, then the planner's wish; whoever is left takes
+//! What was saved holds first, then what ports have already, then the planner's wish; a port that is left takes
 //! the lowest block that is free. Addresses that are saved for absent ports stay theirs as long as others
 //! are free.
 
@@ -78,7 +78,7 @@ impl Given {
 }
 
 /// Those who hold an address in an order that leaves most of them theirs: within each block of the greatest
-/// size either one end port keeps it, or all switches that have an address there, whoever are more.
+/// size either one end port keeps it, or all switches that have an address there, whichever are more.
 fn best_first(
     ports: &[(PortIndex, Lmc)],
     held: impl Fn(PortIndex) -> Lid,

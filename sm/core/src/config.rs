@@ -29,7 +29,7 @@ pub struct Config {
     /// What a port refuses to whom lacks its key: 0 to 3 (IBA 14.2.4.1). Written with the key only.
     pub m_key_protect: u8,
     /// Seconds for which a port that was shown a wrong key waits for its manager's before it shows its key to
-    /// whoever asks (IBA 14.2.4.2); 0: for ever.
+    /// every manager (IBA 14.2.4.2); 0: for ever.
     pub m_key_lease_s: u16,
     /// The partitions of every port, as full (0x8000 set) or limited member. The default partition alone by
     /// default, as a port has it after power on (IBA 10.9.1.2).

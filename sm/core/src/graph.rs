@@ -403,7 +403,7 @@ impl Graph {
         self.node_mut(id).path = path;
     }
 
-    /// The port that holds this address, whoever gave it.
+    /// The port that holds this address, given by this manager or another.
     pub(crate) fn holder(&self, lid: Lid) -> Option<PortId> {
         let holds = |port: &Port| {
             port.info.as_ref().is_some_and(|info| {

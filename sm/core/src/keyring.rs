@@ -2,7 +2,7 @@
 //!
 //! A generated key is a function of a secret, a generation and, where each port has a key of its own, the
 //! port's GUID: the first 64 bits of the ChaCha20 stream with the secret as its key and the GUID as its
-//! number. So nothing but the secret and the generation has to be stored, whoever knows one port's key knows
+//! number. So nothing but the secret and the generation has to be stored. A node that knows one port's key knows
 //! no other's, and the keys of past generations are known for ports that missed a change.
 
 use serde::{Deserialize, Serialize};

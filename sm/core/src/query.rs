@@ -23,7 +23,7 @@ pub(crate) type PortId = (NodeId, PortNum);
 /// One SMP's purpose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Query {
-    /// NodeInfo of whoever is at the other end of this port's cable; of the own node without a port.
+    /// NodeInfo of the node at the other end of this port's cable; of the own node without a port.
     Identify(Option<PortId>),
     /// NodeInfo of a neighbour that left earlier questions without an answer.
     Probe(PortId),

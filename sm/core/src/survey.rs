@@ -401,7 +401,7 @@ impl Survey {
         self.open = self.open.saturating_sub(1);
         let Query::Identify(Some(end)) = query else { return };
         self.forced.remove(&end);
-        // Whoever waited for this port's word: is its place free now?
+        // A node that waited for this port's answer: is its place free now?
         let number = self.number;
         let still = |&(_, holder): &(PortId, PortId)| {
             holder != end || graph.link(holder).is_some_and(|link| link.confirmed == number)

@@ -231,7 +231,7 @@ impl Sweep {
         }
         if matches!(self.stage, Stage::Idle) && self.next_light.is_some_and(|due| due <= now) {
             self.next_light = None;
-            // Whoever does not even know himself begins at the beginning.
+            // A manager that does not know its own node begins at the beginning.
             let full = self.graph.ids().len() == 0 || self.begins_anew();
             self.pending.full |= full;
             self.pending.light = !full;

@@ -123,7 +123,7 @@ impl Daemon {
         }
     }
 
-    /// When nothing is left to be done: says so to the log, to systemd and to whoever asked for a sweep.
+    /// When nothing is left to be done: says so to the log, to systemd and to clients that asked for a sweep.
     pub(super) fn note_quiet(&mut self) {
         if !self.manager.is_idle() {
             return;

@@ -1,4 +1,4 @@
-//! What `snin sm` and whoever scrapes ask.
+//! What `snin sm` and scrapers ask.
 //!
 //! | command | answer |
 //! |---|---|

@@ -42,7 +42,7 @@ snin_daemon::settings! {
         /// and 3: reads too.
         m_key_protection_level: u8 = 0,
         /// Seconds for which a port that was shown a wrong key waits for its manager's; then it shows its key to
-        /// whoever asks, so that another manager can take it over. 0: for ever.
+        /// every manager, so that another manager can take it over. 0: for ever.
         m_key_lease_period: u16 = 0,
         /// Of two masters that meet the one with less stands aside, or the one with the greater GUID; 0 to 15.
         sm_priority: u8 = 0,

@@ -271,7 +271,7 @@ fn frame(mad: &Mad, to: &Address) -> [u8; FRAME] {
     frame
 }
 
-/// ibsim keeps the slot of whoever leaves without a word, and the port's IsSM with it.
+/// ibsim keeps the slot of a client that leaves without a word, and the port's IsSM with it.
 impl Drop for IbsimPort {
     fn drop(&mut self) {
         if self.client.is_some() {

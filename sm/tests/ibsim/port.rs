@@ -84,7 +84,7 @@ fn why_there_is_no_port_is_one_line() -> Result<(), JudgeError> {
     assert!(refused.contains("does not attach a client to H-1: no such node"), "{refused}");
     let long = why(simulator.name(), "a name of more than thirty-one b");
     assert!(long.ends_with("ibsim takes names of at most 31 bytes"), "{long}");
-    // Whoever was refused is not attached either.
+    // A client that was refused is not attached either.
     assert_eq!(simulator.clients()?, []);
     Ok(())
 }

@@ -78,7 +78,7 @@ pub struct Agent {
     pub class: u8,
     /// ClassVersion.
     pub version: u8,
-    /// The requests that are answered here. Responses come to whoever asked.
+    /// The requests that are answered here. Responses come to the asker.
     pub methods: &'static [u8],
 }
 

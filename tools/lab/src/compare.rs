@@ -75,7 +75,7 @@ impl Carrier {
             let times = (job.longest, job.grace);
             let carried =
                 forwarding.carry(&self.config, &job.flows, &job.changes, self.transport, times);
-            // From here on it is only wanted where whoever started it says so.
+            // From here on it is only wanted where the caller says so.
             drop(job);
             if self.finished.send((waiting, carried)).is_err() {
                 return;
@@ -96,7 +96,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// A thread a processor: whoever starts jobs has work of the same kind, and so all share them evenly.
+    /// A thread a processor: all jobs are of the same kind, so the threads share them evenly.
     pub fn new(config: &Config, transport: Transport) -> Self {
         let (jobs, waiting) = channel();
         let (done, finished) = channel();

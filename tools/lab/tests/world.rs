@@ -86,7 +86,7 @@ fn goodput(window: &Window) -> f64 {
 
 #[test]
 fn windows_full_to_the_guard_have_no_link_with_two_owners() {
-    // Every host to every other, and each window sends until its guard: whoever comes next follows closely.
+    // Every host to every other, and each window sends until its guard: the next sender follows closely.
     let topology = clos("clos:4,4,4");
     for (seed, transport) in [(1, Transport::Uc), (2, Transport::Rc), (3, Transport::Uc)] {
         let setup = Setup { seed, transport, slice: Time::millis(2), ..setup(15) };

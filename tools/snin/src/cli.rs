@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Topo(Topo),
     /// Compute tables, and pack one window of connections onto routing trees
     Plan(PlanOrSlices),
-    /// Check tables and plans, whoever made them
+    /// Check tables and plans, of snin or of others
     Verify(Verify),
     /// The subnet manager
     #[command(subcommand)]

@@ -289,7 +289,7 @@ impl Matrix {
         self.owners[place + up] = id;
     }
 
-    /// Takes its two links from whoever has them.
+    /// Takes its two links from their owners.
     pub(super) fn release(&mut self, up: usize, down: usize, column: usize) {
         let (words, place) = (self.words, column * self.stride);
         debug_assert_eq!(self.up.other[place + up], down as u16);

@@ -75,7 +75,7 @@ impl Parts {
         trees.fill(NO_TREE);
         for part in &self.parts {
             leaves.adopt(part.first, &part.leaves);
-            // Whoever is in no part, or in another, has the largest number there is.
+            // A connection in no part, or in another, has the largest number there is.
             let both = trees.iter_mut().zip(&part.trees);
             both.for_each(|(tree, &in_part)| *tree = in_part.min(*tree));
         }

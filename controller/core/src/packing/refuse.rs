@@ -5,7 +5,7 @@ use snin_fabric::TreeId;
 use super::request::{Refusal, Request};
 use super::shape::{SetId, Shape};
 
-/// Why a request can get no tree, whoever else goes.
+/// Why a request can get no tree, even if all others go.
 pub(super) fn refusal(shape: &Shape, request: &Request) -> Option<Refusal> {
     let &Request { source, destination, allowed, pinned, tree, .. } = request;
     let empty = |words: &[u64]| words.iter().all(|&word| word == 0);

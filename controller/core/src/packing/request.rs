@@ -57,7 +57,7 @@ pub enum Deferral {
     PinnedAway,
 }
 
-/// Why a connection can get no tree at all on this fabric, whoever else goes.
+/// Why a connection can get no tree at all on this fabric, even if all others go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 pub enum Refusal {
     /// Source and destination are on one leaf.

@@ -100,7 +100,7 @@ impl Retry {
         self.placed[id as usize] = step;
     }
 
-    /// How much it costs to evict whoever is in the way: how many and how often they failed, then who
+    /// How much it costs to evict the connections in the way: how many and how often they failed, then who
     /// was left in peace longest. `None` where one of them is pinned.
     fn cost(&self, state: &State, id: u32, tree: usize) -> Option<(u32, u32)> {
         let blockers = state.blockers(id, tree);

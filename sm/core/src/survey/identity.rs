@@ -38,7 +38,7 @@ impl Survey {
         self.follow(graph, id, via, info);
     }
 
-    /// Whoever is there, it is nobody to be joined with.
+    /// The node there is none to be joined with.
     pub(super) fn trouble(&mut self, graph: &mut Graph, via: Option<PortId>, trouble: Trouble) {
         let Some(via) = via else { return };
         self.disconnect(graph, via);

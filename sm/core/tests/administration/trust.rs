@@ -73,7 +73,7 @@ fn nobody_asks_from_nowhere() {
 }
 
 #[test]
-fn whoever_never_acknowledges_costs_bounded_memory_and_time() {
+fn a_client_that_never_acknowledges_costs_bounded_memory_and_time() {
     let mut subnet = Subnet::new("clos:4,2,3", config());
     let from = subnet.origin(1);
     let request = SaRequest::new(Method::GetTable, &NodeRecord::default(), ComponentMask(0));

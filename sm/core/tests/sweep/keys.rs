@@ -62,7 +62,7 @@ fn every_port_is_guarded_and_a_restart_with_the_key_writes_nothing() {
     }
 }
 
-/// Level 0 shows the key to everybody: whoever comes with another one, or none, puts that in its place.
+/// Level 0 shows the key to everybody: a manager with another one, or none, puts that in its place.
 #[test]
 fn a_key_that_is_shown_is_exchanged() {
     let mut lab = lab(guarded(OTHER, 0, 0));
@@ -142,7 +142,7 @@ fn the_own_port_is_somebody_elses() {
     lab.check();
 }
 
-/// With a lease, whoever does not show the key in time loses the port to the next one.
+/// With a lease, a manager that does not show the key in time loses the port to the next one.
 #[test]
 fn a_lease_that_ran_out_lets_the_port_be_taken_over() {
     for name in ["host5", "leaf2"] {

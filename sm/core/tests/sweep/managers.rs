@@ -1,4 +1,4 @@
-//! Other subnet managers: one master, and whoever asks is told who that is.
+//! Other subnet managers: one master, and a node that asks is told who that is.
 
 use snin_emulator::{Config as Hardware, Fault, Health};
 use snin_fabric::{Guid, Lid, Lmc};
@@ -110,7 +110,7 @@ fn a_manager_that_never_answers_is_none() {
 }
 
 #[test]
-fn whoever_asks_is_told_who_is_master() {
+fn a_node_that_asks_is_told_who_is_master() {
     let mut lab =
         Lab::of(fabric("clos:2,2,2"), Hardware::default(), Config { priority: 9, ..config(0) });
     let path = DrPath::new(&[1, 2]).unwrap();

@@ -1,4 +1,4 @@
-//! Whoever wants to see everything that happens.
+//! An observer sees everything that happens.
 
 use snin_fabric::PortIndex;
 use snin_protocol::Time;

@@ -3,7 +3,7 @@
 //! A frame that a host gives to its port is forwarded by the switches' own tables, where the low 16 bits of
 //! the destination's IP address stand for the LID. Links have a bandwidth and a latency, frames cut through,
 //! and a link that is busy makes them wait; every link counts frames, also by flow. The core has no clock:
-//! whoever drives it says what time it is, so it works in real time and in tests alike.
+//! its driver says what time it is, so it works in real time and in tests alike.
 
 mod parse;
 

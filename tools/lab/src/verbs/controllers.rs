@@ -24,7 +24,7 @@ impl Controller {
         Self::Packing(Box::new(core), Vec::new())
     }
 
-    /// From now on whoever asks gets this tree, if that is how it is.
+    /// From now on every agent that asks gets this tree, in the forced mode.
     pub(super) const fn force(&mut self, tree: TreeId) {
         if let Self::Forced(forced) = self {
             forced.tree = tree;
@@ -85,7 +85,7 @@ impl Controller {
     }
 }
 
-/// Grants every connection the same tree, whoever has it already: what static routing does to hosts whose
+/// Grants every connection the same tree, even one that is taken: what static routing does to hosts whose
 /// addresses happen to lead along one uplink.
 pub(super) struct Forced {
     tree: TreeId,

@@ -83,7 +83,7 @@ impl Fabric {
         Ok(Self { subnet, view, topology, cost, places, replaced })
     }
 
-    /// From now on frames are forwarded by these, whoever made them; one a switch.
+    /// From now on frames are forwarded by these tables; one a switch.
     pub fn replace_tables(&mut self, tables: Vec<ForwardingTable>) {
         self.replaced = Some(tables);
     }

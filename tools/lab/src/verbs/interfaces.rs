@@ -77,7 +77,7 @@ fn check_machine() -> Result<(), VerbsLabError> {
 }
 
 impl Interfaces {
-    /// Makes them all; the TAPs are for whoever forwards frames, and have to live as long as the devices.
+    /// Makes them all; the TAPs are for the thread that forwards frames, and have to live as long as the devices.
     ///
     /// # Errors
     /// When the machine lacks something, or refuses.

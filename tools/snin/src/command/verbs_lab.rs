@@ -38,7 +38,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let settings = Settings { name: name.to_owned(), bandwidth, windows, patterns };
 
     let progress = Progress::new();
-    // Whoever starts this inside a virtual machine sees its stderr, but no terminal.
+    // Inside a virtual machine there is a stderr, but no terminal.
     let is_terminal = io::stderr().is_terminal();
     let told = |what: String| if is_terminal { progress.step(what) } else { note(what) };
     told(format!("bringing up {} nodes", topology.node_count()));
