@@ -26,19 +26,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_daemon::clock::Clock;
 use snin_daemon::record::Recorder;
 use snin_daemon::settings::Loaded;
+use snin_daemon::session::Credentials;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
 
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::io::control::Control;
+use crate::io::controller::ControllerSession;
 use crate::io::cores::pin;
 use crate::io::engine::Engine;
 use crate::io::factory::{QpFactory, timing};
 use crate::io::header::HEADER;
 use crate::io::inbound::{InboundSessions, PAIRS_OF_PEER, REMEMBER};
 use crate::io::inbox::Inbox;
-use crate::io::line::Line;
 use crate::io::outbound::OutboundSessions;
 use crate::io::outbox::{Datagrams, Outbox};
 use crate::io::port::VerbsPort;
@@ -338,7 +339,19 @@ fn too_long(bytes: usize, longest: usize) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, text)
 }
 
-/// Makes everything; nothing runs yet.
+/// The port's certificate, if one is configured.
+fn credentials(checked: &Checked, port: Guid) -> Result<Option<Arc<Credentials>>, AgentError> {
+    let Some(files) = checked.certificates.clone() else { return Ok(None) };
+    let credentials = Credentials::load(files)?;
+    let named = credentials.identity();
+    if named.port() == Some(port) {
+        Ok(Some(Arc::new(credentials)))
+    } else {
+        Err(AgentError::OtherName { named, port })
+    }
+}
+
+/// Makes everything; only the session with the controller runs yet.
 fn make(
     settings: &Settings,
     checked: &Checked,
@@ -349,6 +362,7 @@ fn make(
     let guid = checked.guid.or_else(|| device.port_guid(port.number));
     let no_guid = || AgentError::NoGuid { device: device.name().to_owned(), port: port.number };
     let guid = guid.ok_or_else(no_guid)?;
+    let credentials = credentials(checked, guid)?;
     let session = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let session = session.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let sender = Sender { port: guid, session };
@@ -429,7 +443,12 @@ fn make(
         Arc::clone(&rings),
         clock,
     );
-    let now = Instant::now();
+    let controller = checked.controller.clone().map(|address| {
+        ControllerSession::call(Arc::clone(&rings), guid, address, credentials)
+    });
+    let controller = controller
+        .transpose()
+        .map_err(|error| AgentError::System { what: "the session with the controller", error })?;
     let heartbeat = Duration::from_millis(settings.heartbeat_ms.max(1));
     let control = Control {
         outbound: OutboundSessions::new(
@@ -453,7 +472,7 @@ fn make(
                 remember: REMEMBER,
             }),
         ),
-        line: checked.controller.map(|address| Line::new(Arc::clone(&rings), address, now)),
+        controller,
         recorder,
         events: AsyncEvents::new(&device)?,
         events_place: Place::default(),

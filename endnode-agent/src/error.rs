@@ -4,8 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use snin_daemon::session::CredentialsError;
 use snin_daemon::settings::SettingsError;
 use snin_fabric::Guid;
+use snin_protocol::identity::Identity;
 
 use snin_agent_core::ConfigError;
 use snin_verbs::VerbsError;
@@ -22,6 +24,17 @@ pub enum AgentError {
     /// The mesh cannot be made like this.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The certificate and what goes with it.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The certificate names somebody else than the port's agent.
+    #[error("the certificate is that of {named}, and the port is {port}: `snin pki issue agent/{port}` makes its own")]
+    OtherName {
+        /// Whose it is.
+        named: Identity,
+        /// The port's GUID.
+        port: Guid,
+    },
     /// The polling thread cannot have its core.
     #[error(
         "core {core} cannot be had: there are {present}, and the process may be kept from some; set \

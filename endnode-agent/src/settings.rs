@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 
+use snin_daemon::session::{Address, Files, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -22,8 +24,17 @@ snin_daemon::settings! {
         listen: String = "0.0.0.0:18517".to_owned(),
         /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "node7:18517" }
         peers: BTreeMap<String, String> = BTreeMap::new(),
-        /// The controller's host:port, on this machine. Without one nothing is granted.
+        /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
+        /// plain://127.0.0.1:port. Without one nothing is granted.
         controller: Option<String> = None,
+        /// The port's certificate (PEM), for tls://. `snin pki issue agent/GUID` makes one.
+        certificate: Option<PathBuf> = None,
+        /// Its key.
+        key: Option<PathBuf> = None,
+        /// The CA's certificate.
+        ca_certificate: Option<PathBuf> = None,
+        /// The CA's list of revoked certificates.
+        revoked: Option<PathBuf> = None,
         /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
         /// traffic that asks nobody).
         policy: String = "silent".to_owned(),
@@ -95,7 +106,8 @@ pub(crate) struct Checked {
     pub(crate) guid: Option<Guid>,
     pub(crate) listen: SocketAddr,
     pub(crate) peers: BTreeMap<Guid, SocketAddr>,
-    pub(crate) controller: Option<SocketAddr>,
+    pub(crate) controller: Option<Address>,
+    pub(crate) certificates: Option<Files>,
     pub(crate) datagrams: bool,
     pub(crate) busy: bool,
     loss: LossPolicy,
@@ -162,16 +174,20 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     if value.service_level > 15 {
         return refuse("service_level", format!("{}: 0 to 15", value.service_level));
     }
-    let controller = value.controller.as_deref();
-    let controller =
-        controller.map(|address| resolve(settings, "controller", address)).transpose()?;
-    if let Some(address) = controller.filter(|address| !address.ip().to_canonical().is_loopback()) {
-        // Any program that answers there could say that it is the controller.
-        let what = "is not on this machine, and sessions with certificates are not there yet";
-        return refuse("controller", format!("{address} {what}"));
+    let controller = value.controller.as_deref().map(str::parse::<Address>).transpose();
+    let controller = controller.map_err(|error| settings.refuse("controller", error))?;
+    let certificates = Files::configured(
+        value.certificate.as_deref(),
+        value.key.as_deref(),
+        value.ca_certificate.as_deref(),
+        value.revoked.as_deref(),
+    );
+    let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
+    if certificates.is_none() && matches!(controller, Some(Address::Tls(_))) {
+        return Err(settings.refuse("certificate", SessionEnd::NoCredentials));
     }
     let listen = resolve(settings, "listen", &value.listen)?;
-    Ok(Checked { guid, listen, peers, controller, datagrams, busy, loss })
+    Ok(Checked { guid, listen, peers, controller, certificates, datagrams, busy, loss })
 }
 
 fn resolve(
@@ -244,8 +260,15 @@ mod tests {
         assert_eq!(refused("poll = \"never\""), "agent.toml:1: `never`: busy or hybrid");
         assert_eq!(refused("depth = 0"), "agent.toml:1: depth = 0: 1 to 4096 is possible");
         assert!(refused("guid = \"host\"").starts_with("agent.toml:1: "));
-        assert!(refused("controller = \"node1\"").contains("host:port is meant"));
-        assert!(refused("controller = \"192.0.2.1:18516\"").contains("is not on this machine"));
+        assert!(refused("listen = \"node1\"").contains("host:port is meant"));
+        assert!(refused("controller = \"node1:18516\"").contains("expected tls://HOST:PORT"));
+        assert!(refused("controller = \"plain://192.0.2.1:7\"").contains("for this machine only"));
+        let tls = refused("controller = \"tls://node1:18516\"");
+        assert_eq!(
+            tls,
+            "agent.toml: tls:// needs certificate, key and ca_certificate in the configuration"
+        );
+        assert!(refused("\nkey = \"a.key\"").ends_with("certificate is missing"));
         assert!(refused("mode = \"ud\"\npairs = 4096").starts_with("agent.toml:2: with mode"));
     }
 }

@@ -14,6 +14,7 @@ use snin_protocol::identity::Identity;
 use tokio::select;
 use tokio::sync::mpsc;
 
+use super::address::Address;
 use super::caller::{Call, Caller};
 use super::listener::{Listen, ListenError, Listener};
 use super::tally::Tally;
@@ -30,7 +31,10 @@ pub struct Post<In, Out> {
     bell: Arc<Bell>,
     tally: Arc<Tally>,
     lost: u64,
+    addresses: Vec<Address>,
     says: PhantomData<fn(Out)>,
+    /// The last to be dropped: when the other ends of its channels are.
+    _thread: Joined,
 }
 
 impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> {
@@ -43,7 +47,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         let (to_us, heard) = mpsc::channel(waiting);
         let (orders, mut ordered) = mpsc::channel::<(Option<Peer>, Out)>(ORDERS);
         let (told, tally) = std::sync::mpsc::channel();
-        parts.run("session", async move |bell| {
+        let thread = parts.run("session", async move |bell| {
             let mut caller = Caller::<In, Out>::start(call);
             // The thread that started this one waits for it.
             let _ = told.send(caller.tally().clone());
@@ -58,7 +62,8 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                 }
             }
         })?;
-        Ok(Self::of(heard, orders, parts, tally.recv().unwrap_or_default()))
+        let tally = tally.recv().unwrap_or_default();
+        Ok(Self::of(heard, orders, (parts, thread), tally, Vec::new()))
     }
 
     /// Waits for callers.
@@ -71,7 +76,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         let (to_us, heard) = mpsc::channel(waiting);
         let (orders, mut ordered) = mpsc::channel::<(Option<Peer>, Out)>(ORDERS);
         let mut listener = Listener::<In, Out>::start(listen)?;
-        let tally = listener.tally().clone();
+        let (tally, addresses) = (listener.tally().clone(), listener.addresses().to_vec());
         let work = async move |bell: Arc<Bell>| {
             loop {
                 select! {
@@ -84,17 +89,19 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                 }
             }
         };
-        parts.run("sessions", work).map_err(failed)?;
-        Ok(Self::of(heard, orders, parts, tally))
+        let thread = parts.run("sessions", work).map_err(failed)?;
+        Ok(Self::of(heard, orders, (parts, thread), tally, addresses))
     }
 
     fn of(
         heard: mpsc::Receiver<Received<In>>,
         orders: mpsc::Sender<(Option<Peer>, Out)>,
-        parts: Parts,
+        (parts, thread): (Parts, Joined),
         tally: Arc<Tally>,
+        addresses: Vec<Address>,
     ) -> Self {
-        Self { heard, orders, bell: parts.bell, tally, lost: 0, says: PhantomData }
+        let (bell, says) = (parts.bell, PhantomData);
+        Self { heard, orders, bell, tally, lost: 0, addresses, says, _thread: thread }
     }
 
     /// Until something happens.
@@ -131,6 +138,11 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         self.lost += u64::from(self.orders.try_send((to, message)).is_err());
     }
 
+    /// Where callers come, with the ports that the system chose; none where this end calls.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
     /// Messages that were not said because too many waited.
     pub const fn lost(&self) -> u64 {
         self.lost
@@ -152,6 +164,19 @@ async fn hand_over<M>(heard: Received<M>, to: &mpsc::Sender<Received<M>>, bell: 
     is_taken
 }
 
+/// A thread that has ended when this is dropped: an address at which it listened is free then.
+#[derive(Debug)]
+struct Joined(Option<thread::JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // A panic of its was its own.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// What wakes the daemon, and whether it has rung since that looked last.
 #[derive(Debug)]
 struct Bell {
@@ -170,7 +195,7 @@ impl Parts {
         Ok(Self { bell: Arc::new(Bell { descriptor, rang: AtomicBool::new(false) }) })
     }
 
-    fn run<W, F>(&self, name: &str, work: W) -> io::Result<()>
+    fn run<W, F>(&self, name: &str, work: W) -> io::Result<Joined>
     where
         W: FnOnce(Arc<Bell>) -> F + Send + 'static,
         F: Future<Output = ()>,
@@ -178,7 +203,12 @@ impl Parts {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let bell = self.bell.clone();
-        let body = move || runtime.block_on(work(bell));
-        thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+        let body = move || {
+            runtime.block_on(work(bell));
+            // A host's name that is being looked up is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        Ok(Joined(Some(thread)))
     }
 }

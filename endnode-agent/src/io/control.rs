@@ -9,9 +9,9 @@ use snin_daemon::record::Recorder;
 use snin_daemon::watch::{Place, Ready, Watch};
 use tracing::{info, warn};
 
+use super::controller::ControllerSession;
 use super::factory::QpFactory;
 use super::inbound::InboundSessions;
-use super::line::Line;
 use super::outbound::OutboundSessions;
 use super::rings::{Command, ControlEvent, Rings};
 use snin_verbs::{AsyncEvent, AsyncEvents};
@@ -28,7 +28,7 @@ pub(crate) struct Control {
     pub(crate) factory: QpFactory,
     pub(crate) outbound: OutboundSessions,
     pub(crate) inbound: InboundSessions,
-    pub(crate) line: Option<Line>,
+    pub(crate) controller: Option<ControllerSession>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) events: AsyncEvents,
     pub(crate) events_place: Place,
@@ -71,8 +71,8 @@ impl Control {
         self.write_record();
         self.inbound.work(&self.factory, now, ready);
         self.outbound.work(&self.factory, now, ready);
-        if let Some(line) = &mut self.line {
-            line.work(now, ready);
+        if let Some(controller) = &mut self.controller {
+            controller.work();
         }
     }
 
@@ -127,8 +127,7 @@ impl Control {
         let idle = rings.commands.is_empty() && rings.to_controller.is_empty() && !rings.stops();
         let longest = if self.rings.busy { LOOK } else { NAP };
         let now = Instant::now();
-        let due =
-            [self.outbound.next(), self.inbound.next(), self.line.as_ref().and_then(Line::next)];
+        let due = [self.outbound.next(), self.inbound.next()];
         let due = due.into_iter().flatten().min().map(|at| at.saturating_duration_since(now));
         let limit = due.map_or(longest, |due| due.min(longest));
         let mut watch = Watch::new();
@@ -136,8 +135,8 @@ impl Control {
         self.events_place.readable(&mut watch, self.events.as_fd());
         self.inbound.watch(&mut watch);
         self.outbound.watch(&mut watch);
-        if let Some(line) = &self.line {
-            line.watch(&mut watch);
+        if let Some(controller) = &self.controller {
+            controller.watch(&mut watch);
         }
         // An error is a short wait.
         let _ = watch.wait(Some(if idle { limit } else { Duration::ZERO }));

@@ -13,7 +13,7 @@ pub(crate) mod factory;
 pub(crate) mod header;
 pub(crate) mod inbound;
 pub(crate) mod inbox;
-pub(crate) mod line;
+pub(crate) mod controller;
 pub(crate) mod outbound;
 pub(crate) mod outbox;
 pub(crate) mod port;

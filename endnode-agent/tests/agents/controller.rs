@@ -1,4 +1,5 @@
-//! A controller as agents see one: it grants whatever is asked, along the tree that the test says.
+//! A controller as agents see one: it grants whatever is asked, along the tree that the test says. It speaks the
+//! sessions' protocol by itself, so that it can talk nonsense.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -12,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use snin_daemon::watch::Watch;
 use snin_fabric::{Dlid, Lid, TreeId};
-use snin_protocol::codec::{decode, encode};
+use snin_protocol::codec::{Frame, Message, SESSION_VERSION, VERSION, encode};
+use snin_protocol::greeting::{Service, SessionMessage, Welcome};
+use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::{
     AgentMessage, Change, ClockAnswer, ControllerMessage, FromAgent, Grant, Lease, Terms, ToAgent,
 };
@@ -134,6 +137,8 @@ struct Line {
     version: u64,
     renewed: Instant,
     came: Vec<u8>,
+    /// The agent has greeted.
+    is_open: bool,
 }
 
 impl Line {
@@ -150,6 +155,7 @@ impl Line {
             version: 0,
             renewed: Instant::now(),
             came: Vec::new(),
+            is_open: false,
         }
     }
 
@@ -166,10 +172,10 @@ impl Line {
                 Ok(0) | Err(_) => return false,
                 Ok(count) => self.came.extend_from_slice(&buffer[..count]),
             }
-            while let Some((message, length)) = decode::<FromAgent>(&self.came).expect("frames") {
-                self.came.drain(..length);
-                self.receive(message);
-            }
+            self.receive_all();
+        }
+        if !self.is_open {
+            return true;
         }
         if self.shared.nonsense.swap(false, Ordering::Relaxed) {
             let _ = self.socket.write_all(&[0xff; 64]);
@@ -180,6 +186,39 @@ impl Line {
             self.lease();
         }
         true
+    }
+
+    fn receive_all(&mut self) {
+        let came = std::mem::take(&mut self.came);
+        let mut rest = &came[..];
+        while let Some(frame) = Frame::first(rest).expect("frames") {
+            rest = &rest[frame.length..];
+            if frame.version == SESSION_VERSION {
+                self.greet(&frame.message().expect("a message of the session"));
+            } else {
+                self.receive(frame.message().expect("an agent's message"));
+            }
+        }
+        self.came = rest.to_vec();
+    }
+
+    fn greet(&mut self, message: &SessionMessage) {
+        match message {
+            SessionMessage::Greet(greet) => {
+                assert_eq!(greet.service, Service::Grants);
+                assert_eq!(greet.identity.role(), Role::Agent);
+                let identity = Identity::new(Role::Controller, "test").unwrap();
+                self.write(&SessionMessage::Welcome(Welcome { identity, version: VERSION }));
+                self.is_open = true;
+            }
+            SessionMessage::Ping => self.write(&SessionMessage::Pong),
+            other => assert_eq!(*other, SessionMessage::Pong),
+        }
+    }
+
+    fn write<M: Message>(&mut self, message: &M) {
+        // An agent that is gone reads nothing.
+        let _ = self.socket.write_all(&encode(message).unwrap());
     }
 
     fn receive(&mut self, message: FromAgent) {
@@ -243,7 +282,6 @@ impl Line {
     fn send_in(&mut self, session: Session, body: ControllerMessage) {
         let term = Term(self.shared.term.load(Ordering::Relaxed));
         let frame = ToAgent { session, term, at: self.now(), body };
-        // An agent that is gone reads nothing.
-        let _ = self.socket.write_all(&encode(&frame).unwrap());
+        self.write(&frame);
     }
 }

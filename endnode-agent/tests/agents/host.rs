@@ -25,7 +25,7 @@ pub(crate) fn texts(count: u64, controller: Option<SocketAddr>, more: &str) -> V
         .map(|guid| format!("\"{guid:#x}\" = \"127.0.0.1:{}\"", ports[guid as usize - 1]))
         .collect();
     let controller =
-        controller.map(|address| format!("controller = \"{address}\"\n")).unwrap_or_default();
+        controller.map(|address| format!("controller = \"plain://{address}\"\n")).unwrap_or_default();
     let one = |guid: u64| {
         format!(
             "guid = \"{guid:#x}\"\nlisten = \"127.0.0.1:{}\"\npeers = {{ {} }}\n{controller}\

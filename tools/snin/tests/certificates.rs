@@ -41,5 +41,6 @@ fn every_daemon_takes_the_keys_that_the_command_names() {
     let text: String = lines.collect();
     takes::<snin_sm::daemon::settings::Settings>("sm.toml", &text);
     takes::<snin_controller::config::Settings>("controller.toml", &text);
+    takes::<snin_agent::Settings>("agent.toml", &text);
     takes::<software::Settings>("agents.toml", &text);
 }

@@ -1,7 +1,7 @@
-//! The controller's server: a thread that holds the lines to all agents and the controller.
+//! The controller's server: a thread that holds the sessions with all agents and the controller.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,17 +9,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
-use snin_controller::lines::Lines;
+use snin_controller_core::events::Event;
 use snin_daemon::clock::Clock;
-use snin_daemon::watch::{Ready, Watch};
+use snin_daemon::session::{Address, Limits, Listen, Post, Received};
+use snin_daemon::watch::Watch;
 use snin_protocol::Time;
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
+use snin_protocol::message::{FromAgent, ToAgent};
 
 use super::controllers::Controller;
 use super::error::VerbsLabError;
 use super::worker::Worker;
 
-/// The most lines: hosts have one each.
-const LINES: usize = 128;
+/// The most sessions: hosts have one each.
+const SESSIONS: usize = 128;
 /// It looks no less often.
 const LONGEST_SLEEP: Time = Time::millis(100);
 
@@ -27,7 +31,7 @@ const LONGEST_SLEEP: Time = Time::millis(100);
 pub(super) struct ControllerServer {
     common: Arc<Common>,
     /// Where agents call.
-    pub(super) address: SocketAddr,
+    pub(super) address: Address,
     worker: Worker,
 }
 
@@ -39,14 +43,27 @@ struct Common {
 
 impl ControllerServer {
     pub(super) fn open(controller: Controller, clock: Clock) -> Result<Self, VerbsLabError> {
-        let failed = || VerbsLabError::system("the controller's lines");
-        let lines = Lines::listen((Ipv4Addr::LOCALHOST, 0).into(), LINES).map_err(failed())?;
-        let address = lines.address();
+        let failed = || VerbsLabError::system("the controller's sessions");
+        let identity = Identity::new(Role::Controller, "lab");
+        let post = Post::listen(Listen {
+            at: vec![Address::Plain((Ipv4Addr::LOCALHOST, 0).into())],
+            service: Service::Grants,
+            identity: identity.map_err(|error| failed()(io::Error::other(error)))?,
+            roles: vec![Role::Agent],
+            users: Vec::new(),
+            limits: Limits { sessions: SESSIONS, ..Limits::default() },
+            credentials: None,
+        });
+        let post = post.map_err(|error| failed()(error.error))?;
+        let [address] = post.addresses() else {
+            return Err(failed()(io::ErrorKind::AddrNotAvailable.into()));
+        };
+        let address = address.clone();
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = bell.map_err(|error| failed()(error.into()))?;
         let common = Arc::new(Common { controller: Mutex::new(controller), bell, clock });
         let inside = Arc::clone(&common);
-        let worker = Worker::start("controller", move |stops| serve(lines, &inside, stops))?;
+        let worker = Worker::start("controller", move |stops| serve(post, &inside, stops))?;
         Ok(Self { common, address, worker })
     }
 
@@ -81,30 +98,40 @@ impl Common {
     }
 }
 
-fn serve(mut lines: Lines, common: &Common, stops: &AtomicBool) -> io::Result<()> {
-    let mut ready = Ready::default();
+fn serve(
+    mut post: Post<FromAgent, ToAgent>,
+    common: &Common,
+    stops: &AtomicBool,
+) -> io::Result<()> {
     while !stops.load(Ordering::Relaxed) {
         let next = {
             let mut controller = common.controller();
             let now = common.clock.now();
-            for event in lines.work(&ready, controller.term(), now) {
+            for event in post.work().into_iter().filter_map(event) {
                 controller.handle(event, now);
             }
             for (to, message) in controller.work(now) {
-                lines.send(to, &message);
+                post.send_to(&Identity::Agent(to), message);
             }
             controller.next_deadline()
         };
-        lines.flush();
         let mut watch = Watch::new();
         let bell = watch.readable(common.bell.as_fd());
-        lines.watch(&mut watch);
+        post.watch(&mut watch);
         let sleep = (next - common.clock.now()).min(LONGEST_SLEEP);
         watch.wait(Some(Duration::from_nanos(sleep.nanos())))?;
         if watch.is_ready(bell) {
             rustix::io::read(&common.bell, &mut [0; 8])?;
         }
-        ready = watch.into_ready();
     }
     Ok(())
+}
+
+/// What the controller is told of what came.
+fn event(received: Received<FromAgent>) -> Option<Event> {
+    match received {
+        Received::Opened(_) => None,
+        Received::Said(peer, message) => Some(Event::Received { from: peer.port()?, message }),
+        Received::Closed(peer, _) => Some(Event::AgentLost(peer.port()?)),
+    }
 }

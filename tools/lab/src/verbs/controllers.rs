@@ -39,14 +39,6 @@ impl Controller {
         }
     }
 
-    /// Which of all that there were.
-    pub(super) fn term(&self) -> Term {
-        match self {
-            Self::Packing(core, _) => core.config().term,
-            Self::Forced(_) => Forced::TERM,
-        }
-    }
-
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match (self, event) {
             (Self::Packing(core, _), event) => core.handle(event, now),

@@ -10,6 +10,7 @@ use std::{io, thread};
 use hdrhistogram::Histogram;
 use snin_agent::{Agent, Driver, Flow, Settings};
 use snin_agent_core::{FlowId, Notice};
+use snin_daemon::session::Address;
 use snin_daemon::settings::Loaded;
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -69,7 +70,7 @@ impl Hosts {
     pub(super) fn start(
         fabric: &Fabric,
         rates: &Rates,
-        controller: SocketAddr,
+        controller: &Address,
     ) -> Result<Self, VerbsLabError> {
         let places = fabric.places();
         let common = Settings {

@@ -68,7 +68,7 @@ pub fn run(
         Terms { window: config.window, guard: config.guard, clock_error: config.clock_error };
     let controller =
         ControllerServer::open(Controller::Forced(Forced::new(terms, fabric.dlids())), clock)?;
-    let hosts = Hosts::start(&fabric, &rates, controller.address)?;
+    let hosts = Hosts::start(&fabric, &rates, &controller.address)?;
     let mut lab = Lab { hosts, controller, wire, clock, fabric, judge, rates };
     let mut busy = Vec::new();
     let mut broken = Vec::new();

@@ -1,0 +1,91 @@
+//! The session with the controller, which runs on a thread of its own: what the data thread sends goes into it, and
+//! what the controller sends goes to the data thread.
+
+use std::io;
+use std::sync::Arc;
+
+use snin_daemon::session::{Address, Call, Credentials, Limits, Post, Received, SessionEnd};
+use snin_daemon::watch::Watch;
+use snin_fabric::Guid;
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
+use snin_protocol::message::{FromAgent, ToAgent};
+
+use super::rings::Rings;
+
+/// See the module's documentation.
+pub(crate) struct ControllerSession {
+    rings: Arc<Rings>,
+    post: Post<ToAgent, FromAgent>,
+    is_open: bool,
+    /// Frames that the data thread may still have: they are freed here.
+    frames: Vec<Arc<ToAgent>>,
+}
+
+impl ControllerSession {
+    /// Calls the controller as the agent of a port, again and again while it does not answer.
+    pub(crate) fn call(
+        rings: Arc<Rings>,
+        port: Guid,
+        controller: Address,
+        credentials: Option<Arc<Credentials>>,
+    ) -> io::Result<Self> {
+        let post = Post::call(Call {
+            to: controller,
+            service: Service::Grants,
+            role: Role::Controller,
+            identity: Identity::Agent(port),
+            limits: Limits::default(),
+            credentials,
+        })?;
+        Ok(Self { rings, post, is_open: false, frames: Vec::new() })
+    }
+
+    pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        self.post.watch(watch);
+    }
+
+    /// Carries what came since the last call, and what the data thread sends.
+    pub(crate) fn work(&mut self) {
+        self.frames.retain(|frame| Arc::strong_count(frame) > 1);
+        let received = self.post.work();
+        let anything = !received.is_empty();
+        for event in received {
+            match event {
+                Received::Opened(_) => self.is_open = true,
+                Received::Said(_, frame) => self.pass_on(frame),
+                Received::Closed(_, end) => {
+                    self.is_open = false;
+                    if let SessionEnd::Malformed(_) = end {
+                        Rings::count(&self.rings.counters.malformed);
+                        // A data thread that is so far behind knows of many frames already.
+                        let _ = self.rings.frames.push(None);
+                    }
+                }
+            }
+        }
+        if anything {
+            self.rings.to_data.ring();
+        }
+        while let Some(message) = self.rings.to_controller.pop() {
+            // Without a session nobody hears it, and the mesh sends all of it again.
+            if self.is_open {
+                self.post.send(message);
+            }
+        }
+    }
+
+    fn pass_on(&mut self, frame: ToAgent) {
+        let frame = Arc::new(frame);
+        // A data thread that is so far behind gets the next lease instead.
+        if self.rings.frames.push(Some(Arc::clone(&frame))).is_ok() {
+            self.frames.push(frame);
+        }
+    }
+}
+
+impl std::fmt::Debug for ControllerSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControllerSession").field("is_open", &self.is_open).finish_non_exhaustive()
+    }
+}
