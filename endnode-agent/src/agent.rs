@@ -25,8 +25,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_daemon::clock::Clock;
 use snin_daemon::record::Recorder;
-use snin_daemon::settings::Loaded;
 use snin_daemon::session::Credentials;
+use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
 
@@ -443,9 +443,10 @@ fn make(
         Arc::clone(&rings),
         clock,
     );
-    let controller = checked.controller.clone().map(|address| {
-        ControllerSession::call(Arc::clone(&rings), guid, address, credentials)
-    });
+    let controller = checked
+        .controller
+        .clone()
+        .map(|address| ControllerSession::call(Arc::clone(&rings), guid, address, credentials));
     let controller = controller
         .transpose()
         .map_err(|error| AgentError::System { what: "the session with the controller", error })?;

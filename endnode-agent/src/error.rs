@@ -28,7 +28,9 @@ pub enum AgentError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The certificate names somebody else than the port's agent.
-    #[error("the certificate is that of {named}, and the port is {port}: `snin pki issue agent/{port}` makes its own")]
+    #[error(
+        "the certificate is that of {named}, and the port is {port}: `snin pki issue agent/{port}` makes its own"
+    )]
     OtherName {
         /// Whose it is.
         named: Identity,

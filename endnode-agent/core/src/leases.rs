@@ -3,152 +3,100 @@
 use snin_protocol::Time;
 use snin_protocol::message::{Answer, Grant, Lease, Verdict};
 
-use super::controller_session::UNASKED;
-use super::events::{FlowId, Notice, Route};
+use super::context::Context;
+use super::events::{FlowId, Notice};
 use super::flow::RequestState;
-use super::mesh::Mesh;
+use super::sending::Sender;
 
-impl Mesh {
-    pub(super) fn lease(&mut self, lease: &Lease, now: Time) {
-        if lease.sequence < self.controller.lease {
-            self.counters.stale_lease += 1;
-            return;
+/// The leases of one session with the controller.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    /// The last that was followed.
+    pub(super) last: u64,
+    /// That has still to be confirmed.
+    pub(super) is_unconfirmed: bool,
+}
+
+impl Leases {
+    /// Follows a lease, if it is later than the last; whether it is.
+    pub(super) fn follow(
+        &mut self,
+        context: &mut Context,
+        sender: &mut Sender,
+        lease: &Lease,
+        now: Time,
+    ) -> bool {
+        if lease.sequence < self.last {
+            context.counters.stale_lease += 1;
+            return false;
         }
-        self.controller.unconfirmed = true;
-        if lease.sequence == self.controller.lease {
-            return;
+        self.is_unconfirmed = true;
+        if lease.sequence == self.last {
+            return false;
         }
-        self.controller.lease = lease.sequence;
-        self.counters.leases += 1;
-        self.controller.ask.take_if(|ask| *ask <= lease.heard);
-        self.count_unasked(lease);
-        for index in 0..self.flows.len() as u32 {
-            let Some(flow) = &self.flows[index as usize] else {
-                continue;
-            };
+        self.last = lease.sequence;
+        context.counters.leases += 1;
+        count_unasked(context, sender, lease);
+        for index in 0..sender.flows.limit() {
+            let Some(flow) = sender.flows.get(index) else { continue };
             let connection = flow.id.into();
             let grants = flow.is_heard(lease.heard).then_some(&lease.grants);
             let grant = grants.and_then(|all| all.iter().find(|one| one.connection == connection));
             match grant {
-                Some(grant) if self.is_sound(index, grant, now) => self.grant(index, grant, now),
-                _ => self.stop(index),
-            }
-            self.tend(index, now);
-        }
-        for answer in &lease.answers {
-            self.answer(answer, lease.heard, now);
-        }
-    }
-
-    fn count_unasked(&mut self, lease: &Lease) {
-        let asked = |grant: &&Grant| {
-            let flow = self.flows.get(grant.connection.0 as usize);
-            flow.and_then(Option::as_ref).is_some_and(|flow| flow.is_heard(lease.heard))
-        };
-        let asked = lease.grants.iter().filter(asked).count();
-        self.counters.unasked_grants += (lease.grants.len() - asked) as u64;
-    }
-
-    /// Whether a grant says what a controller may say, and it is not too late for it.
-    fn is_sound(&mut self, index: u32, grant: &Grant, now: Time) -> bool {
-        let held = self.flows[index as usize].as_ref().and_then(|flow| flow.current);
-        let moves = held.is_some_and(|held| held.pinned && held.tree != grant.tree);
-        let endless = grant.until - grant.from > self.config.longest_grant;
-        if grant.from >= grant.until || endless || moves {
-            self.counters.bad_grants += 1;
-            return false;
-        }
-        let late = self.clock.latest(now) >= self.end(grant);
-        self.counters.late_grants += u64::from(late);
-        !late
-    }
-
-    fn grant(&mut self, index: u32, grant: &Grant, now: Time) {
-        self.advance(index, now);
-        let end = self.end(grant);
-        let Some(flow) = &mut self.flows[index as usize] else {
-            return;
-        };
-        self.counters.grants += 1;
-        flow.wait = None;
-        match &mut flow.current {
-            // More of the same: nothing has to stop.
-            Some(current) if current.tree == grant.tree && grant.from <= current.until => {
-                *current = Grant { from: current.from, ..*grant };
-                flow.next = None;
-                if flow.outstanding > 0 {
-                    flow.clear_by = flow.clear_by.max(end);
+                Some(grant) if is_sound(context, sender, index, grant, now) => {
+                    sender.grant(context, index, grant, now);
                 }
+                _ => sender.stop(index),
             }
-            _ => flow.next = Some(*grant),
+            sender.tend(context, index, now);
         }
-        let route = Route { peer: flow.peer, tree: grant.tree, dlid: Some(grant.dlid) };
-        self.want(&route, now);
-    }
-
-    /// Without a grant in the lease a flow stops at once.
-    fn stop(&mut self, index: u32) {
-        if let Some(flow) = &mut self.flows[index as usize] {
-            (flow.current, flow.next) = (None, None);
+        for one in &lease.answers {
+            answer(context, sender, one, lease.heard, now);
         }
+        true
     }
+}
 
-    fn answer(&mut self, answer: &Answer, heard: u64, now: Time) {
-        let flow = FlowId(answer.connection.0);
-        let open = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
-        let Some(open) = open.filter(|open| open.is_heard(heard)) else {
-            return;
-        };
-        match answer.verdict {
-            Verdict::Served => {
-                (open.wish, open.ask_at) = (RequestState::None, now);
-            }
-            Verdict::Deferred(wait) => {
-                if open.wait.replace(wait) != Some(wait) {
-                    self.notify(Notice::Deferred { flow, wait });
-                }
-            }
-            Verdict::Refused(refusal) => {
-                (open.wish, open.ask_at) = (RequestState::None, now + self.config.ask_refused);
-                self.notify(Notice::Refused { flow, refusal });
-            }
+fn count_unasked(context: &mut Context, sender: &Sender, lease: &Lease) {
+    let asked = |grant: &&Grant| {
+        let flow = sender.flows.find(FlowId(grant.connection.0));
+        flow.is_some_and(|flow| flow.is_heard(lease.heard))
+    };
+    let asked = lease.grants.iter().filter(asked).count();
+    context.counters.unasked_grants += (lease.grants.len() - asked) as u64;
+}
+
+/// Whether a grant says what a controller may say, and it is not too late for it.
+fn is_sound(context: &mut Context, sender: &Sender, index: u32, grant: &Grant, now: Time) -> bool {
+    let held = sender.flows.get(index).and_then(|flow| flow.current);
+    let moves = held.is_some_and(|held| held.pinned && held.tree != grant.tree);
+    let endless = grant.until - grant.from > context.config.longest_grant;
+    if grant.from >= grant.until || endless || moves {
+        context.counters.bad_grants += 1;
+        return false;
+    }
+    let late = context.clock.latest(now) >= context.end(grant);
+    context.counters.late_grants += u64::from(late);
+    !late
+}
+
+fn answer(context: &mut Context, sender: &mut Sender, answer: &Answer, heard: u64, now: Time) {
+    let flow = FlowId(answer.connection.0);
+    let open = sender.flows.find_mut(flow);
+    let Some(open) = open.filter(|open| open.is_heard(heard)) else { return };
+    match answer.verdict {
+        Verdict::Served => {
+            (open.wish, open.ask_at) = (RequestState::None, now);
         }
-        self.tend(flow.0, now);
-    }
-
-    /// Whether nothing is under way that the last lease does not grant.
-    pub(super) fn all_conform(&mut self, now: Time) -> bool {
-        (0..self.flows.len() as u32).all(|index| self.conforms(index, now))
-    }
-
-    fn conforms(&mut self, index: u32, now: Time) -> bool {
-        self.advance(index, now);
-        let clear = self.is_clear(index, now);
-        let Some(flow) = &self.flows[index as usize] else {
-            return true;
-        };
-        let granted = flow.next.or(flow.current).map(|grant| grant.tree);
-        let goes_on = flow.current.is_some_and(|current| Some(current.tree) != granted);
-        let on = flow.on.and_then(|on| self.pairs.get(on)).map(|pair| pair.route.tree);
-        // What is sent without a grant is nobody's business.
-        let unasked = flow.clear_by == Time::MAX;
-        !goes_on && (clear || unasked || on.is_some() && on == granted)
-    }
-
-    /// When the last byte must have left, by the controller's clock.
-    pub(super) fn end(&self, grant: &Grant) -> Time {
-        grant.until - self.controller.terms.guard
-    }
-
-    /// Makes queue pairs for sending without a grant.
-    pub(super) fn want_unasked(&mut self, now: Time) {
-        if self.is_best_effort() {
-            for at in 0..self.backlogged.len() {
-                let flow = &self.flows[self.backlogged[at] as usize];
-                if let Some(peer) = flow.as_ref().map(|flow| flow.peer) {
-                    self.want(&Route { peer, tree: UNASKED, dlid: None }, now);
-                }
+        Verdict::Deferred(wait) => {
+            if open.wait.replace(wait) != Some(wait) {
+                context.notify(Notice::Deferred { flow, wait });
             }
         }
+        Verdict::Refused(refusal) => {
+            (open.wish, open.ask_at) = (RequestState::None, now + context.config.ask_refused);
+            context.notify(Notice::Refused { flow, refusal });
+        }
     }
+    sender.tend(context, flow.0, now);
 }

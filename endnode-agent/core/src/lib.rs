@@ -12,15 +12,29 @@
 //! 3. **Once.** Pieces are numbered. What a broken queue pair had not done is posted again on the next
 //!    one, with the same numbers, and the receiver drops what it has had before.
 //!
+//! A mesh is parts, each with a state of its own; a part knows only those below it:
+//!
+//! ```text
+//!   mesh                  what happened goes to a part, and what is to be done comes out
+//!     controller_session  the conversation; leases: what they mean for the flows
+//!       sending           pieces are posted and done
+//!         linking         queue pairs come and go
+//!           flows         messages, grants, turns; pairs: the table of queue pairs
+//!     receive             what comes in
+//!   context               below all: configuration, time, timers, outputs, counts
+//! ```
+//!
 //! [`poll`] drives a mesh: agents, the lab and the tests call it.
 
 mod admission;
 mod clock;
 mod config;
+mod context;
 mod controller_session;
 mod counters;
 mod events;
 mod flow;
+mod flows;
 mod leases;
 mod linking;
 mod mesh;

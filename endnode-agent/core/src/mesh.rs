@@ -1,49 +1,30 @@
 //! The mesh: its parts, its four verbs, and what can be seen of it.
 
-use std::collections::VecDeque;
-
 use hdrhistogram::Histogram;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 use snin_protocol::message::{Grant, MAX_ANSWERS, Wait};
 
-use super::clock::Clock;
 use super::config::{Config, ConfigError};
-use super::controller_session::ControllerSession;
+use super::context::Context;
+use super::controller_session::{ControllerSession, ControllerState};
 use super::counters::Counters;
-use super::events::{
-    Arrival, Call, Decline, Event, FlowId, Message, Notice, Output, PortCall, PortEvent, Wanted,
-};
-use super::flow::{Flow, FlowBuffers};
-use super::pairs::{Pairs, State};
+use super::events::{Arrival, Call, Decline, Event, FlowId, Notice, Output, PortEvent};
+use super::flow::FlowBuffers;
+use super::flows::Flows;
+use super::linking::Links;
+use super::pairs::State;
 use super::receive::{Inbounds, Verdict};
-use super::timers::{Timer, Timers};
+use super::sending::Sender;
+use super::timers::Timer;
 
 /// The queue pair mesh of one port. See the [crate](crate)'s documentation.
 #[derive(Debug)]
 pub struct Mesh {
-    pub(super) config: Config,
-    pub(super) clock: Clock,
-    /// By number.
-    pub(super) flows: Vec<Option<Flow>>,
-    /// For flows to come.
-    flow_buffers: Vec<FlowBuffers>,
-    /// The number of the first piece of a number's next flow: a receiver tells old from new by them.
-    sequences: Vec<u64>,
-    /// Flows with something to post, and whose turn it was.
-    pub(super) backlogged: Vec<u32>,
-    pub(super) next_backlogged: usize,
-    pub(super) pairs: Pairs,
+    context: Context,
+    sender: Sender,
     inbound: Inbounds,
-    pub(super) timers: Timers,
-    outputs: VecDeque<Output>,
-    pub(super) counters: Counters,
-    /// Bytes posted and not done: what the port may still have to send.
-    pub(super) backlog: u64,
-    pub(super) controller: ControllerSession,
-    pub(super) port_up: bool,
-    /// FlowBuffers to note the slots that flows want.
-    pub(super) wanted: Vec<bool>,
+    controller: ControllerSession,
 }
 
 /// What can be seen of a flow.
@@ -105,201 +86,128 @@ impl Mesh {
     /// What the configuration cannot mean.
     pub fn new(config: Config, now: Time) -> Result<Self, ConfigError> {
         config.check()?;
-        let flows = config.flows as usize;
-        let mut mesh = Self {
-            config,
-            clock: match config.clock_error {
-                Some(error) => Clock::kept(error, config.drift),
-                None => Clock::unknown(config.drift),
+        let mut context = Context::new(config, most_outputs(&config));
+        Ok(Self {
+            sender: Sender {
+                flows: Flows::new(config.flows),
+                links: Links::new(config.pairs, config.depth),
             },
-            flows: (0..flows).map(|_| None).collect(),
-            flow_buffers: Vec::with_capacity(flows),
-            sequences: vec![0; flows],
-            backlogged: Vec::with_capacity(flows),
-            next_backlogged: 0,
-            pairs: Pairs::new(config.pairs, config.depth),
             inbound: Inbounds::new(config.inbound_peers, config.inbound_flows),
-            timers: Timers::new(config.flows, config.pairs),
-            outputs: VecDeque::with_capacity(most_outputs(&config)),
-            counters: Counters::default(),
-            backlog: 0,
-            controller: ControllerSession::new(&config, now),
-            port_up: true,
-            wanted: vec![false; config.pairs as usize],
-        };
-        mesh.timers.set(Timer::ControllerSession, now);
-        Ok(mesh)
+            controller: ControllerSession::new(&mut context, now),
+            context,
+        })
     }
 
     /// Something happened.
     pub fn handle(&mut self, event: Event, now: Time) {
+        let Self { context, sender, controller, .. } = self;
         match event {
             Event::App(call) => self.call(call, now),
-            Event::Port(event) => self.port_event(event, now),
-            Event::Controller(frame) => self.frame(&frame, now),
-            Event::Malformed => self.counters.malformed += 1,
+            Event::Port(event) => self.port_event(&event, now),
+            Event::Controller(frame) => controller.frame(context, sender, &frame, now),
+            Event::Malformed => context.counters.malformed += 1,
         }
         self.go_on(now);
     }
 
     /// What is to be done next.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.context.take_output()
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) is to be called; earlier does no harm.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.timers.first()
+        self.context.timers.first()
     }
 
     /// The time has come.
     pub fn handle_deadline(&mut self, now: Time) {
-        while let Some(timer) = self.timers.take_due(now) {
+        let Self { context, sender, controller, .. } = self;
+        while let Some(timer) = context.timers.take_due(now) {
             match timer {
-                Timer::ControllerSession => self.listen(now),
-                Timer::Flow(index) => self.tend(index, now),
-                Timer::Pair(slot) => self.tend_pair(slot, now),
+                Timer::ControllerSession => controller.listen(context, sender, now),
+                Timer::Flow(index) => sender.tend(context, index, now),
+                Timer::Pair(slot) => sender.tend_pair(context, slot, now),
             }
         }
         self.go_on(now);
     }
 
+    /// After each event: what may be posted is, and what may be said to the controller.
+    fn go_on(&mut self, now: Time) {
+        let Self { context, sender, controller, .. } = self;
+        sender.post_all(context, now);
+        controller.talk_if_due(context, sender, now);
+    }
+
     fn call(&mut self, call: Call, now: Time) {
-        let (flow, outcome) = match call {
-            Call::Open { flow, peer, wanted } => (flow, self.open(flow, (peer, wanted), now)),
-            Call::Send { flow, message } => (flow, self.send(flow, message, now)),
-            Call::Close { flow } => (flow, self.close(flow, now)),
-        };
-        if let Err(reason) = outcome {
-            self.notify(Notice::Declined { flow, reason });
+        let (Call::Open { flow, .. } | Call::Send { flow, .. } | Call::Close { flow }) = call;
+        if let Err(reason) = self.carry_out(call, now) {
+            self.context.counters.declined += 1;
+            self.context.notify(Notice::Declined { flow, reason });
         }
     }
 
-    fn open(&mut self, flow: FlowId, to: (Guid, Wanted), now: Time) -> Result<(), Decline> {
-        let Some(&first) = self.sequences.get(flow.index()) else {
-            return self.decline(Decline::NoSuchNumber);
-        };
-        let place = &mut self.flows[flow.index()];
-        if place.is_some() {
-            return self.decline(Decline::AlreadyOpen);
-        }
-        let buffers = self.flow_buffers.pop().unwrap_or_else(|| FlowBuffers::new(&self.config));
-        *place = Some(Flow::new(flow, to, first, buffers, now));
-        Ok(())
-    }
-
-    fn send(&mut self, flow: FlowId, message: Message, now: Time) -> Result<(), Decline> {
-        let most = self.config.queue;
-        let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
-        if !open.push(message, most) {
-            return self.decline(Decline::QueueFull(message.id));
-        }
-        let unserved = open.is_unserved();
-        self.list(flow.0, now);
-        // Of everything else that it has to do by itself, timers know when.
-        if unserved {
-            self.tend(flow.0, now);
-        }
-        Ok(())
-    }
-
-    fn close(&mut self, flow: FlowId, now: Time) -> Result<(), Decline> {
-        let Some(open) = self.open_flow(flow) else { return self.decline(Decline::NotOpen) };
-        open.close();
-        self.tend(flow.0, now);
-        Ok(())
-    }
-
-    fn decline<T>(&mut self, reason: Decline) -> Result<T, Decline> {
-        self.counters.declined += 1;
-        Err(reason)
-    }
-
-    /// A flow that takes messages.
-    fn open_flow(&mut self, flow: FlowId) -> Option<&mut Flow> {
-        let open = self.flows.get_mut(flow.index())?.as_mut();
-        open.filter(|flow| !flow.closing)
-    }
-
-    /// A closed flow is gone.
-    pub(super) fn remove(&mut self, index: u32) {
-        let Some(flow) = self.flows[index as usize].take() else {
-            return;
-        };
-        self.sequences[index as usize] = flow.sequence;
-        if flow.listed {
-            self.backlogged.retain(|&backlogged| backlogged != index);
-        }
-        self.notify(Notice::Closed { flow: flow.id, unsent: flow.unsent });
-        self.add_flow_buffers(flow.into_buffers());
-    }
-
-    fn port_event(&mut self, event: PortEvent, now: Time) {
-        match event {
-            PortEvent::Ready { pair } => self.pair_ready(pair),
-            PortEvent::Done { pair, ticket } => self.done(pair, ticket, now),
-            PortEvent::Broken { pair, reason } => {
-                if self.pairs.get(pair).is_some() {
-                    self.break_pair(pair.slot, reason, now);
-                }
+    fn carry_out(&mut self, call: Call, now: Time) -> Result<(), Decline> {
+        let Self { context, sender, .. } = self;
+        match call {
+            Call::Open { flow, peer, wanted } => {
+                sender.flows.open(context, flow, (peer, wanted), now)?;
             }
-            PortEvent::Closed { pair } => self.pair_closed(pair, now),
-            PortEvent::Arrived(arrival) => self.receive(&arrival),
-            PortEvent::PeerGone { peer, session } => self.inbound.forget(peer, session),
-            PortEvent::Up => self.port_is_up(now),
-            PortEvent::Down => self.port_is_down(now),
+            Call::Send { flow, message } => {
+                let is_unserved = sender.flows.push(context, flow, message)?;
+                sender.queued(context, flow, is_unserved, now);
+            }
+            Call::Close { flow } => {
+                sender.flows.close(flow)?;
+                sender.tend(context, flow.0, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn port_event(&mut self, event: &PortEvent, now: Time) {
+        match event {
+            PortEvent::Arrived(arrival) => self.receive(arrival),
+            PortEvent::PeerGone { peer, session } => self.inbound.forget(*peer, *session),
+            event => self.sender.port_event(&mut self.context, event, now),
         }
     }
 
     fn receive(&mut self, arrival: &Arrival) {
         let Arrival { peer, piece, .. } = *arrival;
-        match self.inbound.judge(arrival) {
+        let Self { context, inbound, .. } = self;
+        match inbound.judge(arrival) {
             Verdict::Deliver => {}
             Verdict::DeliverAfterGap(pieces) => {
-                self.counters.lost += pieces;
-                self.notify(Notice::Lost { peer, flow: piece.flow, pieces });
+                context.counters.lost += pieces;
+                context.notify(Notice::Lost { peer, flow: piece.flow, pieces });
             }
-            Verdict::Repeated => return self.counters.repeated += 1,
-            Verdict::TooMany => return self.counters.too_many += 1,
+            Verdict::Repeated => return context.counters.repeated += 1,
+            Verdict::TooMany => return context.counters.too_many += 1,
         }
-        self.counters.received += 1;
-        self.notify(Notice::Received { peer, piece });
-    }
-
-    /// After each event: what may be posted is, and what may be said to the controller.
-    fn go_on(&mut self, now: Time) {
-        self.post_all(now);
-        self.talk_if_due(now);
-    }
-
-    pub(super) fn notify(&mut self, notice: Notice) {
-        self.outputs.push_back(Output::App(notice));
-    }
-
-    pub(super) fn put(&mut self, output: Output) {
-        self.outputs.push_back(output);
-    }
-
-    pub(super) fn ask_port(&mut self, call: PortCall) {
-        self.outputs.push_back(Output::Port(call));
+        context.counters.received += 1;
+        context.notify(Notice::Received { peer, piece });
     }
 
     /// Gives it the memory of one more flow, which it would make itself when the flow is opened.
     pub fn add_flow_buffers(&mut self, buffers: FlowBuffers) {
-        // More than there can be flows are of no use.
-        if self.flow_buffers.len() < self.flows.len() {
-            self.flow_buffers.push(buffers);
-        }
+        self.sender.flows.add_buffers(buffers);
     }
 
     /// What was counted.
     pub const fn counters(&self) -> &Counters {
-        &self.counters
+        &self.context.counters
     }
 
     /// What it was made from.
     pub const fn config(&self) -> &Config {
-        &self.config
+        &self.context.config
+    }
+
+    /// What is known of the controller.
+    pub const fn controller(&self) -> ControllerState {
+        self.controller.state(&self.context.config)
     }
 
     /// How many peers have flows to here that are remembered.
@@ -309,7 +217,7 @@ impl Mesh {
 
     /// The open flows, by number.
     pub fn flows(&self) -> impl Iterator<Item = FlowStatus> {
-        self.flows.iter().flatten().map(|flow| FlowStatus {
+        self.sender.flows.iter().map(|flow| FlowStatus {
             flow: flow.id,
             peer: flow.peer,
             current: flow.current,
@@ -322,12 +230,12 @@ impl Mesh {
 
     /// How long a flow's messages took from when they were due, in nanoseconds.
     pub fn latency(&self, flow: FlowId) -> Option<&Histogram<u64>> {
-        self.flows.get(flow.index())?.as_ref()?.latency.as_ref()
+        self.sender.flows.find(flow)?.latency.as_ref()
     }
 
     /// The queue pairs, by peer and tree.
     pub fn pairs(&self) -> impl Iterator<Item = PairStatus> {
-        self.pairs.taken().map(|(_, pair)| PairStatus {
+        self.sender.links.pairs.taken().map(|(_, pair)| PairStatus {
             peer: pair.route.peer,
             tree: pair.route.tree,
             state: match pair.state {

@@ -2,284 +2,285 @@
 
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
+use snin_protocol::message::Grant;
 
-use super::controller_session::UNASKED;
-use super::events::{BreakReason, Notice, PairId, PortCall, Post, Route};
+use super::context::Context;
+use super::events::{BreakReason, FlowId, Notice, PairId, PortCall, PortEvent, Post, Route};
 use super::flow::{Flow, RequestState};
-use super::mesh::Mesh;
+use super::flows::Flows;
+use super::linking::{Links, UNASKED};
 use super::pairs::State;
 use super::timers::Timer;
 
-impl Mesh {
-    /// A flow that has something to post waits for its turn.
-    pub(super) fn list(&mut self, index: u32, now: Time) {
-        if let Some(flow) = &mut self.flows[index as usize]
-            && !flow.listed
-            && flow.is_backlogged()
-        {
-            flow.listed = true;
-            self.backlogged.push(index);
-            let (peer, granted) = (flow.peer, flow.current.is_some());
-            // By the time the grant has ended; without one it is found missing at once.
-            if granted && self.is_best_effort() {
-                self.want(&Route { peer, tree: UNASKED, dlid: None }, now);
-            }
+/// The flows from here, and the queue pairs that they send on.
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) flows: Flows,
+    pub(super) links: Links,
+}
+
+impl Sender {
+    /// A flow's queue has become longer.
+    pub(super) fn queued(
+        &mut self,
+        context: &mut Context,
+        flow: FlowId,
+        is_unserved: bool,
+        now: Time,
+    ) {
+        self.links.list(context, &mut self.flows, flow.0, now);
+        // Of everything else that it has to do by itself, timers know when.
+        if is_unserved {
+            self.tend(context, flow.0, now);
         }
     }
 
-    /// Posts as much as may be, one piece of each flow in turn.
-    pub(super) fn post_all(&mut self, now: Time) {
-        let mut idle = 0;
-        while idle < self.backlogged.len() {
-            self.next_backlogged += 1;
-            if self.next_backlogged >= self.backlogged.len() {
-                self.next_backlogged = 0;
+    /// The port says what became of a queue pair, or of itself.
+    pub(super) fn port_event(&mut self, context: &mut Context, event: &PortEvent, now: Time) {
+        let Self { flows, links } = self;
+        match *event {
+            PortEvent::Ready { pair } => links.ready(pair),
+            PortEvent::Done { pair, ticket } => self.done(context, pair, ticket, now),
+            PortEvent::Broken { pair, reason } => links.broken(context, flows, (pair, reason), now),
+            PortEvent::Closed { pair } => links.closed(context, flows, pair, now),
+            PortEvent::Up => links.port_is_up(context, flows, now),
+            PortEvent::Down => links.port_is_down(context, flows, now),
+            // What comes in is no business of what is sent.
+            PortEvent::Arrived(_) | PortEvent::PeerGone { .. } => {}
+        }
+    }
+
+    /// A queue pair has something to do by itself.
+    pub(super) fn tend_pair(&mut self, context: &mut Context, slot: u32, now: Time) {
+        self.links.tend(context, &mut self.flows, slot, now);
+    }
+
+    /// Makes queue pairs for sending without a grant.
+    pub(super) fn want_unasked(&mut self, context: &mut Context, now: Time) {
+        self.links.want_unasked(context, &mut self.flows, now);
+    }
+
+    /// A flow may send along a tree in a time, instead of what it was granted before.
+    pub(super) fn grant(&mut self, context: &mut Context, index: u32, grant: &Grant, now: Time) {
+        self.flows.advance(context, index, now);
+        let end = context.end(grant);
+        let Some(flow) = self.flows.get_mut(index) else { return };
+        context.counters.grants += 1;
+        flow.wait = None;
+        match &mut flow.current {
+            // More of the same: nothing has to stop.
+            Some(current) if current.tree == grant.tree && grant.from <= current.until => {
+                *current = Grant { from: current.from, ..*grant };
+                flow.next = None;
+                if flow.outstanding > 0 {
+                    flow.clear_by = flow.clear_by.max(end);
+                }
             }
-            let index = self.backlogged[self.next_backlogged];
-            match self.post_one(index, now) {
+            _ => flow.next = Some(*grant),
+        }
+        let route = Route { peer: flow.peer, tree: grant.tree, dlid: Some(grant.dlid) };
+        self.links.want(context, &mut self.flows, &route, now);
+    }
+
+    /// Without a grant a flow stops at once.
+    pub(super) fn stop(&mut self, index: u32) {
+        if let Some(flow) = self.flows.get_mut(index) {
+            (flow.current, flow.next) = (None, None);
+        }
+    }
+
+    /// Whether nothing is under way that is not granted.
+    pub(super) fn all_conform(&mut self, context: &Context, now: Time) -> bool {
+        (0..self.flows.limit()).all(|index| self.conforms(context, index, now))
+    }
+
+    fn conforms(&mut self, context: &Context, index: u32, now: Time) -> bool {
+        self.flows.advance(context, index, now);
+        let clear = self.flows.is_clear(&self.links.pairs, index, now);
+        let Some(flow) = self.flows.get(index) else { return true };
+        let granted = flow.next.or(flow.current).map(|grant| grant.tree);
+        let goes_on = flow.current.is_some_and(|current| Some(current.tree) != granted);
+        let on = flow.on.and_then(|on| self.links.pairs.peek(on)).map(|pair| pair.route.tree);
+        // What is sent without a grant is nobody's business.
+        let unasked = flow.clear_by == Time::MAX;
+        !goes_on && (clear || unasked || on.is_some() && on == granted)
+    }
+
+    /// Posts as much as may be, one piece of each flow in turn.
+    pub(super) fn post_all(&mut self, context: &mut Context, now: Time) {
+        let mut idle = 0;
+        while idle < self.flows.backlogged().len() {
+            let index = self.flows.take_turn();
+            match self.post_one(context, index, now) {
                 Some(post) => {
-                    self.ask_port(PortCall::Post(post));
+                    context.ask_port(PortCall::Post(post));
                     idle = 0;
                 }
                 None => idle += 1,
             }
-            if let Some(flow) =
-                self.flows[index as usize].as_mut().filter(|flow| !flow.is_backlogged())
-            {
-                flow.listed = false;
-                self.backlogged.swap_remove(self.next_backlogged);
-            }
+            self.flows.end_turn(index);
         }
     }
 
     /// A flow's next piece, for the port to post, if it may be.
-    fn post_one(&mut self, index: u32, now: Time) -> Option<Post> {
-        self.advance(index, now);
-        let (pair, end) = self.lane(index, now)?;
-        let room = self.room(pair, end, now)?;
-        let piece = self.flows[index as usize].as_ref()?.upcoming(&self.config, room)?;
-        let ticket = self.pairs.at(pair.slot).next_ticket();
+    fn post_one(&mut self, context: &mut Context, index: u32, now: Time) -> Option<Post> {
+        self.flows.advance(context, index, now);
+        let (pair, end) = self.lane(context, index, now)?;
+        let room = self.room(context, pair, end, now)?;
+        let piece = self.flows.get(index)?.upcoming(&context.config, room)?;
+        let ticket = self.links.pairs.at(pair.slot).next_ticket();
         let post = Post { pair, ticket, piece };
-        self.book(&post, end, now);
+        self.book(context, &post, end, now);
         Some(post)
     }
 
     /// Notes a piece that the port posts, and when by the controller's clock it must have left.
-    fn book(&mut self, post: &Post, end: Time, now: Time) {
+    fn book(&mut self, context: &mut Context, post: &Post, end: Time, now: Time) {
         let Post { pair: id, piece, .. } = post;
-        let Some(flow) = &mut self.flows[piece.flow.index()] else { return };
+        let Some(flow) = self.flows.find_mut(piece.flow) else { return };
         // A later piece of the same grant moves no timer.
         let moves_timer = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
         flow.posted(piece);
         flow.clear_by = end;
-        let pair = self.pairs.at(id.slot);
+        let pair = self.links.pairs.at(id.slot);
         let is_first = pair.posted.is_empty();
         pair.posted.push_back(*piece);
         if is_first {
             pair.since = now;
-            self.arm_pair(id.slot, now);
+            self.links.arm(context, id.slot, now);
         }
-        self.pairs.choose(id.slot);
+        self.links.pairs.choose(id.slot);
         if moves_timer {
-            self.arm_flow(piece.flow.0, now);
+            self.flows.arm(context, piece.flow.0, now);
         }
-        self.backlog += self.config.wire(piece.bytes.into());
-        self.counters.posted += 1;
-        self.counters.posted_bytes += u64::from(piece.bytes);
+        self.links.backlog += context.config.wire(piece.bytes.into());
+        context.counters.posted += 1;
+        context.counters.posted_bytes += u64::from(piece.bytes);
     }
 
     /// How many bytes on the wire may be posted now so that they have left by `end`; none if as many pieces are
     /// posted as may be. What the port still has to send goes first, and at worst it has begun with none of it.
-    fn room(&self, pair: PairId, end: Time, now: Time) -> Option<u64> {
-        let posted = self.pairs.peek(pair)?.posted.len();
-        if posted >= self.config.depth as usize {
+    fn room(&self, context: &Context, pair: PairId, end: Time, now: Time) -> Option<u64> {
+        let posted = self.links.pairs.peek(pair)?.posted.len();
+        if posted >= context.config.depth as usize {
             return None;
         }
         // What nobody granted nobody ends, whatever is known of the time.
         if end == Time::MAX {
             return Some(u64::MAX);
         }
-        Some(self.config.sendable(end - self.clock.latest(now)).saturating_sub(self.backlog))
+        let left = context.config.sendable(end - context.clock.latest(now));
+        Some(left.saturating_sub(self.links.backlog))
     }
 
     /// The queue pair that a flow may post on now, and until when by the controller's clock what it posts
     /// must have left. Changes over from the one before if that is clear.
-    fn lane(&mut self, index: u32, now: Time) -> Option<(PairId, Time)> {
-        let flow = self.flows[index as usize].as_ref()?;
-        if let Some(lane) = self.standing_lane(flow, now) {
+    fn lane(&mut self, context: &mut Context, index: u32, now: Time) -> Option<(PairId, Time)> {
+        let flow = self.flows.get(index)?;
+        if let Some(lane) = self.standing_lane(context, flow, now) {
             return Some(lane);
         }
         let peer = flow.peer;
-        let (tree, end) = self.permit(flow, now)?;
-        Some((self.change_over(index, (peer, tree), now)?, end))
+        let (tree, end) = permit(context, flow, now)?;
+        Some((self.change_over(context, index, (peer, tree), now)?, end))
     }
 
     /// That lane, if it is the one that the flow posted on last.
-    fn standing_lane(&self, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
-        let (tree, end) = self.permit(flow, now)?;
+    fn standing_lane(&self, context: &Context, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
+        let (tree, end) = permit(context, flow, now)?;
         let on = flow.on?;
-        let pair = self.pairs.peek(on)?;
+        let pair = self.links.pairs.peek(on)?;
         (pair.state == State::Ready && pair.leads(flow.peer, tree)).then_some((on, end))
     }
 
     /// Has a flow post on another queue pair, if there is one and the one before is clear.
     fn change_over(
         &mut self,
+        context: &mut Context,
         index: u32,
         (peer, tree): (Guid, TreeId),
         now: Time,
     ) -> Option<PairId> {
-        let Some(slot) = self.pairs.find(peer, tree) else {
-            let dlid = self.flows[index as usize].as_ref()?.current.map(|grant| grant.dlid);
-            self.want(&Route { peer, tree, dlid }, now);
+        let Some(slot) = self.links.pairs.find(peer, tree) else {
+            let dlid = self.flows.get(index)?.current.map(|grant| grant.dlid);
+            self.links.want(context, &mut self.flows, &Route { peer, tree, dlid }, now);
             return None;
         };
-        if self.pairs.at(slot).state != State::Ready {
+        if self.links.pairs.at(slot).state != State::Ready {
             return None;
         }
-        if !self.is_clear(index, now) {
+        if !self.flows.is_clear(&self.links.pairs, index, now) {
             return None;
         }
-        let id = self.pairs.id(slot);
-        let flow = self.flows[index as usize].as_mut()?;
-        self.counters.changes += u64::from(flow.on.replace(id).is_some());
+        let id = self.links.pairs.id(slot);
+        let flow = self.flows.get_mut(index)?;
+        context.counters.changes += u64::from(flow.on.replace(id).is_some());
         Some(id)
     }
 
-    fn permit(&self, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {
-        if let Some(grant) = &flow.current {
-            let certain = self.clock.error(now) <= self.controller.terms.clock_error;
-            let end = self.end(grant);
-            return (certain && self.clock.latest(now) < end).then_some((grant.tree, end));
-        }
-        self.is_best_effort().then_some((UNASKED, Time::MAX))
-    }
-
-    /// Whether nothing of a flow is on any link.
-    pub(super) fn is_clear(&mut self, index: u32, now: Time) -> bool {
-        let Some(flow) = &self.flows[index as usize] else {
-            return true;
-        };
-        let on = flow.on.and_then(|on| self.pairs.get(on));
-        let stopped = on.is_none_or(|pair| pair.state != State::Closing);
-        flow.outstanding == 0 && now >= flow.settled && stopped
-    }
-
-    /// Grants come into force and end.
-    pub(super) fn advance(&mut self, index: u32, now: Time) {
-        let guard = self.controller.terms.guard;
-        if let Some(flow) = &mut self.flows[index as usize]
-            && flow.granted().next().is_some()
-        {
-            let (earliest, latest) = (self.clock.earliest(now), self.clock.latest(now));
-            if let Some(next) = flow.next.take_if(|next| earliest >= next.from) {
-                flow.current = Some(next);
-            }
-            flow.current.take_if(|current| latest >= current.until - guard);
-        }
-    }
-
     /// What a flow has to do by itself, now.
-    pub(super) fn tend(&mut self, index: u32, now: Time) {
-        self.advance(index, now);
-        self.stop_overrun(index, now);
-        self.wish(index, now);
-        let clear = self.is_clear(index, now);
-        let gone = |flow: &Flow| clear && flow.closing && flow.wish == RequestState::None;
-        if self.flows[index as usize].as_ref().is_some_and(gone) {
-            self.remove(index);
-        }
-        self.arm_flow(index, now);
+    pub(super) fn tend(&mut self, context: &mut Context, index: u32, now: Time) {
+        self.flows.advance(context, index, now);
+        self.stop_overrun(context, index, now);
+        self.flows.tend(context, &self.links.pairs, index, now);
     }
 
     /// A flow's last piece under way is done. Most flows wait for nothing but time then.
-    fn rest(&mut self, index: u32, now: Time) {
-        let Some(flow) = &self.flows[index as usize] else { return };
+    fn rest(&mut self, context: &mut Context, index: u32, now: Time) {
+        let Some(flow) = self.flows.get(index) else { return };
         if flow.closing || flow.next.is_some() || flow.is_backlogged() {
-            return self.tend(index, now);
+            return self.tend(context, index, now);
         }
         let at = if flow.settled > now {
             flow.settled
         } else if matches!(flow.wish, RequestState::Asked(_)) {
-            flow.idle_since + self.config.linger
+            flow.idle_since + context.config.linger
         } else {
             return;
         };
-        self.timers.set(Timer::Flow(index), at.max(now + Time(1)));
-    }
-
-    /// What the controller is to be told of a flow.
-    fn wish(&mut self, index: u32, now: Time) {
-        let clear = self.is_clear(index, now);
-        let Some(flow) = &mut self.flows[index as usize] else {
-            return;
-        };
-        let lingered = flow.is_idle() && now >= flow.idle_since + self.config.linger;
-        flow.wish = match flow.wish {
-            RequestState::None if flow.is_unserved() && now >= flow.ask_at => RequestState::Ask,
-            RequestState::Ask if flow.closing => RequestState::None,
-            RequestState::Asked(_) if clear && (flow.closing || lingered) => {
-                (flow.current, flow.next) = (None, None);
-                RequestState::Withdraw
-            }
-            wish => wish,
-        };
-        self.controller.wishes |= matches!(flow.wish, RequestState::Ask | RequestState::Withdraw);
+        context.timers.set(Timer::Flow(index), at.max(now + Time(1)));
     }
 
     /// A grant ended and the port has not sent everything: whatever it sends now, it sends over links
     /// that may be another's.
-    fn stop_overrun(&mut self, index: u32, now: Time) {
-        let Some(flow) = &self.flows[index as usize] else {
-            return;
-        };
-        if flow.outstanding == 0 {
-            return;
-        }
-        let over = self.clock.earliest(now) >= flow.clear_by + self.config.acknowledgement;
+    fn stop_overrun(&mut self, context: &mut Context, index: u32, now: Time) {
+        let Some(flow) = self.flows.get(index).filter(|flow| flow.outstanding > 0) else { return };
+        let over = context.clock.earliest(now) >= flow.clear_by + context.config.acknowledgement;
         if let Some(on) = flow.on.filter(|_| over) {
-            self.counters.overruns += 1;
-            self.break_pair(on.slot, BreakReason::Overrun, now);
-        }
-    }
-
-    pub(super) fn arm_flow(&mut self, index: u32, now: Time) {
-        let (clock, config, guard) = (self.clock, &self.config, self.controller.terms.guard);
-        let Some(flow) = &mut self.flows[index as usize] else {
-            return;
-        };
-        let late = clock.surely_from(flow.clear_by + config.acknowledgement, now);
-        let moments = [
-            flow.next.map(|next| clock.surely_from(next.from, now)),
-            flow.current.map(|current| clock.maybe_from(current.until - guard, now)),
-            (flow.outstanding > 0).then_some(late),
-            (flow.settled > now).then_some(flow.settled),
-            flow.is_unserved().then_some(flow.ask_at),
-            (matches!(flow.wish, RequestState::Asked(_)) && flow.is_idle())
-                .then_some(flow.idle_since + config.linger),
-        ];
-        if let Some(at) = moments.into_iter().flatten().filter(|&at| at < Time::MAX).min() {
-            self.timers.set(Timer::Flow(index), at.max(now + Time(1)));
+            context.counters.overruns += 1;
+            let reason = BreakReason::Overrun;
+            self.links.break_pair(context, &mut self.flows, on.slot, reason, now);
         }
     }
 
     /// A queue pair has done the piece with that ticket, and all before it.
-    pub(super) fn done(&mut self, id: PairId, ticket: u64, now: Time) {
-        while let Some(piece) = self.pairs.get(id).and_then(|pair| pair.finish(ticket, now)) {
-            self.counters.done += 1;
-            self.backlog -= self.config.wire(piece.bytes.into());
+    fn done(&mut self, context: &mut Context, id: PairId, ticket: u64, now: Time) {
+        let finish = |links: &mut Links| links.pairs.get(id)?.finish(ticket, now);
+        while let Some(piece) = finish(&mut self.links) {
+            context.counters.done += 1;
+            self.links.backlog -= context.config.wire(piece.bytes.into());
             let index = piece.flow.0;
-            let Some(flow) = &mut self.flows[piece.flow.index()] else { continue };
-            let complete = flow.done(&piece, now, self.config.settle);
+            let Some(flow) = self.flows.find_mut(piece.flow) else { continue };
+            let complete = flow.done(&piece, now, context.config.settle);
             let is_drained = flow.outstanding == 0;
             if let Some(message) = complete {
-                self.counters.messages += 1;
+                context.counters.messages += 1;
                 let latency = now - message.due;
-                self.notify(Notice::Sent { flow: piece.flow, message: message.id, latency });
+                context.notify(Notice::Sent { flow: piece.flow, message: message.id, latency });
             }
             if is_drained {
-                self.rest(index, now);
+                self.rest(context, index, now);
             }
         }
     }
+}
+
+/// The tree that a flow may send along now, and until when by the controller's clock it must have left.
+fn permit(context: &Context, flow: &Flow, now: Time) -> Option<(TreeId, Time)> {
+    if let Some(grant) = &flow.current {
+        let certain = context.clock.error(now) <= context.terms.clock_error;
+        let end = context.end(grant);
+        return (certain && context.clock.latest(now) < end).then_some((grant.tree, end));
+    }
+    context.is_best_effort.then_some((UNASKED, Time::MAX))
 }

@@ -6,6 +6,7 @@
 //! share [`rings`] and nothing else.
 
 pub(crate) mod control;
+pub(crate) mod controller;
 pub(crate) mod cores;
 mod doorbell;
 pub(crate) mod engine;
@@ -13,7 +14,6 @@ pub(crate) mod factory;
 pub(crate) mod header;
 pub(crate) mod inbound;
 pub(crate) mod inbox;
-pub(crate) mod controller;
 pub(crate) mod outbound;
 pub(crate) mod outbox;
 pub(crate) mod port;

@@ -340,7 +340,11 @@ fn what_is_refused_is_counted_and_said_in_one_line() {
         daemon.ask(&json!({ "command": "status" }))["listen"].as_str().unwrap().to_owned();
     TcpStream::connect(address).unwrap().write_all(&[0xff; 40]).unwrap();
     until("a stranger's is, too", SOON, || count("io_counters", "malformed_streams") == 2);
-    let said = ["term 3 is not obeyed: term 9 is in charge", "the session with controller/test: ", "a caller: "];
+    let said = [
+        "term 3 is not obeyed: term 9 is in charge",
+        "the session with controller/test: ",
+        "a caller: ",
+    ];
     assert_eq!(said.map(|line| daemon.lines(line)), [1; 3]);
 }
 

@@ -24,8 +24,9 @@ pub(crate) fn texts(count: u64, controller: Option<SocketAddr>, more: &str) -> V
     let peers: Vec<String> = (1..=count)
         .map(|guid| format!("\"{guid:#x}\" = \"127.0.0.1:{}\"", ports[guid as usize - 1]))
         .collect();
-    let controller =
-        controller.map(|address| format!("controller = \"plain://{address}\"\n")).unwrap_or_default();
+    let controller = controller
+        .map(|address| format!("controller = \"plain://{address}\"\n"))
+        .unwrap_or_default();
     let one = |guid: u64| {
         format!(
             "guid = \"{guid:#x}\"\nlisten = \"127.0.0.1:{}\"\npeers = {{ {} }}\n{controller}\
