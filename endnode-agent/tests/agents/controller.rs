@@ -94,7 +94,8 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        // It may have seen that already, and ended.
+        let _ = (&self.waker).write_all(&[0]);
         self.thread.take().unwrap().join().unwrap();
     }
 }
@@ -175,6 +176,7 @@ impl Line {
             self.receive_all();
         }
         if !self.is_open {
+            self.renewed = Instant::now();
             return true;
         }
         if self.shared.nonsense.swap(false, Ordering::Relaxed) {
