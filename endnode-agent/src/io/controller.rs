@@ -1,5 +1,5 @@
-//! The session with the controller, which runs on a thread of its own: what the data thread sends goes into it, and
-//! what the controller sends goes to the data thread.
+//! The session with the controller, which runs on a thread of its own: what the data thread sends goes into it,
+//! and what the controller sends goes to the data thread.
 
 use std::io;
 use std::sync::Arc;
