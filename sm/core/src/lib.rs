@@ -34,6 +34,7 @@ pub mod config;
 pub mod database;
 pub mod error;
 pub mod events;
+pub mod merge;
 pub mod metrics;
 
 mod activate;

@@ -12,9 +12,10 @@ use snin_protocol::Time;
 
 use crate::administration::{Administration, AdministrationMetrics, Limits, World};
 use crate::config::Config;
-use crate::database::{self, Change, Database};
+use crate::database::{self, Change, Database, Stamp};
 use crate::error::ConfigError;
 use crate::events::{Event, Output};
+use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
 use crate::multicast::Groups;
 use crate::planning::Saved;
@@ -36,6 +37,8 @@ pub struct Manager {
     stored: u64,
     /// Up to where the sweep knows of groups and their members.
     grouped: u64,
+    /// What has to be added to the driver's time to have that of the epoch.
+    epoch: Time,
 }
 
 impl Manager {
@@ -56,7 +59,8 @@ impl Manager {
         limits.policy.unheard = config.sa_repeats;
         let administration = Administration::new(limits);
         let outputs = VecDeque::new();
-        Ok(Self { config, sweep, database, administration, outputs, stored, grouped: 0 })
+        let (grouped, epoch) = (0, Time::ZERO);
+        Ok(Self { config, sweep, database, administration, outputs, stored, grouped, epoch })
     }
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
@@ -112,6 +116,29 @@ impl Manager {
     /// What is known of the subnet.
     pub const fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// Stamps of the database, and leases in snapshots of it, are in the time of the epoch, which other managers
+    /// have too: what has to be added to `now` for that. Called before [`Event::Start`]; without it the epoch is
+    /// the driver's start.
+    pub const fn set_epoch(&mut self, epoch: Time) {
+        self.epoch = epoch;
+        self.database.set_epoch(epoch);
+    }
+
+    /// The database as a file and a merge have it, with the addresses of absent ports. `None` before the manager
+    /// knows at which port it is.
+    pub fn snapshot(&self, name: &str, now: Time) -> Option<Snapshot> {
+        let own = self.sweep.own_guid()?;
+        let mut snapshot = Snapshot::new(own, name, self.config.priority);
+        snapshot.clock = self.database.clock(now);
+        snapshot.prefix = self.config.subnet_prefix();
+        let stamp = Stamp { time: Time::ZERO, count: 0, origin: own };
+        for (&guid, &block) in &self.sweep.saved().lids {
+            snapshot.lids.insert(guid, Entry { value: Some(block), stamp });
+        }
+        snapshot.fill(&self.database, self.epoch);
+        Some(snapshot)
     }
 
     /// The last view published.

@@ -62,6 +62,16 @@ impl Database {
         self.clock.set_origin(origin);
     }
 
+    /// Stamps are in the time of the epoch: what has to be added to `now` for that.
+    pub const fn set_epoch(&mut self, epoch: Time) {
+        self.clock.set_epoch(epoch);
+    }
+
+    /// What the clock of its stamps reads.
+    pub fn clock(&self, now: Time) -> Time {
+        self.clock.read(now)
+    }
+
     /// The record, if there is one.
     pub fn get<K: Kind>(&self, key: &K::Key) -> Option<&K::Value> {
         K::table(&self.tables).get(key)

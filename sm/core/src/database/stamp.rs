@@ -19,20 +19,32 @@ pub struct Stamp {
 #[derive(Debug)]
 pub struct Clock {
     last: Stamp,
+    /// What has to be added to the driver's time to have that of the epoch, which other managers have too.
+    epoch: Time,
 }
 
 impl Clock {
     /// One that has made none yet.
     pub const fn new(origin: Guid) -> Self {
-        Self { last: Stamp { time: Time::ZERO, count: 0, origin } }
+        Self { last: Stamp { time: Time::ZERO, count: 0, origin }, epoch: Time::ZERO }
     }
 
     pub(super) const fn set_origin(&mut self, origin: Guid) {
         self.last.origin = origin;
     }
 
+    pub(super) const fn set_epoch(&mut self, epoch: Time) {
+        self.epoch = epoch;
+    }
+
+    /// What it reads: no less than any stamp that it made.
+    pub(super) fn read(&self, now: Time) -> Time {
+        self.last.time.max(now + self.epoch)
+    }
+
     /// The next stamp: later than all before it, whatever `now` is.
     pub fn tick(&mut self, now: Time) -> Stamp {
+        let now = now + self.epoch;
         if now > self.last.time {
             (self.last.time, self.last.count) = (now, 0);
         } else if self.last.count == u32::MAX {

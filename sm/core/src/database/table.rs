@@ -34,6 +34,11 @@ impl<K: Ord, V> Records<K, V> {
         self.entries.iter().filter_map(|(key, (value, _))| Some((key, value.as_ref()?)))
     }
 
+    /// Every record and every tombstone, which has no value, with its stamp, in the order of keys.
+    pub fn entries(&self) -> impl Iterator<Item = (&K, Option<&V>, Stamp)> {
+        self.entries.iter().map(|(key, (value, stamp))| (key, value.as_ref(), *stamp))
+    }
+
     /// Records within a range of keys.
     pub fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
         self.entries.range(range).filter_map(|(key, (value, _))| Some((key, value.as_ref()?)))

@@ -125,6 +125,11 @@ impl Sweep {
             .collect()
     }
 
+    /// What survives a restart, as it was last stored.
+    pub(crate) fn saved(&self) -> &crate::planning::Saved {
+        &self.saved
+    }
+
     /// The port at which this manager sits.
     pub(crate) fn own_guid(&self) -> Option<Guid> {
         let own: NodeId = self.graph.ids().next()?;

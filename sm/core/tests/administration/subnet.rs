@@ -52,7 +52,11 @@ pub(crate) fn config() -> Config {
 impl Subnet {
     /// A fabric that is up.
     pub(crate) fn new(recipe: &str, config: Config) -> Self {
-        let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
+        Self::of(recipe.parse::<Recipe>().unwrap().build().unwrap(), config)
+    }
+
+    /// This fabric, up.
+    pub(crate) fn of(topology: Topology, config: Config) -> Self {
         let emulator = Emulator::new(&topology, Hardware::default());
         Self::on(emulator, topology, config, Saved::default(), Vec::new())
     }

@@ -1,0 +1,12 @@
+//! Subnet databases that become one: those of real managers on emulated fabrics, and random ones.
+
+#![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
+
+mod offline;
+mod planted;
+mod random;
+mod two;
+
+#[path = "../administration/subnet.rs"]
+#[allow(dead_code, reason = "shared with the tests of administration")]
+mod subnet;
