@@ -32,7 +32,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sa bench-sm bench-verbs soak soak-sm soak-agent soak-ibsim soak-packing
+	bench-emulator bench-packing bench-sa bench-sm bench-verbs soak soak-sm soak-merge soak-agent soak-ibsim soak-packing
 
 demo: toolchain deps-build
 	$(CARGO) build --release --quiet --bin snin --bin snin-sm --bin snin-controller --bin snin-software-agents
@@ -136,7 +136,7 @@ bench-verbs: deps
 	$(CARGO) run --release --quiet -p snin-benches $(FEATURES) --bin verbs
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm soak-ibsim soak-packing soak-agent
+soak: soak-sm soak-merge soak-ibsim soak-packing soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts.
@@ -147,6 +147,12 @@ soak-sm: deps-build
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture
 	SNIN_FUZZ=10000 $(CARGO) test --release -p snin-emulator --test management -- --nocapture fuzz
+
+# 10^6 random sets of subnet databases, each merged in two orders, merged again, and judged. SNIN_MERGES=10000 takes
+# fewer, SNIN_SEED=1 says where they begin.
+soak-merge: deps-build
+	SNIN_MERGES=$(or $(SNIN_MERGES),1000000) \
+		$(CARGO) test --release -p snin-sm-core --test merge -- --nocapture random
 
 # 10,000 things that happen to a fabric on ibsim - cables cut and joined, nodes that restart, 1 % lost - each put
 # right by snin-sm before the next, and its memory watched. SNIN_EVENTS=500 takes fewer.

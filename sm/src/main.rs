@@ -63,7 +63,8 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         None => Tape::none(),
     };
     let manager = Manager::new(config, saved, said);
-    let manager = manager.map_err(|error| objection(&loaded, &error))?;
+    let mut manager = manager.map_err(|error| objection(&loaded, &error))?;
+    manager.set_epoch(clock.epoch());
     let timeout = Time::millis(settings.transaction_timeout.into());
     let mut port = open(&choice, Options { timeout })?;
     if let Some(file) = &cli.capture {

@@ -126,11 +126,12 @@ impl Manager {
         self.database.set_epoch(epoch);
     }
 
-    /// The database as a file and a merge have it, with the addresses of absent ports. `None` before the manager
-    /// knows at which port it is.
+    /// The database as a file and a merge have it, with the addresses of absent ports. `name` is what the subnet
+    /// is called; without one, its master's GUID. `None` before the manager knows at which port it is.
     pub fn snapshot(&self, name: &str, now: Time) -> Option<Snapshot> {
         let own = self.sweep.own_guid()?;
-        let mut snapshot = Snapshot::new(own, name, self.config.priority);
+        let name = if name.is_empty() { own.to_string() } else { name.to_owned() };
+        let mut snapshot = Snapshot::new(own, &name, self.config.priority);
         snapshot.clock = self.database.clock(now);
         snapshot.prefix = self.config.subnet_prefix();
         let stamp = Stamp { time: Time::ZERO, count: 0, origin: own };

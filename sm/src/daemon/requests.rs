@@ -6,6 +6,7 @@
 //! | `sweep` | looks at the whole fabric; an [`Activity`](super::activity::Activity) when that is done |
 //! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
+//! | `database` | the subnet database as a file (`snin_sm_core::merge::write`), under `name`; with `secrets` M_Keys too |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 
@@ -18,10 +19,10 @@ use snin_mad::SmState;
 use super::exported::page;
 use super::failure::Failure;
 use super::run::Daemon;
-use snin_sm_core::FabricView;
 use snin_sm_core::events::Event;
+use snin_sm_core::{FabricView, merge};
 
-const COMMANDS: &str = "status, sweep, rotate-keys, dump, lfts or events";
+const COMMANDS: &str = "status, sweep, rotate-keys, dump, database, lfts or events";
 
 impl Daemon {
     pub(super) fn serve(&mut self) -> Result<(), Failure> {
@@ -64,6 +65,7 @@ impl Daemon {
             "rotate-keys" => Err("M_Keys are not generated: m_key_policy is given".to_owned()),
             "status" => serde_json::to_value(self.summary()).map_err(|error| error.to_string()),
             "dump" => self.view().map(dumped),
+            "database" => self.database(&request.body),
             "lfts" => self.view().and_then(|view| tables(view, &request.body)),
             "events" => {
                 let since = request.body["since"].as_u64().unwrap_or(0);
@@ -81,6 +83,13 @@ impl Daemon {
             self.outlets.journal.follow(client);
         }
         Ok(())
+    }
+
+    fn database(&self, body: &Value) -> Result<Value, String> {
+        let name = body["name"].as_str().unwrap_or_default();
+        let snapshot = self.manager.snapshot(name, self.clock.now());
+        let snapshot = snapshot.ok_or("the manager does not know yet at which port it is")?;
+        Ok(json!({ "database": merge::write(&snapshot, body["secrets"] == true) }))
     }
 
     fn view(&self) -> Result<&FabricView, String> {

@@ -1,6 +1,6 @@
 //! The loop: what comes in goes to the core, what the core wants is done.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use snin_daemon::control::Client;
 use snin_daemon::metrics::Histogram;
@@ -37,6 +37,13 @@ impl Clock {
     /// Starts at zero.
     pub fn start() -> Self {
         Self(Instant::now())
+    }
+
+    /// What has to be added to [`now`](Self::now) to have the time of the epoch.
+    pub fn epoch(&self) -> Time {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let nanos = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        Time(nanos.saturating_sub(self.now().nanos()))
     }
 
     /// Now.

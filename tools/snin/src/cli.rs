@@ -3,6 +3,7 @@
 pub(crate) mod controller;
 #[cfg(feature = "verbs")]
 mod lat;
+mod merge;
 mod replay;
 mod software;
 
@@ -18,6 +19,7 @@ use snin_protocol::Time;
 
 #[cfg(feature = "verbs")]
 pub(crate) use lat::Lat;
+pub(crate) use merge::Merge;
 pub(crate) use replay::Replay;
 pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Up};
 
@@ -334,11 +336,24 @@ pub(crate) enum Sm {
     /// Print the fabric as the running daemon knows it: as ibnetdiscover prints it
     Dump {
         /// Who has which addresses instead: OpenSM's guid2lid
-        #[arg(long, conflicts_with = "json")]
+        #[arg(long, conflicts_with_all = ["json", "database"])]
         guid2lid: bool,
+        /// The subnet database instead, for `snin sm merge`
+        #[arg(long, conflicts_with = "json")]
+        database: bool,
+        /// With --database: what the subnet is called in it; by default by its master's GUID
+        #[arg(long, requires = "database", value_name = "NAME")]
+        name: Option<String>,
+        /// With --database: M_Keys too
+        #[arg(long, requires = "database")]
+        secrets: bool,
         #[command(flatten)]
         daemon: SmDaemon,
     },
+    /// Make one subnet database of several, and say what that changes
+    ///
+    /// Exit code 1 when clocks could not order something, or ran ahead.
+    Merge(Merge),
     /// Print the forwarding tables of the running daemon, as OpenSM dumps them
     Lfts {
         /// Of one switch only

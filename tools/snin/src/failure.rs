@@ -89,6 +89,9 @@ pub(crate) enum Failure {
          libclang-14-dev (`make deps`), then `cargo build --release --bin snin --features verbs`"
     )]
     WithoutVerbs(&'static str),
+    /// Databases that cannot be merged.
+    #[error("snin sm merge: {0}")]
+    Merge(String),
     /// Two documents cannot be on stdout.
     #[error("{0}: only one of them can go to stdout, name a file for the other")]
     BothOnStdout(String),

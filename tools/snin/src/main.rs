@@ -43,9 +43,13 @@ fn main() -> ExitCode {
         Command::Sm(Sm::Status { daemon }) => command::manager::status(&daemon, &mut out),
         Command::Sm(Sm::Sweep { daemon }) => command::manager::sweep(&daemon, &mut out),
         Command::Sm(Sm::RotateKeys { daemon }) => command::manager::rotate_keys(&daemon, &mut out),
-        Command::Sm(Sm::Dump { guid2lid, daemon }) => {
+        Command::Sm(Sm::Dump { database: true, name, secrets, daemon, .. }) => {
+            command::manager::database(name.as_deref(), secrets, &daemon, &mut out)
+        }
+        Command::Sm(Sm::Dump { guid2lid, daemon, .. }) => {
             command::manager::dump(guid2lid, &daemon, &mut out)
         }
+        Command::Sm(Sm::Merge(asked)) => command::merge::run(&asked, &mut out),
         Command::Sm(Sm::Lfts { switch, daemon }) => {
             command::manager::lfts(switch, &daemon, &mut out)
         }

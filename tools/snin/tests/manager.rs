@@ -27,12 +27,14 @@ fn manage(name: String, socket: PathBuf) {
     let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
     let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
-    let manager = Manager::new(settings.core(1), saved, said).unwrap();
+    let clock = Clock::start();
+    let mut manager = Manager::new(settings.core(1), saved, said).unwrap();
+    manager.set_epoch(clock.epoch());
     let choice = Choice::Ibsim { name, host: None };
     let port = open(&choice, Options { timeout: Time::millis(100) }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
     let storage = Storage::new(memory, kept);
-    let ended = Daemon::new(Clock::start(), manager, storage, port, outlets).unwrap().run();
+    let ended = Daemon::new(clock, manager, storage, port, outlets).unwrap().run();
     assert!(ended.is_err(), "nobody told it to end");
 }
 
@@ -102,6 +104,65 @@ fn a_running_manager_is_asked() {
     assert_eq!(text(&snin_sm(&socket, &["events", "--since", &last])), "");
 
     follow(&simulator, &socket, &topology, &last);
+}
+
+/// The databases of two managers that run, on fabrics of the same recipe but other GUIDs, become one.
+#[test]
+fn the_databases_of_two_running_managers_are_merged() {
+    let topology = "clos:4,2,3".parse::<Recipe>().unwrap().build().unwrap();
+    let one = ibnet::write(&topology);
+    // Another vendor's: GUIDs begin with 0x0200 here, with 0x02a0 there.
+    let other = one.replace("-0200", "-02a0").replace("=0x200", "=0x2a0").replace("(200", "(2a0");
+    let mut simulators = Vec::new();
+    for (name, netlist) in [("north", one), ("south", other)] {
+        let simulator = Simulator::start(&netlist).unwrap();
+        let socket = simulator.folder().join("control.sock");
+        let (its, place) = (simulator.name().to_owned(), socket.clone());
+        std::thread::spawn(move || manage(its, place));
+        let begin = Instant::now();
+        while !snin_sm(&socket, &["status"]).status.success() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "not up");
+            sleep(Duration::from_millis(20));
+        }
+        let database = text(&snin_sm(&socket, &["dump", "--database", "--name", name]));
+        assert!(database.starts_with("snin-smdb 1\n"), "{database:.100}");
+        let file = simulator.folder().join(format!("{name}.smdb"));
+        std::fs::write(&file, database).unwrap();
+        simulators.push((simulator, file));
+    }
+    let [(_, north), (folder, south)] = &simulators[..] else { panic!("two") };
+    let run = |arguments: &[&str], files: [&PathBuf; 2]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+        command.args(["sm", "merge"]).args(files).args(arguments).output().unwrap()
+    };
+    let said = run(&["--json", "--keep", "south"], [north, south]);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(said["report"]["name"], "south");
+    // 12 hosts and 6 switches of the north have LIDs that the south has too.
+    let kinds = |said: &Value, kind: &str| {
+        let all = said["report"]["renumbered"].as_array().unwrap();
+        all.iter().filter(|one| one["kind"] == kind).count()
+    };
+    assert_eq!((kinds(&said, "lid"), kinds(&said, "partition")), (18, 0), "{said:#}");
+    // The order makes no difference, and the merged one with a part of it is as it was.
+    let merged = folder.folder().join("one.smdb");
+    let output = merged.to_str().unwrap();
+    let first = run(&["--output", output], [north, south]);
+    let written = std::fs::read(&merged).unwrap();
+    let report = String::from_utf8_lossy(&first.stdout).into_owned();
+    assert!(report.starts_with("the numbers of north ("), "{report}");
+    assert_eq!(run(&["--output", "-"], [south, north]).stdout, written);
+    assert_eq!(run(&["--output", "-"], [&merged, south]).stdout, written);
+    // What is no database, or not whole, is told by its line.
+    std::fs::write(&merged, &written[..written.len() - 20]).unwrap();
+    let broken = run(&[], [&merged, south]);
+    assert_eq!(broken.status.code(), Some(3));
+    let error = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert!(error.contains("one.smdb:"), "{error}");
+    let error = run(&["--keep", "west"], [north, south]).stderr;
+    assert!(
+        String::from_utf8_lossy(&error).contains("--keep west: no such subnet; there is north")
+    );
 }
 
 /// Events come as they happen, to a program that reads them line by line.

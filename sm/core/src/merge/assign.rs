@@ -6,6 +6,7 @@ use snin_fabric::{Guid, Lid, Lmc};
 use snin_mad::Gid;
 
 use super::map::Map;
+use super::seen::Seen;
 use super::snapshot::{DEFAULT_PARTITION, Entry, Number, Snapshot};
 use super::taken::Taken;
 use super::{Full, Rules};
@@ -57,14 +58,16 @@ impl Assign<'_> {
     }
 
     fn partitions(&mut self, map: &mut Map) -> Result<(), Full> {
+        let mut seen = Vec::new();
         for &number in self.absorbed.partitions.keys() {
             if number == DEFAULT_PARTITION {
                 continue;
             }
             let known = self.known(Number::Partition(number));
+            let mut own = Seen::of(self.absorbed, number);
             let same = match known {
                 Some(Number::Partition(known)) => Some(known),
-                _ => self.same_partition(number),
+                _ => self.taken.same_partition(&own, &self.rules.common),
             };
             let to = match same {
                 Some(same) => same,
@@ -74,36 +77,11 @@ impl Assign<'_> {
             if to != number {
                 map.partitions.insert(number, to);
             }
+            own.now = to;
+            seen.push(own);
         }
+        self.taken.see(seen);
         Ok(())
-    }
-
-    /// A partition of the survivor's that was given this number, and is the same.
-    fn same_partition(&self, number: u16) -> Option<u16> {
-        let (survivor, absorbed) = (self.survivor, self.absorbed);
-        let was = |((_, was), is): (&(Guid, Number), &Number)| match (was, is) {
-            (Number::Partition(was), Number::Partition(is)) if *was == number => Some(*is),
-            _ => None,
-        };
-        let others = survivor.were.iter().filter_map(was);
-        let mut candidates = std::iter::once(number).chain(others);
-        let of = |database: &'_ Snapshot, number| {
-            database.partitions.get(&number).map(|entry| entry.value.clone().unwrap_or_default())
-        };
-        let own = of(absorbed, number)?;
-        candidates.find(|&candidate| {
-            let Some(other) = of(survivor, candidate) else { return false };
-            if candidate == number
-                && (self.rules.common.contains(&number) || own.common && other.common)
-            {
-                return true;
-            }
-            match (&own.name, &other.name) {
-                (Some(own), Some(other)) => own == other,
-                (None, None) => members(absorbed, number) == members(survivor, candidate),
-                _ => false,
-            }
-        })
     }
 
     fn lids(&mut self, map: &mut Map) -> Result<(), Full> {
@@ -173,9 +151,15 @@ impl Assign<'_> {
     fn mlids(&mut self, map: &mut Map) -> Result<(), Full> {
         let live = |of: &'_ Snapshot| -> Vec<(Gid, Lid)> {
             let live = of.groups.iter();
-            live.filter_map(|(mgid, entry)| Some((*mgid, entry.value.as_ref()?.record.mlid))).collect()
+            live.filter_map(|(mgid, entry)| Some((*mgid, entry.value.as_ref()?.record.mlid)))
+                .collect()
         };
-        let theirs: BTreeMap<Gid, Lid> = live(self.survivor).into_iter().collect();
+        // A group that was deleted meanwhile, and is made again, has its address back.
+        let theirs = self.taken.given();
+        for (mgid, mlid) in live(self.survivor) {
+            theirs.entry(mgid).or_insert(mlid);
+        }
+        let theirs = theirs.clone();
         let used: BTreeSet<Lid> = theirs.values().copied().collect();
         let mut moved: BTreeMap<Lid, Lid> = BTreeMap::new();
         for (mgid, mlid) in live(self.absorbed) {
@@ -202,9 +186,10 @@ impl Assign<'_> {
         let names = |of: &'_ Snapshot, map: &Map| {
             let mut names: BTreeMap<u64, BTreeSet<(u16, [u8; 64])>> = BTreeMap::new();
             for ((id, _, key), entry) in &of.services {
+                let names = names.entry(*id).or_default();
                 if let Some(service) = &entry.value {
                     let partition = map.partition(key & 0x7FFF);
-                    names.entry(*id).or_default().insert((partition, service.record.name.0));
+                    names.insert((partition, service.record.name.0));
                 }
             }
             names
@@ -247,12 +232,3 @@ fn same_group(map: &Map, mgid: Gid, own: &Entry<Group>, other: &Entry<Group>) ->
         _ => true,
     }
 }
-
-/// The ports of a partition, and what they are in it.
-fn members(of: &Snapshot, number: u16) -> BTreeSet<(Guid, u8, u16)> {
-    let held = |port: &crate::database::Port| {
-        port.partitions().filter(|key| key.base() == number).fold(0, |held, key| held | key.0)
-    };
-    of.in_partition(number).map(|(place, port)| (place.0, place.1.0, held(port))).collect()
-}
-

@@ -222,7 +222,8 @@ fn same(before: &[Snapshot], rules: &Rules, a: (usize, u16), b: (usize, u16)) ->
         for ((node, port), entry) in &of.ports {
             let keys = entry.value.as_ref().and_then(|port| port.keys.as_ref());
             let keys = keys.iter().flat_map(|keys| keys.iter());
-            let held = keys.filter(|key| key.0 & 0x7FFF == number).fold(0, |held, key| held | key.0);
+            let held =
+                keys.filter(|key| key.0 & 0x7FFF == number).fold(0, |held, key| held | key.0);
             if held != 0 {
                 holders.insert((node.0, port.0, held & 0x8000));
             }

@@ -27,7 +27,9 @@ use snin_protocol::Time;
 use super::row::{Row, each_row};
 use super::snapshot::{Entry, Number, Snapshot, Subnet};
 use super::words::{Words, text};
-use crate::database::{Aliases, Groups, Links, Members, Nodes, Ports, Services, Stamp, Subscriptions};
+use crate::database::{
+    Aliases, Groups, Links, Members, Nodes, Ports, Services, Stamp, Subscriptions,
+};
 use crate::merge::row::{Lids, Partitions};
 
 /// The version that is written; no other is read.
@@ -126,7 +128,8 @@ pub fn read(file: &str) -> Result<Snapshot, BadFile> {
             continue;
         }
         if line.len() > LONGEST || records > MOST || end.is_some() {
-            let why = if end.is_some() { "nothing comes after `end`" } else { "too long, or too many" };
+            let why =
+                if end.is_some() { "nothing comes after `end`" } else { "too long, or too many" };
             return wrong(at, why.to_owned());
         }
         let mut words = Words::new(line);
@@ -167,7 +170,8 @@ fn head(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bo
             new
         }
         "subnet" => {
-            let priority = u8::try_from(words.decimal()?).ok().filter(|priority| *priority <= 15)?;
+            let priority =
+                u8::try_from(words.decimal()?).ok().filter(|priority| *priority <= 15)?;
             let name = words.text()?;
             snapshot.subnets.insert(guid, Subnet { name, priority }).is_none()
         }

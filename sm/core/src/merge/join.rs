@@ -3,7 +3,7 @@
 use std::collections::btree_map;
 
 use super::Rules;
-use super::map::{Map, Renumber};
+use super::map::{Map, Renumber, is_ip};
 use super::report::{Replaced, Report};
 use super::row::each_row;
 use super::snapshot::{DEFAULT_PARTITION, Entry, Number, Snapshot};
@@ -107,9 +107,10 @@ fn remember(into: &mut Snapshot, absorbed: &Snapshot, map: &Map) {
     }
     let partitions = absorbed.partitions.keys().filter(|number| **number != DEFAULT_PARTITION);
     let mut own: Vec<Number> = partitions.map(|number| Number::Partition(*number)).collect();
-    let named = |mgid: &&snin_mad::Gid| mgid.0[2..4] == [0xA0, 0x1B] || map.mgid(**mgid) != map.name(**mgid);
-    own.extend(absorbed.groups.keys().filter(named).map(|mgid| Number::Group(*mgid)));
-    own.extend(map.services.keys().map(|id| Number::Service(*id)));
+    // What a name of IP means follows from its partition.
+    let by_name = |mgid: &&snin_mad::Gid| !is_ip(**mgid) || map.mgid(**mgid) != map.name(**mgid);
+    own.extend(absorbed.groups.keys().filter(by_name).map(|mgid| Number::Group(*mgid)));
+    own.extend(absorbed.services.keys().map(|(id, ..)| Number::Service(*id)));
     own.extend(map.aliases.keys().map(|guid| Number::Alias(*guid)));
     for number in own {
         into.were.entry((absorbed.master, number)).or_insert_with(|| now(&number));

@@ -23,6 +23,7 @@ mod join;
 mod map;
 mod report;
 mod row;
+mod seen;
 mod snapshot;
 mod taken;
 mod tell;
@@ -118,10 +119,11 @@ pub fn merge(databases: &[Snapshot], rules: &Rules) -> Result<Merged, MergeError
     let mut taken = Taken::of(&databases);
     let mut databases = databases.into_iter();
     let mut snapshot = databases.next().ok_or(MergeError::None)?;
+    let numbers = snapshot.partitions.keys().filter(|number| **number != DEFAULT_PARTITION);
+    taken.see(numbers.map(|number| seen::Seen::of(&snapshot, *number)));
     let mut report = Report::of(&snapshot, &ahead);
     for absorbed in databases {
-        let assign =
-            Assign { rules, survivor: &snapshot, absorbed: &absorbed, taken: &mut taken };
+        let assign = Assign { rules, survivor: &snapshot, absorbed: &absorbed, taken: &mut taken };
         let map = assign.map()?;
         report.note(&absorbed, &map);
         tell::tell(&absorbed, &map, &mut report);

@@ -170,7 +170,10 @@ impl fmt::Display for Report {
         writeln!(f, "the numbers of {name} ({survivor}) stay")?;
         for Ahead { manager, nanos } in &self.ahead {
             let seconds = *nanos as f64 / 1e9;
-            writeln!(f, "clock: that of {manager} is {seconds:.0} s ahead: its stamps were set back")?;
+            writeln!(
+                f,
+                "clock: that of {manager} is {seconds:.0} s ahead: its stamps were set back"
+            )?;
         }
         for Renumbered { subnet, kind, of, from, to } in &self.renumbered {
             let of = if of.is_empty() { String::new() } else { format!(" of {of}") };
@@ -187,7 +190,10 @@ impl fmt::Display for Report {
             )?;
         }
         for Widened { port, from: (begin, end) } in &self.widened {
-            writeln!(f, "subscription of {port}: LIDs {begin} to {end} are no range any more: all")?;
+            writeln!(
+                f,
+                "subscription of {port}: LIDs {begin} to {end} are no range any more: all"
+            )?;
         }
         for Tell { port, node, kind, from, to, because } in &self.tell {
             writeln!(f, "tell {node} ({port}): {kind} {from} is {to} now: {}", because.join(", "))?;

@@ -108,11 +108,15 @@ impl Row for Ports {
         let guid = port.guid.unwrap_or(Guid(0));
         let range = |(lid, lmc): (Lid, Lmc)| format!("{lid}/{lmc}");
         let assigned = port.assigned.map_or_else(|| "none".to_owned(), range);
-        let keys = port.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| {
-            let last = keys.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
-            let keys: Vec<String> = keys.iter().take(last.max(1)).map(PKey::to_string).collect();
-            keys.join(",")
-        });
+        let keys = port.keys.as_ref().map_or_else(
+            || "none".to_owned(),
+            |keys| {
+                let last = keys.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
+                let keys: Vec<String> =
+                    keys.iter().take(last.max(1)).map(PKey::to_string).collect();
+                keys.join(",")
+            },
+        );
         let base = range((port.base, port.lmc));
         format!("{guid} {base} {assigned} {keys} {}", words::structure(&port.info))
     }
@@ -203,9 +207,10 @@ impl Row for Partitions {
 
     fn write_value(partition: &Partition) -> String {
         let kind = if partition.common { "common" } else { "own" };
-        let name = partition.name.as_deref().map_or_else(|| "none".to_owned(), |name| {
-            format!("name={}", text(name))
-        });
+        let name = partition
+            .name
+            .as_deref()
+            .map_or_else(|| "none".to_owned(), |name| format!("name={}", text(name)));
         format!("{kind} {name}")
     }
 

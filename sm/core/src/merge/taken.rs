@@ -1,11 +1,12 @@
 //! Numbers that are in use anywhere, and the next free ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Lid, Lmc, Mlid};
 use snin_mad::{Gid, NodeType};
 
 use super::Full;
+use super::seen::Seen;
 use super::snapshot::{DEFAULT_PARTITION, Number, Snapshot};
 
 /// Addresses of ports.
@@ -43,6 +44,10 @@ pub(super) struct Taken {
     groups: BTreeSet<Gid>,
     services: BTreeSet<u64>,
     guids: BTreeSet<Guid>,
+    /// Partitions of all that survives.
+    seen: Vec<Seen>,
+    /// Addresses of groups that survive.
+    given: BTreeMap<Gid, Lid>,
     /// The highest address that every switch forwards, and that of groups.
     most: Option<Lid>,
     most_mlid: Option<Lid>,
@@ -97,6 +102,20 @@ impl Taken {
         }
     }
 
+    /// Partitions that are in the result now.
+    pub(super) fn see(&mut self, partitions: impl IntoIterator<Item = Seen>) {
+        self.seen.extend(partitions);
+    }
+
+    /// The number of the partition that this one is.
+    pub(super) fn same_partition(&self, own: &Seen, common: &BTreeSet<u16>) -> Option<u16> {
+        self.seen.iter().find(|seen| seen.is(own, common)).map(|seen| seen.now)
+    }
+
+    pub(super) fn given(&mut self) -> &mut BTreeMap<Gid, Lid> {
+        &mut self.given
+    }
+
     pub(super) fn new_partition(&mut self) -> Result<u16, Full> {
         let free = (1..DEFAULT_PARTITION).find(|number| !self.partitions.contains(number));
         let free = free.ok_or(Full("P_Keys"))?;
@@ -108,8 +127,8 @@ impl Taken {
         let most = self.most.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST).index();
         let size = lmc.addresses();
         let mut blocks = (size..=most + 1 - size.min(most)).step_by(size);
-        let free = blocks
-            .find(|&lid| lid + size - 1 <= most && self.lids.is_free((Lid(lid as u16), lmc)));
+        let free =
+            blocks.find(|&lid| lid + size - 1 <= most && self.lids.is_free((Lid(lid as u16), lmc)));
         let free = Lid(free.ok_or(Full("LIDs"))? as u16);
         self.lids.take((free, lmc));
         Ok(free)

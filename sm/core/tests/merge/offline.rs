@@ -29,7 +29,8 @@ fn pairs(of: &Snapshot) -> BTreeSet<(Guid, Guid, usize)> {
     let mut pairs = BTreeSet::new();
     for (a, own) in &ports {
         for (b, others) in ports.iter().filter(|(b, _)| a < b) {
-            let meet = |x: &&u16| others.iter().any(|y| **x & 0x7FFF == y & 0x7FFF && (**x | y) >= 0x8000);
+            let meet =
+                |x: &&u16| others.iter().any(|y| **x & 0x7FFF == y & 0x7FFF && (**x | y) >= 0x8000);
             let in_common = own.iter().filter(meet).count();
             if in_common > 0 {
                 pairs.insert((*a, *b, in_common));
@@ -55,7 +56,7 @@ fn two_subnets_with_all_numbers_in_common_become_one() {
 
     let merged = merge(&before, &rules()).unwrap();
     let (one, report) = (&merged.snapshot, &merged.report);
-    assert_eq!(check(&before, &rules(), one), [String::new(); 0]);
+    assert_eq!(check(&before, &rules(), one), Vec::<String>::new());
     assert_eq!((one.master, report.absorbed.as_slice()), (north.master, &[south.master][..]));
     // The survivor's records are as they were.
     for (place, entry) in &north.ports {
@@ -102,26 +103,30 @@ fn the_order_makes_no_difference_and_again_changes_nothing() {
     let one = merge(&[north.clone(), south.clone()], &rules()).unwrap();
     assert_eq!(merge(&[south.clone(), north.clone()], &rules()).unwrap(), one);
     let known = one.snapshot.clone();
-    for again in [vec![], vec![north.clone()], vec![south.clone()], vec![south.clone(), north.clone()]]
+    for again in
+        [vec![], vec![north.clone()], vec![south.clone()], vec![south.clone(), north.clone()]]
     {
         let all = [vec![known.clone()], again].concat();
         let twice = merge(&all, &rules()).unwrap();
         assert_eq!(twice.snapshot, known);
-        assert_eq!(twice.report.renumbered.iter().filter(|new| new.subnet == north.master).count(), 0);
+        assert_eq!(
+            twice.report.renumbered.iter().filter(|new| new.subnet == north.master).count(),
+            0
+        );
     }
     // The other one is kept where the operator says so.
     let keep = Rules { keep: Some(south.master), ..rules() };
     let other = merge(&[north.clone(), south.clone()], &keep).unwrap().snapshot;
     assert_eq!(other.master, south.master);
-    assert_eq!(check(&[north.clone(), south.clone()], &keep, &other), [String::new(); 0]);
+    assert_eq!(check(&[north.clone(), south.clone()], &keep, &other), Vec::<String>::new());
     assert!(south.ports.iter().all(|(place, entry)| other.ports.get(place) == Some(entry)));
     let nobody = Rules { keep: Some(Guid(9)), ..rules() };
-    assert_eq!(merge(&[north.clone()], &nobody), Err(MergeError::Keep(Guid(9))));
+    assert_eq!(merge(std::slice::from_ref(&north), &nobody), Err(MergeError::Keep(Guid(9))));
     // What the operator declares the same keeps its number.
     let common = Rules { common: [0x10].into(), ..rules() };
     let one = merge(&[north.clone(), south.clone()], &common).unwrap();
     assert!(one.report.renumbered.iter().all(|new| new.kind != "partition"), "{}", one.report);
-    assert_eq!(check(&[north, south], &common, &one.snapshot), [String::new(); 0]);
+    assert_eq!(check(&[north, south], &common, &one.snapshot), Vec::<String>::new());
 }
 
 #[test]
@@ -136,7 +141,10 @@ fn a_file_holds_all_of_it() {
         let half = &half[..half.rfind('\n').unwrap() + 1];
         assert!(read(half).unwrap_err().what.ends_with("the file is not whole"));
         let told = |text: &str| read(text).unwrap_err().to_string();
-        assert_eq!(told(&file.replace("snin-smdb 1", "snin-smdb 2")), "1: version 1 is read: `snin-smdb 2`");
+        assert_eq!(
+            told(&file.replace("snin-smdb 1", "snin-smdb 2")),
+            "1: version 1 is read: `snin-smdb 2`"
+        );
         assert_eq!(told("GUID"), "1: no subnet database (expected `snin-smdb 1`)");
     }
 }

@@ -6,9 +6,7 @@ use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
-use snin_mad::sa::{
-    ANY_LID, InformInfo, JoinState, McMemberRecord, Record as _, ServiceRecord,
-};
+use snin_mad::sa::{ANY_LID, InformInfo, JoinState, McMemberRecord, Record as _, ServiceRecord};
 use snin_mad::{Gid, NodeString, PKey, PortInfo, QKey};
 use snin_protocol::Time;
 use snin_sm_core::database::{Group, Member, Port, Service, Stamp, Subscriber, Subscription};
@@ -280,7 +278,8 @@ fn whatever_is_in_them_the_rules_hold() {
     let (mut renumbered, mut replaced, mut unordered, mut ahead) = (0, 0, 0, 0);
     for seed in first..first + count {
         let (all, rules) = set(seed);
-        let merged = judge(&all, &rules, seed).unwrap_or_else(|why| panic!("SNIN_SEED={seed}: {why}"));
+        let merged =
+            judge(&all, &rules, seed).unwrap_or_else(|why| panic!("SNIN_SEED={seed}: {why}"));
         renumbered += merged.report.renumbered.len();
         replaced += merged.report.replaced.len();
         unordered += merged.report.unordered().count();
@@ -289,7 +288,9 @@ fn whatever_is_in_them_the_rules_hold() {
             println!("{} sets", seed - first + 1);
         }
     }
-    println!("{renumbered} renumbered, {replaced} replaced, {unordered} not ordered, {ahead} ahead");
+    println!(
+        "{renumbered} renumbered, {replaced} replaced, {unordered} not ordered, {ahead} ahead"
+    );
     assert!(renumbered > 0 && replaced > 0 && unordered > 0 && ahead > 0);
 }
 
@@ -316,6 +317,7 @@ fn a_clock_that_runs_ahead_does_not_win_for_ever() {
     let told = merged.report.replaced.iter().find(|one| one.table == "link" && !one.ordered);
     assert!(told.is_some(), "{}", merged.report);
     // Years later its old copy still does not win.
-    let later = merge(&[merged.snapshot.clone(), ahead], &Rules::at(Time::secs(NOW + YEAR))).unwrap();
+    let later =
+        merge(&[merged.snapshot.clone(), ahead], &Rules::at(Time::secs(NOW + YEAR))).unwrap();
     assert_eq!(later.snapshot.links[&key].value, Some((Guid(2), PortNum(1))));
 }

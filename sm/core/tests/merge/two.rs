@@ -128,4 +128,3 @@ pub(crate) fn ip(key: u16, last: u32) -> Gid {
     mgid[12..].copy_from_slice(&last.to_be_bytes());
     Gid(mgid)
 }
-

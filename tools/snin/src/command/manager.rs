@@ -107,6 +107,19 @@ pub(crate) fn dump<W: Write>(
     Ok(Verdict::Well)
 }
 
+/// The subnet database, as a file.
+pub(crate) fn database<W: Write>(
+    name: Option<&str>,
+    secrets: bool,
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let question = json!({ "command": "database", "name": name, "secrets": secrets });
+    let said = connect(daemon)?.ask(&question)?;
+    out.text(said["database"].as_str().unwrap_or_default())?;
+    Ok(Verdict::Well)
+}
+
 /// The tables, one switch after the other.
 pub(crate) fn lfts<W: Write>(
     switch: Option<Guid>,

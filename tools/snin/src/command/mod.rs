@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod lat;
 pub(crate) mod manager;
 pub(crate) mod manual;
+pub(crate) mod merge;
 pub(crate) mod pki;
 pub(crate) mod plan;
 pub(crate) mod replay;

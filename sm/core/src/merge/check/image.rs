@@ -147,7 +147,8 @@ impl<'a> Image<'a> {
         }
         let at = |info: &[u8], at: usize| u16::from(info[at]) << 8 | u16::from(info[at + 1]);
         // The port's own first address and LMC, and its manager's address.
-        if let Some((first, bits)) = self.owner(at(&info, 16)).and_then(|(guid, _)| self.now(guid)) {
+        if let Some((first, bits)) = self.owner(at(&info, 16)).and_then(|(guid, _)| self.now(guid))
+        {
             info[16..18].copy_from_slice(&first.to_be_bytes());
             info[34] = info[34] & !7 | bits;
         }
@@ -213,9 +214,10 @@ impl<'a> Image<'a> {
             add("lid", guid.to_string(), entry.value.map(|_| Vec::new()), entry.stamp);
         }
         for (number, entry) in &of.partitions {
-            let value = entry.value.as_ref().map(|partition| {
-                format!("{:?} {}", partition.name, partition.common).into_bytes()
-            });
+            let value = entry
+                .value
+                .as_ref()
+                .map(|partition| format!("{:?} {}", partition.name, partition.common).into_bytes());
             add("partition", format!("{:#06x}", self.p_key(*number)), value, entry.stamp);
         }
         self.hosts(&mut add);
@@ -224,7 +226,10 @@ impl<'a> Image<'a> {
     }
 
     /// Groups, members, services, aliases.
-    fn hosts(&self, add: &mut impl FnMut(&'static str, String, Option<Vec<u8>>, crate::database::Stamp)) {
+    fn hosts(
+        &self,
+        add: &mut impl FnMut(&'static str, String, Option<Vec<u8>>, crate::database::Stamp),
+    ) {
         for (mgid, entry) in &self.of.groups {
             let name = self.mgid(&mgid.0);
             let value = entry.value.as_ref().map(|group| {
@@ -282,7 +287,11 @@ impl<'a> Image<'a> {
         for (subscriber, entry) in &self.of.subscriptions {
             let port = self.guid(subscriber.port.0);
             // An address that is nobody's may be somebody's there: the port's own takes its place.
-            let of_port = || self.now(subscriber.port).map(|(first, _)| first);
+            let of_port = || {
+                let first =
+                    self.of.lids.get(&subscriber.port).and_then(|_| self.now(subscriber.port));
+                first.map(|(first, _)| first)
+            };
             let lid = match self.lid(subscriber.lid.0) {
                 Some(lid) => lid,
                 None if self.of.master == self.into.master => subscriber.lid.0,
