@@ -1,10 +1,10 @@
 //! Judges a merge by its inputs and its result alone.
 //!
 //! It shares nothing with the merge but the types of a snapshot. It takes the maps of numbers from the result
-//! itself - which LID a GUID has there, what a thing was - and applies them to the bytes of every input record, at
-//! the places that the specification gives. Of all records that come to one key the latest has to be in the result,
-//! byte for byte, and nothing else may be there. So an occurrence that was missed, a record that was lost, one from
-//! nowhere, and a deletion that was forgotten are found; and two things with one number.
+//! itself - which LID a GUID has there, what a thing was - and applies them to the bytes of every input record,
+//! at the places that the specification gives. Of all records that come to one key the latest has to be in the
+//! result, byte for byte, and nothing else may be there. So an occurrence that was missed, a record that was
+//! lost, one from nowhere, and a deletion that was forgotten are found; and two things with one number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
