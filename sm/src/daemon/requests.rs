@@ -6,7 +6,7 @@
 //! | `sweep` | looks at the whole fabric; an [`Activity`](super::activity::Activity) when that is done |
 //! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
-//! | `database` | the subnet database as a file (`snin_sm_core::merge::write`), under `name`; with `secrets` M_Keys too |
+//! | `database` | the subnet database as a file, its subnet called `name`; with `secrets` M_Keys too |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 
