@@ -10,6 +10,8 @@
 //! | `path` | the way of what `from` sends to `to`: of its grant if it has one, else of ordinary traffic |
 //! | `owner` | whose the directed link is that leaves `port`, as `leaf3/20` |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
+//!
+//! Slices and requests for later: `reserving`.
 
 use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
@@ -24,9 +26,11 @@ use snin_protocol::view::Policy;
 use crate::config::Source;
 use crate::daemon::Daemon;
 use crate::metrics;
+use crate::reserving::Rank;
 
-const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner or events";
-const UNKNOWN: &str = "the fabric is not known yet";
+const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, events, slices, slice_create, \
+                        slice_resize, slice_delete, slice_explain, request, release or requests";
+pub(crate) const UNKNOWN: &str = "the fabric is not known yet";
 
 impl Daemon {
     /// Answers who asks.
@@ -66,6 +70,9 @@ impl Daemon {
     }
 
     fn answer(&mut self, request: &Request) -> Result<Value, String> {
+        if let Some(answer) = self.reserve(request) {
+            return answer;
+        }
         match request.command.as_str() {
             "status" => Ok(self.status()),
             "windows" => {
@@ -78,7 +85,7 @@ impl Daemon {
                 Ok(core.grants().map(|grant| grant_json(core, &grant)).collect())
             }
             "fabric" => self.fabric(),
-            "policy" => self.change_policy(&request.body),
+            "policy" => self.change_policy(request),
             "path" => path(self.core()?, &request.body),
             "owner" => owner(self.core()?, &request.body),
             "events" => {
@@ -90,7 +97,7 @@ impl Daemon {
         }
     }
 
-    fn core(&self) -> Result<&Core, String> {
+    pub(crate) fn core(&self) -> Result<&Core, String> {
         self.core.as_ref().ok_or_else(|| UNKNOWN.to_owned())
     }
 
@@ -155,9 +162,10 @@ impl Daemon {
         }))
     }
 
-    fn change_policy(&mut self, body: &Value) -> Result<Value, String> {
-        if let Some(wanted) = body.get("set").and_then(Value::as_str) {
+    fn change_policy(&mut self, request: &Request) -> Result<Value, String> {
+        if let Some(wanted) = request.body.get("set").and_then(Value::as_str) {
             let policy: Policy = wanted.parse()?;
+            self.permit(self.asker(request), Rank::Operator, "set the policy")?;
             if self.manager.is_some() {
                 return Err(
                     "the subnet manager holds the policy: `policy` in its configuration".to_owned()
@@ -180,7 +188,7 @@ fn window_json(report: &WindowReport) -> Value {
     })
 }
 
-fn host_name(core: &Core, port: Guid) -> String {
+pub(crate) fn host_name(core: &Core, port: Guid) -> String {
     let view = core.view();
     let topology = view.topology();
     let found = view.routing().hosts.iter().find(|(_, host)| topology.port(host.port).guid == port);

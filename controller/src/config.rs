@@ -34,7 +34,7 @@ snin_daemon::settings! {
         ca_certificate: Option<PathBuf> = None,
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
-        /// Where term, policy and pinned grants are kept.
+        /// Where term, pinned grants, slices and requests are kept.
         state_dir: PathBuf = PathBuf::from("/var/lib/snin/controller"),
         /// The term is at least this: for a controller that lost its state, greater than any that agents
         /// have heard of.
@@ -70,6 +70,11 @@ snin_daemon::settings! {
         connections_per_agent: u32 = 1 << 12,
         /// Frames of an agent in a second; more have to wait.
         agent_rate: u32 = 2_000,
+        /// Users (by number) who may do everything at the control socket, beside root and the controller's own;
+        /// anybody else who may open it only looks.
+        operators: Vec<u32> = Vec::new(),
+        /// Users (by number) who may have slices and requests of their own: job launchers.
+        launchers: Vec<u32> = Vec::new(),
         /// Where `snin controller` asks.
         control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),
         /// Where /metrics and /healthz are served, as host:port. Default: nowhere.

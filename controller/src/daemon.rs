@@ -61,6 +61,11 @@ pub struct Daemon {
     leaving: BTreeMap<Guid, Time>,
     pub(crate) windows: VecDeque<WindowReport>,
     pub(crate) counted: Counted,
+    /// Users who may do everything, and those who may have slices and requests of their own.
+    pub(crate) operators: Vec<u32>,
+    pub(crate) launchers: Vec<u32>,
+    /// The slices that are kept are of this version of the core's.
+    pub(crate) slices_version: Option<u64>,
     watchdog: Option<(Time, Time)>,
 }
 
@@ -119,6 +124,9 @@ impl Daemon {
             leaving: BTreeMap::new(),
             windows: VecDeque::with_capacity(WINDOWS),
             counted: Counted::default(),
+            operators: settings.operators.clone(),
+            launchers: settings.launchers.clone(),
+            slices_version: None,
             watchdog: watchdog.map(|every| (Time(every), clock.now() + Time(every))),
         };
         daemon.read_file()?;
@@ -269,6 +277,7 @@ impl Daemon {
             return Ok(());
         }
         self.core = Some(Core::new(self.config.clone(), view, now)?);
+        self.recall_reserved();
         let agents = Listener::start(self.listen.clone())?;
         for address in agents.addresses() {
             info!("agents call at {address}");
@@ -346,6 +355,7 @@ impl Daemon {
                 .map(|grant| ((grant.source, grant.destination), grant.tree))
                 .collect();
             self.state.keep_pinned(&pinned)?;
+            self.keep_reserved()?;
         }
         Ok(())
     }

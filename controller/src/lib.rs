@@ -11,3 +11,4 @@ pub mod lines;
 pub mod metrics;
 
 mod asked;
+mod reserving;

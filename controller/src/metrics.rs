@@ -14,12 +14,14 @@ pub(crate) struct Counted {
     late: Histogram,
     took: Histogram,
     last_took: Time,
+    /// What was asked for by one who may not.
+    pub(crate) not_permitted: u64,
 }
 
 impl Default for Counted {
     fn default() -> Self {
         let histogram = || Histogram::new(SECONDS);
-        Self { late: histogram(), took: histogram(), last_took: Time::ZERO }
+        Self { late: histogram(), took: histogram(), last_took: Time::ZERO, not_permitted: 0 }
     }
 }
 
@@ -67,6 +69,20 @@ pub(crate) fn page(daemon: &Daemon) -> String {
         "How long windows took to decide",
         &daemon.counted.took,
     );
+    page.counter(
+        "snin_controller_not_permitted",
+        "Commands refused since the user may not give them",
+        daemon.counted.not_permitted,
+    );
+    if let Some(core) = &daemon.core {
+        let slices = core.slices();
+        page.gauge("snin_controller_slices", "Slices", slices.len() as f64);
+        let broken = slices.iter().filter(|slice| !slice.whole).count();
+        let help = "Slices that lack links which cables that are cut took away";
+        page.gauge("snin_controller_slices_broken", help, broken as f64);
+        let frames = core.frames().count() as f64;
+        page.gauge("snin_controller_requests", "Requests with a time of their own", frames);
+    }
     if let Some(agents) = &daemon.agents {
         agents.tally().export("snin_controller_agent", &mut page);
     }

@@ -55,6 +55,17 @@ impl Listener {
 }
 
 impl Stream {
+    /// The user at the other end, as the system knows it.
+    fn user(&self) -> Option<u32> {
+        match self {
+            Self::Unix(stream) => {
+                let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
+                Some(credentials.uid.as_raw())
+            }
+            Self::Tcp(_) => None,
+        }
+    }
+
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(stream) => stream.as_fd(),
@@ -189,6 +200,11 @@ impl Connections {
             connection.ending = true;
         }
         self.forget();
+    }
+
+    /// The user who asks, where the socket is one of this machine.
+    pub(crate) fn user(&self, client: Client) -> Option<u32> {
+        self.open.get(&client.0)?.stream.user()
     }
 
     pub(crate) fn is_open(&self, client: Client) -> bool {

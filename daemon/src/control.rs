@@ -63,6 +63,8 @@ pub struct Control {
 pub struct Request {
     /// Who asks.
     pub client: Client,
+    /// The user whose process asks; `None` where the connection is over already.
+    pub user: Option<u32>,
     /// What: the value of `command`.
     pub command: String,
     /// The whole request.
@@ -108,7 +110,10 @@ impl Control {
             let body: Result<Value, _> = serde_json::from_slice(&line);
             let command = body.as_ref().ok().and_then(|body| body.get("command")?.as_str());
             match (command.map(str::to_owned), body) {
-                (Some(command), Ok(body)) => requests.push(Request { client, command, body }),
+                (Some(command), Ok(body)) => {
+                    let user = self.connections.user(client);
+                    requests.push(Request { client, user, command, body });
+                }
                 _ => self.refuse(client, "a request is a JSON object with the key command"),
             }
         }

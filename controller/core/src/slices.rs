@@ -13,7 +13,9 @@ mod condition;
 mod exhaust;
 mod jobs;
 mod layout;
+mod named;
 mod replay;
+mod resize;
 mod search;
 mod sharing;
 
@@ -24,6 +26,8 @@ use snin_fabric::TreeId;
 use snin_fabric::hosts::HostId;
 
 use crate::packing::{LeafId, Shape};
+
+pub use named::SliceLinks;
 
 pub use jobs::{Job, JobsError, MAX_JOBS, MEAN_HOSTS, generate, parse};
 pub use replay::{Replay, Start, replay};
@@ -60,6 +64,9 @@ pub enum Refusal {
     /// The number has a slice.
     #[error("the job has a slice already")]
     Known,
+    /// The number has none.
+    #[error("the job has no slice")]
+    NoSlice,
     /// Nothing asked for.
     #[error("a job has at least one host")]
     NoHost,
@@ -124,9 +131,9 @@ impl Default for Limits {
 pub struct Slices {
     layout: Layout,
     links: Links,
-    /// Free hosts, by leaf, and whether each host is.
+    /// Free hosts, by leaf, and whose each host is.
     free: Vec<u32>,
-    is_free: Vec<bool>,
+    job_of_host: Vec<Option<JobId>>,
     slices: BTreeMap<JobId, Slice>,
     limits: Limits,
 }
@@ -140,13 +147,18 @@ impl Slices {
         let layout = Layout::new(shape, leaf_of_host)?;
         let links = Links::new(&layout);
         let free = layout.hosts_of_leaf.iter().map(|hosts| hosts.len() as u32).collect();
-        let is_free = vec![true; leaf_of_host.len()];
-        Ok(Self { layout, links, free, is_free, slices: BTreeMap::new(), limits })
+        let job_of_host = vec![None; leaf_of_host.len()];
+        Ok(Self { layout, links, free, job_of_host, slices: BTreeMap::new(), limits })
     }
 
     /// How many hosts there are.
     pub const fn hosts(&self) -> usize {
-        self.is_free.len()
+        self.job_of_host.len()
+    }
+
+    /// The job that a host belongs to.
+    pub fn job_of(&self, host: HostId) -> Option<JobId> {
+        *self.job_of_host.get(host.index())?
     }
 
     /// How many hosts belong to no job.
@@ -187,7 +199,7 @@ impl Slices {
             Exhausted::Found((placement, links)) => {
                 let of_leaf = |&(leaf, count): &(u32, u32)| {
                     let hosts = self.layout.hosts_of_leaf[leaf as usize].iter().copied();
-                    let free = hosts.filter(|host| self.is_free[host.index()]);
+                    let free = hosts.filter(|host| self.job_of_host[host.index()].is_none());
                     free.take(count as usize).collect::<Vec<_>>()
                 };
                 let hosts = placement.iter().flat_map(of_leaf).collect();
@@ -212,8 +224,8 @@ impl Slices {
         sorted.sort_unstable();
         let mut of_leaf: BTreeMap<u32, u32> = BTreeMap::new();
         for (place, &host) in sorted.iter().enumerate() {
-            let free = *self.is_free.get(host.index()).ok_or(Refusal::UnknownHost(host))?;
-            if !free || (place > 0 && sorted[place - 1] == host) {
+            let of = *self.job_of_host.get(host.index()).ok_or(Refusal::UnknownHost(host))?;
+            if of.is_some() || (place > 0 && sorted[place - 1] == host) {
                 return Err(Refusal::HostTaken(host));
             }
             *of_leaf.entry(self.layout.leaf_of_host[host.index()]).or_default() += 1;
@@ -226,7 +238,7 @@ impl Slices {
     fn set_aside(&mut self, job: JobId, mut hosts: Vec<HostId>, links: Assignment) -> &Slice {
         hosts.sort_unstable();
         let slice = Slice { hosts, links };
-        self.toggle(&slice, false);
+        self.toggle(job, &slice, false);
         self.slices.entry(job).or_insert(slice)
     }
 
@@ -234,14 +246,14 @@ impl Slices {
     pub fn release(&mut self, job: JobId) -> bool {
         let slice = self.slices.remove(&job);
         if let Some(slice) = &slice {
-            self.toggle(slice, true);
+            self.toggle(job, slice, true);
         }
         slice.is_some()
     }
 
-    fn toggle(&mut self, slice: &Slice, free: bool) {
+    fn toggle(&mut self, job: JobId, slice: &Slice, free: bool) {
         for host in &slice.hosts {
-            self.is_free[host.index()] = free;
+            self.job_of_host[host.index()] = (!free).then_some(job);
             let count = &mut self.free[self.layout.leaf_of_host[host.index()] as usize];
             *count = if free { *count + 1 } else { *count - 1 };
         }

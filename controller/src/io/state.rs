@@ -1,15 +1,17 @@
-//! What survives a restart: the term, the longest that a grant was made for, and which trees pinned connections
-//! have.
+//! What survives a restart: the term, the longest that a grant was made for, which trees pinned connections
+//! have, slices, and requests for later.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use snin_controller_core::window::SliceRecord;
 use snin_daemon::shared::{Embedded, Shared};
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::{Term, Time};
 
 use crate::error::Failure;
+use crate::io::kept::{Kept, KeptFrame};
 
 const TERM: &str = "controller/term";
 const PINNED: &str = "controller/pinned/";
@@ -26,6 +28,7 @@ struct Reign {
 pub struct State {
     shared: Box<dyn Shared>,
     pinned: BTreeMap<(Guid, Guid), TreeId>,
+    kept: Kept,
 }
 
 /// What a controller has to know of those before it.
@@ -53,7 +56,8 @@ impl State {
                 .map_err(|error| Failure::State { key: PINNED, what: error.to_string() })?;
             pinned.insert(ends, TreeId(tree));
         }
-        Ok(Self { shared: Box::new(shared), pinned })
+        let kept = Kept::read(&shared)?;
+        Ok(Self { shared: Box::new(shared), pinned, kept })
     }
 
     /// Begins a term, greater than all before and at least `least`. It is kept before anything is granted in it.
@@ -79,6 +83,27 @@ impl State {
         let is_first = before.is_none() && least.0 <= 1;
         let longest = before.map_or(longest, |before| Time(before.longest).max(longest));
         Ok(Begun { term: Term(term), predecessor: (!is_first).then_some(longest) })
+    }
+
+    /// Slices and frames.
+    pub const fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Keeps an owner's slice, or that there is none.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    pub fn keep_slice(&mut self, owner: &str, record: Option<&SliceRecord>) -> Result<(), Failure> {
+        self.kept.keep_slice(&*self.shared, owner, record)
+    }
+
+    /// Keeps a frame, or that there is none.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    pub fn keep_frame(&mut self, id: u64, frame: Option<KeptFrame>) -> Result<(), Failure> {
+        self.kept.keep_frame(&*self.shared, id, frame)
     }
 
     /// The tree that a pinned connection had.

@@ -4,4 +4,5 @@ mod agents;
 mod asking;
 mod kills;
 mod process;
+mod reserving;
 mod watcher;

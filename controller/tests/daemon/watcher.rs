@@ -66,6 +66,42 @@ impl Watcher {
         }
     }
 
+    /// What was sent before a moment.
+    pub(crate) fn before(&self, moment: Time) -> Self {
+        let sent = self.sent.iter().filter(|sent| sent.end < moment).copied().collect();
+        Self {
+            topology: self.topology.clone(),
+            routing: self.routing.clone(),
+            ports: self.ports.clone(),
+            sent,
+        }
+    }
+
+    /// What was sent between leaves from a moment on, with the leaves at both ends by name and the tree that
+    /// leads over the same cables.
+    pub(crate) fn trees_used(&self, since: Time) -> Vec<(Sent, Vec<(String, u16)>)> {
+        let leaf = |port: &Guid| {
+            self.topology.port(self.topology.peer(self.ports[port]).expect("a cable")).node
+        };
+        let name = |node| self.topology.node(node).name.to_string();
+        let crossing = self.sent.iter().filter(|sent| leaf(&sent.from) != leaf(&sent.to));
+        let tree_of = |sent: &Sent| {
+            // The root is the spine on the way: of two stages only.
+            let up = self.topology.peer(self.links(sent)[1]).expect("a cable");
+            let root = self.topology.port(up).node;
+            let trees = self.routing.forest.trees().iter();
+            let mut of_root = trees.filter(|tree| tree.root == root);
+            of_root.next().expect("a spine is a root").id.0
+        };
+        crossing
+            .filter(|sent| sent.start >= since)
+            .map(|sent| {
+                let tree = tree_of(sent);
+                (*sent, vec![(name(leaf(&sent.from)), tree), (name(leaf(&sent.to)), tree)])
+            })
+            .collect()
+    }
+
     /// Two connections that were on one link at one moment.
     pub(crate) fn clash(&self) -> Option<(String, Sent, Sent)> {
         let mut on_link: BTreeMap<PortIndex, Vec<Sent>> = BTreeMap::new();

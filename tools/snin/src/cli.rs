@@ -5,6 +5,7 @@ pub(crate) mod controller;
 mod lat;
 mod merge;
 mod replay;
+pub(crate) mod reserving;
 mod software;
 
 use std::path::PathBuf;
@@ -93,6 +94,20 @@ pub(crate) enum Command {
     Path(controller::PathOf),
     /// Show whose a directed link is, by the running controller
     Owner(controller::OwnerOf),
+    /// Set links aside for a job, so that nobody else is ever on them
+    ///
+    /// What a job's hosts send to each other goes over its slice's links only, and nothing else does. Root, the
+    /// controller's user, operators and launchers may change slices (`operators`, `launchers` in the
+    /// controller's file).
+    #[command(subcommand)]
+    Slice(reserving::Slice),
+    /// Keep the ports of two hosts for the connection between them, now or at a later time
+    ///
+    /// Requests are admitted against each other when they are made. When the time comes, connections from one
+    /// host to the other are chosen before all others at their ports. `snin controller requests` lists them.
+    Request(reserving::RequestOf),
+    /// Give a request back
+    Release(reserving::ReleaseOf),
     /// Keep the certificates by which daemons know each other
     #[command(subcommand)]
     Pki(controller::Pki),

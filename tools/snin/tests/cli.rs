@@ -380,7 +380,10 @@ fn man_pages_and_completions_are_made_from_the_command() {
     // As man lays it out: every section, and each key with its default.
     let manager = ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock", "--ibsim-host"];
     let agent = ["SIGTERM", "heartbeat_ms", "Default: 250.", "agent.sock", "--dump-config"];
-    for (name, all) in [("snin-sm.8", manager), ("snin-agent.8", agent)] {
+    let controller = ["SIGHUP", "window_us", "Default: 16667.", "controller.sock", "--dump-config"];
+    let pages =
+        [("snin-sm.8", manager), ("snin-controller.8", controller), ("snin-agent.8", agent)];
+    for (name, all) in pages {
         let file = folder.path("man").join(name);
         let laid_out = Command::new("man").args(["-l".as_ref(), file.as_os_str()]).output();
         let laid_out = laid_out.expect("install the Debian package man-db");
@@ -405,7 +408,7 @@ fn man_pages_and_completions_are_made_from_the_command() {
     let completions = done(&["completions", "bash"]);
     assert!(completions.contains("_snin") && completions.contains("verify"));
     assert!(completions.contains(" snin-sm\n") && completions.contains("--ibsim-host"));
-    assert!(completions.contains(" snin-agent\n"));
+    assert!(completions.contains(" snin-agent\n") && completions.contains(" snin-controller\n"));
     // bash completes by them.
     let script = format!(
         "{completions}\nCOMP_WORDS=(snin-sm --ibsim-h); COMP_CWORD=1; read -ra words < <(complete -p snin-sm); \

@@ -152,6 +152,16 @@ impl Shape {
         id
     }
 
+    /// The trees of a registered set.
+    pub fn trees_of(&self, set: SetId) -> impl Iterator<Item = TreeId> + '_ {
+        sets::members(self.set(set).iter().copied()).map(|place| self.tree_at(place))
+    }
+
+    /// The groups of all trees, by tree.
+    pub fn tree_groups(&self) -> &[u32] {
+        &self.group_of_tree
+    }
+
     /// How many leaves there are.
     pub const fn leaves(&self) -> usize {
         self.leaves

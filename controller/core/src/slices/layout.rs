@@ -63,6 +63,11 @@ impl Layout {
         self.trees_of_group.len()
     }
 
+    /// The group of a tree, if there is such a tree.
+    pub(super) fn group_of(&self, tree: TreeId) -> Option<usize> {
+        (tree.index() < self.usable.trees()).then(|| self.usable.group_of(tree))
+    }
+
     pub(super) fn is_usable(&self, leaf: u32, tree: TreeId) -> bool {
         self.usable.is_usable(LeafId(leaf), tree)
     }

@@ -99,7 +99,7 @@ impl Core {
         self.admission.remove(ConnectionId(slot));
         self.pending.remove(&slot);
         if connection.packed {
-            self.departed.push(slot);
+            self.departed.push((slot, connection.domain));
         } else {
             self.connections.give_back(slot);
         }
@@ -210,6 +210,7 @@ impl Core {
             request,
             owner: OwnerId(self.next_owner),
             ends: Err(Refusal::UnknownSource),
+            domain: None,
             left: request.windows.max(1),
             packed: false,
             route: None,
@@ -237,8 +238,13 @@ impl Core {
         if let Ok(ends) = ends {
             self.admit(slot, ends);
         }
+        let domain = ends.ok().and_then(|ends| self.slicing.of(ends));
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.ends = ends;
+            // What a packer holds is its own until packers are made anew.
+            if !connection.packed {
+                connection.domain = domain;
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use snin_fabric::{Guid, TreeId};
 use snin_protocol::Epoch;
 use snin_protocol::message::{Refusal, Request, Verdict};
 
+use super::domains::DomainId;
 use super::fabric::Route;
 use super::ledger::{ClaimId, OwnerId};
 
@@ -18,6 +19,8 @@ pub(super) struct Connection {
     pub(super) owner: OwnerId,
     /// The two ends in the present view, or why it gets nothing in it.
     pub(super) ends: Result<(HostId, HostId), Refusal>,
+    /// The slice that both ends belong to, whose links it may use and no others.
+    pub(super) domain: DomainId,
     /// Windows that it still wants; 1 for ever where it wants to be served until withdrawn.
     pub(super) left: u32,
     /// Whether the packer holds it.

@@ -12,11 +12,12 @@ use snin_protocol::{Epoch, Time};
 
 use super::Core;
 use super::connections::Connection;
+use super::domains::{DomainId, Done, Wanted, Work};
 use super::ledger::Claim;
 use super::transition::pausing;
 use crate::events::{Note, Output, WindowReport};
-use crate::owners::{self, Granted, Untrue};
-use crate::packing::{Certificate, ConnectionId, Deferral, Request, SetId};
+use crate::owners::Untrue;
+use crate::packing::Deferral;
 
 /// The most connections that room is made for in one window.
 const MAX_RESTED: usize = 64;
@@ -53,6 +54,7 @@ impl Core {
         for id in self.ledger.expired(now) {
             self.release(id);
         }
+        self.frames.expire(now);
         let silence = self.config.window * u64::from(self.config.silence);
         let silent = self.agents.iter().filter(|(_, agent)| agent.heard_at + silence < now);
         let silent: Vec<Guid> = silent.map(|(&port, _)| port).collect();
@@ -93,6 +95,7 @@ impl Core {
                 .is_ok_and(|(source, destination)| more((0, source)) || more((1, destination)));
         }
         self.rest(&mut chosen);
+        self.choose_frames(&mut chosen);
         chosen
     }
 
@@ -140,10 +143,13 @@ impl Core {
             let (source, destination) = connection.ends.ok()?;
             self.fabric.leaf(if at_source { source } else { destination })
         };
-        let wanted = leaf(self.connections.get(slot)?)?;
+        let waiting = self.connections.get(slot)?;
+        let (wanted, domain) = (leaf(waiting)?, waiting.domain);
         let packed = chosen.iter().filter_map(|&slot| Some((slot, self.connections.get(slot)?)));
         packed
-            .filter(|(_, c)| c.packed && !c.request.pinned && leaf(c) == Some(wanted))
+            .filter(|(_, c)| {
+                c.packed && c.domain == domain && !c.request.pinned && leaf(c) == Some(wanted)
+            })
             .max_by_key(|&(slot, c)| (c.turns, std::cmp::Reverse(slot)))
             .map(|(slot, _)| slot)
     }
@@ -151,53 +157,68 @@ impl Core {
     /// Removals first, then what is new; what is packed already stays where it is if it can.
     fn pack(&mut self, chosen: &BTreeSet<u32>) -> BTreeMap<u32, TreeId> {
         let mut trees = BTreeMap::new();
+        let mut work: BTreeMap<DomainId, Work> = BTreeMap::new();
         let departed = std::mem::take(&mut self.departed);
-        let mut removals: Vec<ConnectionId> = departed.iter().copied().map(ConnectionId).collect();
-        let mut insertions = Vec::new();
+        for &(slot, domain) in &departed {
+            work.entry(domain).or_default().removals.push(slot);
+        }
         for (slot, connection) in self.connections.iter_mut() {
             let ends = connection.ends.ok().filter(|_| chosen.contains(&slot));
+            let work = work.entry(connection.domain).or_default();
             match ends {
                 Some(ends) if self.fabric.on_one_leaf(ends) => {
                     trees.insert(slot, TreeId(0));
                 }
                 Some(_) if connection.packed => {}
                 Some(ends) => {
-                    insertions.extend(self.fabric.packing_request(slot, ends, connection));
+                    let (pinned, tree) = (connection.request.pinned, connection.wished_tree());
+                    work.insertions.push(Wanted { slot, ends, pinned, tree });
                 }
                 None if connection.packed => {
                     connection.packed = false;
-                    removals.push(ConnectionId(slot));
+                    work.removals.push(slot);
                 }
                 None => {}
             }
         }
-        if let Some(packer) = &mut self.packer {
-            let outcome = packer.apply(&removals, &insertions);
-            for &(id, why) in outcome.deferred.iter().chain(&outcome.evicted) {
-                if let Some(connection) = self.connections.get_mut(id.0) {
-                    connection.packed = false;
-                    connection.waits += 1;
-                    connection.turns = 0;
-                    connection.verdict = Some(Verdict::Deferred(why.into()));
-                }
-            }
-            for &(id, why) in &outcome.refused {
-                if let Some(connection) = self.connections.get_mut(id.0) {
-                    connection.verdict = Some(Verdict::Refused(why.into()));
-                }
-            }
-            for &(id, _) in &outcome.granted {
-                if let Some(connection) = self.connections.get_mut(id.0) {
-                    connection.packed = true;
-                }
-            }
-            let packed = self.connections.iter().filter(|(_, c)| c.packed);
-            trees.extend(
-                packed.filter_map(|(slot, _)| Some((slot, packer.tree_of(ConnectionId(slot))?))),
-            );
+        for (domain, work) in work {
+            let done = self.domains.apply(domain, &work, &self.fabric);
+            self.take_outcome(domain, &done);
         }
-        departed.into_iter().for_each(|slot| self.connections.give_back(slot));
+        let packed = self.connections.iter().filter(|(_, c)| c.packed);
+        trees.extend(
+            packed.filter_map(|(slot, c)| Some((slot, self.domains.tree_of(c.domain, slot)?))),
+        );
+        departed.into_iter().for_each(|(slot, _)| self.connections.give_back(slot));
         trees
+    }
+
+    /// What a packer says of its connections.
+    fn take_outcome(&mut self, domain: DomainId, done: &Done) {
+        for &(slot, why) in &done.deferred {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.packed = false;
+                connection.waits += 1;
+                connection.turns = 0;
+                connection.verdict = Some(Verdict::Deferred(why.into()));
+            }
+        }
+        for &(slot, why) in &done.refused {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                // Without slices it might have had one.
+                let set_aside = domain.is_none() && !self.slicing.is_empty();
+                connection.verdict = Some(if set_aside {
+                    Verdict::Deferred(Wait::NoTreeFreed)
+                } else {
+                    Verdict::Refused(why.into())
+                });
+            }
+        }
+        for &slot in &done.granted {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.packed = true;
+            }
+        }
     }
 
     /// The way of everything that has a tree. What the view gives no way is refused.
@@ -215,39 +236,35 @@ impl Core {
                     Ok(route) => connection.route = Some(Arc::new(route)),
                     Err(refusal) => {
                         connection.verdict = Some(Verdict::Refused(refusal));
-                        lost.extend(std::mem::take(&mut connection.packed).then_some(slot));
+                        let packed = std::mem::take(&mut connection.packed);
+                        lost.extend(packed.then_some((connection.domain, slot)));
                     }
                 }
             }
         }
-        if let Some(packer) = &mut self.packer {
-            let lost: Vec<ConnectionId> = lost.into_iter().map(ConnectionId).collect();
-            packer.apply(&lost, &[]);
+        for (domain, slot) in lost {
+            let work = Work { removals: vec![slot], ..Work::default() };
+            self.domains.apply(domain, &work, &self.fabric);
         }
     }
 
-    /// Has the packer's certificate judged by the trees that connections were given.
-    fn check_certificate(&mut self) -> Result<(), Untrue> {
-        let Some(packer) = &self.packer else {
-            self.certificate = Certificate::default();
-            return Ok(());
-        };
-        packer.certify(&mut self.certificate);
-        let fabric = &self.fabric;
-        let granted = self.connections.iter().filter_map(|(slot, connection)| {
-            let ends = connection.ends.ok().filter(|&ends| !fabric.on_one_leaf(ends))?;
-            let (source, destination) = (fabric.leaf(ends.0)?, fabric.leaf(ends.1)?);
-            let tree = connection.route.as_ref()?.tree;
-            Some(Granted { id: ConnectionId(slot), source, destination, tree })
-        });
-        owners::check(packer.shape(), granted, &self.certificate).map(drop)
+    /// Has the packers' certificates judged by the trees that connections were given.
+    fn check_certificates(&mut self) -> Result<(), Untrue> {
+        let mut granted: BTreeMap<DomainId, Vec<_>> = BTreeMap::new();
+        for (slot, connection) in self.connections.iter() {
+            let ends = connection.ends.ok().filter(|&ends| !self.fabric.on_one_leaf(ends));
+            if let (Some(ends), Some(route)) = (ends, &connection.route) {
+                granted.entry(connection.domain).or_default().push((slot, ends, route.tree));
+            }
+        }
+        self.domains.check(&granted, &self.fabric)
     }
 
     /// Has an independent checker follow every way through the tables and look for links with two owners.
     /// If there is one, or the packer's own account is another, nothing new is granted in this window and
     /// the packer begins anew.
     fn certify(&mut self) -> (u32, u32) {
-        let account = self.check_certificate();
+        let account = self.check_certificates();
         let view = &self.fabric.view;
         let port = |host| self.fabric.host(host).map(|host| host.port);
         let path = |connection: &Connection| {
@@ -408,24 +425,6 @@ impl Core {
                 self.dirty.insert(connection.port);
             }
         }
-    }
-}
-
-impl super::fabric::Fabric {
-    fn packing_request(
-        &self,
-        slot: u32,
-        ends: (HostId, HostId),
-        connection: &Connection,
-    ) -> Option<Request> {
-        Some(Request {
-            id: ConnectionId(slot),
-            source: self.leaf(ends.0)?,
-            destination: self.leaf(ends.1)?,
-            allowed: self.addressed(ends.1).unwrap_or(SetId::ALL),
-            pinned: connection.request.pinned,
-            tree: connection.wished_tree(),
-        })
     }
 }
 

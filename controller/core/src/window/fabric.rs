@@ -104,6 +104,7 @@ impl Fabric {
             Policy::Strict | Policy::Shared => None,
         };
         self.shape = None;
+        self.leaf_of_host.clear();
         let Some((mut shape, leaf_of_host)) = packing_shape(self.view.topology(), routing) else {
             return;
         };
@@ -158,6 +159,11 @@ impl Fabric {
 
     pub(super) fn leaf(&self, host: HostId) -> Option<LeafId> {
         self.leaf_of_host.get(host.index()).copied()
+    }
+
+    /// The leaf of every host; empty where there are no trees.
+    pub(super) fn leaves(&self) -> &[LeafId] {
+        &self.leaf_of_host
     }
 
     /// The trees that the host has addresses on.

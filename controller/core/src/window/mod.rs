@@ -14,9 +14,12 @@ mod agents;
 mod asking;
 mod connections;
 mod decide;
+mod domains;
 mod fabric;
+mod frames;
 mod granting;
 mod ledger;
+mod slicing;
 mod transition;
 mod viewing;
 
@@ -33,11 +36,18 @@ use crate::config::{Bound, Config};
 use crate::error::ConfigError;
 use crate::events::{Event, GrantStatus, Note, Output};
 use crate::metrics::Metrics;
-use crate::packing::{Certificate, Packer};
 use agents::Agent;
 use connections::Connections;
+use domains::{DomainId, Domains};
 use fabric::{Fabric, LinkNames};
+use frames::Frames;
 use ledger::{Claim, ClaimId, Ledger};
+use slicing::Slicing;
+
+pub use frames::{Frame, FrameError, FrameStatus, MAX_AHEAD, MAX_FRAMES, MAX_FRAMES_OF_OWNER};
+pub use slicing::{
+    MAX_OWNER, MAX_SLICES, SliceError, SliceHosts, SliceRecord, SliceStatus, TreeName,
+};
 
 /// Admission before there is a view.
 const NO_REQUESTS: Limits = Limits { requests: 0, overdue_after: 0 };
@@ -56,12 +66,12 @@ pub struct Core {
     admission: Admission,
     /// What admission was made for.
     links: Option<HostLinks>,
-    /// `None` where the fabric has no trees.
-    packer: Option<Packer>,
-    /// Whose the links are by the packer's account, as of the window decided last.
-    certificate: Certificate,
-    /// Connections that are gone, but known to the packer.
-    departed: Vec<u32>,
+    /// A packer for each slice, and one for what is in none.
+    domains: Domains,
+    slicing: Slicing,
+    frames: Frames,
+    /// Connections that are gone, but known to their packer.
+    departed: Vec<(u32, DomainId)>,
     /// Connections that have had their last window.
     spent: Vec<u32>,
     ledger: Ledger,
@@ -105,8 +115,9 @@ impl Core {
         let mut core = Self {
             admission: Admission::new(HostLinks::uniform(0, 1), NO_REQUESTS),
             links: None,
-            packer: None,
-            certificate: Certificate::default(),
+            domains: Domains::default(),
+            slicing: Slicing::default(),
+            frames: Frames::default(),
             fabric,
             names,
             agents: BTreeMap::new(),
@@ -130,6 +141,7 @@ impl Core {
             metrics: Metrics::default(),
             config,
         };
+        core.slicing.take_view(&core.fabric);
         core.renew();
         Ok(core)
     }
@@ -213,8 +225,8 @@ impl Core {
             self.admission = Admission::new(links.clone(), limits);
             self.links = Some(links);
         }
-        self.packer = self.fabric.shape().cloned().map(Packer::new);
-        self.departed.drain(..).for_each(|slot| self.connections.give_back(slot));
+        self.domains = Domains::new(&self.fabric, self.slicing.slices());
+        self.departed.drain(..).for_each(|(slot, _)| self.connections.give_back(slot));
         let slots: Vec<u32> = self.connections.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.place(slot);
@@ -239,11 +251,6 @@ impl Core {
             holding: self.ledger.iter().filter(|(_, claim)| claim.gone.is_none()).count() as u64,
             ..self.metrics
         }
-    }
-
-    /// The owner of every directed link between switches, as of the window decided last.
-    pub const fn certificate(&self) -> &Certificate {
-        &self.certificate
     }
 
     /// The view in use.

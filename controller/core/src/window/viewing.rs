@@ -36,6 +36,7 @@ impl Core {
     pub(super) fn take_policy(&mut self, policy: Policy) {
         self.config.policy = policy;
         self.fabric.set_policy(policy);
+        self.slicing.take_view(&self.fabric);
         self.stale = true;
     }
 
@@ -66,12 +67,8 @@ impl Core {
             self.stop(id);
         }
         self.clearing.insert(version, outstanding);
-        // Ways that were found in the old view are not given any more.
-        for slot in std::mem::take(&mut self.pending) {
-            if let Some(connection) = self.connections.get_mut(slot) {
-                connection.route = None;
-            }
-        }
+        self.forget_ways();
+        self.slicing.take_view(&self.fabric);
     }
 
     /// Where a claim's packets go in the present view; `None` where they went and may go there all the time.

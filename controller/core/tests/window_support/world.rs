@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use snin_controller_core::Core;
 use snin_controller_core::config::Config;
 use snin_controller_core::events::{Event, Output, WindowReport};
+use snin_controller_core::window::SliceRecord;
 use snin_fabric::view::PlannedView;
 use snin_fabric::{Guid, PortIndex};
 use snin_protocol::codec::{decode, encode};
@@ -152,7 +153,7 @@ pub struct World {
     pub clears: Vec<u64>,
     pub life: Life,
     pub whole: Fabric,
-    fabric: Fabric,
+    pub fabric: Fabric,
     next_fabric: Option<Fabric>,
     plant: Plant,
     cut: BTreeSet<PortIndex>,
@@ -535,7 +536,11 @@ impl World {
         let term = Term(self.core.config().term.0 + 1);
         let config = Config { term, ..self.life.config.clone() };
         let view = PlannedView::clone(&self.fabric.view(self.version));
+        let owners: Vec<String> = self.core.slice_owners().map(str::to_owned).collect();
+        let slices: Vec<SliceRecord> =
+            owners.iter().filter_map(|owner| self.core.slice_record(owner).cloned()).collect();
         self.core = Core::new(config, Arc::new(view), self.now).unwrap();
+        self.core.restore_slices(slices);
         self.core_at = Time::MAX;
         self.version += 1;
         if let Manager::WaitsForClear(version) = &mut self.manager {

@@ -23,6 +23,8 @@ pub(crate) enum Controller {
     Grants(ControllerSocket),
     /// Hosts, trees and unusable pairs, and where it knows them from
     Fabric(ControllerSocket),
+    /// Ports that are kept for connections, now or later, by `snin request`
+    Requests(ControllerSocket),
     /// Is non-interference in effect?
     Policy {
         /// Another policy, where no subnet manager holds it

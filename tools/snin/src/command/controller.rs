@@ -15,7 +15,7 @@ use crate::output::{Output, Target};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
+pub(super) fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
     Ok(Connection::open(&socket.socket, Some(PATIENCE))?.ask(request)?)
 }
 
@@ -34,6 +34,9 @@ fn show<W: Write>(asked: &Controller, answer: &Value, out: &mut Output<W>) -> Re
         Controller::Windows { .. } => windows(answer, out),
         Controller::Grants(_) => grants(answer, out),
         Controller::Fabric(_) => fabric(answer, out),
+        Controller::Requests(_) => {
+            rows(answer).iter().try_for_each(|frame| out.line(super::reserving::frame(frame)))
+        }
         Controller::Policy { .. } => out.line(text(&answer["policy"])),
         Controller::Events { .. } => {
             rows(&answer["events"]).iter().try_for_each(|event| out.line(event))
@@ -49,6 +52,7 @@ fn request(asked: &Controller) -> (&ControllerSocket, Value) {
         }
         Controller::Grants(socket) => (socket, json!({ "command": "grants" })),
         Controller::Fabric(socket) => (socket, json!({ "command": "fabric" })),
+        Controller::Requests(socket) => (socket, json!({ "command": "requests" })),
         Controller::Policy { set, socket } => {
             let set = set.and_then(|set| Some(set.to_possible_value()?.get_name().to_owned()));
             (socket, json!({ "command": "policy", "set": set }))
@@ -101,11 +105,11 @@ fn owners<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     })
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn rows(value: &Value) -> &[Value] {
+pub(super) fn rows(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 

@@ -16,14 +16,17 @@ use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Writes `snin.1`, `snin-plan.1` and so on, and the daemons': `snin-sm.8`, `snin-agent.8`.
+/// Writes `snin.1`, `snin-plan.1` and so on, and the daemons': `snin-sm.8` and so on.
 pub(crate) fn pages(directory: &Path) -> Result<Verdict, Failure> {
     fs::create_dir_all(directory).map_err(Failure::file(directory))?;
-    let daemons = [&MANAGER, &AGENT].map(|daemon| (daemon.command)().get_name().to_owned());
+    let daemons =
+        [&MANAGER, &CONTROLLER, &AGENT].map(|daemon| (daemon.command)().get_name().to_owned());
     pages::write(directory, &daemons).map_err(Failure::file(directory))?;
     let manager = page::<snin_sm::daemon::settings::Settings>(&MANAGER);
     let agent = page::<snin_agent::Settings>(&AGENT);
-    for (name, page) in [("snin-sm.8", manager), ("snin-agent.8", agent)] {
+    let controller = page::<snin_controller::config::Settings>(&CONTROLLER);
+    let all = [("snin-sm.8", manager), ("snin-controller.8", controller), ("snin-agent.8", agent)];
+    for (name, page) in all {
         let file = directory.join(name);
         page.and_then(|page| fs::write(&file, page)).map_err(Failure::file(&file))?;
     }
@@ -58,6 +61,36 @@ const MANAGER: Daemon = Daemon {
         ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),
     ],
     see_also: "snin(1), snin-sm-status(1), snin-sm-events(1), opensm(8), ibsim(1), systemd(1)",
+};
+
+const CONTROLLER: Daemon = Daemon {
+    command: snin_controller::cli::Cli::command,
+    examples: &[
+        (
+            "snin-controller --dump-config > /etc/snin/controller.toml",
+            "A file with every key to begin with.",
+        ),
+        ("snin-controller --config /etc/snin/controller.toml", "Grants connections."),
+        (
+            "systemctl enable --now snin-controller",
+            "The same as a service, now and after every start of the machine.",
+        ),
+    ],
+    files: &[
+        ("/etc/snin/controller.toml", "The configuration, where --config names it."),
+        (
+            "/var/lib/snin/controller/controller.redb",
+            "The term, pinned grants, slices, and requests with a time of their own.",
+        ),
+        (
+            "/run/snin/controller.sock",
+            "The socket that snin-controller-status(1), snin-slice-create(1) and snin-request(1) find.",
+        ),
+    ],
+    see_also: "snin(1), snin-controller-status(1), snin-controller-windows(1), snin-controller-grants(1), \
+               snin-controller-fabric(1), snin-controller-policy(1), snin-controller-requests(1), \
+               snin-controller-events(1), snin-slice-create(1), snin-request(1), snin-release(1), snin-path(1), \
+               snin-owner(1), snin-pki-init(1), snin-sm(8), snin-agent(8)",
 };
 
 const AGENT: Daemon = Daemon {
@@ -143,7 +176,7 @@ pub(crate) fn completions<W: Write>(
 ) -> Result<Verdict, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "snin", &mut script);
-    for daemon in [MANAGER, AGENT] {
+    for daemon in [MANAGER, CONTROLLER, AGENT] {
         let command = &mut (daemon.command)();
         let name = command.get_name().to_owned();
         clap_complete::generate(shell, command, name, &mut script);

@@ -12,6 +12,7 @@ pub(crate) mod merge;
 pub(crate) mod pki;
 pub(crate) mod plan;
 pub(crate) mod replay;
+pub(crate) mod reserving;
 pub(crate) mod simulate;
 pub(crate) mod slices;
 pub(crate) mod tables;

@@ -1,0 +1,486 @@
+//! Slices in the loop: who has one, and what becomes of them when the fabric changes.
+//!
+//! A slice is kept by what does not change from view to view: port GUIDs of hosts, switch GUIDs of leaves, root
+//! and plane of trees. With another view each slice keeps the links that are left to it. One that lost links
+//! gets others where there are any; else it is no longer whole, and goes on with what it has.
+//!
+//! A change takes effect with the next window. Grants that stand on links which were set aside run out or are
+//! moved like any others, and the ledger gives no link before it is clear: [`SliceStatus::foreign`] counts what
+//! is left of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use snin_fabric::hosts::HostId;
+use snin_fabric::{Guid, NodeIndex, TreeId};
+
+use super::Core;
+use super::fabric::Fabric;
+use crate::packing::LeafId;
+use crate::slices::{JobId, Limits, Refusal, Slice, SliceLinks, Slices, Unsuitable};
+
+/// The most slices.
+pub const MAX_SLICES: usize = 4096;
+/// The longest name of an owner, in bytes.
+pub const MAX_OWNER: usize = 128;
+
+/// A tree, by what it grows from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct TreeName {
+    /// The spine's or core's GUID.
+    pub root: Guid,
+    /// Which of its parallel cables, from 0.
+    pub plane: u16,
+}
+
+/// Which hosts a slice is to have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SliceHosts {
+    /// So many, wherever there is room.
+    Count(u32),
+    /// These, by the GUIDs of their ports.
+    Ports(Vec<Guid>),
+}
+
+/// A slice as it is kept, whatever the fabric is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SliceRecord {
+    /// Whose it is: any name, such as a job's number.
+    pub owner: String,
+    /// What was asked for.
+    pub wanted: SliceHosts,
+    /// Its hosts, by their ports.
+    pub hosts: Vec<Guid>,
+    /// Links between leaves and trees (their groups): the leaf's switch, and the tree.
+    pub leaf: Vec<(Guid, TreeName)>,
+    /// Links between pods and cores: a leaf's switch, and the tree.
+    pub pod: Vec<(Guid, TreeName)>,
+}
+
+/// A slice as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SliceStatus {
+    /// Whose it is.
+    pub owner: String,
+    /// What was asked for.
+    pub wanted: SliceHosts,
+    /// Its hosts, by their ports.
+    pub hosts: Vec<Guid>,
+    /// Its (leaf switch, tree) pairs: what its connections may use, and nobody else.
+    pub pairs: Vec<(Guid, TreeId)>,
+    /// Links between switches in each direction.
+    pub links: u32,
+    /// Whether it has all links that any traffic inside it needs.
+    pub whole: bool,
+    /// Grants of others that stand on its links still: they run out.
+    pub foreign: usize,
+}
+
+/// Why nothing is done. One line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SliceError {
+    /// No trees, no slices.
+    #[error("the fabric has no trees, so there is nothing to set aside")]
+    NoTrees,
+    /// The fabric.
+    #[error(transparent)]
+    Unsuitable(#[from] Unsuitable),
+    /// The owner's name.
+    #[error("`{0:.40}`: an owner is 1 to {MAX_OWNER} letters, digits or any of . _ : / @ + -")]
+    Owner(String),
+    /// As many as there may be.
+    #[error("there are {MAX_SLICES} slices, and no more are kept")]
+    TooMany,
+    /// It has another one.
+    #[error("{0} has a slice of other hosts: resize it, or delete it first")]
+    Other(String),
+    /// It has none.
+    #[error("{0} has no slice")]
+    None(String),
+    /// A port that is no host's.
+    #[error("{0} is no host's port")]
+    UnknownPort(Guid),
+    /// The allocator.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// What is kept of every slice, and the slices in the present view.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Slicing {
+    kept: BTreeMap<String, Kept>,
+    present: Option<Result<Slices, Unsuitable>>,
+    next: u64,
+    /// Rises with every change of what is kept.
+    version: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    job: JobId,
+    record: SliceRecord,
+    whole: bool,
+}
+
+/// Leaves and trees by their names.
+struct Names {
+    switch_of_leaf: BTreeMap<LeafId, Guid>,
+    leaf_of_switch: BTreeMap<Guid, LeafId>,
+    tree_names: Vec<TreeName>,
+    trees: BTreeMap<TreeName, TreeId>,
+}
+
+impl Names {
+    fn of(fabric: &Fabric) -> Self {
+        let (topology, routing) = (fabric.view.topology(), fabric.view.routing());
+        let guid = |node: NodeIndex| topology.node(node).guid;
+        let leaf = |(id, host): (HostId, &snin_fabric::hosts::Host)| {
+            Some((fabric.leaf(id)?, guid(host.switch)))
+        };
+        let switch_of_leaf: BTreeMap<LeafId, Guid> =
+            routing.hosts.iter().filter_map(leaf).collect();
+        let trees = routing.forest.trees().iter();
+        let tree_names: Vec<TreeName> =
+            trees.map(|tree| TreeName { root: guid(tree.root), plane: tree.plane }).collect();
+        Self {
+            leaf_of_switch: switch_of_leaf.iter().map(|(&leaf, &switch)| (switch, leaf)).collect(),
+            switch_of_leaf,
+            trees: tree_names.iter().copied().zip((0..).map(TreeId)).collect(),
+            tree_names,
+        }
+    }
+
+    fn name(&self, &(leaf, tree): &(LeafId, TreeId)) -> Option<(Guid, TreeName)> {
+        Some((*self.switch_of_leaf.get(&leaf)?, *self.tree_names.get(tree.index())?))
+    }
+
+    /// The pairs that are there; the others as pairs that no fabric has.
+    fn find(&self, named: &[(Guid, TreeName)]) -> Vec<(LeafId, TreeId)> {
+        let nowhere = (LeafId(u32::MAX), TreeId(u16::MAX));
+        let find = |(switch, tree): &(Guid, TreeName)| {
+            Some((*self.leaf_of_switch.get(switch)?, *self.trees.get(tree)?))
+        };
+        named.iter().map(|pair| find(pair).unwrap_or(nowhere)).collect()
+    }
+}
+
+impl Slicing {
+    /// The slices in the present view.
+    pub(super) fn slices(&self) -> Option<&Slices> {
+        self.present.as_ref()?.as_ref().ok()
+    }
+
+    fn slices_mut(&mut self) -> Result<&mut Slices, SliceError> {
+        match self.present.as_mut().ok_or(SliceError::NoTrees)? {
+            Ok(slices) => Ok(slices),
+            Err(unsuitable) => Err((*unsuitable).into()),
+        }
+    }
+
+    /// The slice that both ends belong to.
+    pub(super) fn of(&self, ends: (HostId, HostId)) -> Option<JobId> {
+        let slices = self.slices()?;
+        slices.job_of(ends.0).filter(|&job| slices.job_of(ends.1) == Some(job))
+    }
+
+    /// Whether nobody has a slice.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The same slices in another view: each keeps what is left of its links, and those that lost some get
+    /// others where there are any.
+    pub(super) fn take_view(&mut self, fabric: &Fabric) {
+        let Some(shape) = fabric.shape() else {
+            self.present = None;
+            return;
+        };
+        let slices = match Slices::new(shape, fabric.leaves(), Limits::default()) {
+            Ok(slices) => slices,
+            Err(unsuitable) => {
+                self.present = Some(Err(unsuitable));
+                return;
+            }
+        };
+        self.present = Some(Ok(slices));
+        self.version += 1;
+        if self.kept.is_empty() {
+            return;
+        }
+        let names = Names::of(fabric);
+        let owners: Vec<String> = self.kept.keys().cloned().collect();
+        owners.iter().for_each(|owner| self.claim(owner, fabric, &names));
+        for owner in &owners {
+            self.mend(owner, fabric);
+        }
+        owners.iter().for_each(|owner| self.write_down(owner, fabric, &names));
+    }
+
+    fn claim(&mut self, owner: &str, fabric: &Fabric, names: &Names) {
+        let (Some(Ok(slices)), Some(kept)) = (&mut self.present, self.kept.get_mut(owner)) else {
+            return;
+        };
+        let hosts: Vec<HostId> =
+            kept.record.hosts.iter().filter_map(|&port| fabric.host_of(port)).collect();
+        let links =
+            SliceLinks { leaf: names.find(&kept.record.leaf), pod: names.find(&kept.record.pod) };
+        let all = slices.claim(kept.job, &hosts, &links);
+        kept.whole = all && hosts.len() == kept.record.hosts.len();
+    }
+
+    /// Other links for a slice that is not whole, if there are any.
+    fn mend(&mut self, owner: &str, fabric: &Fabric) {
+        let (Some(Ok(slices)), Some(kept)) = (&mut self.present, self.kept.get_mut(owner)) else {
+            return;
+        };
+        if kept.whole {
+            return;
+        }
+        let hosts: Vec<HostId> =
+            kept.record.hosts.iter().filter_map(|&port| fabric.host_of(port)).collect();
+        if slices.replace(kept.job, &hosts).is_ok() {
+            kept.whole = hosts.len() == kept.record.hosts.len();
+        }
+    }
+
+    /// Names hosts and links of a slice. Hosts and links that are away are remembered while it is not whole.
+    fn write_down(&mut self, owner: &str, fabric: &Fabric, names: &Names) {
+        let (Some(Ok(slices)), Some(kept)) = (&self.present, self.kept.get_mut(owner)) else {
+            return;
+        };
+        let Some(slice) = slices.get(kept.job).filter(|_| kept.whole) else {
+            return;
+        };
+        let links = slices.links(slice);
+        kept.record.hosts = ports(fabric, slice.hosts());
+        kept.record.leaf = links.leaf.iter().filter_map(|pair| names.name(pair)).collect();
+        kept.record.pod = links.pod.iter().filter_map(|pair| names.name(pair)).collect();
+    }
+}
+
+fn ports(fabric: &Fabric, hosts: &[HostId]) -> Vec<Guid> {
+    let topology = fabric.view.topology();
+    let port = |&host: &HostId| Some(topology.port(fabric.host(host)?.port).guid);
+    hosts.iter().filter_map(port).collect()
+}
+
+fn check_owner(owner: &str) -> Result<(), SliceError> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._:/@+-".contains(&b);
+    let good = (1..=MAX_OWNER).contains(&owner.len()) && owner.bytes().all(fits);
+    good.then_some(()).ok_or_else(|| SliceError::Owner(owner.to_owned()))
+}
+
+fn allocate(
+    slices: &mut Slices,
+    job: JobId,
+    wanted: &SliceHosts,
+    fabric: &Fabric,
+) -> Result<(), SliceError> {
+    match wanted {
+        SliceHosts::Count(count) => drop(slices.allocate(job, *count)?),
+        SliceHosts::Ports(ports) => drop(slices.allocate_on(job, &find(ports, fabric)?)?),
+    }
+    Ok(())
+}
+
+fn find(ports: &[Guid], fabric: &Fabric) -> Result<Vec<HostId>, SliceError> {
+    let find = |&port: &Guid| fabric.host_of(port).ok_or(SliceError::UnknownPort(port));
+    ports.iter().map(find).collect()
+}
+
+impl Core {
+    /// Sets a slice aside from the next window on. The same owner may ask for the same again: it has it, and
+    /// false says that nothing is new.
+    ///
+    /// # Errors
+    /// Why there is none. Nothing changes then.
+    pub fn create_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<bool, SliceError> {
+        check_owner(owner)?;
+        if let Some(kept) = self.slicing.kept.get(owner) {
+            let same = &kept.record.wanted == wanted;
+            return if same { Ok(false) } else { Err(SliceError::Other(owner.to_owned())) };
+        }
+        if self.slicing.kept.len() >= MAX_SLICES {
+            return Err(SliceError::TooMany);
+        }
+        let job = JobId(self.slicing.next);
+        allocate(self.slicing.slices_mut()?, job, wanted, &self.fabric)?;
+        self.slicing.next += 1;
+        let record = SliceRecord {
+            owner: owner.to_owned(),
+            wanted: wanted.clone(),
+            hosts: Vec::new(),
+            leaf: Vec::new(),
+            pod: Vec::new(),
+        };
+        self.slicing.kept.insert(owner.to_owned(), Kept { job, record, whole: true });
+        self.slices_changed(Some(owner));
+        Ok(true)
+    }
+
+    /// Gives a slice other hosts, or another number of them, from the next window on. It keeps hosts and links
+    /// as far as it can.
+    ///
+    /// # Errors
+    /// Why not. Nothing changes then.
+    pub fn resize_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<(), SliceError> {
+        let job = self.job(owner)?;
+        let ports = match wanted {
+            SliceHosts::Ports(ports) => find(ports, &self.fabric)?,
+            SliceHosts::Count(_) => Vec::new(),
+        };
+        let slices = self.slicing.slices_mut()?;
+        match wanted {
+            SliceHosts::Count(count) => drop(slices.resize(job, *count)?),
+            SliceHosts::Ports(_) => drop(slices.replace(job, &ports)?),
+        }
+        if let Some(kept) = self.slicing.kept.get_mut(owner) {
+            kept.record.wanted = wanted.clone();
+            kept.whole = true;
+        }
+        self.slices_changed(Some(owner));
+        Ok(())
+    }
+
+    /// Gives hosts and links of a slice back; false where there was none.
+    pub fn delete_slice(&mut self, owner: &str) -> bool {
+        let Some(kept) = self.slicing.kept.remove(owner) else { return false };
+        if let Ok(slices) = self.slicing.slices_mut() {
+            slices.release(kept.job);
+        }
+        self.slices_changed(None);
+        true
+    }
+
+    /// Takes slices up again that were kept. To be called before the first window.
+    pub fn restore_slices(&mut self, records: impl IntoIterator<Item = SliceRecord>) {
+        for record in records {
+            let job = JobId(self.slicing.next);
+            self.slicing.next += 1;
+            self.slicing.kept.insert(record.owner.clone(), Kept { job, record, whole: false });
+        }
+        self.slicing.take_view(&self.fabric);
+        self.stale = true;
+    }
+
+    /// Where a slice would go, and nothing is set aside.
+    ///
+    /// # Errors
+    /// Why there would be none.
+    pub fn try_slice(&self, wanted: &SliceHosts) -> Result<SliceStatus, SliceError> {
+        let mut slicing = self.slicing.clone();
+        let job = JobId(slicing.next);
+        let slices = slicing.slices_mut()?;
+        allocate(slices, job, wanted, &self.fabric)?;
+        let slice = slices.get(job).ok_or(SliceError::NoTrees)?;
+        Ok(self.status_of("", wanted, true, slices, slice))
+    }
+
+    /// How many hosts belong to no slice.
+    pub fn free_hosts(&self) -> Option<u32> {
+        self.slicing.slices().map(Slices::free_hosts)
+    }
+
+    /// Every slice, by owner.
+    pub fn slices(&self) -> Vec<SliceStatus> {
+        let owners = self.slicing.kept.keys();
+        owners.filter_map(|owner| self.slice(owner)).collect()
+    }
+
+    /// The slice of an owner.
+    pub fn slice(&self, owner: &str) -> Option<SliceStatus> {
+        let kept = self.slicing.kept.get(owner)?;
+        let wanted = &kept.record.wanted;
+        let Some(slices) = self.slicing.slices() else {
+            return Some(SliceStatus {
+                owner: owner.to_owned(),
+                wanted: wanted.clone(),
+                hosts: kept.record.hosts.clone(),
+                pairs: Vec::new(),
+                links: 0,
+                whole: false,
+                foreign: 0,
+            });
+        };
+        Some(self.status_of(owner, wanted, kept.whole, slices, slices.get(kept.job)?))
+    }
+
+    /// What has to be kept of an owner's slice.
+    pub fn slice_record(&self, owner: &str) -> Option<&SliceRecord> {
+        self.slicing.kept.get(owner).map(|kept| &kept.record)
+    }
+
+    /// Rises whenever a record of a slice may be another.
+    pub const fn slices_version(&self) -> u64 {
+        self.slicing.version
+    }
+
+    /// Who has slices.
+    pub fn slice_owners(&self) -> impl Iterator<Item = &str> {
+        self.slicing.kept.keys().map(String::as_str)
+    }
+
+    fn job(&self, owner: &str) -> Result<JobId, SliceError> {
+        let kept = self.slicing.kept.get(owner);
+        kept.map(|kept| kept.job).ok_or_else(|| SliceError::None(owner.to_owned()))
+    }
+
+    fn status_of(
+        &self,
+        owner: &str,
+        wanted: &SliceHosts,
+        whole: bool,
+        slices: &Slices,
+        slice: &Slice,
+    ) -> SliceStatus {
+        let names = Names::of(&self.fabric);
+        let pair = |(leaf, tree)| Some((*names.switch_of_leaf.get(&leaf)?, tree));
+        SliceStatus {
+            owner: owner.to_owned(),
+            wanted: wanted.clone(),
+            hosts: ports(&self.fabric, slice.hosts()),
+            pairs: slices.pairs(slice).into_iter().filter_map(pair).collect(),
+            links: slice.link_count(),
+            whole,
+            foreign: self.foreign(slices, slice),
+        }
+    }
+
+    /// Grants of others that stand on links of a slice, those being taken back included.
+    fn foreign(&self, slices: &Slices, slice: &Slice) -> usize {
+        let inside = |host: HostId| slice.hosts().binary_search(&host).is_ok();
+        let is_foreign = |claim: &super::ledger::Claim| {
+            let source = self.fabric.host_of(claim.holder.port);
+            let ends = source.zip(self.fabric.host_of(claim.destination));
+            ends.is_some_and(|ends| {
+                let leaves = self.fabric.leaf(ends.0).zip(self.fabric.leaf(ends.1));
+                let touches =
+                    leaves.is_some_and(|leaves| slices.touches(slice, leaves, claim.tree));
+                touches && !(inside(ends.0) && inside(ends.1))
+            })
+        };
+        self.ledger.iter().filter(|(_, claim)| is_foreign(claim)).count()
+    }
+
+    /// Slices are others: with the next window every connection looks for its tree anew, and likes the one that
+    /// it has. What was found and is not granted yet is not any more.
+    fn slices_changed(&mut self, owner: Option<&str>) {
+        if let Some(owner) = owner {
+            let names = Names::of(&self.fabric);
+            self.slicing.write_down(owner, &self.fabric, &names);
+        }
+        self.slicing.version += 1;
+        self.stale = true;
+        self.forget_ways();
+    }
+
+    /// Ways that were found before a change are not given any more.
+    pub(super) fn forget_ways(&mut self) {
+        for slot in std::mem::take(&mut self.pending) {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.route = None;
+            }
+        }
+    }
+}

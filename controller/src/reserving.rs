@@ -1,0 +1,315 @@
+//! Slices and requests for later: who may ask for what, and what is kept before anybody is told.
+//!
+//! | command | answer |
+//! |---|---|
+//! | `slices` | every slice |
+//! | `slice_create` | the slice of `owner`: of `count` hosts, or of `hosts`; again the same where there is one |
+//! | `slice_resize` | the same slice with another `count`, or other `hosts` |
+//! | `slice_delete` | whether `owner` had one |
+//! | `slice_explain` | where a slice would go, or why there would be none; or, with `owner`, what one is like |
+//! | `request` | the number of a frame `from` one host `to` another: `windows`, or `for_ns`, from `at_ns` on |
+//! | `release` | frame `id` is given back |
+//! | `requests` | every frame that is not over |
+//!
+//! Root, the controller's own user and `operators` may do all of that; `launchers` may too, but touch only what
+//! is theirs; anybody else who may open the socket only looks.
+
+use serde_json::{Value, json};
+use snin_controller_core::Core;
+use snin_controller_core::window::{Frame, FrameStatus, SliceHosts, SliceStatus};
+use snin_daemon::control::Request;
+use snin_fabric::Guid;
+use snin_fabric::hosts::HostId;
+use snin_fabric::traffic::HostNames;
+use snin_protocol::Time;
+use tracing::warn;
+
+use crate::asked::{UNKNOWN, host_name};
+use crate::daemon::Daemon;
+use crate::error::Failure;
+use crate::io::kept::TimeOfDay;
+
+/// What somebody at the control socket may do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Rank {
+    /// Look.
+    Anybody,
+    /// Have slices and requests of its own.
+    Launcher,
+    /// Everything.
+    Operator,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    user: Option<u32>,
+    rank: Rank,
+}
+
+impl Asker {
+    fn name(self) -> String {
+        self.user.map_or_else(|| "user/gone".to_owned(), |user| format!("user/{user}"))
+    }
+}
+
+impl Daemon {
+    pub(crate) fn asker(&self, request: &Request) -> Asker {
+        let own = rustix::process::geteuid().as_raw();
+        let rank = match request.user {
+            Some(user) if user == 0 || user == own || self.operators.contains(&user) => {
+                Rank::Operator
+            }
+            Some(user) if self.launchers.contains(&user) => Rank::Launcher,
+            _ => Rank::Anybody,
+        };
+        Asker { user: request.user, rank }
+    }
+
+    /// Refuses what somebody may not do: counted, and one line.
+    pub(crate) fn permit(&mut self, asker: Asker, least: Rank, what: &str) -> Result<(), String> {
+        if asker.rank >= least {
+            return Ok(());
+        }
+        self.counted.not_permitted += 1;
+        let who = if least == Rank::Operator { "operators" } else { "operators and launchers" };
+        let why = format!("{} may not {what}: only {who} may", asker.name());
+        warn!("{why}");
+        Err(why)
+    }
+
+    /// Answers a command of this module; `None` where it is none.
+    pub(crate) fn reserve(&mut self, request: &Request) -> Option<Result<Value, String>> {
+        let (asker, body) = (self.asker(request), &request.body);
+        Some(match request.command.as_str() {
+            "slices" => self.core().map(|core| {
+                let rows: Vec<Value> =
+                    core.slices().iter().map(|slice| slice_json(core, slice)).collect();
+                json!({ "slices": rows, "free_hosts": core.free_hosts() })
+            }),
+            "slice_create" | "slice_resize" | "slice_delete" => {
+                let permitted = self.permit(asker, Rank::Launcher, "change slices");
+                permitted.and_then(|()| self.change_slice(&request.command, body))
+            }
+            "slice_explain" => self.explain_slice(body),
+            "request" => {
+                let permitted = self.permit(asker, Rank::Launcher, "make requests");
+                permitted.and_then(|()| self.request(asker, body))
+            }
+            "release" => {
+                let permitted = self.permit(asker, Rank::Launcher, "release requests");
+                permitted.and_then(|()| self.release(asker, body))
+            }
+            "requests" => self.requests(),
+            _ => return None,
+        })
+    }
+
+    fn change_slice(&mut self, command: &str, body: &Value) -> Result<Value, String> {
+        let owner = body["owner"].as_str().ok_or("`owner` is a name")?.to_owned();
+        let core = self.core.as_mut().ok_or(UNKNOWN)?;
+        let mut created = false;
+        if command == "slice_delete" {
+            let deleted = core.delete_slice(&owner);
+            self.keep_slices().map_err(|failure| failure.to_string())?;
+            if deleted {
+                self.outlets.notify("SLICE_DELETED", json!({ "owner": owner }));
+            }
+            return Ok(json!({ "owner": owner, "deleted": deleted }));
+        }
+        let wanted = slice_hosts(core, body)?;
+        if command == "slice_create" {
+            created = core.create_slice(&owner, &wanted).map_err(|error| error.to_string())?;
+        } else {
+            core.resize_slice(&owner, &wanted).map_err(|error| error.to_string())?;
+        }
+        if let Err(failure) = self.keep_slices() {
+            // Nobody is told of what a restart would forget.
+            if let Some(core) = self.core.as_mut().filter(|_| created) {
+                core.delete_slice(&owner);
+            }
+            return Err(failure.to_string());
+        }
+        let core = self.core()?;
+        let slice = core.slice(&owner).ok_or(UNKNOWN)?;
+        let mut answer = slice_json(core, &slice);
+        answer["created"] = created.into();
+        if created || command == "slice_resize" {
+            let event = if created { "SLICE_CREATED" } else { "SLICE_RESIZED" };
+            self.outlets.notify(event, json!({ "owner": owner, "hosts": slice.hosts.len() }));
+        }
+        Ok(answer)
+    }
+
+    fn explain_slice(&self, body: &Value) -> Result<Value, String> {
+        let core = self.core()?;
+        if let Some(owner) = body["owner"].as_str() {
+            let slice = core.slice(owner).ok_or_else(|| format!("{owner:.128} has no slice"))?;
+            let mut answer = slice_json(core, &slice);
+            let topology = core.view().topology();
+            let name = |guid: Guid| {
+                let found = topology.switches().find(|&s| topology.node(s).guid == guid);
+                found.map_or_else(|| guid.to_string(), |s| topology.node(s).name.to_string())
+            };
+            let pairs = slice.pairs.iter();
+            answer["pairs"] =
+                pairs.map(|&(leaf, tree)| json!({ "leaf": name(leaf), "tree": tree.0 })).collect();
+            return Ok(answer);
+        }
+        let wanted = slice_hosts(core, body)?;
+        let free = core.free_hosts();
+        Ok(match core.try_slice(&wanted) {
+            Ok(slice) => {
+                let mut answer = slice_json(core, &slice);
+                (answer["possible"], answer["free_hosts"]) = (true.into(), json!(free));
+                answer
+            }
+            Err(why) => json!({ "possible": false, "why": why.to_string(), "free_hosts": free }),
+        })
+    }
+
+    fn request(&mut self, asker: Asker, body: &Value) -> Result<Value, String> {
+        let now = self.clock.now();
+        let (window, day) = (self.config.window, TimeOfDay::at(now));
+        let core = self.core.as_mut().ok_or(UNKNOWN)?;
+        let (source, destination) = (host_port(core, body, "from")?, host_port(core, body, "to")?);
+        let number = |key: &str| match &body[key] {
+            Value::Null => Ok(None),
+            value => value.as_u64().map(Some).ok_or_else(|| format!("`{key}` is a number")),
+        };
+        let from = number("at_ns")?.map_or(now, |at| day.own(at)).max(now);
+        let length = match (number("for_ns")?, number("windows")?) {
+            (Some(length), None) => Time(length),
+            (None, windows) => window * windows.unwrap_or(1),
+            (Some(_), Some(_)) => return Err("`windows` and `for_ns`: one of them".to_owned()),
+        };
+        let owner = body["owner"].as_str().filter(|_| asker.rank == Rank::Operator);
+        let owner = owner.map_or_else(|| asker.name(), |owner| format!("{owner:.128}"));
+        let until = Time(from.0.saturating_add(length.0));
+        let frame = Frame { owner, source, destination, from, until };
+        let id = core.add_frame(frame.clone(), now).map_err(|error| error.to_string())?;
+        if let Err(failure) = self.state.keep_frame(id, Some(day.keep(&frame))) {
+            core.remove_frame(id);
+            return Err(failure.to_string());
+        }
+        self.outlets.notify("REQUEST", json!({ "id": id, "owner": frame.owner }));
+        let core = self.core()?;
+        Ok(frame_json(core, &FrameStatus { id, frame, windows: 0, used: 0 }, &day, now))
+    }
+
+    fn release(&mut self, asker: Asker, body: &Value) -> Result<Value, String> {
+        let id = body["id"].as_u64().ok_or("`id` is a request's number")?;
+        let core = self.core.as_mut().ok_or(UNKNOWN)?;
+        let owner = core.frame(id).map(|frame| frame.owner.clone());
+        let owner = owner.ok_or_else(|| format!("there is no request {id}"))?;
+        if owner != asker.name() {
+            self.permit(
+                asker,
+                Rank::Operator,
+                &format!("release request {id}, which is {owner}'s"),
+            )?;
+        }
+        if let Some(core) = &mut self.core {
+            core.remove_frame(id);
+        }
+        self.state.keep_frame(id, None).map_err(|failure| failure.to_string())?;
+        self.outlets.notify("RELEASE", json!({ "id": id, "owner": owner }));
+        Ok(json!({ "id": id, "released": true }))
+    }
+
+    fn requests(&self) -> Result<Value, String> {
+        let (core, now) = (self.core()?, self.clock.now());
+        let day = TimeOfDay::at(now);
+        Ok(core.frames().map(|frame| frame_json(core, &frame, &day, now)).collect())
+    }
+
+    /// Slices and frames of before.
+    pub(crate) fn recall_reserved(&mut self) {
+        let day = TimeOfDay::at(self.clock.now());
+        let Some(core) = &mut self.core else { return };
+        core.restore_slices(self.state.kept().slices().cloned());
+        core.restore_frames(self.state.kept().frames().map(|(id, kept)| (id, day.recall(kept))));
+    }
+
+    /// Keeps slices as they are, where they may be others than before, and forgets frames that are over.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    pub(crate) fn keep_reserved(&mut self) -> Result<(), Failure> {
+        let Some(core) = &self.core else { return Ok(()) };
+        let over = self.state.kept().frames().map(|(id, _)| id);
+        let over: Vec<u64> = over.filter(|&id| core.frame(id).is_none()).collect();
+        for id in over {
+            self.state.keep_frame(id, None)?;
+        }
+        self.keep_slices()
+    }
+
+    fn keep_slices(&mut self) -> Result<(), Failure> {
+        let Some(core) = &self.core else { return Ok(()) };
+        if self.slices_version == Some(core.slices_version()) {
+            return Ok(());
+        }
+        let kept = self.state.kept().slices().map(|record| record.owner.clone());
+        let gone: Vec<String> = kept.filter(|owner| core.slice_record(owner).is_none()).collect();
+        for owner in gone {
+            self.state.keep_slice(&owner, None)?;
+        }
+        for owner in core.slice_owners() {
+            self.state.keep_slice(owner, core.slice_record(owner))?;
+        }
+        self.slices_version = Some(core.slices_version());
+        Ok(())
+    }
+}
+
+/// A host by name, port GUID or number: its port.
+fn host_port(core: &Core, body: &Value, key: &str) -> Result<Guid, String> {
+    let text = body[key].as_str().ok_or_else(|| format!("`{key}` is a host"))?;
+    find_port(core, &HostNames::of(core.view().topology(), &core.view().routing().hosts), text)
+}
+
+fn find_port(core: &Core, names: &HostNames, text: &str) -> Result<Guid, String> {
+    let host: HostId = names.find(text).map_err(|error| error.to_string())?;
+    let view = core.view();
+    let host = view.routing().hosts.get(host).ok_or(UNKNOWN)?;
+    Ok(view.topology().port(host.port).guid)
+}
+
+/// `count`, or `hosts` by name.
+fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, String> {
+    match (&body["count"], &body["hosts"]) {
+        (Value::Null, Value::Array(hosts)) => {
+            let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);
+            let find = |host: &Value| {
+                find_port(core, &names, host.as_str().ok_or("`hosts` are names of hosts")?)
+            };
+            Ok(SliceHosts::Ports(hosts.iter().map(find).collect::<Result<_, String>>()?))
+        }
+        (count, Value::Null) => {
+            let count = count.as_u64().and_then(|count| u32::try_from(count).ok());
+            Ok(SliceHosts::Count(count.ok_or("`count` is a number of hosts")?))
+        }
+        _ => Err("`count` and `hosts`: one of them".to_owned()),
+    }
+}
+
+fn slice_json(core: &Core, slice: &SliceStatus) -> Value {
+    let names: Vec<String> = slice.hosts.iter().map(|&port| host_name(core, port)).collect();
+    let ports: Vec<String> = slice.hosts.iter().map(ToString::to_string).collect();
+    json!({
+        "owner": slice.owner, "hosts": names, "ports": ports, "links": slice.links, "whole": slice.whole,
+        "foreign": slice.foreign, "ready": slice.whole && slice.foreign == 0,
+    })
+}
+
+fn frame_json(core: &Core, status: &FrameStatus, day: &TimeOfDay, now: Time) -> Value {
+    let frame = &status.frame;
+    let state = if frame.from > now { "waits for its time" } else { "has its ports" };
+    json!({
+        "id": status.id, "owner": frame.owner,
+        "from": host_name(core, frame.source), "to": host_name(core, frame.destination),
+        "at_ns": day.unix(frame.from), "until_ns": day.unix(frame.until), "state": state,
+        "windows": status.windows, "used": status.used,
+    })
+}

@@ -1,0 +1,183 @@
+//! `snin controller`, `path`, `owner`, `slice`, `request` and `release` beside a controller that runs, and
+//! `snin pki` by itself.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use snin_fabric::generate::Recipe;
+use snin_fabric::ibnet;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A controller of a fabric from a file. It ends when this is dropped.
+struct Controller {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Controller {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().display();
+        let topology = "clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap();
+        std::fs::write(folder.path().join("fabric"), ibnet::write(&topology)).unwrap();
+        let settings = format!(
+            "listen = [\"unix://{place}/sessions\"]\ntopology = \"{place}/fabric\"\nname = \"ctl1\"\n\
+             state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control\"\nwindow_us = 50000\n"
+        );
+        std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
+        let mut command = Command::new(daemon());
+        command.arg("--config").arg(folder.path().join("controller.toml"));
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let controller = Self { folder, child };
+        let began = Instant::now();
+        while controller.run(&["controller", "status"]).status.code() != Some(0) {
+            assert!(began.elapsed() < PATIENCE, "it does not come up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        controller
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+        let socket = self.folder.path().join("control");
+        command.args(arguments).arg("--socket").arg(socket).output().unwrap()
+    }
+
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+        serde_json::from_str(&self.said(&arguments)).unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        error
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The daemon beside the command; a test of this crate alone has it built.
+fn daemon() -> PathBuf {
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_snin")).with_file_name("snin-controller");
+    BUILT.call_once(|| {
+        if !program.is_file() {
+            let mut build = Command::new(env!("CARGO"));
+            build.args([
+                "build",
+                "--quiet",
+                "--package",
+                "snin-controller",
+                "--bin",
+                "snin-controller",
+            ]);
+            assert!(build.status().unwrap().success());
+        }
+    });
+    program
+}
+
+#[test]
+fn a_running_controller_is_asked() {
+    let controller = Controller::start();
+    let status = controller.said(&["controller", "status"]);
+    assert!(status.starts_with("controller/ctl1, term 1: grants connections\n"), "{status}");
+    assert_eq!(controller.json(&["controller", "status"])["window_us"], 50_000);
+    let fabric = controller.said(&["controller", "fabric"]);
+    assert!(fabric.starts_with("8 switches, 8 hosts, 4 trees, LMC 2; view 1 from "), "{fabric}");
+    assert_eq!(controller.said(&["controller", "policy"]), "shared\n");
+    assert_eq!(controller.said(&["controller", "policy", "strict"]), "strict\n");
+    assert_eq!(controller.said(&["controller", "policy", "shared"]), "shared\n");
+    let grants = controller.said(&["controller", "grants"]);
+    assert_eq!(grants.lines().count(), 1, "a head and no grant: {grants}");
+    let events = controller.said(&["controller", "events"]);
+    assert!(events.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{events}");
+    // Hosts by number; nothing is granted.
+    let path = controller.said(&["path", "0", "7"]);
+    assert!(path.ends_with("nothing is granted: this is the way of ordinary traffic\n"), "{path}");
+    let hop = controller.json(&["path", "0", "7"])["hops"][0].clone();
+    let link = format!("{}/{}", hop["switch"].as_str().unwrap(), hop["port"]);
+    let owner = controller.said(&["owner", &link]);
+    assert!(owner.starts_with(&link) && owner.ends_with("nobody's\n"), "{owner}");
+    assert!(controller.refused(&["owner", "nowhere/1"]).contains("no node is called nowhere"));
+}
+
+#[test]
+fn slices_and_requests_are_made_and_given_back() {
+    let controller = Controller::start();
+    let made = controller.said(&["slice", "create", "slurm/7", "--hosts", "4"]);
+    assert!(made.starts_with("slurm/7: 4 hosts (") && made.contains(" links; "), "{made}");
+    assert_eq!(controller.json(&["slice", "create", "slurm/7", "--hosts", "4"])["created"], false);
+    let other = controller.refused(&["slice", "create", "slurm/7", "--hosts", "3"]);
+    assert!(other.contains("resize it, or delete it first"), "{other}");
+    let six = controller.run(&["slice", "explain", "--hosts", "6"]);
+    assert_eq!(six.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(six.stdout).unwrap(),
+        "no slice: 6 hosts wanted, but 4 are free; 4 hosts are in none\n"
+    );
+    assert!(
+        controller.said(&["slice", "explain", "--hosts", "4"]).starts_with("possible: 4 hosts")
+    );
+    assert!(controller.said(&["slice", "explain", "slurm/7"]).contains(": tree "));
+    let grown = controller.json(&["slice", "resize", "slurm/7", "--hosts", "5"]);
+    assert_eq!(grown["hosts"].as_array().unwrap().len(), 5);
+    assert!(controller.said(&["slice", "list"]).ends_with("3 hosts are in no slice\n"));
+    assert!(controller.said(&["slice", "delete", "slurm/7"]).ends_with("is given back\n"));
+    assert!(controller.said(&["slice", "delete", "slurm/7"]).ends_with("there was none\n"));
+
+    let request = ["request", "--from", "3", "--to", "7", "--at", "+1h", "--for", "60s"];
+    let made = controller.said(&request);
+    assert!(made.starts_with("request 0: ") && made.contains("waits for its time"), "{made}");
+    let again = controller.refused(&request);
+    assert!(again.contains("request 0 has the sending port then"), "{again}");
+    let now = controller.said(&["request", "--from", "3", "--to", "7", "--windows", "400"]);
+    assert!(now.contains("has its ports"), "{now}");
+    assert_eq!(controller.said(&["controller", "requests"]).lines().count(), 2);
+    assert_eq!(controller.said(&["release", "0"]), "request 0 is given back\n");
+    assert!(controller.refused(&["release", "0"]).contains("there is no request 0"));
+}
+
+#[test]
+fn a_site_has_certificates_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+        command.arg("pki").args(arguments).arg("--dir").arg(folder.path().join("pki"));
+        command.output().unwrap()
+    };
+    let code = |output: &Output| output.status.code();
+    assert_eq!(code(&pki(&["issue", "controller/ctl1"])), Some(3), "there is no CA yet");
+    assert_eq!(code(&pki(&["init", "--name", "here"])), Some(0));
+    assert_eq!(code(&pki(&["init"])), Some(3), "another one would make all certificates worthless");
+    for name in ["controller/ctl1", "agent/0x0002c90300a1b2c3"] {
+        assert_eq!(code(&pki(&["issue", name])), Some(0), "{name}");
+    }
+    let bad = pki(&["issue", "king/ann"]);
+    assert_eq!(code(&bad), Some(3));
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("names nobody"));
+    assert_eq!(code(&pki(&["renew", "controller/ctl1", "--days", "30"])), Some(0));
+    assert_eq!(code(&pki(&["revoke", "agent/0x0002c90300a1b2c3"])), Some(0));
+    let list = String::from_utf8(pki(&["list"]).stdout).unwrap();
+    assert_eq!(list.matches("controller/ctl1").count(), 2, "{list}");
+    assert!(list.contains("agent/0x0002c90300a1b2c3") && list.contains("revoked"), "{list}");
+}
