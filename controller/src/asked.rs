@@ -125,6 +125,9 @@ impl Daemon {
             "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
             "view": self.core.as_ref().map(|core| core.view().version()),
             "counters": counters,
+            "last_missed": self.counted.missed.map(|(windows, late, why)| json!({
+                "windows": windows, "late_us": late.nanos() / 1_000, "why": why.why(),
+            })),
             "last_window": self.windows.back().map(window_json),
         })
     }

@@ -73,7 +73,7 @@ snin_daemon::settings! {
         /// Users (by number) who may do everything at the control socket, beside root and the controller's own;
         /// anybody else who may open it only looks.
         operators: Vec<u32> = Vec::new(),
-        /// Users (by number) who may have slices and requests of their own: job launchers.
+        /// Users (by number) who may change slices and have requests of their own: job launchers.
         launchers: Vec<u32> = Vec::new(),
         /// Where `snin controller` asks.
         control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),

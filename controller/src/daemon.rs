@@ -317,6 +317,7 @@ impl Daemon {
             } else {
                 Late::Woken
             };
+            self.counted.missed = Some((missed, late, why));
             let fields =
                 json!({ "missed": missed, "late_us": late.nanos() / 1_000, "why": why.why() });
             self.outlets.notify("WINDOWS_MISSED", fields);

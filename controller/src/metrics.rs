@@ -4,6 +4,7 @@ use snin_daemon::metrics::{Histogram, Page};
 use snin_protocol::Time;
 
 use crate::daemon::Daemon;
+use crate::events::Late;
 
 /// Bounds of the histograms, in seconds.
 const SECONDS: [f64; 12] =
@@ -14,6 +15,8 @@ pub(crate) struct Counted {
     late: Histogram,
     took: Histogram,
     last_took: Time,
+    /// How many windows were missed when some were last, how late the controller was, and why.
+    pub(crate) missed: Option<(u64, Time, Late)>,
     /// What was asked for by one who may not.
     pub(crate) not_permitted: u64,
 }
@@ -21,7 +24,13 @@ pub(crate) struct Counted {
 impl Default for Counted {
     fn default() -> Self {
         let histogram = || Histogram::new(SECONDS);
-        Self { late: histogram(), took: histogram(), last_took: Time::ZERO, not_permitted: 0 }
+        Self {
+            late: histogram(),
+            took: histogram(),
+            last_took: Time::ZERO,
+            missed: None,
+            not_permitted: 0,
+        }
     }
 }
 

@@ -11,8 +11,8 @@
 //! | `release` | frame `id` is given back |
 //! | `requests` | every frame that is not over |
 //!
-//! Root, the controller's own user and `operators` may do all of that; `launchers` may too, but touch only what
-//! is theirs; anybody else who may open the socket only looks.
+//! Root, the controller's own user and `operators` may do all of that; `launchers` may change slices, make
+//! requests and release their own; anybody else who may open the socket only looks.
 
 use serde_json::{Value, json};
 use snin_controller_core::Core;
@@ -34,7 +34,7 @@ use crate::io::kept::TimeOfDay;
 pub(crate) enum Rank {
     /// Look.
     Anybody,
-    /// Have slices and requests of its own.
+    /// Change slices, have requests of its own.
     Launcher,
     /// Everything.
     Operator,

@@ -25,6 +25,9 @@ fn kill_again_and_again(kills: u64, seed: u64) {
         std::thread::sleep(within(Duration::from_millis(120), &mut rng));
         controller.kill();
         controller.start();
+        if term % 20 == 0 {
+            eprintln!("seed {seed}: {term} kills of {kills}, {} pieces sent", agents.count());
+        }
     }
     // Their requests come back by themselves.
     agents.send_more(200);
@@ -46,7 +49,9 @@ fn killed_and_started_again_under_load_no_link_ever_has_two_owners() {
     kill_again_and_again(1, 1);
 }
 
+/// Twenty, or as many as one likes to wait for.
 #[test]
 fn twenty_kills_at_random_moments() {
-    kill_again_and_again(20, 2);
+    let kills = std::env::var("SNIN_KILLS").ok().and_then(|kills| kills.parse().ok());
+    kill_again_and_again(kills.unwrap_or(20), 2);
 }

@@ -127,6 +127,15 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
         answer["view"],
         answer["sessions"]
     ))?;
+    let missed = &answer["last_missed"];
+    if !missed.is_null() {
+        out.line(format!(
+            "{} windows were missed last, by {} us: {}",
+            missed["windows"],
+            missed["late_us"],
+            text(&missed["why"])
+        ))?;
+    }
     for (name, count) in answer["counters"].as_object().into_iter().flatten() {
         if count != 0 {
             out.line(format!("{name:<24} {count}"))?;
