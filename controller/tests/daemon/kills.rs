@@ -1,5 +1,6 @@
 //! A controller that is killed and started again under load: never two owners of a link, and everything goes on.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use rand::SeedableRng as _;
@@ -26,7 +27,10 @@ fn kill_again_and_again(kills: u64, seed: u64) {
         controller.kill();
         controller.start();
         if term % 20 == 0 {
-            eprintln!("seed {seed}: {term} kills of {kills}, {} pieces sent", agents.count());
+            let count = agents.count();
+            let how_far = format!("seed {seed}: {term} kills of {kills}, {count} pieces sent");
+            // Who does not listen misses nothing.
+            let _ = writeln!(std::io::stderr().lock(), "{how_far}");
         }
     }
     // Their requests come back by themselves.

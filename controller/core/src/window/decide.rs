@@ -12,7 +12,7 @@ use snin_protocol::{Epoch, Time};
 
 use super::Core;
 use super::connections::Connection;
-use super::domains::{DomainId, Done, Wanted, Work};
+use super::domains::{DomainId, Done, Placed, Wanted, Work};
 use super::ledger::Claim;
 use super::transition::pausing;
 use crate::events::{Note, Output, WindowReport};
@@ -250,7 +250,7 @@ impl Core {
 
     /// Has the packers' certificates judged by the trees that connections were given.
     fn check_certificates(&mut self) -> Result<(), Untrue> {
-        let mut granted: BTreeMap<DomainId, Vec<_>> = BTreeMap::new();
+        let mut granted: BTreeMap<DomainId, Vec<Placed>> = BTreeMap::new();
         for (slot, connection) in self.connections.iter() {
             let ends = connection.ends.ok().filter(|&ends| !self.fabric.on_one_leaf(ends));
             if let (Some(ends), Some(route)) = (ends, &connection.route) {

@@ -16,6 +16,9 @@ use crate::slices::{JobId, Slice, Slices};
 /// `None`: outside of all slices.
 pub(super) type DomainId = Option<JobId>;
 
+/// A connection by its slot, its ends, and the tree that it was given.
+pub(super) type Placed = (u32, (HostId, HostId), TreeId);
+
 /// What one domain's packer is to do in a window, by slots.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Work {
@@ -102,7 +105,7 @@ impl Domains {
     /// Has every packer's certificate judged by the trees that connections were given.
     pub(super) fn check(
         &mut self,
-        granted: &BTreeMap<DomainId, Vec<(u32, (HostId, HostId), TreeId)>>,
+        granted: &BTreeMap<DomainId, Vec<Placed>>,
         fabric: &Fabric,
     ) -> Result<(), Untrue> {
         let outside = self.outside.iter_mut().map(|domain| (None, domain));

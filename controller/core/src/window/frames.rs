@@ -253,7 +253,9 @@ impl Core {
             let Ok(there) = connection.ends else { continue };
             if there == ends {
                 own = own.or(Some(slot));
-                held = held.or(chosen.contains(&slot).then_some(slot));
+                if held.is_none() && chosen.contains(&slot) {
+                    held = Some(slot);
+                }
             } else if (there.0 == ends.0 || there.1 == ends.1) && chosen.contains(&slot) {
                 others.push(slot);
             }
