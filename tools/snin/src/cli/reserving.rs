@@ -44,7 +44,8 @@ pub(crate) enum Slice {
     /// Which links a slice has; or where one would go, or why there would be none (exit code 1)
     Explain {
         /// Whose
-        #[arg(value_name = "OWNER", conflicts_with_all = ["hosts", "on"], required_unless_present_any = ["hosts", "on"])]
+        #[arg(value_name = "OWNER", conflicts_with_all = ["hosts", "on"])]
+        #[arg(required_unless_present_any = ["hosts", "on"])]
         owner: Option<String>,
         /// One of so many hosts
         #[arg(long, value_name = "N", conflicts_with = "on")]
