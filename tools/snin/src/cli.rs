@@ -1,5 +1,6 @@
 //! The command line: the one definition that help, man pages and completions come from.
 
+mod agent;
 pub(crate) mod controller;
 #[cfg(feature = "verbs")]
 mod lat;
@@ -18,6 +19,7 @@ use snin_lab::bound::Limit;
 use snin_lab::event::{self, ScenarioEvent};
 use snin_protocol::Time;
 
+pub(crate) use agent::{Agent, AgentSocket};
 #[cfg(feature = "verbs")]
 pub(crate) use lat::Lat;
 pub(crate) use merge::Merge;
@@ -134,58 +136,6 @@ pub(crate) enum Command {
 pub(crate) struct Anything {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _arguments: Vec<String>,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum Agent {
-    /// What it has counted, and whether it hears its controller; exit code 1 when it does not
-    Status(AgentSocket),
-    /// Its flows: to whom, along which tree until when, or why not
-    Flows(AgentSocket),
-    /// The queue pairs that it sends on
-    Mesh(AgentSocket),
-    /// How long a flow's messages took, from when they were due
-    Histogram {
-        /// The flow's number
-        #[arg(long, default_value_t = 0, value_name = "N")]
-        flow: u32,
-        #[command(flatten)]
-        socket: AgentSocket,
-    },
-    /// What has happened
-    Events {
-        /// After the event of this number
-        #[arg(long, default_value_t = 0, value_name = "SEQ")]
-        since: u64,
-        #[command(flatten)]
-        socket: AgentSocket,
-    },
-    /// Have it send messages of its own, to see whether a peer is reached
-    Send {
-        /// The peer's port GUID
-        #[arg(long, value_name = "GUID")]
-        peer: Guid,
-        /// How many
-        #[arg(long, default_value_t = 1, value_name = "N")]
-        count: u64,
-        /// Bytes of each
-        #[arg(long, default_value_t = 64, value_name = "BYTES")]
-        size: u64,
-        /// So many a second; by default as many as go
-        #[arg(long, value_name = "PER SECOND")]
-        rate: Option<f64>,
-        #[command(flatten)]
-        socket: AgentSocket,
-    },
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct AgentSocket {
-    /// The agent's control socket
-    #[arg(long, default_value = "/run/snin/agent.sock", value_name = "SOCKET")]
-    pub(crate) socket: PathBuf,
-    #[command(flatten)]
-    pub(crate) format: Format,
 }
 
 #[derive(Subcommand, Debug)]
