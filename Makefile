@@ -105,7 +105,7 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-packing bench-verbs
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-packing bench-verbs
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -117,8 +117,9 @@ bench-emulator: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_mgmt
 	$(CARGO) run --release --quiet -p snin-benches --bin emulator_data
 
-# Subnet administration on one core, with 11,664 hosts on the emulated fabric.
-bench-sa: deps-build
+# Subnet administration: the core with 11,664 hosts on the emulated fabric, the daemon beside OpenSM on ibsim.
+bench-sa: deps-judges
+	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin administration
 
 # The packer against rustworkx-core's bipartite edge colouring and an Euler split like Fastpass's.
@@ -145,6 +146,7 @@ soak-sm: deps-build
 	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture states
 	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture wire
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
+	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-sm-core --test administration -- --nocapture fuzz
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture
 	SNIN_FUZZ=10000 $(CARGO) test --release -p snin-emulator --test management -- --nocapture fuzz
 

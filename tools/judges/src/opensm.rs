@@ -129,6 +129,11 @@ pub struct Keeper {
 }
 
 impl Keeper {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.running.id()
+    }
+
     /// How often the subnet has come up.
     ///
     /// # Errors
