@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use snin_fabric::{Lid, PortIndex, PortNum};
+use snin_fabric::{Guid, Lid, PortIndex, PortNum};
 use snin_mad::port::Capabilities;
 use snin_mad::{MKey, PortInfo, PortState};
 use snin_protocol::Time;
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::planning::Target;
-use crate::qos_tables::{operational_vls, wanted};
+use crate::qos_tables::{operational_vls, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 
@@ -19,6 +19,8 @@ use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 #[derive(Clone, Copy)]
 pub(crate) struct Held<'a> {
     pub(crate) failures: &'a Failures,
+    /// Ports whose hosts have to register again.
+    pub(crate) lapsed: &'a BTreeSet<Guid>,
     pub(crate) now: Time,
 }
 
@@ -105,7 +107,8 @@ impl Ports<'_> {
         self.graph.port(end)?.info.as_ref()
     }
 
-    /// The write that gives a port its addresses, if it has others; with it the port may go up.
+    /// The write that gives a port its addresses, if it has others; with it the port may go up, and its host is
+    /// told to register again where what it had registered is forgotten.
     fn address(&mut self, end: PortId, state: Option<Raise>) -> Option<StepId> {
         let left_alone = self.held.holds(end) || self.graph.is_locked(end);
         let port = self.target.discovered.port(end).filter(|_| !left_alone)?;
@@ -118,8 +121,11 @@ impl Ports<'_> {
                 || !is_protected(self.graph, end, info)
         };
         let address = base.filter(differs).map(|lid| (lid, lmc));
-        (address.is_some() || state.is_some())
-            .then(|| self.schedule.add(Step::Port(end, PortWrite { address, state })))
+        let guid = self.target.discovered.topology.port(port).guid;
+        let reregister = info.capabilities.has(Capabilities::CLIENT_REREGISTRATION)
+            && self.held.lapsed.contains(&guid);
+        let write = PortWrite { address, state, reregister };
+        (write != PortWrite::default()).then(|| self.schedule.add(Step::Port(end, write)))
     }
 
     fn partitions(&mut self) {
@@ -141,8 +147,9 @@ impl Ports<'_> {
             if self.held.holds(end) {
                 continue;
             }
+            let managed = tables(self.graph, end);
             let held = self.graph.port(end).into_iter().flat_map(|port| &port.qos_tables);
-            for (&table, held) in held {
+            for (&table, held) in held.filter(|(table, _)| managed.contains(table)) {
                 let wanted = wanted(self.config, self.graph, end, table);
                 if held.is_some() && wanted.is_some() && *held != wanted {
                     self.schedule.add(Step::QosTable(end, table));
@@ -201,7 +208,7 @@ impl Ports<'_> {
             if is_end {
                 arms.extend(self.address(end, state));
             } else if state.is_some() {
-                let write = PortWrite { address: None, state };
+                let write = PortWrite { state, ..PortWrite::default() };
                 arms.push(self.schedule.add(Step::Port(end, write)));
             }
         }
@@ -214,7 +221,7 @@ impl Ports<'_> {
         for end in link.ends {
             let state = self.info(end).map(|info| info.state);
             if matches!(state, Some(PortState::Initialize | PortState::Armed)) {
-                let write = PortWrite { address: None, state: Some(Raise::ToActive) };
+                let write = PortWrite { state: Some(Raise::ToActive), ..PortWrite::default() };
                 let step = self.schedule.add(Step::Port(end, write));
                 link.arms.iter().for_each(|&arm| self.schedule.wait(arm, step));
                 steps.push(step);
@@ -253,10 +260,10 @@ pub(crate) fn port_info(
     };
     info.physical_state = snin_mad::PhysicalState::NoChange;
     info.link_down_default_state = snin_mad::port::LinkDownState::NoChange;
-    info.client_reregister = false;
+    info.client_reregister = write.reregister;
     if let Some((lid, lmc)) = write.address {
         let new = (held.lid, held.master_sm_lid) != (lid, manager);
-        info.client_reregister = new && held.capabilities.has(Capabilities::CLIENT_REREGISTRATION);
+        info.client_reregister |= new && held.capabilities.has(Capabilities::CLIENT_REREGISTRATION);
         (info.lid, info.lmc) = (lid, lmc);
         info.master_sm_lid = manager;
         info.gid_prefix = config.subnet_prefix();

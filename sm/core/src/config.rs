@@ -71,6 +71,9 @@ pub struct Config {
     pub clear_wait_ms: u32,
     /// The key by which requests to subnet administration are trusted. 0: none is.
     pub sa_key: u64,
+    /// Whether who asks while too much is under way is told to ask later. Off: no answer, since Linux takes any
+    /// status for a failure and asks again what is not answered.
+    pub sa_busy: bool,
     /// How often the first segment of an answer is sent again to a requester that has acknowledged nothing yet.
     /// Programs under ibsim's preload never acknowledge, and number their questions from 1: a later program takes
     /// what is sent again for an answer of its own.
@@ -112,6 +115,7 @@ impl Default for Config {
             clear_wait_ms: 0,
             // OpenSM's, so that who switches over finds what was there.
             sa_key: 1,
+            sa_busy: false,
             sa_repeats: 1,
             packet_lifetime: 18,
             seed: 0,

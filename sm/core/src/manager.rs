@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use snin_fabric::Mlid;
-use snin_mad::{Attribute, Class, Mad, Method, Notice, SmState};
+use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState};
 use snin_protocol::Time;
 
 use crate::administration::{Administration, AdministrationMetrics, Limits, World};
@@ -35,11 +35,20 @@ pub struct Manager {
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
     stored: u64,
-    /// Up to where the sweep knows of groups and their members.
+    /// Up to where the log was read for groups and members, whether the sweep is to be told of any, and when at
+    /// the soonest: with thousands of joins a second not each is told apart.
     grouped: u64,
+    owes_groups: bool,
+    group_from: Time,
+    /// There is no room for answers just now.
+    holds_answers: bool,
     /// What has to be added to the driver's time to have that of the epoch.
     epoch: Time,
 }
+
+/// How long after groups were told the next change of any is told, and the more for each member of any.
+const GROUPS_APART: Time = Time::millis(20);
+const FOR_A_MEMBER: Time = Time::micros(1);
 
 impl Manager {
     /// One that has seen nothing yet. It asks nothing before [`Event::Start`].
@@ -51,16 +60,31 @@ impl Manager {
         saved: Saved,
         kept: impl IntoIterator<Item = database::Kept>,
     ) -> Result<Self, ConfigError> {
-        let sweep = Sweep::new(config.clone(), saved)?;
+        let mut sweep = Sweep::new(config.clone(), saved)?;
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
+        // A subnet that was ever up has its broadcast group.
+        if stored == 0 {
+            sweep.forget_clients();
+        }
         let mut limits = Limits::default();
         limits.policy.unheard = config.sa_repeats;
+        limits.busy = config.sa_busy;
         let administration = Administration::new(limits);
-        let outputs = VecDeque::new();
-        let (grouped, epoch) = (0, Time::ZERO);
-        Ok(Self { config, sweep, database, administration, outputs, stored, grouped, epoch })
+        Ok(Self {
+            config,
+            sweep,
+            database,
+            administration,
+            outputs: VecDeque::new(),
+            stored,
+            grouped: 0,
+            owes_groups: false,
+            group_from: Time::ZERO,
+            holds_answers: false,
+            epoch: Time::ZERO,
+        })
     }
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
@@ -87,13 +111,30 @@ impl Manager {
 
     /// The next thing to be done, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let port = self.config.local_port();
+        let answer = |(to, mad)| Output::Answer { port, to, mad };
+        self.outputs.pop_front().or_else(|| {
+            let answers = (!self.holds_answers).then_some(&mut self.administration);
+            answers?.poll().map(answer)
+        })
+    }
+
+    /// Whether there is no room for answers of administration just now: they wait, and where too many do, requests
+    /// are not answered.
+    pub const fn hold_answers(&mut self, hold: bool) {
+        self.holds_answers = hold;
+    }
+
+    /// The partition table of the manager's own port, as it is meant to be.
+    pub fn partitions(&self) -> [PKey; 32] {
+        self.config.partition_block()
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
         let administration = self.administration.next_deadline(&self.database);
-        self.sweep.next_deadline().into_iter().chain(administration).min()
+        let groups = (self.owes_groups && self.sweep.is_waiting()).then_some(self.group_from);
+        self.sweep.next_deadline().into_iter().chain(administration).chain(groups).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
@@ -159,7 +200,11 @@ impl Manager {
 
     /// Whether nothing is being asked, computed or written.
     pub fn is_idle(&self) -> bool {
-        self.sweep.is_idle() && self.outputs.is_empty()
+        let administration = &self.administration;
+        self.sweep.is_idle()
+            && self.outputs.is_empty()
+            && !self.owes_groups
+            && administration.waiting() == 0
     }
 
     /// SMPs in flight.
@@ -171,8 +216,15 @@ impl Manager {
     fn follow(&mut self, now: Time) {
         self.settle(now);
         // While it is at work it takes nothing new; afterwards the newest is all that counts.
-        if self.sweep.is_waiting() && self.regroups() {
+        self.owes_groups |= self.regroups();
+        if self.owes_groups && self.sweep.is_waiting() && now >= self.group_from {
+            self.owes_groups = false;
+            let members_now = self.database.all::<database::Members>().len() as u64;
+            self.group_from = now + GROUPS_APART + FOR_A_MEMBER * members_now;
             self.sweep.handle(Event::Groups(Arc::new(members(&self.database))), now);
+        }
+        for node in self.administration.take_wanted() {
+            self.sweep.read_lanes(node, now);
         }
         while let Some(output) = self.sweep.poll_output() {
             self.outputs.push_back(output);
@@ -181,10 +233,6 @@ impl Manager {
         self.stored = self.database.cursor();
         if !kept.is_empty() {
             self.outputs.push_back(Output::Keep(kept));
-        }
-        let port = self.config.local_port();
-        while let Some((to, mad)) = self.administration.poll() {
-            self.outputs.push_back(Output::Answer { port, to, mad });
         }
     }
 
@@ -199,6 +247,12 @@ impl Manager {
                 self.administration.stand_aside();
             } else if self.sweep.view().is_some() && self.sweep.is_settled() {
                 self.administer(now, Administration::settle);
+                for port in self.administration.take_lapsed() {
+                    self.sweep.lapse(port);
+                }
+            }
+            if !self.sweep.reads_lanes() {
+                self.administer(now, Administration::resume);
             }
         }
     }

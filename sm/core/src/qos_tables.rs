@@ -1,5 +1,5 @@
 //! Which virtual lane a service level takes, and whose turn it is (IBA 7.6.6, 7.6.9): as configured where
-//! `qos` is on, else neither read nor written.
+//! `qos` is on, else never written, and read only when administration is asked for them.
 
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
@@ -82,6 +82,42 @@ pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
         tables.extend((first..first + count).map(QosTableId::Arbitration));
     }
     tables
+}
+
+/// Every table that a port has, whatever it is joined to: what requests to administration are about.
+pub(crate) fn every(graph: &Graph, end: PortId) -> Vec<QosTableId> {
+    let node = graph.node(end.0);
+    let Some(info) = graph.port(end).and_then(|port| port.info.as_ref()) else {
+        return Vec::new();
+    };
+    let is_switch = node.is_switch();
+    let enhanced = node.switch.as_ref().is_some_and(|switch| switch.enhanced_port_zero);
+    if is_switch && end.1 == PortNum::ZERO && !enhanced {
+        return Vec::new();
+    }
+    let speaks = if is_switch { node.ports.first() } else { node.ports.get(end.1.index()) };
+    let mapped = speaks
+        .and_then(|port| port.info.as_ref())
+        .is_some_and(|info| info.capabilities.has(Capabilities::SL_MAPPING));
+    let mut tables = Vec::new();
+    if mapped && is_switch {
+        tables.extend(enhanced.then_some(QosTableId::Mapping(PortNum::ZERO)));
+        tables.extend(node.external().map(|(num, _)| QosTableId::Mapping(num)));
+    } else if mapped {
+        tables.push(QosTableId::Mapping(PortNum::ZERO));
+    }
+    tables
+        .extend((1..=4).filter(|&quarter| has_quarter(info, quarter)).map(QosTableId::Arbitration));
+    tables
+}
+
+/// Whether the port's arbitration tables are so long that they have this quarter.
+pub(crate) fn has_quarter(info: &PortInfo, quarter: u8) -> bool {
+    let capacity = match quarter {
+        1 | 2 => info.vl_arbitration_low_cap,
+        _ => info.vl_arbitration_high_cap,
+    };
+    usize::from(capacity) > if quarter % 2 == 0 { QUARTER } else { 0 }
 }
 
 /// The data VLs that both ends of the port's cable have.

@@ -41,6 +41,8 @@ pub(crate) struct PortWrite {
     /// Addresses, and with them all that an end port is told of its manager.
     pub(crate) address: Option<(Lid, Lmc)>,
     pub(crate) state: Option<Raise>,
+    /// The port's host is to register again what it told its manager.
+    pub(crate) reregister: bool,
 }
 
 /// A step up of a port's state.

@@ -64,6 +64,8 @@ pub(crate) struct Survey {
     pub(crate) overwritten: Option<PortId>,
     /// Something was read that a computation may see.
     learnt: bool,
+    /// Questions whose answers none but administration wants.
+    demands: BTreeSet<Query>,
     /// A cable between known nodes was taken off, or found and known from both ends.
     pub(crate) has_news: bool,
     /// A GUID that two had is in use once only: what was learnt while nobody could tell one from the other
@@ -93,6 +95,7 @@ impl Survey {
             manager: None,
             overwritten: None,
             learnt: full,
+            demands: BTreeSet::new(),
             has_news: false,
             distrusts: false,
         }
@@ -128,6 +131,18 @@ impl Survey {
             }
         }
         survey
+    }
+
+    /// Reads something that only administration wants.
+    pub(crate) fn demand(&mut self, query: Query) {
+        if self.demands.insert(query) {
+            self.queue.push_back(query);
+        }
+    }
+
+    /// Whether there is something that only administration wants.
+    pub(crate) fn has_demands(&self) -> bool {
+        !self.demands.is_empty()
     }
 
     /// Takes notice of what others write, now that this manager has the address.
@@ -263,7 +278,7 @@ impl Survey {
                 | Query::ReadPort(..)
                 | Query::ReadManager(..)
                 | Query::ReadMasks(..)
-        );
+        ) && !self.demands.contains(&query);
         match query {
             Query::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
             Query::Describe(id) => {

@@ -15,6 +15,7 @@ mod applying;
 mod commit;
 mod compute;
 mod groups;
+mod lanes;
 mod managers;
 mod missing;
 mod retries;
@@ -24,7 +25,7 @@ mod trap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::Lid;
+use snin_fabric::{Guid, Lid};
 use snin_mad::header::Directed;
 use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
@@ -49,6 +50,8 @@ use crate::silence::Silence;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
+/// The most ports that are gone of which it is remembered that their hosts have to register again.
+const MOST_LAPSED: usize = 65_536;
 
 /// The subnet manager's core for discovery, addresses, tables and port states.
 ///
@@ -90,6 +93,11 @@ pub struct Sweep {
     unverified: BTreeSet<NodeId>,
     state: SmState,
     peers: Peers,
+    /// Ports whose hosts have to register again what they told their manager, since that is forgotten. Who is told
+    /// is taken out.
+    lapsed: BTreeSet<Guid>,
+    /// Nothing is known of what any host registered.
+    forgot: bool,
     /// A stage has ended: there may be something new for the database.
     stage_ended: bool,
 }
@@ -135,6 +143,8 @@ impl Sweep {
             unverified: BTreeSet::new(),
             state: SmState::Discovering,
             peers: Peers::default(),
+            lapsed: BTreeSet::new(),
+            forgot: false,
             stage_ended: false,
         })
     }
@@ -277,6 +287,18 @@ impl Sweep {
     /// Whether the fabric is as it was meant to be, for all that is known.
     pub(crate) fn is_settled(&self) -> bool {
         matches!(self.stage, Stage::Idle) && !self.pending.full && !self.pending.learnt
+    }
+
+    /// What a port's host had registered is forgotten: should the port return, its host is told.
+    pub(crate) fn lapse(&mut self, port: Guid) {
+        if self.lapsed.len() < MOST_LAPSED {
+            self.lapsed.insert(port);
+        }
+    }
+
+    /// What hosts had registered was not kept: all that are found are told.
+    pub(crate) const fn forget_clients(&mut self) {
+        self.forgot = true;
     }
 
     /// Whether it waits for something to happen.

@@ -1,15 +1,15 @@
-//! Whose a datagram is, before any core sees it: by class, version and queue pair.
+//! Whose a datagram is, before any core sees it: by class, version, queue pair and partition.
 //!
 //! | class | queue pair | whose |
 //! |---|---|---|
 //! | 0x01, 0x81 (version 1) | 0 | the sweep |
-//! | 0x03 (version 2) | 1 | administration |
+//! | 0x03 (version 2), in a partition of the manager's port | 1 | administration |
 //!
 //! Everything else is dropped and counted by reason.
 
 use std::collections::BTreeMap;
 
-use snin_mad::Class;
+use snin_mad::{Class, PKey};
 use snin_sm_core::administration::Origin;
 use snin_sm_core::{Event, LocalPort};
 
@@ -26,28 +26,44 @@ pub enum Nobodys {
     ClassVersion,
     /// A class at a queue pair where it has no business.
     QueuePair,
+    /// A partition that the manager's port is not in.
+    Partition,
 }
 
 impl Nobodys {
     /// Every reason and its name.
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::BaseVersion, "base version"),
         (Self::Class, "class"),
         (Self::ClassVersion, "class version"),
         (Self::QueuePair, "queue pair"),
+        (Self::Partition, "P_Key"),
     ];
 }
 
 /// Sorts, and counts what is nobody's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Demultiplexer {
     dropped: BTreeMap<Nobodys, u64>,
+    /// The partition table of the manager's port.
+    partitions: [PKey; 32],
 }
 
 impl Demultiplexer {
+    /// For a port with this partition table.
+    pub const fn new(partitions: [PKey; 32]) -> Self {
+        Self { dropped: BTreeMap::new(), partitions }
+    }
+
+    /// The place of a partition in the port's table; the first, where it is not there.
+    pub fn index(&self, key: PKey) -> u16 {
+        let found = self.partitions.iter().position(|own| own.base() == key.base());
+        found.and_then(|index| u16::try_from(index).ok()).unwrap_or(0)
+    }
+
     /// The event that a datagram is; none if it is nobody's.
     pub fn sort<'a>(&mut self, received: &'a Received) -> Option<Event<'a>> {
-        match sort(received) {
+        match sort(received, &self.partitions) {
             Ok(event) => Some(event),
             Err(why) => {
                 *self.dropped.entry(why).or_insert(0) += 1;
@@ -62,7 +78,7 @@ impl Demultiplexer {
     }
 }
 
-fn sort(received: &Received) -> Result<Event<'_>, Nobodys> {
+fn sort<'a>(received: &'a Received, partitions: &[PKey; 32]) -> Result<Event<'a>, Nobodys> {
     let (header, from) = (received.mad.header(), received.from);
     if header.base_version() != 1 {
         return Err(Nobodys::BaseVersion);
@@ -78,7 +94,9 @@ fn sort(received: &Received) -> Result<Event<'_>, Nobodys> {
             Ok(Event::Mad { port, source: from.lid, bytes })
         }
         (Class::Administration, 1..) => {
-            let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl };
+            let key = partitions.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
+            let p_key = *key.ok_or(Nobodys::Partition)?;
+            let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
             Ok(Event::General { port, from, bytes })
         }
         (Class::Subnet | Class::DirectedSubnet | Class::Administration, _) => {
@@ -98,20 +116,24 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_counted_by_reason() {
-        let mut sorter = Demultiplexer::default();
-        let mut see = |base, class, version, qp| {
+        let mut partitions = [PKey(0); 32];
+        partitions[..2].copy_from_slice(&[PKey(0xFFFF), PKey(0x8001)]);
+        let mut sorter = Demultiplexer::new(partitions);
+        let indexes = [PKey(0x7FFF), PKey(1), PKey(2)].map(|key| sorter.index(key));
+        assert_eq!(indexes, [0, 1, 0]);
+        let mut see = |base, class, version, qp, p_key_index| {
             let mut mad = Mad::ZERO;
             (mad.0[0], mad.0[1], mad.0[2]) = (base, class, version);
-            let from = Address { lid: Lid(7), qp, sl: 2, q_key: QKey(0) };
+            let from = Address { lid: Lid(7), qp, sl: 2, q_key: QKey(0), p_key_index };
             sorter.sort(&Received { mad: Box::new(mad), from }).map(|event| match event {
-                Event::General { from, .. } => (from.qp, from.sl),
+                Event::General { from, .. } => (from.qp, from.p_key.0),
                 _ => (0, 0),
             })
         };
-        assert_eq!(see(1, 0x81, 1, 0), Some((0, 0)));
-        assert_eq!(see(1, 0x01, 1, 0), Some((0, 0)));
-        assert_eq!(see(1, 0x03, 2, 1), Some((1, 2)));
-        assert_eq!(see(1, 0x03, 2, 77), Some((77, 2)));
+        assert_eq!(see(1, 0x81, 1, 0, 0), Some((0, 0)));
+        assert_eq!(see(1, 0x01, 1, 0, 0), Some((0, 0)));
+        assert_eq!(see(1, 0x03, 2, 1, 0), Some((1, 0xFFFF)));
+        assert_eq!(see(1, 0x03, 2, 77, 1), Some((77, 0x8001)));
         for nobodys in [
             (2, 0x81, 1, 0),
             (1, 0x0A, 1, 1),
@@ -121,9 +143,12 @@ mod tests {
             (1, 0x81, 1, 1),
         ] {
             let (base, class, version, qp) = nobodys;
-            assert_eq!(see(base, class, version, qp), None, "{nobodys:?}");
+            assert_eq!(see(base, class, version, qp, 0), None, "{nobodys:?}");
+        }
+        for index in [2, 31, 32, 0xFFFF] {
+            assert_eq!(see(1, 0x03, 2, 1, index), None);
         }
         let counted = Nobodys::ALL.map(|(why, _)| sorter.dropped(why));
-        assert_eq!(counted, [1, 2, 1, 2]);
+        assert_eq!(counted, [1, 2, 1, 2, 4]);
     }
 }

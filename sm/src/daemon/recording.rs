@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use snin_daemon::record::{Outcome, RecordError, Recorder, Recording};
 use snin_fabric::{Guid, Lid, Lmc};
+use snin_mad::PKey;
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
 use snin_sm_core::database::Kept;
@@ -42,7 +43,7 @@ enum Told {
     Start,
     Resweep,
     Mad { port: u32, source: u16, bytes: String },
-    General { port: u32, lid: u16, qp: u32, sl: u8, bytes: String },
+    General { port: u32, lid: u16, qp: u32, sl: u8, p_key: u16, bytes: String },
     Clear { version: u64 },
     RotateKeys,
     Computed { job: u64 },
@@ -151,9 +152,9 @@ impl Told {
             Event::Mad { port, source, bytes } => {
                 Self::Mad { port: port.0, source: source.0, bytes: kept::hex(bytes) }
             }
-            Event::General { port, from: Origin { lid, qp, sl }, bytes } => {
+            Event::General { port, from: Origin { lid, qp, sl, p_key }, bytes } => {
                 let bytes = kept::hex(bytes);
-                Self::General { port: port.0, lid: lid.0, qp, sl, bytes }
+                Self::General { port: port.0, lid: lid.0, qp, sl, p_key: p_key.0, bytes }
             }
             Event::Clear { version } => Self::Clear { version },
             Event::RotateKeys => Self::RotateKeys,
@@ -261,9 +262,10 @@ impl Told {
                 let (port, source) = (LocalPort(port), Lid(source));
                 manager.handle(Event::Mad { port, source, bytes: &bytes }, now);
             }
-            Self::General { port, lid, qp, sl, bytes } => {
+            Self::General { port, lid, qp, sl, p_key, bytes } => {
                 let bytes = kept::unhex(&bytes)?;
-                let (port, from) = (LocalPort(port), Origin { lid: Lid(lid), qp, sl });
+                let (lid, p_key) = (Lid(lid), PKey(p_key));
+                let (port, from) = (LocalPort(port), Origin { lid, qp, sl, p_key });
                 manager.handle(Event::General { port, from, bytes: &bytes }, now);
             }
             Self::Clear { version } => manager.handle(Event::Clear { version }, now),

@@ -92,8 +92,8 @@ impl Daemon {
         let watchdog = watchdog.map(Time);
         Ok(Self {
             clock,
+            demultiplexer: Demultiplexer::new(manager.partitions()),
             manager,
-            demultiplexer: Demultiplexer::default(),
             storage,
             wire: Wire::new(port),
             outlets,
@@ -156,6 +156,9 @@ impl Daemon {
     fn turn(&mut self) -> Result<bool, Failure> {
         self.take_in()?;
         self.wire.flush()?;
+        // There may be room for answers again.
+        let now = self.clock.now();
+        self.perform(now)?;
         while let Some(computed) = self.worker.next().map_err(Failure::system("a thread"))? {
             self.feed(Event::Computed(Box::new(computed)))?;
         }
@@ -241,6 +244,7 @@ impl Daemon {
 
     /// Does what the core wants.
     fn perform(&mut self, now: Time) -> Result<(), Failure> {
+        self.manager.hold_answers(self.wire.is_crowded());
         let mut outputs = Vec::new();
         // What hosts said is on the disk before any of them is answered.
         while let Some(output) = self.manager.poll_output() {
@@ -257,7 +261,10 @@ impl Daemon {
         for output in outputs {
             match output {
                 Output::Send { mad, to, .. } => self.wire.send(mad, to)?,
-                Output::Answer { mad, to, .. } => self.wire.answer(mad, to)?,
+                Output::Answer { mad, to, .. } => {
+                    let index = self.demultiplexer.index(to.p_key);
+                    self.wire.answer(mad, to, index)?;
+                }
                 Output::Keep(_) | Output::Save(_) => {}
                 Output::Compute(job) => {
                     self.worker.run(*job).map_err(Failure::system("a thread"))?;

@@ -58,6 +58,9 @@ snin_daemon::settings! {
         /// The key by which requests to subnet administration are trusted, as `saquery --smkey` shows it; 0: none
         /// is.
         sa_key: Hex = Hex(1),
+        /// Whether hosts that ask while too much is under way are told so (status BUSY). Off: they are not answered,
+        /// and ask again; Linux takes any status for a failure.
+        sa_busy: bool = false,
         /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
         packet_life_time: u8 = 18,
 
@@ -207,6 +210,7 @@ impl Settings {
             // Controllers move traffic first: that takes them some windows.
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
+            sa_busy: self.sa_busy,
             sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
             seed,

@@ -14,6 +14,8 @@ use snin_sm_core::events::Destination;
 const GENERAL: QKey = QKey(0x8001_0000);
 /// MADs that wait for room; beyond, answers are dropped.
 const MOST_WAITING: usize = 16_384;
+/// When so many wait, no more answers are taken from the core, which then refuses or drops requests.
+const CROWDED: usize = 1_024;
 /// How soon a port that cannot say when it has room is tried again.
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -63,8 +65,8 @@ impl Wire {
     ///
     /// # Errors
     /// As [`Port::send`].
-    pub fn answer(&mut self, mad: Box<Mad>, to: Origin) -> Result<(), PortError> {
-        let to = Address { lid: to.lid, qp: to.qp, sl: to.sl, q_key: GENERAL };
+    pub fn answer(&mut self, mad: Box<Mad>, to: Origin, p_key_index: u16) -> Result<(), PortError> {
+        let to = Address { lid: to.lid, qp: to.qp, sl: to.sl, q_key: GENERAL, p_key_index };
         if self.waiting.len() >= MOST_WAITING {
             self.dropped += 1;
             return Ok(());
@@ -73,6 +75,11 @@ impl Wire {
             self.waiting.push_back((mad, to));
         }
         Ok(())
+    }
+
+    /// Whether so much waits that answers had better wait where they are made.
+    pub fn is_crowded(&self) -> bool {
+        self.waiting.len() >= CROWDED
     }
 
     /// Answers that were dropped for want of room.

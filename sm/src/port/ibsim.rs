@@ -174,7 +174,9 @@ impl IbsimPort {
         let lid = Lid(u16::from_be(word(frame, SOURCE) as u16));
         let qp = u32::from_be(word(frame, SOURCE_QP));
         let q_key = if qp == 0 { QKey(0) } else { GENERAL };
-        Some(Received { mad: Box::new(mad), from: Address { lid, qp, sl: 0, q_key } })
+        // Its protocol knows no partitions.
+        let from = Address { lid, qp, sl: 0, q_key, p_key_index: 0 };
+        Some(Received { mad: Box::new(mad), from })
     }
 
     /// Puts a question; `None` where ibsim says no.

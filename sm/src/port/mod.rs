@@ -100,6 +100,8 @@ pub struct Address {
     pub sl: u8,
     /// 0 for queue pair 0.
     pub q_key: QKey,
+    /// The place of the partition's key in the local port's table (IBA 10.9).
+    pub p_key_index: u16,
 }
 
 impl Address {
@@ -108,7 +110,7 @@ impl Address {
 
     /// The subnet management agent or manager of an address.
     pub const fn manager(lid: Lid) -> Self {
-        Self { lid, qp: 0, sl: 0, q_key: QKey(0) }
+        Self { lid, qp: 0, sl: 0, q_key: QKey(0), p_key_index: 0 }
     }
 }
 

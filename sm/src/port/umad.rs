@@ -192,6 +192,7 @@ impl Shared {
                     qp: incoming.qp,
                     sl: incoming.sl,
                     q_key: QKey(0),
+                    p_key_index: incoming.p_key_index,
                 };
                 let first = inbox.queue.is_empty();
                 inbox.queue.push_back(Received { mad: Box::new(Mad(*incoming.mad)), from });
@@ -225,6 +226,7 @@ impl Port for UmadPort {
             qp: to.qp,
             sl: to.sl,
             q_key: to.q_key.0,
+            p_key_index: to.p_key_index,
             mad: &mad.0,
             timeout_ms: if answered { self.timeout_ms } else { 0 },
         };

@@ -186,6 +186,33 @@ fn saquery_reads_every_record_that_it_knows() -> Result<(), JudgeError> {
     Ok(())
 }
 
+#[test]
+fn names_are_looked_up_and_ibqueryerrors_asks_for_service_levels() -> Result<(), JudgeError> {
+    let lab = Lab::new(&fabric("clos:4,2,3"))?;
+    let keeper = lab.keep("lmc = 1\n")?;
+    is_up(&keeper);
+    let mut asker = Host::new(&lab.simulator, &host(&lab, 5), manager(&lab));
+    let nodes = asker.table(&NodeRecord::default(), &[]);
+    // Through ibsim's preload saquery sees the first record of a table only.
+    let name = nodes[0].description.parse().unwrap().text.text().trim().to_owned();
+    for (arguments, shows) in [
+        (vec!["NR", &name], format!("NodeDescription.........{name}")),
+        (vec!["PIR", &name], format!("EndPortLid..............{}", nodes[0].lid.0)),
+        (vec!["-L", &name], nodes[0].lid.0.to_string()),
+        (vec!["-O", &nodes[0].lid.0.to_string()], name.clone()),
+    ] {
+        let said = saquery(&lab, &arguments)?;
+        assert!(said.contains(&shows), "saquery {arguments:?}: {said}");
+    }
+    // It asks for the path to every node before it asks the node.
+    let mut command = lab.simulator.command(Program::IBQUERYERRORS, Some(&host(&lab, 1)))?;
+    let said = finish(&mut command, lab.simulator.folder(), PATIENCE)?;
+    let out = String::from_utf8_lossy(&said.out).into_owned();
+    assert!(out.contains("nodes checked, 0 bad nodes found"), "{out}{}", said.err);
+    assert!(!said.err.contains("fail"), "{}", said.err);
+    Ok(())
+}
+
 /// The switches whose multicast table has an entry for an address, by LID.
 fn forwarding(host: &mut Host, mlid: Lid) -> Vec<Lid> {
     let blocks: Vec<MulticastForwardingRecord> =

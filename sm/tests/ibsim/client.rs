@@ -39,7 +39,8 @@ impl Host {
     }
 
     fn send(&mut self, mad: &Mad) {
-        let to = Address { lid: self.manager, qp: 1, sl: 0, q_key: QKey(0x8001_0000) };
+        let to =
+            Address { lid: self.manager, qp: 1, sl: 0, q_key: QKey(0x8001_0000), p_key_index: 0 };
         while self.port.send(mad, &to).unwrap() == Sent::Full {
             self.wait();
         }

@@ -81,6 +81,7 @@ unsafe extern "C" {
     fn umad_get_mad(umad: *mut c_void) -> *mut c_void;
     fn umad_get_mad_addr(umad: *mut c_void) -> *mut CAddress;
     fn umad_set_addr(umad: *mut c_void, lid: c_int, qp: c_int, sl: c_int, qkey: c_int) -> c_int;
+    fn umad_set_pkey(umad: *mut c_void, index: c_int) -> c_int;
     fn umad_status(umad: *mut c_void) -> c_int;
     fn umad_send(
         port: c_int,
@@ -288,6 +289,7 @@ pub(crate) struct Place {
     pub(crate) qp: u32,
     pub(crate) sl: u8,
     pub(crate) q_key: u32,
+    pub(crate) p_key_index: u16,
 }
 
 impl Buffer {
@@ -304,8 +306,11 @@ impl Buffer {
 
     pub(crate) fn set_place(&mut self, to: Place) {
         let (lid, qp) = (c_int::from(to.lid), to.qp as c_int);
-        // SAFETY: writes the address within the header, for which there is room.
-        unsafe { umad_set_addr(self.as_mut_ptr(), lid, qp, to.sl.into(), to.q_key as c_int) };
+        // SAFETY: both write the address within the header, for which there is room.
+        unsafe {
+            umad_set_addr(self.as_mut_ptr(), lid, qp, to.sl.into(), to.q_key as c_int);
+            umad_set_pkey(self.as_mut_ptr(), to.p_key_index.into());
+        }
     }
 
     pub(crate) fn place(&mut self) -> Place {
@@ -316,6 +321,7 @@ impl Buffer {
             qp: u32::from_be(address.qpn),
             sl: address.sl,
             q_key: u32::from_be(address.qkey),
+            p_key_index: address.pkey_index,
         }
     }
 

@@ -93,6 +93,8 @@ pub struct Outgoing<'a> {
     pub sl: u8,
     /// With this key.
     pub q_key: u32,
+    /// In the partition whose key has this place in the port's table.
+    pub p_key_index: u16,
     /// The bytes.
     pub mad: &'a [u8; MAD],
     /// How long the kernel waits for the answer, in milliseconds. 0: none is expected.
@@ -108,6 +110,8 @@ pub struct Incoming {
     pub qp: u32,
     /// On this service level.
     pub sl: u8,
+    /// In the partition whose key has this place in the port's table.
+    pub p_key_index: u16,
     /// The bytes.
     pub mad: Box<[u8; MAD]>,
     /// How many of them came.
@@ -183,8 +187,8 @@ impl Open {
         let agent = self.agents.iter().find(|&&(of, _)| of == class);
         let &(_, agent) = agent.ok_or(io::ErrorKind::Unsupported)?;
         let mut buffer = Buffer::new();
-        let Outgoing { lid, qp, sl, q_key, .. } = *outgoing;
-        buffer.set_place(Place { lid, qp, sl, q_key });
+        let Outgoing { lid, qp, sl, q_key, p_key_index, .. } = *outgoing;
+        buffer.set_place(Place { lid, qp, sl, q_key, p_key_index });
         *buffer.mad() = *outgoing.mad;
         self.handle.send(agent, &mut buffer, outgoing.timeout_ms)
     }
@@ -196,10 +200,10 @@ impl Open {
     pub fn receive(&self, timeout_ms: u32) -> io::Result<Option<Incoming>> {
         let mut buffer = Buffer::new();
         let Some(length) = self.handle.receive(&mut buffer, timeout_ms)? else { return Ok(None) };
-        let Place { lid, qp, sl, .. } = buffer.place();
+        let Place { lid, qp, sl, p_key_index, .. } = buffer.place();
         let timed_out = buffer.status() != 0;
         let mad = Box::new(*buffer.mad());
-        Ok(Some(Incoming { lid, qp, sl, mad, length, timed_out }))
+        Ok(Some(Incoming { lid, qp, sl, p_key_index, mad, length, timed_out }))
     }
 }
 

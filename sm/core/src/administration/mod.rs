@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 use snin_fabric::{Guid, Lid};
 use snin_mad::header::Header;
 use snin_mad::sa::{Record, SaNotice, SaRequest, SaStatus};
-use snin_mad::{AttributeId, Class, Mad, Method, Notice, Status, Table as _};
+use snin_mad::{AttributeId, Class, Mad, Method, Notice, PKey, Status, Table as _};
 use snin_protocol::Time;
 
 use crate::config::Config;
@@ -53,6 +53,8 @@ pub struct Origin {
     pub qp: u32,
     /// The service level.
     pub sl: u8,
+    /// The partition in which it speaks.
+    pub p_key: PKey,
 }
 
 /// What administration reads and writes besides its own state.
@@ -80,6 +82,9 @@ pub enum Unanswered {
     /// A wrong SM_Key.
     #[error("a wrong SM_Key")]
     WrongKey,
+    /// In a partition that the requester is not in.
+    #[error("a foreign P_Key")]
+    ForeignPartition,
     /// From an address that nobody has.
     #[error("an unknown requester")]
     UnknownRequester,
@@ -126,7 +131,22 @@ pub struct Administration {
     metrics: AdministrationMetrics,
     /// GUIDs that subscribers know to be in service.
     in_service: std::collections::BTreeSet<Guid>,
+    /// Ports that are gone and were in groups or subscribed: their hosts have to be told, should they return.
+    lapsed: Vec<Guid>,
+    parked: Parked,
 }
+
+/// Requests that wait for tables which nobody has read yet, the oldest first.
+#[derive(Debug, Default)]
+struct Parked {
+    requests: VecDeque<(Time, Origin, Box<SaRequest>)>,
+    /// The nodes whose tables are wanted; all, where it is none.
+    wanted: Vec<Option<Guid>>,
+}
+
+/// How many requests wait for tables, and how long at most.
+const MOST_PARKED: usize = 1_024;
+const PARKED_FOR: Time = Time::secs(10);
 
 impl Administration {
     /// One that nobody has asked yet.
@@ -137,7 +157,19 @@ impl Administration {
             outputs: VecDeque::new(),
             metrics: AdministrationMetrics::default(),
             in_service: std::collections::BTreeSet::new(),
+            lapsed: Vec::new(),
+            parked: Parked::default(),
         }
+    }
+
+    /// Nodes whose tables of lanes are wanted, of all nodes where it is none.
+    pub(crate) fn take_wanted(&mut self) -> Vec<Option<Guid>> {
+        std::mem::take(&mut self.parked.wanted)
+    }
+
+    /// Ports whose hosts have to register again, should they return.
+    pub(crate) fn take_lapsed(&mut self) -> Vec<Guid> {
+        std::mem::take(&mut self.lapsed)
     }
 
     /// What was counted.
@@ -158,7 +190,8 @@ impl Administration {
     /// When [`handle_deadline`](Self::handle_deadline) has to be called.
     pub(crate) fn next_deadline(&self, database: &Database) -> Option<Time> {
         let lease = services::next_end(database);
-        [self.transport.next_deadline(), self.reports.next_deadline(), lease]
+        let parked = self.parked.requests.front().map(|(since, ..)| *since + PARKED_FOR);
+        [self.transport.next_deadline(), self.reports.next_deadline(), lease, parked]
             .into_iter()
             .flatten()
             .min()
@@ -170,11 +203,35 @@ impl Administration {
         self.metrics.messages_given_up += given_up;
         self.reports.expire(world.now, &mut self.outputs, &mut self.metrics);
         services::end_leases(world);
+        while self.parked.requests.front().is_some_and(|(at, ..)| *at + PARKED_FOR <= world.now) {
+            self.resume_one(world);
+        }
+    }
+
+    /// What was to be read is read, or cannot be: answers who waits for it.
+    pub(crate) fn resume(&mut self, world: &mut World<'_>) {
+        for _ in 0..self.parked.requests.len() {
+            self.resume_one(world);
+        }
+    }
+
+    fn resume_one(&mut self, world: &mut World<'_>) {
+        let Some((_, from, request)) = self.parked.requests.pop_front() else { return };
+        let done = match world.view {
+            Some(_) => self.respond(from, &request, world),
+            None => Err(Unanswered::NotMaster),
+        };
+        self.count(done);
     }
 
     /// Takes a MAD of class 3.
     pub(crate) fn handle(&mut self, from: Origin, bytes: &[u8], world: &mut World<'_>) {
-        if let Err(why) = self.take(from, bytes, world) {
+        let taken = self.take(from, bytes, world);
+        self.count(taken);
+    }
+
+    fn count(&mut self, taken: Result<(), Unanswered>) {
+        if let Err(why) = taken {
             *self.metrics.unanswered.entry(why).or_insert(0) += 1;
         }
     }
@@ -201,12 +258,38 @@ impl Administration {
         if world.view.is_none() {
             return Err(Unanswered::NotMaster);
         }
+        Requester::of(&from, request.sm_key, world)?;
+        if let Some(node) = records::lanes::unread(&request, world) {
+            let waiting = &self.parked.requests;
+            let again = |(_, by, other): &(Time, Origin, Box<SaRequest>)| {
+                *by == from && other.transaction_id == request.transaction_id
+            };
+            return match (waiting.iter().any(again), waiting.len() >= MOST_PARKED) {
+                (true, _) => Err(Unanswered::Repeated),
+                (_, true) => Err(Unanswered::Overload),
+                _ => {
+                    self.parked.wanted.push(node);
+                    self.parked.requests.push_back((world.now, from, request));
+                    Ok(())
+                }
+            };
+        }
+        self.respond(from, &request, world)
+    }
+
+    /// Answers a request.
+    fn respond(
+        &mut self,
+        from: Origin,
+        request: &SaRequest,
+        world: &mut World<'_>,
+    ) -> Result<(), Unanswered> {
         let requester = Requester::of(&from, request.sm_key, world)?;
         let counted = (request.attribute, request.method.code());
         *self.metrics.requests.entry(counted).or_insert(0) += 1;
-        let answer = self.answer(&requester, &request, world);
+        let answer = self.answer(&requester, request, world);
         *self.metrics.answers.entry(answer.status.0).or_insert(0) += 1;
-        self.transport.send(from, &request, answer, world.now, &mut self.outputs)
+        self.transport.send(from, request, answer, world.now, &mut self.outputs)
     }
 
     /// What there is to say to a request.
@@ -255,7 +338,7 @@ impl Administration {
     fn notify(&mut self, notice: &SaNotice, world: &World<'_>) {
         let Ok(inner) = notice.notice.parse() else { return };
         for (subscriber, sl) in subscriptions::listeners(notice, &inner, world) {
-            let to = Origin { lid: subscriber.lid, qp: subscriber.qp, sl };
+            let to = Origin { lid: subscriber.lid, qp: subscriber.qp, sl, p_key: PKey::DEFAULT };
             self.reports.send(to, notice, world.now, &mut self.outputs, &mut self.metrics);
         }
     }
@@ -286,8 +369,10 @@ impl Administration {
         let before = std::mem::replace(&mut self.in_service, now.clone());
         for &guid in before.difference(&now) {
             if world.database.by_guid(guid).is_none() {
-                membership::leave_all(guid, world);
-                subscriptions::end_all(guid, world);
+                let left = membership::leave_all(guid, world);
+                if subscriptions::end_all(guid, world) | left {
+                    self.lapsed.push(guid);
+                }
             }
             info::note(world, snin_mad::Trap::GidOutOfService, guid);
         }
@@ -301,6 +386,7 @@ impl Administration {
     pub(crate) fn stand_aside(&mut self) {
         self.in_service.clear();
         self.reports.clear();
+        self.parked = Parked::default();
     }
 }
 

@@ -112,8 +112,8 @@ fn wants(info: &InformInfo, notice: &SaNotice, inner: &Notice) -> bool {
         && (info.producer.0 == ANY_PRODUCER || info.producer == inner.producer)
 }
 
-/// Ends every subscription of a port that is gone.
-pub(super) fn end_all(guid: Guid, world: &mut World<'_>) {
+/// Ends every subscription of a port that is gone; whether there was any.
+pub(super) fn end_all(guid: Guid, world: &mut World<'_>) -> bool {
     let now = world.now;
-    world.database.retain::<Subscriptions>(now, |subscriber| subscriber.port != guid);
+    !world.database.retain::<Subscriptions>(now, |subscriber| subscriber.port != guid).is_empty()
 }

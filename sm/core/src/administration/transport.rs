@@ -10,7 +10,7 @@ use snin_mad::rmpp::{
     self, Expiry, Policy, Progress, Receiver, RmppStatus, RmppType, Sender, abort,
 };
 use snin_mad::sa::{DATA_AT, SaRequest};
-use snin_mad::{Mad, Method, SmKey, TransactionId};
+use snin_mad::{Mad, Method, SmKey, Status, TransactionId};
 use snin_protocol::Time;
 
 use super::answer::Answer;
@@ -25,6 +25,8 @@ pub struct Limits {
     pub bytes: usize,
     /// MADs that wait to be sent; beyond, requests are dropped.
     pub waiting: usize,
+    /// Beyond, requests are refused as long as half as many again wait.
+    pub busy: bool,
     /// How patient both sides are.
     pub policy: Policy,
 }
@@ -35,6 +37,7 @@ impl Default for Limits {
             messages: 4_096,
             bytes: 256 << 20,
             waiting: 16_384,
+            busy: false,
             policy: Policy { longest: 64 << 10, ..Policy::default() },
         }
     }
@@ -98,6 +101,10 @@ impl Transport {
                 return Err(Unanswered::Repeated);
             }
             if outputs.len() >= self.limits.waiting {
+                let most = self.limits.waiting + self.limits.waiting / 2;
+                if self.limits.busy && outputs.len() < most {
+                    self.refuse(from, &request, outputs);
+                }
                 return Err(Unanswered::Overload);
             }
             return Ok(Arrived::Request(Box::new(request)));
@@ -111,6 +118,20 @@ impl Transport {
             _ if self.receivers.contains_key(&key) => self.segment(key, mad, now, outputs),
             _ => Err(Unanswered::StrayRmpp),
         }
+    }
+
+    /// Says that there is too much to do just now.
+    fn refuse(&self, from: Origin, request: &SaRequest, outputs: &mut Outputs) {
+        let Some(method) = request.method.response() else { return };
+        let answer = SaRequest {
+            method,
+            status: Status::BUSY,
+            attribute_offset: 0,
+            sm_key: SmKey(0),
+            data: Vec::new(),
+            ..request.clone()
+        };
+        outputs.push_back((from, Box::new(answer.mad())));
     }
 
     /// A part of a request that is longer than a MAD.

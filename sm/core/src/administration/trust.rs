@@ -31,7 +31,12 @@ impl Requester {
         let found = world.database.by_lid(from.lid);
         let (place, port) = found.ok_or(Unanswered::UnknownRequester)?;
         let guid = port.guid.ok_or(Unanswered::UnknownRequester)?;
-        Ok(Self { place, guid, trusted, origin: *from, keys: port.partitions().collect() })
+        let keys: Vec<PKey> = port.partitions().collect();
+        // The port's own hardware would not let it speak in another's partition.
+        if !keys.is_empty() && !keys.iter().any(|key| key.base() == from.p_key.base()) {
+            return Err(Unanswered::ForeignPartition);
+        }
+        Ok(Self { place, guid, trusted, origin: *from, keys })
     }
 
     /// Whether it may know of a port: the two are in one partition, and not both as limited members.

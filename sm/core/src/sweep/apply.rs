@@ -35,7 +35,12 @@ impl Sweep {
         let waits = (wait > Time::ZERO && version > self.cleared).then_some((version, now + wait));
         let mut schedule = Schedule::default();
         if manager != Lid::NONE {
-            let held = Held { failures: &self.failures, now };
+            if std::mem::take(&mut self.forgot) {
+                let topology = &target.discovered.topology;
+                let ports = target.addresses.iter().map(|(port, ..)| topology.port(port).guid);
+                self.lapsed.extend(ports);
+            }
+            let held = Held { failures: &self.failures, lapsed: &self.lapsed, now };
             let (graph, config) = (&self.graph, &self.config);
             let milestones = activate(&mut schedule, graph, &target, config, manager, held);
             let (links_up, tables) = (milestones.links_up, milestones.tables);
@@ -192,6 +197,13 @@ impl Sweep {
             && match &step {
                 Step::Port(end, write) => mad.attribute::<PortInfo>().is_ok_and(|mut info| {
                     let took = took(*write, &info);
+                    let discovered = &applying.target.discovered;
+                    if took
+                        && (write.reregister || write.address.is_some())
+                        && let Some(port) = discovered.port(*end)
+                    {
+                        self.lapsed.remove(&discovered.topology.port(port).guid);
+                    }
                     if is_guarded(graph, *end) {
                         // It is hidden from whom showed the one that was there before.
                         (info.m_key, ..) = graph.protection(*end);

@@ -27,6 +27,8 @@ pub(super) struct Pending {
     pub(super) verify: BTreeSet<NodeId>,
     /// Switches that took no writes, and get them again.
     pub(super) readmit: BTreeSet<PortId>,
+    /// Nodes whose tables of lanes administration was asked for.
+    pub(super) lanes: BTreeSet<NodeId>,
     /// What is known is worth nothing: all is read again.
     pub(super) anew: bool,
     /// Something was learnt that no computation has seen yet.
@@ -45,6 +47,7 @@ impl Pending {
             && self.awake.is_empty()
             && self.verify.is_empty()
             && self.readmit.is_empty()
+            && self.lanes.is_empty()
     }
 }
 
@@ -109,6 +112,7 @@ impl Sweep {
         pending.silent.into_iter().for_each(|query| survey.silent(&mut self.graph, query));
         pending.awake.into_iter().for_each(|end| survey.identify(end));
         pending.readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
+        self.pending.lanes = self.demand_lanes(&mut survey, pending.lanes);
         self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
         true
     }

@@ -6,9 +6,11 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::Lid;
+use snin_mad::PKey;
 use snin_mad::sa::{NodeRecord, RECORDS};
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
+use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
 
 use crate::subnet::{Subnet, config};
 
@@ -46,7 +48,7 @@ fn nothing_that_is_asked_panics() {
         let qp = random.random_range(1..4);
         let id = seed;
         bytes[8..16].copy_from_slice(&id.to_be_bytes());
-        subnet.give(Origin { lid, qp, sl: 0 }, &bytes[..length]);
+        subnet.give(Origin { lid, qp, sl: 0, p_key: PKey::DEFAULT }, &bytes[..length]);
         subnet.mail.clear();
         if seed % 1_000 == 999 {
             subnet.run(Time::secs(1));
@@ -58,4 +60,25 @@ fn nothing_that_is_asked_panics() {
     assert_eq!(subnet.table(1, &NodeRecord::default(), &[]), nodes);
     let metrics = subnet.manager.administration();
     println!("{:?} {:?}", metrics.answers, metrics.unanswered);
+    // Every request is answered, or counted by the reason why not; the last one asks for all nodes.
+    let sum = |counts: &mut dyn Iterator<Item = &u64>| counts.sum::<u64>();
+    let answered = sum(&mut metrics.answers.values());
+    assert_eq!(answered, sum(&mut metrics.requests.values()));
+    // Of a message in parts a part is neither.
+    let done = answered + sum(&mut metrics.unanswered.values());
+    assert!(done <= rounds + 2 && done * 10 > rounds * 8, "{done} of {rounds}");
+    let database = subnet.manager.database();
+    let groups = database.all::<Groups>().len();
+    assert!(groups <= 16_384 && database.all::<Members>().len() <= 8 * groups.max(1));
+    assert!(database.all::<Services>().len() <= 65_536);
+    assert!(database.all::<Subscriptions>().len() <= 262_144);
+    // What hosts made survives a restart, whatever it is.
+    let counts = |subnet: &Subnet| {
+        let database = subnet.manager.database();
+        let (groups, members) = (database.all::<Groups>(), database.all::<Members>());
+        let (services, others) = (database.all::<Services>(), database.all::<Subscriptions>());
+        [groups.len(), members.len(), services.len(), others.len()]
+    };
+    let before = counts(&subnet);
+    assert_eq!(counts(&subnet.restarted(config())), before);
 }

@@ -98,6 +98,45 @@ fn a_report_is_repeated_and_given_up() {
     assert_eq!(subnet.manager.administration().reports_given_up, 1);
 }
 
+/// How often each of these hosts was told to register again.
+fn told(subnet: &Subnet, hosts: std::ops::Range<usize>) -> Vec<u64> {
+    hosts.map(|host| subnet.emulator.fabric().reregistrations(subnet.host(host))).collect()
+}
+
+#[test]
+fn hosts_register_again_exactly_when_what_they_registered_is_forgotten() {
+    let mut subnet = Subnet::new("clos:2,2,2", config());
+    let first = told(&subnet, 0..4);
+    assert_eq!(first, [1; 4], "with their first address");
+    let group = broadcast(&subnet, 3);
+    subnet.member(3, Method::Set, &group, &BROADCAST).unwrap();
+    assert!(subscribe(&mut subnet, 2, 66, 1).is_ok());
+    let flap = |subnet: &mut Subnet, host| {
+        let port = subnet.host(host);
+        for fault in [Fault::Cut(port), Fault::Restore(port)] {
+            subnet.strike(fault);
+            subnet.run(Time::secs(1));
+            subnet.settle();
+        }
+    };
+    // A port comes back as it was: with its addresses, and in no group any more.
+    flap(&mut subnet, 3);
+    assert_eq!(told(&subnet, 0..4), [1, 1, 1, 2]);
+    flap(&mut subnet, 2);
+    assert_eq!(told(&subnet, 0..4), [1, 1, 2, 2]);
+    // Nothing of it was registered: nothing is forgotten.
+    flap(&mut subnet, 1);
+    flap(&mut subnet, 3);
+    assert_eq!(told(&subnet, 0..4), [1, 1, 2, 2]);
+    subnet.member(3, Method::Set, &group, &BROADCAST).unwrap();
+    // The manager comes back, and knows; and comes back without its memory.
+    let mut subnet = subnet.restarted(config());
+    assert_eq!(told(&subnet, 0..4), [1, 1, 2, 2]);
+    subnet.kept.clear();
+    let subnet = subnet.restarted(config());
+    assert_eq!(told(&subnet, 0..4), [2, 2, 3, 3]);
+}
+
 #[test]
 fn ports_that_come_and_go_are_told_and_leave_their_groups() {
     let mut subnet = Subnet::new("clos:2,2,2", config());

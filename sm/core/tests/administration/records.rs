@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use snin_fabric::Lid;
+use snin_fabric::{Lid, PortNum};
 use snin_mad::sa::*;
-use snin_mad::{ClassPortInfo, Inner, Method, NodeInfo, Status};
+use snin_mad::{Attribute as _, ClassPortInfo, Inner, Method, NodeInfo, Status};
 
 use crate::subnet::{Subnet, config};
 
@@ -88,6 +88,44 @@ fn a_get_has_one_answer_or_a_reason() {
     .key(1);
     let answer = subnet.ask(1, &request);
     assert_eq!((answer.sm_key.0, answer.mask.0, answer.attribute_offset), (0, 1, 14));
+}
+
+#[test]
+fn lanes_are_read_when_they_are_asked_for() {
+    let mut subnet = Subnet::new("clos:4,2,3", config());
+    let read = |subnet: &Subnet| {
+        let sent = |id| subnet.sent.get(&(id, Method::Get.code())).copied().unwrap_or(0);
+        [snin_mad::SlToVl::ID, snin_mad::VlArbitration::ID].map(sent)
+    };
+    assert_eq!(read(&subnet), [0, 0], "no part of a bring-up");
+    let topology = subnet.topology.clone();
+    let views = subnet.manager.metrics().views;
+    // An adapter's port by number 0, as osmtest has it; a port of a switch.
+    let host = VlArbitrationRecord { lid: subnet.lid(2), block: 1, ..Default::default() };
+    for block in 1..=4 {
+        let wanted = VlArbitrationRecord { block, ..host.clone() };
+        let found = subnet.get(1, &wanted, &[0, 1, 2]).unwrap();
+        assert_eq!((found.lid, found.port, found.block), (host.lid, PortNum(1), block));
+    }
+    let once = read(&subnet);
+    assert!(once.iter().sum::<u64>() < 10, "of that port alone: {once:?}");
+    let mapping = SlToVlRecord { lid: subnet.lid(2), ..SlToVlRecord::default() };
+    assert!(subnet.get(1, &mapping, &[0, 1, 2]).is_ok());
+    assert_eq!(read(&subnet), once, "and once");
+    // All of all nodes, those of ports without a cable too.
+    let ports = |node| 1 + topology.external_ports(node).count();
+    let switches: Vec<_> = topology.switches().collect();
+    let adapters = topology.node_count() - switches.len();
+    let all: Vec<VlArbitrationRecord> = subnet.table(1, &VlArbitrationRecord::default(), &[]);
+    let expected: usize = switches.iter().map(|&node| ports(node)).sum();
+    assert_eq!(all.len(), 4 * (expected + adapters));
+    let square = |&node: &_| (ports(node) - 1) * (ports(node) - 1) + 1;
+    let maps: Vec<SlToVlRecord> = subnet.table(1, &SlToVlRecord::default(), &[]);
+    assert_eq!(maps.len(), switches.iter().map(square).sum::<usize>() + adapters);
+    let whole = read(&subnet);
+    subnet.table::<SlToVlRecord>(1, &SlToVlRecord::default(), &[]);
+    assert_eq!(read(&subnet), whole);
+    assert_eq!(subnet.manager.metrics().views, views, "nothing else came of it");
 }
 
 #[test]

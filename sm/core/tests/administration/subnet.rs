@@ -9,7 +9,7 @@ use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::{ComponentMask, McMemberRecord, Record, SaRequest};
 use snin_mad::{
     Attribute as _, AttributeId, Gid, GidPrefix, Mad, Method, MulticastForwarding, PERMISSIVE,
-    Status, SwitchInfo,
+    PKey, Status, SwitchInfo,
 };
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
@@ -188,7 +188,7 @@ impl Subnet {
 
     /// A host as SA sees it.
     pub(crate) fn origin(&self, host: usize) -> Origin {
-        Origin { lid: self.lid(host), qp: 1, sl: 0 }
+        Origin { lid: self.lid(host), qp: 1, sl: 0, p_key: PKey::DEFAULT }
     }
 
     /// Gives the manager a MAD from somebody.
@@ -198,16 +198,23 @@ impl Subnet {
         self.work();
     }
 
-    /// A request of a host and its answer: all records, where there are several. `None` if it is not answered.
+    /// A request of a host and its answer: all records, where there are several. `None` if it is not answered soon.
     pub(crate) fn try_ask(&mut self, host: usize, request: &SaRequest) -> Option<SaRequest> {
         let from = self.origin(host);
         self.count += 1;
         let request = request.clone().transaction(self.count);
         self.give(from, &request.mad().0);
         let mut message: Option<Receiver> = None;
-        while let Some(place) = self.mail.iter().position(|(to, mad)| {
+        let is_its = |(to, mad): &(Origin, Mad)| {
             *to == from && mad.header().transaction_id() == request.transaction_id
-        }) {
+        };
+        for _ in 0..50 {
+            // Where tables have to be read first it takes a while.
+            if !self.mail.iter().any(is_its) {
+                self.run(Time::millis(1));
+            }
+        }
+        while let Some(place) = self.mail.iter().position(is_its) {
             let (_, mad) = self.mail.remove(place).unwrap();
             if !rmpp::is_active(&mad) {
                 return Some(SaRequest::parse(&mad).unwrap());

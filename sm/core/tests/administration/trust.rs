@@ -2,7 +2,8 @@
 
 use snin_fabric::Lid;
 use snin_mad::sa::*;
-use snin_mad::{Method, Octets, PKey};
+use snin_mad::{Method, Octets, PKey, Status};
+use snin_sm_core::Config;
 use snin_sm_core::administration::{Origin, Unanswered};
 
 use crate::clients::{BROADCAST, broadcast};
@@ -49,11 +50,50 @@ fn keys_make_the_difference() {
 }
 
 #[test]
+fn nobody_asks_in_a_partition_that_it_is_not_in() {
+    let partitions = vec![0xFFFF, 0x8001];
+    let mut subnet = Subnet::new("clos:2,2,2", Config { partitions, ..config() });
+    let own = NodeRecord { lid: subnet.lid(1), ..NodeRecord::default() };
+    let request = SaRequest::new(Method::Get, &own, ComponentMask::of(&[0])).mad();
+    for (key, answered) in [(0x8001, 1), (0x0001, 2), (0x8002, 2), (0x0000, 2), (0x7FFF, 3)] {
+        subnet.give(Origin { p_key: PKey(key), ..subnet.origin(1) }, &request.0);
+        assert_eq!(subnet.mail.len(), answered, "{key:#x}");
+    }
+    assert!(subnet.mail.iter().any(|(to, _)| to.p_key == PKey(0x8001)), "in the same partition");
+    assert_eq!(subnet.manager.administration().unanswered[&Unanswered::ForeignPartition], 2);
+}
+
+#[test]
+fn too_much_at_once_is_dropped_and_counted_or_refused_where_that_is_set() {
+    for busy in [false, true] {
+        let mut subnet = Subnet::new("clos:2,2,2", Config { sa_busy: busy, ..config() });
+        let own = NodeRecord { lid: subnet.lid(1), ..NodeRecord::default() };
+        let request = SaRequest::new(Method::Get, &own, ComponentMask::of(&[0]));
+        // The port takes nothing for a while.
+        subnet.manager.hold_answers(true);
+        for id in 0..40_000 {
+            subnet.give(subnet.origin(1), &request.clone().transaction(id).mad().0);
+        }
+        assert!(subnet.mail.is_empty());
+        subnet.manager.hold_answers(false);
+        subnet.run(snin_protocol::Time::secs(1));
+        let status = |(_, mad): &(Origin, snin_mad::Mad)| mad.header().status();
+        let served = subnet.mail.iter().filter(|mail| status(mail).is_ok()).count();
+        let refused = subnet.mail.iter().filter(|mail| status(mail) == Status::BUSY).count();
+        assert_eq!((served, refused), (16_384, if busy { 8_192 } else { 0 }));
+        let metrics = subnet.manager.administration();
+        assert_eq!(metrics.unanswered[&Unanswered::Overload], 40_000 - 16_384);
+        // Afterwards all is well.
+        assert!(subnet.get(1, &own, &[0]).is_ok());
+    }
+}
+
+#[test]
 fn nobody_asks_from_nowhere() {
     let mut subnet = Subnet::new("clos:2,2,2", config());
     let request = SaRequest::new(Method::GetTable, &NodeRecord::default(), ComponentMask(0)).mad();
     for lid in [0, 0x4000, 0xC000, 0xFFFF] {
-        subnet.give(Origin { lid: Lid(lid), qp: 1, sl: 0 }, &request.0);
+        subnet.give(Origin { lid: Lid(lid), qp: 1, sl: 0, p_key: PKey::DEFAULT }, &request.0);
     }
     assert!(subnet.mail.is_empty());
     assert_eq!(subnet.manager.administration().unanswered[&Unanswered::UnknownRequester], 4);

@@ -143,13 +143,15 @@ pub(super) fn leave(requester: &Requester, request: &SaRequest, world: &mut Worl
     Ok(Answer::one(&record))
 }
 
-/// Takes a port that is gone out of all groups.
-pub(super) fn leave_all(guid: Guid, world: &mut World<'_>) {
+/// Takes a port that is gone out of all groups; whether it was in any.
+pub(super) fn leave_all(guid: Guid, world: &mut World<'_>) -> bool {
     let all = world.database.all::<Members>().iter().map(|(key, _)| *key);
     let its: Vec<MemberKey> = all.filter(|(_, port)| *port == guid).collect();
+    let any = !its.is_empty();
     for key in its {
         remove(&key, world);
     }
+    any
 }
 
 fn remove(key: &MemberKey, world: &mut World<'_>) {
