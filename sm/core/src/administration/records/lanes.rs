@@ -1,5 +1,5 @@
-//! Tables of service levels and lanes. A table that a port does not have is shown as what that means: every service
-//! level takes lane 0, no lane has a turn. So does OpenSM, and osmtest asks for all of them.
+//! Tables of service levels and lanes. A table that a port does not have is shown as what that means: every
+//! service level takes lane 0, no lane has a turn. So does OpenSM, and osmtest asks for all of them.
 
 use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::port::Capabilities;
