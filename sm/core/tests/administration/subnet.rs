@@ -198,7 +198,7 @@ impl Subnet {
         self.work();
     }
 
-    /// A request of a host and its answer: all records, where there are several. `None` if it is not answered soon.
+    /// A request of a host and its answer: all records, where there are several. `None` if none comes soon.
     pub(crate) fn try_ask(&mut self, host: usize, request: &SaRequest) -> Option<SaRequest> {
         let from = self.origin(host);
         self.count += 1;
