@@ -58,8 +58,8 @@ snin_daemon::settings! {
         /// The key by which requests to subnet administration are trusted, as `saquery --smkey` shows it; 0: none
         /// is.
         sa_key: Hex = Hex(1),
-        /// Whether hosts that ask while too much is under way are told so (status BUSY). Off: they are not answered,
-        /// and ask again; Linux takes any status for a failure.
+        /// Whether hosts that ask while too much is under way are told so (status BUSY). Off: they are not
+        /// answered, and ask again; Linux takes any status for a failure.
         sa_busy: bool = false,
         /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
         packet_life_time: u8 = 18,
