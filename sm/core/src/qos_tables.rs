@@ -117,7 +117,7 @@ pub(crate) fn has_quarter(info: &PortInfo, quarter: u8) -> bool {
         1 | 2 => info.vl_arbitration_low_cap,
         _ => info.vl_arbitration_high_cap,
     };
-    usize::from(capacity) > if quarter % 2 == 0 { QUARTER } else { 0 }
+    usize::from(capacity) > if quarter.is_multiple_of(2) { QUARTER } else { 0 }
 }
 
 /// The data VLs that both ends of the port's cable have.
