@@ -191,6 +191,8 @@ pub struct Grant {
     pub from: Time,
     /// Until then, less the guard.
     pub until: Time,
+    /// Bit/s of the slowest link of the way: nobody sends faster than it forwards. 0: not known.
+    pub rate: u64,
     /// It never moves.
     pub pinned: bool,
 }

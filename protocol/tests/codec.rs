@@ -64,13 +64,14 @@ fn from_agent() -> impl Strategy<Value = FromAgent> {
 }
 
 fn grant() -> impl Strategy<Value = Grant> {
-    (connection(), tree(), any::<u16>(), time(), time(), any::<bool>()).prop_map(
-        |(connection, tree, dlid, from, until, pinned)| Grant {
+    (connection(), tree(), any::<u16>(), time(), time(), any::<u64>(), any::<bool>()).prop_map(
+        |(connection, tree, dlid, from, until, rate, pinned)| Grant {
             connection,
             tree,
             dlid: Dlid(Lid(dlid)),
             from,
             until,
+            rate,
             pinned,
         },
     )

@@ -109,6 +109,21 @@ pub enum ConfigError {
     TooMany(&'static str, u32, u32),
 }
 
+/// What is posted at once for a link that is slower than the port: as much as the link carries in this time.
+const PACED: Time = Time::micros(20);
+
+/// The bytes that a link of `rate` bit/s carries in `time`, rounded down.
+pub(crate) fn carried(rate: u64, time: Time) -> u64 {
+    let bytes = u128::from(time.nanos()) * u128::from(rate) / 8_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// How long a link of `rate` bit/s carries so many bytes, rounded up.
+pub(crate) fn lasting(rate: u64, bytes: u64) -> Time {
+    let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate.max(1)));
+    Time(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 /// Tables are made at the start, as long as the limits say.
 const MOST: u32 = 1 << 24;
 
@@ -203,8 +218,14 @@ impl Config {
 
     /// The bytes that the port sends in `time`, rounded down.
     pub fn sendable(&self, time: Time) -> u64 {
-        let bytes = u128::from(time.nanos()) * u128::from(self.rate) / 8_000_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        carried(self.rate, time)
+    }
+
+    /// The most bytes of a piece that goes at `pace` bit/s: so much piles up before a slow link.
+    pub(crate) fn paced_piece(&self, pace: u64) -> u32 {
+        let packets = carried(pace, PACED) / u64::from(self.mtu + self.overhead);
+        let bytes = packets.max(1) * u64::from(self.mtu);
+        u32::try_from(bytes).unwrap_or(u32::MAX).min(self.piece)
     }
 }
 

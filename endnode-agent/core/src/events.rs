@@ -250,6 +250,8 @@ pub struct Post {
     pub ticket: u64,
     /// What.
     pub piece: Piece,
+    /// Bit/s at which the port paces it where it can, as a static rate does (IBA 9.11); 0: its own.
+    pub rate: u64,
 }
 
 /// What an application is told.

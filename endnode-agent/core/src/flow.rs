@@ -68,6 +68,8 @@ pub(super) struct Flow {
     pub(super) outstanding: u32,
     /// When the last piece that completed is off the links.
     pub(super) settled: Time,
+    /// Nothing is posted before: until then the slowest link of the way carries what was posted last.
+    pub(super) paced_until: Time,
     /// By the controller's clock: when what is under way must have left.
     pub(super) clear_by: Time,
     pub(super) current: Option<Grant>,
@@ -107,6 +109,7 @@ impl Flow {
             on: None,
             outstanding: 0,
             settled: Time::ZERO,
+            paced_until: Time::ZERO,
             clear_by: Time::ZERO,
             current: None,
             next: None,
@@ -165,14 +168,14 @@ impl Flow {
     }
 
     /// The piece to post next, if it or a part of it fits into `room` bytes on the wire: whole packets, or
-    /// the rest of a message.
-    pub(super) fn upcoming(&self, config: &Config, room: u64) -> Option<Piece> {
+    /// the rest of a message, at most `most` bytes.
+    pub(super) fn upcoming(&self, config: &Config, room: u64, most: u32) -> Option<Piece> {
         if let Some(&piece) = self.again.front() {
             return (config.wire(piece.bytes.into()) <= room).then_some(piece);
         }
         let message = self.queue.get(self.cutting)?;
         let rest = message.bytes - self.cut;
-        let most = rest.min(config.piece.into());
+        let most = rest.min(most.into());
         let bytes = if config.wire(most) <= room {
             most
         } else {

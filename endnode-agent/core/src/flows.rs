@@ -238,6 +238,7 @@ impl Flows {
             (flow.outstanding > 0).then_some(late),
             (flow.settled > now).then_some(flow.settled),
             flow.is_unserved().then_some(flow.ask_at),
+            (flow.paced_until > now && flow.is_backlogged()).then_some(flow.paced_until),
             (matches!(flow.wish, RequestState::Asked(_)) && flow.is_idle())
                 .then_some(flow.idle_since + config.linger),
         ];

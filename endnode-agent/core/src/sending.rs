@@ -4,6 +4,7 @@ use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 use snin_protocol::message::Grant;
 
+use super::config::{carried, lasting};
 use super::context::Context;
 use super::events::{BreakReason, FlowId, Notice, PairId, PortCall, PortEvent, Post, Route};
 use super::flow::{Flow, RequestState};
@@ -126,22 +127,33 @@ impl Sender {
     fn post_one(&mut self, context: &mut Context, index: u32, now: Time) -> Option<Post> {
         self.flows.advance(context, index, now);
         let (pair, end) = self.lane(context, index, now)?;
-        let room = self.room(context, pair, end, now)?;
-        let piece = self.flows.get(index)?.upcoming(&context.config, room)?;
+        let flow = self.flows.get(index)?;
+        let pace = pace(context, flow);
+        if pace.is_some() && flow.paced_until > now {
+            return None;
+        }
+        let room = self.room(context, pair, (end, pace), now)?;
+        let most = pace.map_or(context.config.piece, |rate| context.config.paced_piece(rate));
+        let piece = flow.upcoming(&context.config, room, most)?;
         let ticket = self.links.pairs.at(pair.slot).next_ticket();
-        let post = Post { pair, ticket, piece };
+        let post = Post { pair, ticket, piece, rate: pace.unwrap_or(0) };
         self.book(context, &post, end, now);
         Some(post)
     }
 
     /// Notes a piece that the port posts, and when by the controller's clock it must have left.
     fn book(&mut self, context: &mut Context, post: &Post, end: Time, now: Time) {
-        let Post { pair: id, piece, .. } = post;
+        let Post { pair: id, piece, rate, .. } = post;
+        let wire = context.config.wire(piece.bytes.into());
         let Some(flow) = self.flows.find_mut(piece.flow) else { return };
         // A later piece of the same grant moves no timer.
         let moves_timer = end < Time::MAX && (flow.outstanding == 0 || flow.clear_by != end);
         flow.posted(piece);
         flow.clear_by = end;
+        if *rate > 0 {
+            flow.paced_until = now + lasting(*rate, wire);
+        }
+        let paced = *rate > 0 && flow.is_backlogged();
         let pair = self.links.pairs.at(id.slot);
         let is_first = pair.posted.is_empty();
         pair.posted.push_back(*piece);
@@ -150,17 +162,24 @@ impl Sender {
             self.links.arm(context, id.slot, now);
         }
         self.links.pairs.choose(id.slot);
-        if moves_timer {
+        if moves_timer || paced {
             self.flows.arm(context, piece.flow.0, now);
         }
-        self.links.backlog += context.config.wire(piece.bytes.into());
+        self.links.backlog += wire;
         context.counters.posted += 1;
         context.counters.posted_bytes += u64::from(piece.bytes);
     }
 
     /// How many bytes on the wire may be posted now so that they have left by `end`; none if as many pieces are
     /// posted as may be. What the port still has to send goes first, and at worst it has begun with none of it.
-    fn room(&self, context: &Context, pair: PairId, end: Time, now: Time) -> Option<u64> {
+    /// A paced flow has nothing under way before its slowest link.
+    fn room(
+        &self,
+        context: &Context,
+        pair: PairId,
+        (end, pace): (Time, Option<u64>),
+        now: Time,
+    ) -> Option<u64> {
         let posted = self.links.pairs.peek(pair)?.posted.len();
         if posted >= context.config.depth as usize {
             return None;
@@ -169,8 +188,9 @@ impl Sender {
         if end == Time::MAX {
             return Some(u64::MAX);
         }
-        let left = context.config.sendable(end - context.clock.latest(now));
-        Some(left.saturating_sub(self.links.backlog))
+        let left = end - context.clock.latest(now);
+        let room = context.config.sendable(left).saturating_sub(self.links.backlog);
+        Some(pace.map_or(room, |rate| room.min(carried(rate, left))))
     }
 
     /// The queue pair that a flow may post on now, and until when by the controller's clock what it posts
@@ -273,6 +293,12 @@ impl Sender {
             }
         }
     }
+}
+
+/// Bit/s of the slowest link of a flow's way, where that is less than the port sends.
+fn pace(context: &Context, flow: &Flow) -> Option<u64> {
+    let rate = flow.current.as_ref()?.rate;
+    (0 < rate && rate < context.config.rate).then_some(rate)
 }
 
 /// The tree that a flow may send along now, and until when by the controller's clock it must have left.

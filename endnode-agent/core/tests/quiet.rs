@@ -190,7 +190,15 @@ impl World {
                 1 => {}
                 _ => {
                     let dlid = Dlid(Lid(64 + tree.0));
-                    grants.push(Grant { connection, tree, dlid, from, until, pinned: false });
+                    grants.push(Grant {
+                        connection,
+                        tree,
+                        dlid,
+                        from,
+                        until,
+                        rate: 0,
+                        pinned: false,
+                    });
                 }
             }
         }

@@ -174,7 +174,7 @@ impl Port for SoftwarePort {
         self.says.push(ToFabric::Find(Find { port: self.guid, peer: route.peer }));
     }
 
-    fn post(&mut self, &Post { pair: id, ticket, piece }: &Post) {
+    fn post(&mut self, &Post { pair: id, ticket, piece, .. }: &Post) {
         let Some(pair) = self.pairs.get_mut(&id).filter(|pair| !pair.over) else { return };
         let Some((to, path_bits)) = pair.to else { return };
         let token = self.next;

@@ -268,6 +268,7 @@ impl Line {
             dlid: Dlid(Lid(BASE + tree)),
             from,
             until: from + LAST,
+            rate: 0,
             pinned: false,
         };
         self.sequence += 1;

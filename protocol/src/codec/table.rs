@@ -38,7 +38,7 @@ records! {
     ToAgent { session, term, at, body }
     Terms { window, guard, clock_error }
     Lease { sequence, heard, grants, answers }
-    Grant { connection, tree, dlid, from, until, pinned }
+    Grant { connection, tree, dlid, from, until, rate, pinned }
     Answer { connection, verdict }
     ClockAnswer { sent }
     ViewChange { version, unusable }

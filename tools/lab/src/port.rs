@@ -109,7 +109,7 @@ impl Port for EmulatedPort<'_> {
         self.adapter.later.push((self.now + CONNECT, event));
     }
 
-    fn post(&mut self, &Post { pair, ticket, piece }: &Post) {
+    fn post(&mut self, &Post { pair, ticket, piece, .. }: &Post) {
         let Adapter { host, port, transport, .. } = *self.adapter;
         let broken = PortEvent::Broken { pair, reason: BreakReason::Failed };
         let Some(&(Route { peer, tree, .. }, lid)) = self.adapter.pairs.get(&pair) else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use snin_fabric::hosts::{Host, HostId};
-use snin_fabric::{Dlid, Guid, Lid, NodeIndex, PortIndex, PortNum, TreeId};
+use snin_fabric::{Dlid, Guid, Lid, LinkRate, NodeIndex, PortIndex, PortNum, TreeId};
 use snin_protocol::message::{Refusal, UnusablePair, ViewChange};
 
 use crate::config::Policy;
@@ -51,6 +51,8 @@ pub(super) struct Route {
     pub(super) hops: Vec<(NodeIndex, PortNum)>,
     /// The directed links, the source's own first.
     pub(super) links: Vec<LinkId>,
+    /// Bit/s of the slowest of these; 0 where nobody says.
+    pub(super) rate: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -205,7 +207,8 @@ impl Fabric {
         let dlid = dlid.ok_or(Refusal::NotAddressed)?;
         let hops = self.walk(ends, dlid.0).ok_or(Refusal::NoRoute)?;
         let links = self.links(ends.0, &hops).ok_or(Refusal::NoRoute)?;
-        Ok(Route { tree, dlid, hops, links })
+        let rate = self.slowest(ends.0, &hops);
+        Ok(Route { tree, dlid, hops, links, rate })
     }
 
     /// The directed links that a packet from `source` to the address uses, if it arrives at all.
@@ -219,6 +222,17 @@ impl Fabric {
         let out = hops.iter().map(|&(switch, port)| topology.port_of(switch, port));
         let link = |port: Option<PortIndex>| self.link_of_port.get(port?.index()).copied();
         std::iter::once(Some(own)).chain(out).map(link).collect()
+    }
+
+    /// Bit/s of the slowest link of a way; 0 where nobody says.
+    fn slowest(&self, source: HostId, hops: &[(NodeIndex, PortNum)]) -> u64 {
+        let topology = self.view.topology();
+        let own = self.host(source).map(|host| host.port);
+        let out = hops.iter().filter_map(|&(switch, port)| topology.port_of(switch, port));
+        // Both ends of a cable have one rate, but perhaps only one of them says so.
+        let ends = own.into_iter().chain(out).flat_map(|end| [Some(end), topology.peer(end)]);
+        let rates = ends.flatten().filter_map(|end| topology.port(end).rate);
+        rates.map(LinkRate::bits_per_second).min().unwrap_or(0)
     }
 
     /// What the tables do with the address, from the source's switch to the destination.

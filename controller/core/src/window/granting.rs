@@ -93,6 +93,7 @@ impl Core {
             links: route.links.clone(),
             from,
             until,
+            rate: route.rate,
             pinned: connection.request.pinned,
             class: connection.request.class,
             gone: None,
@@ -209,6 +210,7 @@ impl Core {
             dlid: claim.dlid,
             from: claim.from,
             until: claim.until,
+            rate: claim.rate,
             pinned: claim.pinned,
         };
         agent.lease = Lease {

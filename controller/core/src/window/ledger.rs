@@ -41,6 +41,8 @@ pub(super) struct Claim {
     pub(super) links: Vec<LinkId>,
     pub(super) from: Time,
     pub(super) until: Time,
+    /// Bit/s of the slowest link; 0 where nobody says.
+    pub(super) rate: u64,
     pub(super) pinned: bool,
     pub(super) class: u8,
     /// The first lease without it: it ends at once when that is confirmed.
@@ -215,6 +217,7 @@ mod tests {
             links: links.iter().copied().map(LinkId).collect(),
             from: Time(from),
             until: Time(until),
+            rate: 0,
             pinned: false,
             class: 0,
             gone: None,

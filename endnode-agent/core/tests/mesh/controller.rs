@@ -150,33 +150,32 @@ impl Controller {
             let owner = self.trees[&grant.tree].filter(|owner| owner.left.is_none());
             owner.is_some_and(|owner| (owner.host, owner.connection) == (host, connection))
         });
-        let grant =
-            match (held, self.rng.random_range(0..100)) {
-                (Some(grant), 0..10) => Some(grant),
-                (Some(grant), 10..20) => {
-                    self.leave(host, grant.tree);
-                    None
-                }
-                (Some(grant), 20..60) => {
-                    let until = grant.until.max(now + window * self.rng.random_range(1..4));
-                    Some(self.give(host, Grant { until, ..grant }))
-                }
-                (held, _) => match self.any_free() {
-                    None => held,
-                    Some(tree) => {
-                        if let Some(held) = held {
-                            self.leave(host, held.tree);
-                        }
-                        let from = now + window * self.rng.random_range(0..2);
-                        let until = from + window * self.rng.random_range(1..4);
-                        let dlid = Dlid(Lid(64 + tree.0));
-                        Some(self.give(
-                            host,
-                            Grant { connection, tree, dlid, from, until, pinned: false },
-                        ))
+        let grant = match (held, self.rng.random_range(0..100)) {
+            (Some(grant), 0..10) => Some(grant),
+            (Some(grant), 10..20) => {
+                self.leave(host, grant.tree);
+                None
+            }
+            (Some(grant), 20..60) => {
+                let until = grant.until.max(now + window * self.rng.random_range(1..4));
+                Some(self.give(host, Grant { until, ..grant }))
+            }
+            (held, _) => match self.any_free() {
+                None => held,
+                Some(tree) => {
+                    if let Some(held) = held {
+                        self.leave(host, held.tree);
                     }
-                },
-            };
+                    let from = now + window * self.rng.random_range(0..2);
+                    let until = from + window * self.rng.random_range(1..4);
+                    let dlid = Dlid(Lid(64 + tree.0));
+                    Some(self.give(
+                        host,
+                        Grant { connection, tree, dlid, from, until, rate: 0, pinned: false },
+                    ))
+                }
+            },
+        };
         self.agents[host].wanting.insert(connection, grant);
     }
 

@@ -185,7 +185,7 @@ impl Port for FakePort {
         self.later.push((at, Later::Event(event)));
     }
 
-    fn post(&mut self, &Post { pair, ticket, piece }: &Post) {
+    fn post(&mut self, &Post { pair, ticket, piece, .. }: &Post) {
         assert!(self.pairs.contains_key(&pair), "posted on a queue pair that is not there");
         self.waiting.push_back((pair, ticket, piece, self.now));
     }

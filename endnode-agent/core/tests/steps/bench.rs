@@ -181,6 +181,26 @@ impl Bench {
         pair
     }
 
+    /// Connects all that is to be connected.
+    pub(crate) fn connect_all(&mut self) -> Vec<PairId> {
+        let connect = |output: &Output| match output {
+            Output::Port(PortCall::Connect { pair, .. }) => Some(*pair),
+            _ => None,
+        };
+        let pairs: Vec<PairId> = self.take().iter().filter_map(connect).collect();
+        pairs.iter().for_each(|&pair| self.notify(Event::Port(PortEvent::Ready { pair })));
+        pairs
+    }
+
+    /// What was posted since the last look.
+    pub(crate) fn posts(&mut self) -> Vec<Post> {
+        let posted = |output: &Output| match output {
+            Output::Port(PortCall::Post(post)) => Some(*post),
+            _ => None,
+        };
+        self.take().iter().filter_map(posted).collect()
+    }
+
     /// Bytes of what was posted since the last look.
     pub(crate) fn posted(&mut self) -> Vec<u32> {
         let posted = |output: &Output| match output {
@@ -201,7 +221,7 @@ impl Bench {
 
 pub(crate) fn grant(flow: FlowId, tree: TreeId, from: Time, until: Time) -> Grant {
     let dlid = Dlid(Lid(64 + tree.0));
-    Grant { connection: flow.into(), tree, dlid, from, until, pinned: false }
+    Grant { connection: flow.into(), tree, dlid, from, until, rate: 0, pinned: false }
 }
 
 pub(crate) fn request(flow: FlowId) -> Change {

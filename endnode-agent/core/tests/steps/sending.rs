@@ -1,9 +1,9 @@
 //! What is posted, when, and how much of it.
 
-use snin_agent_core::{Config, Notice, Output, PortCall};
+use snin_agent_core::{Config, FlowId, Notice, Output, PortCall};
 use snin_fabric::TreeId;
 use snin_protocol::Time;
-use snin_protocol::message::{ClockAnswer, ControllerMessage};
+use snin_protocol::message::{ClockAnswer, ControllerMessage, Grant};
 
 use crate::bench::*;
 
@@ -171,4 +171,49 @@ fn how_long_every_message_took_is_known() {
     let latency = bench.mesh.latency(FLOW).unwrap();
     assert_eq!((latency.len(), bench.counters().messages), (5, 5));
     assert_eq!(latency.count_between(MS.nanos() - MS.nanos() / 10, u64::MAX), 4);
+}
+
+#[test]
+fn a_flow_is_paced_to_the_slowest_link_of_its_way() {
+    // The way forwards half of what the port sends: a byte in 2 ns, for 20 us.
+    let mut bench = Bench::asking(Bench::config(), 50_000);
+    let until = bench.now + Time::micros(20) + GUARD;
+    let grant = Grant { rate: 4_000_000_000, ..grant(FLOW, TREE, bench.now, until) };
+    bench.lease(vec![grant], vec![]);
+    let pair = bench.connected();
+    for ticket in 0..10 {
+        assert_eq!((bench.posted(), ticket), (vec![1000], ticket));
+        // However fast the port is.
+        bench.done(pair, ticket);
+        bench.pass(Time::micros(2) - Time(1));
+        assert!(bench.posted().is_empty(), "{ticket}");
+        bench.pass(Time(1));
+    }
+    assert!(bench.posted().is_empty(), "the grant is over");
+}
+
+#[test]
+fn a_paced_flow_keeps_no_other_waiting_and_posts_little_at_once() {
+    // A piece would be 1 ms of a link that is a hundredth of the port's.
+    let config = Config { piece: 10_000, depth: 4, ..Bench::config() };
+    let mut bench = Bench::asking(config, 50_000);
+    bench.open(FlowId(1), PEER);
+    bench.send(FlowId(1), 1, 40_000);
+    // Its request goes out when the first was heard.
+    bench.lease(vec![], vec![]);
+    bench.asks = 2;
+    let until = bench.now + MS + GUARD;
+    let slow = Grant { rate: 80_000_000, ..grant(FLOW, TREE, bench.now, until) };
+    let full = grant(FlowId(1), TreeId(4), bench.now, until);
+    bench.lease(vec![slow, full], vec![]);
+    let pairs = bench.connect_all();
+    assert_eq!(pairs.len(), 2);
+    let posted = bench.posts();
+    // At least a packet, and no more than goes in 20 us.
+    let of = |flow| posted.iter().filter(|post| post.piece.flow == flow).collect::<Vec<_>>();
+    assert_eq!(of(FLOW).iter().map(|post| post.piece.bytes).collect::<Vec<_>>(), [200]);
+    assert_eq!(of(FLOW)[0].rate, 80_000_000, "the port may pace its packets");
+    let bytes = of(FlowId(1)).iter().map(|post| post.piece.bytes).collect::<Vec<_>>();
+    assert_eq!(bytes, [10_000; 4]);
+    assert_eq!(of(FlowId(1))[0].rate, 0);
 }
