@@ -10,7 +10,7 @@ use std::ops::Range;
 
 pub use builder::{Handle, TopologyBuilder, TopologyError};
 
-use crate::{Guid, Lid, LinkRate, Lmc, PortNum};
+use crate::{Addresses, Guid, Lid, LinkRate, Lmc, PortNum};
 
 /// Most nodes in a topology: well above a subnet's 49,151 addresses, small enough for 32-bit indices.
 pub const MAX_NODES: usize = 1 << 18;
@@ -210,6 +210,19 @@ impl Topology {
     /// Name and port, as people point at them: `leaf3/20`.
     pub fn port_name(&self, index: PortIndex) -> String {
         format!("{}/{}", self.node(self.port(index).node).name, self.num(index))
+    }
+
+    /// A copy in which every port reports these addresses, and no other.
+    pub fn with_addresses(&self, addresses: &Addresses) -> Self {
+        let mut topology = self.clone();
+        for port in self.ports() {
+            let place = &mut topology.ports[port.index()];
+            (place.lid, place.lmc) = match addresses.base(port) {
+                Some(base) => (base, addresses.lmc(port)),
+                None => (Lid::NONE, Lmc::ZERO),
+            };
+        }
+        topology
     }
 
     /// A copy without the given cables (either end names one). Used to plan for faults, and by tests.

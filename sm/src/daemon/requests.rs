@@ -101,7 +101,7 @@ impl Daemon {
 fn dumped(view: &FabricView) -> Value {
     json!({
         "version": view.version(),
-        "topology": ibnet::write(view.topology()),
+        "topology": ibnet::write(&view.topology().with_addresses(view.addresses())),
         "guid2lid": dump::guid2lid::write(view.topology(), view.addresses()),
     })
 }

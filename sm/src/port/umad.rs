@@ -13,15 +13,15 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 use snin_fabric::{Guid, Lid, PortNum};
-use snin_mad::{Class, Mad, Method, QKey};
+use snin_mad::{Attribute as _, Class, DrPath, Mad, Method, NodeInfo, QKey, Route, Smp};
 use snin_umad::{Agent, Announced, Description, Open, Outgoing};
 
 use super::{Address, Counters, LocalInfo, Options, Port, PortError, Received, Selector, Sent};
 
 /// What is not taken in time beyond this is dropped; managers have at most a few thousand requests in flight.
 const QUEUE: usize = 8_192;
-/// How often the receiving thread looks whether it shall end.
-const LOOK_MS: u32 = 200;
+/// How often the receiving thread looks whether it shall end. It is woken for that, too.
+const LOOK_MS: u32 = 30_000;
 
 /// Requests that a manager answers: questions to it (SMInfo) and traps. The kernel answers all other SMPs.
 const METHODS: &[u8] = &[Method::Get.code(), Method::Set.code(), Method::Trap.code()];
@@ -280,10 +280,22 @@ impl Port for UmadPort {
     }
 }
 
+impl UmadPort {
+    /// Nothing but a datagram ends the library's wait, and ibsim's preload knows no other descriptor in the same
+    /// poll: so the port asks itself who it is. Answered or not, the question comes back.
+    fn wake_receiver(&mut self) -> bool {
+        let here = Smp::get(NodeInfo::ID, 0, Route::directed(DrPath::HERE));
+        matches!(self.send(&here.mad(), &Address::DIRECTED), Ok(Sent::Yes))
+    }
+}
+
 impl Drop for UmadPort {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
-        if let Some(receiver) = self.receiver.take() {
+        let woken = self.wake_receiver();
+        if let Some(receiver) = self.receiver.take()
+            && (woken || receiver.is_finished())
+        {
             // A panic there has been told already.
             let _ = receiver.join();
         }

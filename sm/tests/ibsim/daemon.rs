@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 use snin_fabric::dump::lfts;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Topology, ibnet};
-use snin_judges::{JudgeError, Program, Simulator, dump_fts, iblinkinfo};
+use snin_judges::{JudgeError, Program, Simulator, dump_fts, finish, iblinkinfo};
 
 const SNIN_SM: &str = env!("CARGO_BIN_EXE_snin-sm");
 
@@ -45,7 +46,10 @@ fn once_brings_the_subnet_up_and_says_how() -> Result<(), JudgeError> {
     assert!(links.contains("Active") && !links.contains("Initialize"), "{links}");
     // Somebody else, through the library and its preload, finds nothing left to be written.
     let mut command = simulator.command(Program { name: SNIN_SM, package: "" }, None)?;
-    let again = json(&command.args(["--once", "--json"]).output().unwrap());
+    command.args(["--once", "--json"]);
+    // It ends as soon as it is done, long before its receiving thread looks by itself whether it shall end.
+    let again = finish(&mut command, simulator.folder(), Duration::from_secs(20))?;
+    let again: Value = serde_json::from_slice(&again.out).unwrap();
     assert_eq!(again["subnet"]["nodes"], 27);
     assert_eq!(again["smps"]["lft_blocks"], 0);
     Ok(())

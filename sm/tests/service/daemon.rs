@@ -1,5 +1,6 @@
 //! A daemon that runs, asked and signalled as an administrator does.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -139,6 +140,12 @@ fn it_answers_and_tells_what_happens() -> Result<(), JudgeError> {
         (read.node_count(), read.cable_count()),
         (topology.node_count(), topology.cable_count())
     );
+    // With the addresses that it gave, as ibnetdiscover prints them.
+    let given = dumped["guid2lid"].as_str().unwrap().as_bytes();
+    let given = snin_fabric::dump::guid2lid::entries(given).unwrap();
+    let printed = read.ports().map(|port| read.port(port)).filter(|port| port.lid.0 != 0);
+    let printed: BTreeMap<_, _> = printed.map(|port| (port.guid, (port.lid, port.lmc))).collect();
+    assert_eq!(printed, given);
     let switches = daemon.ask(&json!({ "command": "lfts" })).unwrap();
     let mut text = String::new();
     for switch in switches["switches"].as_array().unwrap() {
