@@ -191,8 +191,16 @@ pub enum Missing {
     /// The manager's own port has no cable, or its link does not come up.
     #[error("no link at {0}, the manager's own port")]
     NoCable(String),
-    /// A node answered at first, and then no more.
-    #[error("{name} ({guid}) stopped answering")]
+    /// No SMP reaches it: a path has 63 hops at most (IBA 14.2.2).
+    #[error("what is behind {at} ({guid}) is more than 63 hops away")]
+    TooFar {
+        /// The GUID of the last node on the way.
+        guid: Guid,
+        /// Its port behind which something is.
+        at: String,
+    },
+    /// A node answered at first, and then no more; or a switch that was there is not.
+    #[error("{name} ({guid}) is gone: it answered before")]
     Lost {
         /// The node's GUID.
         guid: Guid,

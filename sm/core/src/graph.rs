@@ -56,6 +56,8 @@ pub(crate) struct Port {
     pub(crate) guess: u8,
     pub(crate) link: Option<Link>,
     pub(crate) trouble: Option<Trouble>,
+    /// Who was behind it until nobody answered there any more.
+    pub(crate) formerly: Option<NodeId>,
     /// Why it is left as it is: port 0 for its switch.
     pub(crate) locked: Option<Lock>,
     /// Active since before the last schedule began: proof that its switch has not been reset since.
@@ -239,6 +241,29 @@ impl Graph {
         ends
     }
 
+    /// Switches that were there and are not.
+    pub(crate) fn miss_switches(&mut self) {
+        let gone = |node: &&mut Node| node.path.is_none() && node.switch.is_some();
+        self.nodes.iter_mut().filter(gone).for_each(|node| node.lost = true);
+    }
+
+    /// What is out of reach is not missed any more: that is how the fabric is.
+    pub(crate) fn forgive(&mut self) {
+        for node in self.nodes.iter_mut().filter(|node| node.path.is_none()) {
+            (node.lost, node.switch) = (false, None);
+        }
+    }
+
+    /// Whether something is behind a port that no SMP reaches: a path has 63 hops at most.
+    pub(crate) fn is_too_far(&self, end: PortId) -> bool {
+        let node = self.node(end.0);
+        let Some(path) = node.path.filter(|_| node.is_switch()) else { return false };
+        let out = self.port(end).filter(|port| port.is_up());
+        let reached =
+            |port: &Port| port.link.is_some_and(|link| self.node(link.to.0).path.is_some());
+        path.then(end.1).is_none() && out.is_some_and(|port| !reached(port))
+    }
+
     /// Forgets all but which GUID has which place.
     pub(crate) fn forget(&mut self) {
         self.by_port_guid.clear();
@@ -278,7 +303,7 @@ impl Graph {
         for (end, to) in [(a, b), (b, a)] {
             if let Some(port) = self.port_mut(end) {
                 port.link = Some(Link { to, confirmed: survey });
-                port.trouble = None;
+                (port.trouble, port.formerly) = (None, None);
             }
         }
     }

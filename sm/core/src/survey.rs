@@ -405,6 +405,7 @@ impl Survey {
         for end in behind {
             if let Some(port) = graph.port_mut(end) {
                 port.trouble = Some(Trouble::Mute);
+                port.formerly = Some(id);
             }
         }
         self.learnt = true;

@@ -154,6 +154,7 @@ impl Sweep {
         self.notice_stall(now);
         match event {
             Event::Start | Event::Resweep => {
+                self.graph.forgive();
                 self.pending.full = true;
                 self.silence.ask_all(now);
                 self.interrupt();

@@ -83,6 +83,8 @@ pub struct SmpSummary {
     pub by_name: BTreeMap<String, u64>,
     /// Of those, the ones sent again.
     pub retries: u64,
+    /// Answers that came.
+    pub answers: u64,
     /// Questions given up.
     pub unanswered: u64,
     /// Blocks of forwarding tables written.
@@ -136,6 +138,7 @@ impl Summary {
                 sent: metrics.smps(),
                 by_name: metrics.by_name().into_iter().collect(),
                 retries: metrics.retries,
+                answers: metrics.answers,
                 unanswered: metrics.unanswered,
                 lft_blocks: metrics.blocks_written,
                 port_full: counters.full,
@@ -159,14 +162,25 @@ pub struct Told {
     pub trouble: Option<String>,
 }
 
+impl Summary {
+    /// Why there is no subnet by this manager's work.
+    fn why_none(&self) -> &str {
+        match &self.trouble {
+            Some(trouble) => trouble,
+            None if self.state == "standby" => "another subnet manager is master",
+            None if self.smps.answers == 0 && self.smps.unanswered > 0 => "nobody answers",
+            None => "not all of it was looked at yet",
+        }
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PortSummary { name, guid, lid } = &self.port;
         writeln!(f, "port {name} ({guid}), LID {lid}")?;
         match &self.subnet {
             None => {
-                let why = self.trouble.as_deref().unwrap_or("nobody answers");
-                writeln!(f, "no subnet: {why}")?;
+                writeln!(f, "no subnet: {}", self.why_none())?;
             }
             Some(SubnetSummary { nodes, switches, hosts, trees, lmc, .. }) => {
                 writeln!(
@@ -190,5 +204,48 @@ impl fmt::Display for Summary {
             Some(seconds) => writeln!(f, "up after {:.1} ms", seconds * 1e3),
             None => writeln!(f, "NOT up"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A manager without a subnet.
+    fn without(state: &str, answers: u64, unanswered: u64) -> Summary {
+        let smps = SmpSummary {
+            sent: 9,
+            by_name: BTreeMap::new(),
+            retries: 0,
+            answers,
+            unanswered,
+            lft_blocks: 0,
+            port_full: 0,
+        };
+        Summary {
+            schema_version: SCHEMA_VERSION,
+            state: state.to_owned(),
+            healthy: false,
+            port: PortSummary { name: "mlx5_0/1".to_owned(), guid: String::new(), lid: 0 },
+            subnet: None,
+            up_after_seconds: None,
+            missing: Vec::new(),
+            managers: BTreeMap::new(),
+            trouble: None,
+            not_stored: None,
+            storage_failures: 0,
+            smps,
+        }
+    }
+
+    #[test]
+    fn nobody_answers_is_said_only_where_it_is_so() {
+        let told = |summary: Summary| summary.to_string().contains("nobody answers");
+        assert!(told(without("master", 0, 1)));
+        assert!(!told(without("master", 5, 1)), "somebody did");
+        assert!(!told(without("master", 0, 0)), "nobody was waited for in vain yet");
+        let standby = without("standby", 5, 0);
+        assert!(standby.to_string().contains("no subnet: another subnet manager is master"));
+        assert!(!told(standby));
     }
 }

@@ -16,6 +16,7 @@ impl Survey {
             self.forget_unmet(graph);
         }
         graph.retrace();
+        graph.miss_switches();
         let shaken: Vec<NodeId> =
             graph.managed().filter(|(_, node)| node.shaken).map(|(id, _)| id).collect();
         for id in shaken {

@@ -21,9 +21,12 @@ impl Sweep {
                 false => Missing::Refused { name, what },
             });
         }
+        // Without its cable the manager is cut off, and nothing else need be named.
+        let mut alone = false;
         if self.graph.ids().len() > 0 && !self.graph.node(NodeId::OWN).is_switch() {
             let own = self.graph.own_end();
-            if self.graph.port(own).is_some_and(|port| port.info.is_some() && !port.is_up()) {
+            alone = self.graph.port(own).is_some_and(|port| port.info.is_some() && !port.is_up());
+            if alone {
                 missing.insert(Missing::NoCable(self.graph.port_name(own)));
             }
         }
@@ -33,7 +36,7 @@ impl Sweep {
         for id in self.graph.ids() {
             let node = self.graph.node(id);
             if node.path.is_none() {
-                if node.lost {
+                if node.lost && !alone {
                     missing.insert(Missing::Lost { guid: node.guid(), name: node.label() });
                 }
                 continue;
@@ -54,8 +57,14 @@ impl Sweep {
                 let at = || self.graph.port_name((id, num));
                 if let Some(Trouble::Clash(guid)) = port.trouble {
                     missing.insert(Missing::DuplicateGuid { guid, at: at() });
+                } else if self.graph.is_too_far((id, num)) {
+                    missing.insert(Missing::TooFar { guid: node.guid(), at: at() });
                 } else if port.is_up() && port.trouble == Some(Trouble::Mute) {
-                    missing.insert(Missing::Mute(at()));
+                    // Who is missed by name is not missed once more by every port that led there.
+                    let named = port.formerly.map(|id| self.graph.node(id));
+                    if !named.is_some_and(|node| node.lost && node.path.is_none()) {
+                        missing.insert(Missing::Mute(at()));
+                    }
                 }
             }
         }

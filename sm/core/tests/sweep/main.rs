@@ -19,4 +19,5 @@ mod scenarios;
 mod silence;
 mod states;
 mod two;
+mod vanished;
 mod wire;

@@ -1,0 +1,86 @@
+//! What is gone, silent or too far is named: once, and as what it is.
+
+use snin_emulator::{Config as Hardware, Fault, Health};
+use snin_fabric::topology::TopologyBuilder;
+use snin_fabric::{Guid, NodeKind, PortNum, Topology};
+use snin_protocol::Time;
+use snin_sm_core::{Event, Missing};
+
+use crate::lab::{Lab, config};
+
+fn gone(lab: &Lab) -> Vec<String> {
+    let name = |missing: Missing| match missing {
+        Missing::Lost { name, .. } => name,
+        other => panic!("{other}"),
+    };
+    lab.missing().into_iter().map(name).collect()
+}
+
+#[test]
+fn a_switch_that_is_gone_is_missing_spine_or_leaf() {
+    for name in ["leaf2", "spine1"] {
+        let mut lab = Lab::new("clos:4,2,4", 1);
+        lab.bring_up();
+        let node = lab.node(name);
+        let strike = |lab: &mut Lab, fault| {
+            lab.strike(fault);
+            lab.run(Time::secs(25));
+            lab.settle();
+        };
+        strike(&mut lab, Fault::PowerOff(node));
+        assert_eq!(gone(&lab), [name]);
+        strike(&mut lab, Fault::PowerOn(node));
+        assert_eq!(lab.missing(), []);
+        lab.check();
+        // It is taken away for good: an operator who asks for a sweep says that this is how the fabric is.
+        strike(&mut lab, Fault::PowerOff(node));
+        assert_eq!(gone(&lab), [name]);
+        let now = lab.now();
+        lab.sweep.handle(Event::Resweep, now);
+        lab.run(Time::secs(1));
+        lab.settle();
+        assert_eq!(lab.missing(), []);
+    }
+}
+
+#[test]
+fn who_fell_silent_is_named_once_and_not_by_every_port_that_leads_there() {
+    for name in ["leaf2", "spine1"] {
+        let mut lab = Lab::new("clos:4,2,4", 1);
+        lab.bring_up();
+        lab.strike(Fault::Agent(lab.node(name), Health::Dead));
+        lab.run(Time::secs(25));
+        lab.settle();
+        assert_eq!(gone(&lab), [name]);
+    }
+}
+
+/// A host, and switches one behind the other.
+fn chain(length: u64) -> Topology {
+    let mut builder = TopologyBuilder::new();
+    let host = builder.add(NodeKind::Adapter, Guid(0x10), 1, "host").unwrap();
+    builder.set_port_guid(host, PortNum(1), Guid(0x11)).unwrap();
+    let mut before = (host, PortNum(1));
+    for n in 0..length {
+        let guid = Guid(0x1000 + n);
+        let switch = builder.add(NodeKind::Switch, guid, 2, &format!("switch{n}")).unwrap();
+        builder.cable(before, (switch, PortNum(1))).unwrap();
+        before = (switch, PortNum(2));
+    }
+    builder.build().unwrap()
+}
+
+#[test]
+fn what_is_farther_than_63_hops_is_named_as_such() {
+    let mut lab = Lab::of(chain(66), Hardware::default(), config(0));
+    lab.start();
+    lab.settle();
+    // The first switch is one hop away.
+    let (guid, at) = (Guid(0x1000 + 62), "switch62/2".to_owned());
+    assert_eq!(lab.missing(), [Missing::TooFar { guid, at }]);
+    let told = lab.missing()[0].to_string();
+    assert!(told.contains("63 hops") && told.contains("switch62/2"), "{told}");
+    let mut lab = Lab::of(chain(63), Hardware::default(), config(0));
+    lab.bring_up();
+    lab.check();
+}
