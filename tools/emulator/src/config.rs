@@ -23,6 +23,9 @@ pub struct Config {
     pub training: Time,
     /// Shortest time between a trap and its repetition (IBA 13.4.9); PortInfo:SubnetTimeOut may ask for more.
     pub trap_interval: Time,
+    /// Whether a manager may write Initialize to a port of a link that is up, and Active where it is Initialize.
+    /// IBA 14.2.5.6 allows neither; the mechanism that the reconfiguration study has as its baseline does both.
+    pub lenient_port_states: bool,
     /// Longest extra delay of a reordered MAD.
     pub reorder_within: Time,
     /// What happens to MADs anywhere, once a MAD: see also [`Fault::CableNoise`](crate::Fault::CableNoise).
@@ -101,6 +104,7 @@ impl Default for Config {
             agent_queue: 128,
             training: Time::millis(5),
             trap_interval: Time::millis(100),
+            lenient_port_states: false,
             reorder_within: Time::micros(100),
             noise: Noise::default(),
             inbox: 1 << 20,

@@ -49,6 +49,9 @@
 //! - **Cables** are cut and restored between two calls of [`Network::run_until`]. What is on the wire is
 //!   lost, what waits for it is discarded; credits are not.
 //!
+//! - **Ports** that are not Active are closed, one way or both ([`Network::set_passage`]): what should pass is
+//!   discarded.
+//!
 //! Every drop is counted where it happens. The lifetime limits of IBA 18.2.5.4 (HOQLife, switch lifetime) are
 //! not emulated: a credit loop is there for ever, and [`Outcome::Stuck`] says so.
 //!
@@ -91,5 +94,6 @@ pub use counters::Counters;
 pub use message::{Message, MessageId, Progress, SendError, Transport};
 pub use network::{Network, Outcome};
 pub use observer::{DropReason, Dropped, Observer, Transmission, Wait};
+pub use port::Passage;
 pub use statistics::Statistics;
 pub use wheel::Wheel;

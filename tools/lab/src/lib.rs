@@ -21,6 +21,7 @@ pub mod event;
 pub mod guard;
 pub mod host;
 pub mod port;
+pub mod reconfiguration;
 pub mod subnet;
 pub mod traffic;
 #[cfg(feature = "verbs")]

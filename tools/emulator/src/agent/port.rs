@@ -60,6 +60,17 @@ pub(crate) fn next_move(
     }
 }
 
+/// The moves that [`lenient_port_states`](crate::Config::lenient_port_states) allows beyond those.
+fn lenient_move(now: PortState, state: PortState) -> Option<Move> {
+    use PortState as S;
+    let allowed = match state {
+        S::Initialize => matches!(now, S::Initialize | S::Armed | S::Active),
+        S::Active => now == S::Initialize,
+        _ => false,
+    };
+    allowed.then_some(Move::Up(state))
+}
+
 impl Fabric {
     /// Reads and writes PortInfo.
     pub(super) fn port_info_attribute(&mut self, request: &mut Request<'_>) -> Outcome {
@@ -118,6 +129,7 @@ impl Fabric {
         extended: bool,
     ) -> Result<bool, Status> {
         let role = self.role(port);
+        let lenient = self.config().lenient_port_states;
         let state = &mut self.ports[port as usize];
         let mut info = PortInfo::parse(&state.info).map_err(|_| Status::BAD_VALUE)?;
         let next = if state.num == 0 {
@@ -129,7 +141,10 @@ impl Fabric {
             let rest = new.link_down_default_state();
             let rest =
                 if rest == LinkDownState::NoChange { info.link_down_default_state } else { rest };
-            next_move(info.state, new.state(), new.physical_state(), rest)?
+            match lenient.then(|| lenient_move(info.state, new.state())).flatten() {
+                Some(lenient) => lenient,
+                None => next_move(info.state, new.state(), new.physical_state(), rest)?,
+            }
         };
         link(&mut info, new, extended)?;
         match role {

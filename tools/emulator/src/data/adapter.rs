@@ -72,6 +72,19 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
+    /// Drops everything that an adapter has to send by a port that is not Active, paced messages at their pace.
+    pub(super) fn discard_at_adapter<O: Observer>(&mut self, port: u32, observer: &mut O) {
+        while let Some(id) = self.adapter(port).acknowledgements.pop_front() {
+            self.drop_packet(id, port, DropReason::Inactive, observer);
+        }
+        for vl in 0..self.config.vls {
+            while self.next_size(port, vl).is_some() {
+                let Some(id) = self.next_packet(port, vl) else { break };
+                self.drop_packet(id, port, DropReason::Inactive, observer);
+            }
+        }
+    }
+
     /// Bytes of the next packet on `vl`.
     fn next_size(&mut self, port: u32, vl: u8) -> Option<u16> {
         let place = self.ports[port as usize].place as usize;
@@ -135,6 +148,9 @@ impl<Q: Agenda> Network<Q> {
         let port = packet.at;
         if packet.lost {
             return self.drop_packet(id, port, DropReason::Damaged, observer);
+        }
+        if !self.ports[port as usize].takes() {
+            return self.drop_packet(id, port, DropReason::Inactive, observer);
         }
         if let Some(mlid) = Mlid::new(packet.dlid) {
             return self.receive_copy(id, mlid, observer);

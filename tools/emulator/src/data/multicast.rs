@@ -101,8 +101,12 @@ impl<Q: Agenda> Network<Q> {
         let leads_on = |&port: &PortNum| port.0 != number && port.0 != 0 && port.0 <= last;
         let outputs: Vec<u32> = mask.iter().filter(leads_on).map(|p| input.sibling(p.0)).collect();
         let cabled = |&&output: &&u32| self.ports[output as usize].peer != NO_PORT;
+        let leads = |output: &u32| {
+            let port = &self.ports[*output as usize];
+            port.link.is_up() && port.gives()
+        };
         let (up, down): (Vec<u32>, Vec<u32>) =
-            outputs.iter().filter(cabled).partition(|&&output| self.ports[output as usize].up);
+            outputs.iter().filter(cabled).partition(|&output| leads(output));
         for output in down {
             let lane = self.lane(output, packet.vl);
             self.troubles[lane].discards += 1;

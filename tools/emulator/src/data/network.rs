@@ -379,12 +379,13 @@ impl<Q: Agenda> Network<Q> {
             next += 1;
             let state = &mut self.ports[port as usize];
             state.undecided = false;
-            match (state.of_switch, state.up) {
+            match (state.of_switch, state.link.is_up()) {
                 // Since it was noted, the port has begun to send.
                 _ if state.busy => {}
-                (true, true) => self.decide_at_switch(port, observer),
-                (true, false) => self.discard_waiting(port, observer),
-                (false, true) => self.decide_at_adapter(port, observer),
+                (true, true) if state.gives() => self.decide_at_switch(port, observer),
+                (true, _) => self.discard_waiting(port, observer),
+                (false, true) if state.gives() => self.decide_at_adapter(port, observer),
+                (false, true) => self.discard_at_adapter(port, observer),
                 (false, false) => {}
             }
         }

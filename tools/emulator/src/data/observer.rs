@@ -35,6 +35,8 @@ pub enum DropReason {
     Looping,
     /// The cable it should have left by is cut.
     PortDown,
+    /// A port on its way is not Active.
+    Inactive,
     /// It was on a cable when that was cut.
     Damaged,
     /// It came to an end port that has another address.

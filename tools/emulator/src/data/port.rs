@@ -9,6 +9,57 @@ use super::config::Config;
 /// Nothing at the other end.
 pub(super) const NO_PORT: u32 = u32::MAX;
 
+/// Which data packets a port lets pass: PortInfo:PortState says so (IBA 7.2.7).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Passage {
+    /// None, as in Initialize: what comes in and what is to leave is discarded.
+    Closed,
+    /// What comes in, as in Armed; what is to leave is discarded.
+    Inward,
+    /// All, as in Active.
+    #[default]
+    Open,
+}
+
+/// Whether a port's cable is whole, and what it lets pass: one byte, for the sake of the port's size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link(u8);
+
+impl Link {
+    const UP: u8 = 1;
+    const CLOSED: u8 = 2;
+    const INWARD: u8 = 4;
+
+    const fn new(up: bool) -> Self {
+        Self(up as u8)
+    }
+
+    pub(super) const fn is_up(self) -> bool {
+        self.0 & Self::UP != 0
+    }
+
+    pub(super) const fn set_up(&mut self, up: bool) {
+        self.0 = self.0 & !Self::UP | up as u8;
+    }
+
+    const fn passage(self) -> Passage {
+        match self.0 & (Self::CLOSED | Self::INWARD) {
+            0 => Passage::Open,
+            Self::INWARD => Passage::Inward,
+            _ => Passage::Closed,
+        }
+    }
+
+    pub(super) const fn set_passage(&mut self, passage: Passage) {
+        self.0 = self.0 & Self::UP
+            | match passage {
+                Passage::Open => 0,
+                Passage::Inward => Self::INWARD,
+                Passage::Closed => Self::CLOSED,
+            };
+    }
+}
+
 /// Times in picoseconds. One line of a processor's cache: large fabrics are as fast as memory is.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -26,7 +77,7 @@ pub(super) struct Port {
     pub(super) rate: u8,
     pub(super) of_switch: bool,
     pub(super) to_switch: bool,
-    pub(super) up: bool,
+    pub(super) link: Link,
     /// Sends, or has sent and nobody has asked since.
     pub(super) busy: bool,
     /// There will be an event when it has sent.
@@ -64,7 +115,7 @@ impl Port {
             rate,
             of_switch: topology.is_switch(node),
             to_switch: topology.peer_node(index).is_some_and(|node| topology.is_switch(node)),
-            up: peer.is_some(),
+            link: Link::new(peer.is_some()),
             busy: false,
             planned: false,
             undecided: false,
@@ -83,6 +134,16 @@ impl Port {
     pub(super) const fn forget_route(&mut self) {
         self.asked = 0;
         self.answer = 0;
+    }
+
+    /// Whether data packets may come in.
+    pub(super) fn takes(&self) -> bool {
+        self.link.passage() != Passage::Closed
+    }
+
+    /// Whether data packets may leave.
+    pub(super) fn gives(&self) -> bool {
+        self.link.passage() == Passage::Open
     }
 
     /// Another port of the same node.

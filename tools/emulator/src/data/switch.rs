@@ -22,6 +22,9 @@ impl<Q: Agenda> Network<Q> {
         if packet.lost {
             return self.drop_packet(id, input, DropReason::Damaged, observer);
         }
+        if !self.ports[input as usize].takes() {
+            return self.drop_packet(id, input, DropReason::Inactive, observer);
+        }
         if let Some(mlid) = Mlid::new(packet.dlid) {
             return self.copy(id, mlid, observer);
         }
@@ -30,8 +33,11 @@ impl<Q: Agenda> Network<Q> {
             Err(reason) => return self.drop_packet(id, input, reason, observer),
         };
         let port = &self.ports[output as usize];
-        if !port.up {
+        if !port.link.is_up() {
             return self.drop_packet(id, output, DropReason::PortDown, observer);
+        }
+        if !port.gives() {
+            return self.drop_packet(id, output, DropReason::Inactive, observer);
         }
         // A faster link would run out of bytes: the last must be in when it is to leave.
         let transmission = self.rate(output).transmission(bytes);
@@ -196,13 +202,17 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
-    /// Drops everything that waits for a port whose cable is cut.
+    /// Drops everything that waits for a port whose cable is cut, or that is not Active.
     pub(super) fn discard_waiting<O: Observer>(&mut self, output: u32, observer: &mut O) {
+        let reason = match self.ports[output as usize].link.is_up() {
+            true => DropReason::Inactive,
+            false => DropReason::PortDown,
+        };
         for vl in 0..self.config.vls {
             let crossing = Crossing::new(&self.ports[output as usize], 0, vl);
             while let Some(input) = self.crossbars.any_input(crossing) {
                 if let Some(id) = self.take(Crossing { input, ..crossing }) {
-                    self.drop_packet(id, output, DropReason::PortDown, observer);
+                    self.drop_packet(id, output, reason, observer);
                 }
             }
         }

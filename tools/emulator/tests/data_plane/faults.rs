@@ -1,7 +1,7 @@
 //! Cables cut and restored, tables replaced, packets with nowhere to go.
 
 use snin_emulator::data::{
-    Config, DropReason, Dropped, Message, Observer, Outcome, Queues, SendError,
+    Config, DropReason, Dropped, Message, Observer, Outcome, Passage, Queues, SendError,
 };
 use snin_fabric::routing::Engine;
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum};
@@ -90,6 +90,33 @@ fn what_waits_for_a_cut_cable_is_discarded() {
         let statistics = network.statistics();
         assert_eq!(statistics.packets + statistics.dropped, 4 * 8);
         network.audit().unwrap();
+    }
+}
+
+#[test]
+fn what_is_to_pass_a_port_that_is_not_active_is_discarded() {
+    let fabric = Fabric::new(star(2), Engine::Trees);
+    let (source, sink) = (fabric.port(0), fabric.port(1));
+    let peer = |port| fabric.topology.peer(port).unwrap();
+    // Each port of the way, whether it is left or come to by it.
+    let way = [(source, true), (peer(source), false), (peer(sink), true), (sink, false)];
+    for (port, leaves) in way {
+        for passage in [Passage::Closed, Passage::Inward, Passage::Open] {
+            let mut network = fabric.network(Config::default());
+            network.set_passage(port, passage);
+            network.send(Message::new(source, fabric.lid(1), 3 * 4_096)).unwrap();
+            let mut drops = Drops::default();
+            assert_eq!(network.run_observed(Time::MAX, &mut drops), Outcome::Finished);
+            let passes = passage == Passage::Open || !leaves && passage == Passage::Inward;
+            let lost = if passes { Vec::new() } else { vec![(port, DropReason::Inactive); 3] };
+            assert_eq!(drops.0, lost, "{passage:?}");
+            network.audit().unwrap();
+            // Once it is Active, all is as it was.
+            network.set_passage(port, Passage::Open);
+            let message = network.send(Message::new(source, fabric.lid(1), 9)).unwrap();
+            network.run_until(Time::MAX);
+            assert_eq!(network.progress(message).delivered, 9);
+        }
     }
 }
 

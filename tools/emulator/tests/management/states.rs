@@ -181,3 +181,16 @@ fn port_0_is_active_and_stays_so() {
     }
     lab.set_state("leaf0", 0, PortState::Active).value();
 }
+
+/// What [`lenient_port_states`](snin_emulator::Config::lenient_port_states) adds, and nothing else.
+#[test]
+fn a_lenient_switch_goes_back_to_initialize_and_on_to_active() {
+    use PortState::{Active, Armed, Initialize};
+    let config = snin_emulator::Config { lenient_port_states: true, ..Default::default() };
+    let mut lab = Lab::with("clos:2,2,2", config);
+    for state in [Active, Initialize, Armed, Initialize, Active] {
+        assert_eq!(lab.set_state("leaf0", 3, state).value().state, state);
+        assert_eq!(states(&lab), [state, Initialize], "the other end stays as it is");
+    }
+    assert!(!flag(&mut lab, "leaf0"), "what a manager writes is no change");
+}

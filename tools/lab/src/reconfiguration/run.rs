@@ -1,0 +1,359 @@
+//! One change, from before to after.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::Serialize;
+use snin_emulator::data::ConfigError;
+use snin_emulator::{AttachError, Emulator, Fault, Write};
+use snin_fabric::check::credit::{Traffic, credit};
+use snin_fabric::check::walk::walk;
+use snin_fabric::{NodeIndex, NodeKind, PortIndex, Topology};
+use snin_mad::{Attribute, LinearForwarding, PortState, SwitchInfo};
+use snin_protocol::Time;
+use snin_sm_core::{Saved, Sweep};
+
+use super::manager::Manager;
+use super::plane::{Bin, Lost, Plane};
+use super::{Change, Costs, Mechanism, Phase};
+
+/// How long a mechanism may take for anything.
+const PATIENCE: Time = Time::secs(20);
+/// How long nothing may happen for a fabric to be settled.
+const QUIET: Time = Time::millis(20);
+
+/// Why there is nothing to measure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StudyError {
+    /// A manager needs a port.
+    #[error("no adapter is cabled: the subnet manager has no place")]
+    NoHome,
+    /// The port is taken.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The manager's settings.
+    #[error(transparent)]
+    Manager(#[from] snin_sm_core::ConfigError),
+    /// The data plane's.
+    #[error(transparent)]
+    Plane(#[from] ConfigError),
+    /// A mechanism did not come to its end.
+    #[error("the {} did not settle within {PATIENCE}", .0.name())]
+    Unsettled(Mechanism),
+}
+
+/// What happens to which fabric.
+#[derive(Clone, Debug)]
+pub struct Scenario<'a> {
+    /// The whole fabric.
+    pub topology: &'a Topology,
+    /// What comes or goes.
+    pub switch: NodeIndex,
+    /// Which of the two.
+    pub change: Change,
+    /// Who assimilates it.
+    pub mechanism: Mechanism,
+    /// What everything costs.
+    pub costs: &'a Costs,
+    /// How long after one of the baseline's sweeps, less than a period; ours does not sweep.
+    pub after_sweep: Time,
+    /// Packets a second and host; 0: only the management is simulated.
+    pub rate: u64,
+    /// Traffic before the change, and after it at least.
+    pub around: (Time, Time),
+    /// A slice of the time line.
+    pub bin: Time,
+    /// Of all that is left to chance.
+    pub seed: u64,
+}
+
+/// What came of it. Times are from the change on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Who.
+    pub mechanism: Mechanism,
+    /// What.
+    pub change: Change,
+    /// When each phase began; the last is [`Phase::Done`].
+    pub marks: Vec<(Phase, Time)>,
+    /// How long each took, altogether.
+    pub phases: BTreeMap<Phase, Time>,
+    /// From the change to the last phase's end.
+    pub time: Time,
+    /// SMPs by task, those of sweeps that found nothing not counted.
+    pub smps: BTreeMap<Phase, u64>,
+    /// Elementary steps of the computations.
+    pub operations: u64,
+    /// Blocks of forwarding tables written.
+    pub blocks: u64,
+    /// From the change to the last of them being sent.
+    pub last_block: Option<Time>,
+    /// Entries of forwarding tables that are other than before, of all in use.
+    pub entries: (u64, u64),
+    /// States of the tables on the way in which a packet could go round for ever.
+    pub looping_states: u64,
+    /// Whether every address arrives in the end, and no credit loop closes.
+    pub sound: bool,
+    /// Packets that were to be sent after the change, and that arrived.
+    pub sent: u64,
+    /// See above.
+    pub received: u64,
+    /// Packets lost, by cause.
+    pub lost: Lost,
+    /// Where the time line begins, before the change; its slice.
+    pub before: Time,
+    /// See above.
+    pub bin: Time,
+    /// The time line.
+    pub bins: Vec<Bin>,
+}
+
+/// Fabric, manager and traffic in one time.
+struct Run {
+    emulator: Emulator,
+    manager: Manager,
+    plane: Option<Plane>,
+    writes: Rc<RefCell<Vec<Write>>>,
+    looping: Rc<RefCell<u64>>,
+}
+
+impl Run {
+    fn new(scenario: &Scenario<'_>) -> Result<Self, StudyError> {
+        let costs = scenario.costs;
+        let config = snin_emulator::Config {
+            seed: scenario.seed,
+            link_latency: costs.link,
+            bits_per_second: Some(costs.bits_per_second),
+            agent_latency: costs.agent,
+            agent_queue: 4_096,
+            lenient_port_states: scenario.mechanism == Mechanism::Baseline,
+            ..snin_emulator::Config::default()
+        };
+        let mut emulator = Emulator::new(scenario.topology, config);
+        let home = home(scenario.topology).ok_or(StudyError::NoHome)?;
+        let client = emulator.attach(home)?;
+        let writes = Rc::new(RefCell::new(Vec::new()));
+        let notes = writes.clone();
+        emulator.watch(move |_, write| notes.borrow_mut().push(*write));
+        if scenario.change == Change::Addition {
+            emulator.inject(Fault::PowerOff(scenario.switch), Time::ZERO);
+            emulator.advance(Time::ZERO);
+        }
+        let manager = match scenario.mechanism {
+            Mechanism::Baseline => Manager::baseline(client, costs),
+            Mechanism::Ours => {
+                // One address a port, as the baseline gives; the rest as it ships.
+                let config = snin_sm_core::Config {
+                    lmc: Some(0),
+                    seed: scenario.seed,
+                    ..snin_sm_core::Config::default()
+                };
+                Manager::ours(Sweep::new(config, Saved::default())?, client, costs)
+            }
+        };
+        let looping = Rc::new(RefCell::new(0));
+        Ok(Self { emulator, manager, plane: None, writes, looping })
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        self.emulator.next_event_time().into_iter().chain(self.manager.next_time()).min()
+    }
+
+    fn run_until(&mut self, until: Time) {
+        while let Some(next) = self.next_time().filter(|&next| next <= until) {
+            let now = self.emulator.now();
+            self.advance(next.max(now));
+        }
+        self.advance(until);
+    }
+
+    fn advance(&mut self, to: Time) {
+        let was_done = self.manager.is_done();
+        self.emulator.advance(to);
+        self.follow();
+        self.manager.work(&mut self.emulator);
+        if !was_done && self.manager.is_done() && let Some(plane) = &mut self.plane {
+            plane.refresh(self.emulator.fabric());
+        }
+    }
+
+    /// What was written to switches and ports takes effect for packets, and is judged.
+    fn follow(&mut self) {
+        let writes = self.writes.take();
+        let fabric = self.emulator.fabric();
+        let table = |write: &&Write| {
+            write.attribute == LinearForwarding::ID || write.attribute == SwitchInfo::ID
+        };
+        if let Some(plane) = &mut self.plane {
+            plane.run_until(self.emulator.now());
+            for write in writes.iter().filter(table) {
+                plane.set_table(fabric, write.node);
+            }
+            plane.look(fabric);
+        }
+        if writes.iter().any(|write| table(&write))
+            && let Ok(addresses) = fabric.addresses()
+        {
+            let walked = walk(&fabric.live_topology(), &addresses, &fabric.tables(), 0);
+            *self.looping.borrow_mut() += u64::from(walked.looped > 0);
+        }
+    }
+
+    /// Waits until the manager has nothing more to do.
+    fn settle(&mut self, mechanism: Mechanism) -> Result<Time, StudyError> {
+        let limit = self.emulator.now() + PATIENCE;
+        let mut done_at = None;
+        loop {
+            let now = self.emulator.now();
+            if self.manager.is_done() && self.emulator.under_way() == 0 {
+                let since = *done_at.get_or_insert(now);
+                if now >= since + QUIET {
+                    return Ok(since);
+                }
+            } else {
+                done_at = None;
+            }
+            if now >= limit {
+                return Err(StudyError::Unsettled(mechanism));
+            }
+            self.run_until(now + Time::millis(1));
+        }
+    }
+}
+
+/// The first cabled port of an adapter.
+fn home(topology: &Topology) -> Option<PortIndex> {
+    let adapters = topology.nodes().filter(|&node| topology.node(node).kind == NodeKind::Adapter);
+    adapters.flat_map(|node| topology.cables(node).map(|cable| cable.0).collect::<Vec<_>>()).next()
+}
+
+/// The switch that the manager's host is on.
+pub(super) fn home_switch(topology: &Topology) -> Option<NodeIndex> {
+    topology.peer_node(home(topology)?)
+}
+
+/// Brings the fabric up, lets the change happen under traffic, and waits until it is assimilated.
+///
+/// # Errors
+/// See [`StudyError`].
+pub fn change(scenario: &Scenario<'_>) -> Result<Outcome, StudyError> {
+    let mut run = Run::new(scenario)?;
+    run.manager.start(&mut run.emulator);
+    run.settle(scenario.mechanism)?;
+    let (before, after) = scenario.around;
+    // Right after a sweep that found nothing, so that the next one comes a known time later.
+    let now = run.emulator.now();
+    let at = match run.manager.next_sweep() {
+        Some(sweep) => {
+            let mut sweep = sweep;
+            while sweep + scenario.after_sweep < now + before {
+                sweep = sweep + scenario.costs.sweep;
+            }
+            sweep + scenario.after_sweep
+        }
+        None => now + before,
+    };
+    run.run_until(at - before);
+    if scenario.rate > 0 {
+        let times = (at - before, scenario.bin);
+        let traffic = (scenario.rate, scenario.seed);
+        run.plane = Some(Plane::new(run.emulator.fabric(), scenario.costs, traffic, times)?);
+    }
+    run.run_until(at);
+    let old = run.emulator.fabric().tables();
+    run.manager.mark(at);
+    run.looping.replace(0);
+    let fault = match scenario.change {
+        Change::Removal => {
+            if let Some(plane) = &mut run.plane {
+                plane.lose(scenario.switch);
+            }
+            Fault::PowerOff(scenario.switch)
+        }
+        Change::Addition => Fault::PowerOn(scenario.switch),
+    };
+    run.emulator.inject(fault, at);
+    run.run_until(at + Time(1));
+    run.settle(scenario.mechanism)?;
+    run.run_until((at + after).max(run.emulator.now()));
+    Ok(conclude(scenario, run, at, &old))
+}
+
+fn conclude(
+    scenario: &Scenario<'_>,
+    run: Run,
+    at: Time,
+    old: &[snin_fabric::ForwardingTable],
+) -> Outcome {
+    let Run { emulator, manager, plane, looping, .. } = run;
+    let marks: Vec<(Phase, Time)> =
+        manager.marks.iter().map(|&(phase, when)| (phase, when - at)).collect();
+    let mut phases = BTreeMap::new();
+    for pair in marks.windows(2) {
+        let spent = phases.entry(pair[0].0).or_insert(Time::ZERO);
+        *spent = *spent + (pair[1].1 - pair[0].1);
+    }
+    let (before, _) = scenario.around;
+    let bins = plane.map(|plane| plane.finish(&manager.sent)).unwrap_or_default();
+    let first = (before.nanos() / scenario.bin.nanos().max(1)) as usize;
+    let later = || bins.iter().skip(first);
+    let mut lost = Lost::new();
+    for (&cause, &count) in later().flat_map(|bin| &bin.lost) {
+        *lost.entry(cause).or_insert(0) += count;
+    }
+    Outcome {
+        mechanism: scenario.mechanism,
+        change: scenario.change,
+        time: marks.last().map_or(Time::ZERO, |mark| mark.1),
+        marks,
+        phases,
+        smps: manager.smps,
+        operations: manager.operations,
+        blocks: manager.blocks,
+        last_block: manager.last_block.map(|when| when - at),
+        entries: entries(&emulator, old),
+        looping_states: *looping.borrow(),
+        sound: sound(&emulator),
+        sent: later().map(|bin| bin.sent).sum(),
+        received: later().map(|bin| bin.received).sum(),
+        lost,
+        before,
+        bin: scenario.bin,
+        bins,
+    }
+}
+
+/// Entries for present addresses that differ from before, of switches that were there before and are now.
+fn entries(emulator: &Emulator, old: &[snin_fabric::ForwardingTable]) -> (u64, u64) {
+    let fabric = emulator.fabric();
+    let Ok(addresses) = fabric.addresses() else { return (0, 0) };
+    let (mut changed, mut all) = (0, 0);
+    for (switch, old) in fabric.topology().switches().zip(old) {
+        if old.is_empty() || !fabric.is_powered(switch) {
+            continue;
+        }
+        let new = fabric.table(switch);
+        for (_, lid, _) in addresses.iter() {
+            all += 1;
+            changed += u64::from(new.get(lid) != old.get(lid));
+        }
+    }
+    (changed, all)
+}
+
+/// Every address arrives over the cables that are up, no credit loop closes, and every port that is up is Active.
+fn sound(emulator: &Emulator) -> bool {
+    let fabric = emulator.fabric();
+    let live = fabric.live_topology();
+    let Ok(addresses) = fabric.addresses() else { return false };
+    let tables = fabric.tables();
+    let up = live.ports().filter(|&port| live.peer(port).is_some());
+    let active = up.into_iter().all(|port| fabric.port_state(port) == PortState::Active);
+    active
+        && walk(&live, &addresses, &tables, 0).joins_all()
+        && credit(&live, &addresses, &tables, Traffic::All, |_, _| 0).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

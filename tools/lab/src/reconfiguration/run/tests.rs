@@ -1,0 +1,66 @@
+use super::*;
+use crate::reconfiguration::{Cause, clos, irregular, removable};
+
+fn scenario<'a>(topology: &'a Topology, costs: &'a Costs) -> Scenario<'a> {
+    let switch = removable(topology, home_switch(topology).unwrap())[0];
+    Scenario {
+        topology,
+        switch,
+        change: Change::Removal,
+        mechanism: Mechanism::Baseline,
+        costs,
+        after_sweep: Time::millis(20),
+        rate: 0,
+        around: (Time::millis(2), Time::ZERO),
+        bin: Time::millis(1),
+        seed: 1,
+    }
+}
+
+#[test]
+fn both_mechanisms_leave_a_sound_fabric_whatever_comes_or_goes() {
+    let costs = Costs::default();
+    let mut fabrics: Vec<Topology> = (1..=3).map(|seed| irregular(8, seed).unwrap()).collect();
+    fabrics.push(clos().unwrap());
+    for topology in &fabrics {
+        for mechanism in Mechanism::ALL {
+            for kind in Change::ALL {
+                let scenario =
+                    Scenario { mechanism, change: kind, ..scenario(topology, &costs) };
+                let outcome = change(&scenario).unwrap();
+                assert!(outcome.sound, "{mechanism:?} {kind:?}");
+                assert_eq!(outcome.marks.last().unwrap().0, Phase::Done);
+                assert!(outcome.phases[&Phase::Discovery] > Time::ZERO);
+                if mechanism == Mechanism::Ours {
+                    assert_eq!(outcome.looping_states, 0, "{kind:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_baseline_detects_by_its_sweep_and_closes_all_ports_and_ours_does_neither() {
+    let costs = Costs::default();
+    let topology = irregular(8, 1).unwrap();
+    let around = (Time::millis(2), Time::millis(110));
+    let base = Scenario { rate: 20_000, around, ..scenario(&topology, &costs) };
+    let baseline = change(&base).unwrap();
+    let ours = change(&Scenario { mechanism: Mechanism::Ours, ..base.clone() }).unwrap();
+    // The sweep comes 80 ms after the change.
+    let detection = baseline.phases[&Phase::Detection];
+    assert!((Time::millis(80)..Time::millis(82)).contains(&detection), "{detection}");
+    assert!(ours.phases[&Phase::Detection] < Time::millis(2));
+    assert!(baseline.lost[&Cause::PortInactive] > 0);
+    assert_eq!(ours.lost.get(&Cause::PortInactive), None);
+    for outcome in [&baseline, &ours] {
+        // What is still on its way at the end is neither.
+        let lost: u64 = outcome.lost.values().sum();
+        let open = outcome.sent.abs_diff(outcome.received + lost);
+        assert!(open < 100, "{open} of {}", outcome.sent);
+    }
+    let sum = |outcome: &Outcome| outcome.lost.values().sum::<u64>();
+    assert!(sum(&ours) * 4 < sum(&baseline), "{:?} {:?}", ours.lost, baseline.lost);
+    // The same seed, the same bytes.
+    assert_eq!(format!("{:?}", change(&base).unwrap()), format!("{baseline:?}"));
+}
