@@ -3,6 +3,7 @@
 mod chart;
 mod document;
 mod page;
+pub mod reconfiguration;
 pub mod svg;
 #[cfg(feature = "verbs")]
 pub mod verbs;

@@ -8,6 +8,7 @@ mod merge;
 mod replay;
 pub(crate) mod reserving;
 mod software;
+mod study;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub(crate) use lat::Lat;
 pub(crate) use merge::Merge;
 pub(crate) use replay::Replay;
 pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Up};
+pub(crate) use study::{Reconfiguration, Study};
 
 /// What the exit code means.
 pub(crate) const EXIT_CODES: &str = "Exit codes:
@@ -72,6 +74,9 @@ pub(crate) enum Command {
     /// Measure latency or bandwidth of a path on real verbs: not in this build
     #[cfg(not(feature = "verbs"))]
     Lat(Anything),
+    /// Repeat a published experiment, with this project's mechanism beside the published one
+    #[command(subcommand)]
+    Study(Study),
     /// Run a whole fabric as processes on this machine: emulated switches, subnet manager, controller, agents
     ///
     /// No root, no hardware. Without --script it runs until Ctrl-C. With one, random permutations are sent

@@ -60,6 +60,9 @@ pub(crate) enum Failure {
     /// A daemon that does not answer, or refuses.
     #[error(transparent)]
     Daemon(#[from] snin_daemon::control::ControlError),
+    /// A study that did not come to its end.
+    #[error("snin study: {0}")]
+    Study(#[from] snin_lab::reconfiguration::StudyError),
     /// A fabric in software that cannot be served.
     #[error("snin emulate: {0}")]
     Emulator(#[from] snin_emulator_server::ServerError),

@@ -63,6 +63,9 @@ fn main() -> ExitCode {
         Command::Lat(lat) => command::lat::run(&lat, &mut out),
         #[cfg(not(feature = "verbs"))]
         Command::Lat(_) => Err(failure::Failure::WithoutVerbs("snin lat")),
+        Command::Study(cli::Study::Reconfiguration(asked)) => {
+            command::study::reconfiguration(&asked, &mut out)
+        }
         Command::Up(up) => command::up::run(&up, &mut out),
         Command::Emulate(emulate) => command::emulate::run(&emulate),
         Command::Emulator(emulator) => command::emulate::ask(&emulator, &mut out),

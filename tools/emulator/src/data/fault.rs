@@ -11,7 +11,8 @@ impl<Q: Agenda> Network<Q> {
     /// switch has begun to send it on; what waits for it in switches is discarded when the packet being
     /// sent has come to its end; adapters wait.
     pub fn cut(&mut self, port: PortIndex) {
-        let Some(ends) = self.ends(port).filter(|&[end, _]| self.ports[end as usize].link.is_up()) else {
+        let Some(ends) = self.ends(port).filter(|&[end, _]| self.ports[end as usize].link.is_up())
+        else {
             return;
         };
         for end in ends {

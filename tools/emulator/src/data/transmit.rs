@@ -167,7 +167,9 @@ impl<Q: Agenda> Network<Q> {
         let troubles = &mut self.troubles[lane];
         *match reason {
             DropReason::NoRoute | DropReason::Looping => &mut troubles.relay_errors,
-            DropReason::PortDown | DropReason::Inactive | DropReason::NoRoom => &mut troubles.discards,
+            DropReason::PortDown | DropReason::Inactive | DropReason::NoRoom => {
+                &mut troubles.discards
+            }
             DropReason::Damaged | DropReason::Stranger => &mut troubles.receive_errors,
         } += 1;
         self.statistics.dropped += 1;

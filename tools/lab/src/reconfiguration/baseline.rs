@@ -376,7 +376,7 @@ impl Baseline {
         for (&path, table) in paths.iter().zip(&tables) {
             let top = Lid(table.len().saturating_sub(1) as u16);
             for block in 0..=top.0 / LinearForwarding::EMPTY.ports.len() as u16 {
-                let ports = *table.block(block);
+                let ports = table.block(block).map(snin_fabric::PortNum);
                 self.set(path, block.into(), &LinearForwarding { ports }, now);
             }
             // The write clears PortStateChange too.

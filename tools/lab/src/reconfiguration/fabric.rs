@@ -1,7 +1,7 @@
 //! The fabrics of the study: random irregular ones of 4-port switches, and the seed's Clos.
 
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::generate::{Recipe, RecipeError};
 use snin_fabric::topology::{Handle, TopologyBuilder, TopologyError};
@@ -58,9 +58,14 @@ fn build(switches: usize, cables: &[(usize, usize)]) -> Result<Topology, Topolog
     let mut handles = Vec::with_capacity(switches);
     for number in 0..switches {
         let guid = Guid(0x0200_0100_0000_0000 | (number as u64) << 8);
-        handles.push(builder.add(NodeKind::Switch, guid, PORTS.into(), &format!("switch{number}"))?);
+        handles.push(builder.add(
+            NodeKind::Switch,
+            guid,
+            PORTS.into(),
+            &format!("switch{number}"),
+        )?);
     }
-    let mut plug = |builder: &mut TopologyBuilder, ends: [(Handle, u8); 2]| {
+    let plug = |builder: &mut TopologyBuilder, ends: [(Handle, u8); 2]| {
         let ends = ends.map(|(handle, port)| (handle, PortNum(port)));
         for (handle, port) in ends {
             builder.set_rate(handle, port, single())?;

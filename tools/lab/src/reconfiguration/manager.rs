@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use snin_emulator::{ClientId, Emulator, Received};
 use snin_mad::header::Method;
-use snin_mad::{Attribute, LinearForwarding, Mad, PERMISSIVE, PortInfo, PortState, Smp, SwitchInfo};
+use snin_mad::{
+    Attribute, LinearForwarding, Mad, PERMISSIVE, PortInfo, PortState, Smp, SwitchInfo,
+};
 use snin_protocol::Time;
 use snin_sm_core::{Computed, Destination, Event, LocalPort, Sweep};
 
@@ -39,6 +41,8 @@ pub(super) struct Manager {
     pub(super) blocks: u64,
     /// When the last of those was sent.
     pub(super) last_block: Option<Time>,
+    /// When anything was last written.
+    pub(super) last_write: Time,
     /// The times of all SMPs sent.
     pub(super) sent: Vec<Time>,
 }
@@ -72,6 +76,7 @@ impl Manager {
             operations: 0,
             blocks: 0,
             last_block: None,
+            last_write: Time::ZERO,
             sent: Vec::new(),
         }
     }
@@ -93,7 +98,7 @@ impl Manager {
     pub(super) fn mark(&mut self, now: Time) {
         self.marks.clear();
         self.smps.clear();
-        (self.operations, self.blocks, self.last_block) = (0, 0, None);
+        (self.operations, self.blocks, self.last_block, self.last_write) = (0, 0, None, now);
         self.sent.clear();
         self.enter(Phase::Detection, now);
     }
@@ -251,6 +256,9 @@ impl Manager {
 
     fn task(&mut self, mad: &Mad, now: Time) -> Phase {
         let Ok(smp) = Smp::parse(&mad.0) else { return self.phase };
+        if smp.method == Method::Set {
+            self.last_write = now;
+        }
         let idle = matches!(self.phase, Phase::Detection | Phase::Done);
         match (smp.method, smp.attribute) {
             (Method::Get, _) if idle => Phase::Detection,

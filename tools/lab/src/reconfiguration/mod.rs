@@ -19,6 +19,7 @@ mod manager;
 mod plane;
 mod routes;
 mod run;
+mod study;
 
 use serde::Serialize;
 use snin_protocol::Time;
@@ -26,6 +27,7 @@ use snin_protocol::Time;
 pub use fabric::{PORTS, clos, irregular, removable};
 pub use plane::{Bin, Cause, Load, Loads, Lost, saturation};
 pub use run::{Outcome, Scenario, StudyError, change};
+pub use study::{Case, Plan, Size, Study, TimeLine, study};
 
 /// Which mechanism assimilates the change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use snin_emulator::Fabric;
@@ -38,7 +38,8 @@ pub enum Cause {
 
 impl Cause {
     /// All.
-    pub const ALL: [Self; 4] = [Self::HostGone, Self::SwitchGone, Self::PortInactive, Self::NoRoute];
+    pub const ALL: [Self; 4] =
+        [Self::HostGone, Self::SwitchGone, Self::PortInactive, Self::NoRoute];
 
     /// As charts and tables call it.
     pub const fn name(self) -> &'static str {
@@ -182,12 +183,13 @@ impl Plane {
         self.hosts.clear();
         for (&port, &switch) in &self.eyes.switch_of {
             let active = fabric.port_state(port) == PortState::Active;
-            let leaf = topology.peer(port).is_some_and(|leaf| {
-                fabric.port_state(leaf) == PortState::Active
-            });
+            let leaf = topology
+                .peer(port)
+                .is_some_and(|leaf| fabric.port_state(leaf) == PortState::Active);
             if let (true, Some(lid)) = (active && leaf, addresses.base(port)) {
                 let random = &mut self.random;
-                let first = || self.given_until.nanos() * 1_000 + random.random_range(0..self.interval);
+                let first =
+                    || self.given_until.nanos() * 1_000 + random.random_range(0..self.interval);
                 let next = old.get(&port).copied().unwrap_or_else(first);
                 self.hosts.push(Host { port, lid, switch, next });
             }
@@ -253,11 +255,14 @@ impl Plane {
                 (true, false) => self.network.restore(port),
                 _ => {}
             }
-            self.network.set_passage(port, match new {
-                PortState::Active => Passage::Open,
-                PortState::Armed => Passage::Inward,
-                _ => Passage::Closed,
-            });
+            self.network.set_passage(
+                port,
+                match new {
+                    PortState::Active => Passage::Open,
+                    PortState::Armed => Passage::Inward,
+                    _ => Passage::Closed,
+                },
+            );
         }
         if let Ok(addresses) = fabric.addresses()
             && self.addresses.as_ref() != Some(&addresses)
@@ -267,9 +272,15 @@ impl Plane {
         }
     }
 
-    /// What was counted, and how many packets are still on their way.
-    pub(super) fn finish(self, smps: &[Time]) -> Vec<Bin> {
+    /// What was counted until `end`.
+    pub(super) fn finish(self, smps: &[Time], end: Time) -> Vec<Bin> {
         let mut eyes = self.eyes;
+        let given: Vec<Time> = eyes.origins.iter().map(|origin| origin.start).collect();
+        for start in given.into_iter().filter(|&start| start > end) {
+            eyes.bin(start).sent -= 1;
+        }
+        let slices = (end - eyes.begin).nanos().div_ceil(eyes.bin.nanos().max(1));
+        eyes.bins.truncate(slices as usize);
         for &at in smps {
             eyes.bin(at).smps += 1;
         }

@@ -9,7 +9,7 @@ use snin_emulator::data::ConfigError;
 use snin_emulator::{AttachError, Emulator, Fault, Write};
 use snin_fabric::check::credit::{Traffic, credit};
 use snin_fabric::check::walk::walk;
-use snin_fabric::{NodeIndex, NodeKind, PortIndex, Topology};
+use snin_fabric::{Addresses, NodeIndex, NodeKind, PortIndex, Topology};
 use snin_mad::{Attribute, LinearForwarding, PortState, SwitchInfo};
 use snin_protocol::Time;
 use snin_sm_core::{Saved, Sweep};
@@ -22,6 +22,10 @@ use super::{Change, Costs, Mechanism, Phase};
 const PATIENCE: Time = Time::secs(20);
 /// How long nothing may happen for a fabric to be settled.
 const QUIET: Time = Time::millis(20);
+/// How far ahead something that will happen by itself is waited for: a trap that was lost comes again.
+const FORESIGHT: Time = Time::secs(3);
+/// The longest time after a change in which packets are simulated.
+const PACKETS: Time = Time::secs(2);
 
 /// Why there is nothing to measure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +42,12 @@ pub enum StudyError {
     /// The data plane's.
     #[error(transparent)]
     Plane(#[from] ConfigError),
+    /// The fabric.
+    #[error("{0}")]
+    Fabric(String),
+    /// Too many switches.
+    #[error(transparent)]
+    Topology(#[from] snin_fabric::topology::TopologyError),
     /// A mechanism did not come to its end.
     #[error("the {} did not settle within {PATIENCE}", .0.name())]
     Unsettled(Mechanism),
@@ -79,7 +89,7 @@ pub struct Outcome {
     pub marks: Vec<(Phase, Time)>,
     /// How long each took, altogether.
     pub phases: BTreeMap<Phase, Time>,
-    /// From the change to the last phase's end.
+    /// From the change until all is as it should be: the last phase's end.
     pub time: Time,
     /// SMPs by task, those of sweeps that found nothing not counted.
     pub smps: BTreeMap<Phase, u64>,
@@ -173,7 +183,10 @@ impl Run {
         self.emulator.advance(to);
         self.follow();
         self.manager.work(&mut self.emulator);
-        if !was_done && self.manager.is_done() && let Some(plane) = &mut self.plane {
+        if !was_done
+            && self.manager.is_done()
+            && let Some(plane) = &mut self.plane
+        {
             plane.refresh(self.emulator.fabric());
         }
     }
@@ -206,7 +219,13 @@ impl Run {
         let mut done_at = None;
         loop {
             let now = self.emulator.now();
-            if self.manager.is_done() && self.emulator.under_way() == 0 {
+            let coming = self.emulator.next_event_time();
+            let coming = coming.filter(|&at| at < now + FORESIGHT && self.manager.is_done());
+            if let Some(at) = coming {
+                self.run_until(at.min(limit));
+            }
+            let is_quiet = coming.is_none() && self.emulator.under_way() == 0;
+            if is_quiet && self.manager.is_done() {
                 let since = *done_at.get_or_insert(now);
                 if now >= since + QUIET {
                     return Ok(since);
@@ -238,89 +257,125 @@ pub(super) fn home_switch(topology: &Topology) -> Option<NodeIndex> {
 /// # Errors
 /// See [`StudyError`].
 pub fn change(scenario: &Scenario<'_>) -> Result<Outcome, StudyError> {
-    let mut run = Run::new(scenario)?;
-    run.manager.start(&mut run.emulator);
+    let (mut run, at) = Run::up_to_change(scenario)?;
+    let old = run.emulator.fabric().tables();
+    run.strike(scenario, at);
+    run.run_until(at + Time(1));
     run.settle(scenario.mechanism)?;
-    let (before, after) = scenario.around;
-    // Right after a sweep that found nothing, so that the next one comes a known time later.
-    let now = run.emulator.now();
-    let at = match run.manager.next_sweep() {
-        Some(sweep) => {
-            let mut sweep = sweep;
-            while sweep + scenario.after_sweep < now + before {
-                sweep = sweep + scenario.costs.sweep;
-            }
-            sweep + scenario.after_sweep
-        }
-        None => now + before,
-    };
-    run.run_until(at - before);
+    let mut outcome = Outcome::of(scenario, &run, at, &old);
     if scenario.rate > 0 {
+        // Packets change nothing of what the manager does: they are simulated as long as there is something to
+        // see, in a run of their own.
+        outcome.add_packets(scenario)?;
+    }
+    Ok(outcome)
+}
+
+impl Run {
+    /// The fabric is up; when the change is to happen.
+    fn up_to_change(scenario: &Scenario<'_>) -> Result<(Self, Time), StudyError> {
+        let mut run = Self::new(scenario)?;
+        run.manager.start(&mut run.emulator);
+        run.settle(scenario.mechanism)?;
+        // The baseline sweeps a known time before the change.
+        let soonest = run.emulator.now() + scenario.around.0;
+        let at = match run.manager.next_sweep() {
+            Some(sweep) => {
+                let mut at = sweep + scenario.after_sweep;
+                while at < soonest {
+                    at = at + scenario.costs.sweep;
+                }
+                at
+            }
+            None => soonest,
+        };
+        run.run_until(at - scenario.around.0);
+        Ok((run, at))
+    }
+
+    /// The change happens.
+    fn strike(&mut self, scenario: &Scenario<'_>, at: Time) {
+        self.run_until(at);
+        self.manager.mark(at);
+        self.looping.replace(0);
+        let fault = match scenario.change {
+            Change::Removal => {
+                if let Some(plane) = &mut self.plane {
+                    plane.lose(scenario.switch);
+                }
+                Fault::PowerOff(scenario.switch)
+            }
+            Change::Addition => Fault::PowerOn(scenario.switch),
+        };
+        self.emulator.inject(fault, at);
+    }
+}
+
+impl Outcome {
+    fn of(
+        scenario: &Scenario<'_>,
+        run: &Run,
+        at: Time,
+        old: &[snin_fabric::ForwardingTable],
+    ) -> Self {
+        let manager = &run.manager;
+        let mut marks: Vec<(Phase, Time)> =
+            manager.marks.iter().map(|&(phase, when)| (phase, when - at)).collect();
+        // Later on the manager may hear once more of what it has dealt with already: a trap that was lost.
+        let end = |&(phase, when): &(Phase, Time)| {
+            phase == Phase::Done && at + when >= manager.last_write
+        };
+        if let Some(end) = marks.iter().position(end) {
+            marks.truncate(end + 1);
+        }
+        let mut phases = BTreeMap::new();
+        for pair in marks.windows(2) {
+            let spent = phases.entry(pair[0].0).or_insert(Time::ZERO);
+            *spent = *spent + (pair[1].1 - pair[0].1);
+        }
+        Self {
+            mechanism: scenario.mechanism,
+            change: scenario.change,
+            time: marks.last().map_or(Time::ZERO, |mark| mark.1),
+            marks,
+            phases,
+            smps: manager.smps.clone(),
+            operations: manager.operations,
+            blocks: manager.blocks,
+            last_block: manager.last_block.map(|when| when - at),
+            entries: entries(&run.emulator, old),
+            looping_states: *run.looping.borrow(),
+            sound: sound(&run.emulator),
+            sent: 0,
+            received: 0,
+            lost: Lost::new(),
+            before: scenario.around.0,
+            bin: scenario.bin,
+            bins: Vec::new(),
+        }
+    }
+
+    /// The same change once more, under traffic.
+    fn add_packets(&mut self, scenario: &Scenario<'_>) -> Result<(), StudyError> {
+        let (before, after) = scenario.around;
+        let (mut run, at) = Run::up_to_change(scenario)?;
         let times = (at - before, scenario.bin);
         let traffic = (scenario.rate, scenario.seed);
         run.plane = Some(Plane::new(run.emulator.fabric(), scenario.costs, traffic, times)?);
-    }
-    run.run_until(at);
-    let old = run.emulator.fabric().tables();
-    run.manager.mark(at);
-    run.looping.replace(0);
-    let fault = match scenario.change {
-        Change::Removal => {
-            if let Some(plane) = &mut run.plane {
-                plane.lose(scenario.switch);
+        run.strike(scenario, at);
+        let end = at + after.max(self.time.min(PACKETS) + Time::millis(2));
+        run.run_until(end);
+        let Run { manager, plane, .. } = run;
+        self.bins = plane.map(|plane| plane.finish(&manager.sent, end)).unwrap_or_default();
+        let first = (before.nanos() / scenario.bin.nanos().max(1)) as usize;
+        for bin in self.bins.iter().skip(first) {
+            self.sent += bin.sent;
+            self.received += bin.received;
+            for (&cause, &count) in &bin.lost {
+                *self.lost.entry(cause).or_insert(0) += count;
             }
-            Fault::PowerOff(scenario.switch)
         }
-        Change::Addition => Fault::PowerOn(scenario.switch),
-    };
-    run.emulator.inject(fault, at);
-    run.run_until(at + Time(1));
-    run.settle(scenario.mechanism)?;
-    run.run_until((at + after).max(run.emulator.now()));
-    Ok(conclude(scenario, run, at, &old))
-}
-
-fn conclude(
-    scenario: &Scenario<'_>,
-    run: Run,
-    at: Time,
-    old: &[snin_fabric::ForwardingTable],
-) -> Outcome {
-    let Run { emulator, manager, plane, looping, .. } = run;
-    let marks: Vec<(Phase, Time)> =
-        manager.marks.iter().map(|&(phase, when)| (phase, when - at)).collect();
-    let mut phases = BTreeMap::new();
-    for pair in marks.windows(2) {
-        let spent = phases.entry(pair[0].0).or_insert(Time::ZERO);
-        *spent = *spent + (pair[1].1 - pair[0].1);
-    }
-    let (before, _) = scenario.around;
-    let bins = plane.map(|plane| plane.finish(&manager.sent)).unwrap_or_default();
-    let first = (before.nanos() / scenario.bin.nanos().max(1)) as usize;
-    let later = || bins.iter().skip(first);
-    let mut lost = Lost::new();
-    for (&cause, &count) in later().flat_map(|bin| &bin.lost) {
-        *lost.entry(cause).or_insert(0) += count;
-    }
-    Outcome {
-        mechanism: scenario.mechanism,
-        change: scenario.change,
-        time: marks.last().map_or(Time::ZERO, |mark| mark.1),
-        marks,
-        phases,
-        smps: manager.smps,
-        operations: manager.operations,
-        blocks: manager.blocks,
-        last_block: manager.last_block.map(|when| when - at),
-        entries: entries(&emulator, old),
-        looping_states: *looping.borrow(),
-        sound: sound(&emulator),
-        sent: later().map(|bin| bin.sent).sum(),
-        received: later().map(|bin| bin.received).sum(),
-        lost,
-        before,
-        bin: scenario.bin,
-        bins,
+        Ok(())
     }
 }
 
@@ -348,11 +403,20 @@ fn sound(emulator: &Emulator) -> bool {
     let live = fabric.live_topology();
     let Ok(addresses) = fabric.addresses() else { return false };
     let tables = fabric.tables();
+    // A host whose switch is gone keeps its address, and nobody can reach it.
+    let mut present = Addresses::none(live.port_count());
+    for (port, lid, lmc) in addresses.iter() {
+        let node = live.port(port).node;
+        let there = fabric.is_powered(node) && live.cables(node).next().is_some();
+        if there && present.assign(port, lid, lmc).is_err() {
+            return false;
+        }
+    }
     let up = live.ports().filter(|&port| live.peer(port).is_some());
     let active = up.into_iter().all(|port| fabric.port_state(port) == PortState::Active);
     active
-        && walk(&live, &addresses, &tables, 0).joins_all()
-        && credit(&live, &addresses, &tables, Traffic::All, |_, _| 0).is_ok()
+        && walk(&live, &present, &tables, 0).is_ok()
+        && credit(&live, &present, &tables, Traffic::All, |_, _| 0).is_ok()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod reserving;
 pub(crate) mod simulate;
 pub(crate) mod slices;
+pub(crate) mod study;
 pub(crate) mod tables;
 pub(crate) mod topo;
 pub(crate) mod up;

@@ -1,0 +1,305 @@
+//! The whole study: a time line of one change, and averages over sizes and seeds.
+
+use std::collections::BTreeMap;
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::{NodeIndex, Topology};
+use snin_protocol::Time;
+
+use super::plane::{Cause, Loads, saturation};
+use super::run::{Outcome, Scenario, StudyError, change, home_switch};
+use super::{Change, Costs, Mechanism, Phase, clos, irregular, removable};
+
+/// Traffic of the seed's time line, packets a second and host.
+const SEED_RATE: u64 = 300_000;
+/// Of what a fabric carries, elsewhere: a quarter.
+const SHARE: u64 = 4;
+/// Points of delay against throughput.
+const POINTS: u64 = 8;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Switches of the irregular fabrics.
+    pub sizes: Vec<u32>,
+    /// Fabrics of each size: seeds 1 upwards.
+    pub seeds: u64,
+    /// Of those, the ones under traffic.
+    pub packet_seeds: u64,
+    /// Whether every removable switch of the seed's Clos comes and goes too.
+    pub clos: bool,
+    /// What everything costs.
+    pub costs: Costs,
+}
+
+/// One change as it happens, with both mechanisms.
+#[derive(Clone, Debug, Serialize)]
+pub struct TimeLine {
+    /// Switches of the fabric.
+    pub switches: usize,
+    /// Its hosts.
+    pub hosts: usize,
+    /// The switch that goes.
+    pub switch: String,
+    /// Packets a second and host.
+    pub rate: u64,
+    /// Delay against throughput before the change; the last is with every host always sending.
+    pub loads: Loads,
+    /// Baseline, ours.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Averages over the fabrics of a size, of one mechanism and change. Where nothing else is said they are sums over
+/// all changes, to be divided by their number.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// Who.
+    pub mechanism: Mechanism,
+    /// What.
+    pub change: Change,
+    /// How many changes.
+    pub changes: u64,
+    /// Time of every phase.
+    pub phases: BTreeMap<Phase, Time>,
+    /// From the change to the end.
+    pub time: Time,
+    /// The longest of those.
+    pub longest: Time,
+    /// SMPs by task.
+    pub smps: BTreeMap<Phase, u64>,
+    /// Operations of the computations.
+    pub operations: u64,
+    /// Blocks written.
+    pub blocks: u64,
+    /// Entries that changed, of all.
+    pub entries: (u64, u64),
+    /// States of tables on the way in which a packet could go round.
+    pub looping_states: u64,
+    /// Changes after which the checkers objected.
+    pub unsound: u64,
+    /// Changes under traffic; packets sent in them, and lost by cause.
+    pub under_traffic: u64,
+    /// See above.
+    pub sent: u64,
+    /// See above.
+    pub lost: BTreeMap<Cause, u64>,
+}
+
+/// Fabrics of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Size {
+    /// What it is called.
+    pub name: String,
+    /// Switches of each.
+    pub switches: usize,
+    /// Hosts of all together.
+    pub hosts: u64,
+    /// How many.
+    pub fabrics: u64,
+    /// Saturation of those under traffic, packets a second and host, summed.
+    pub saturation: u64,
+    /// By mechanism and change.
+    pub cases: Vec<Case>,
+}
+
+/// What came of it all.
+#[derive(Clone, Debug, Serialize)]
+pub struct Study {
+    /// What everything costs.
+    pub costs: Costs,
+    /// Of the smallest size, seed 1: a removal.
+    pub time_line: Option<TimeLine>,
+    /// By size.
+    pub sizes: Vec<Size>,
+    /// Of the Clos, by switch.
+    pub clos: Vec<Size>,
+}
+
+/// Measures everything; `tell` hears what is being done.
+///
+/// # Errors
+/// See [`StudyError`].
+pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyError> {
+    let costs = &plan.costs;
+    let smallest = plan.sizes.iter().min();
+    let time_line = smallest.map(|&switches| {
+        tell(format!("{switches} switches: the time line"));
+        time_line(switches, costs)
+    });
+    let time_line = time_line.transpose()?;
+    let mut sizes = Vec::new();
+    for &switches in &plan.sizes {
+        let mut size = Size::new(format!("{switches}"), switches as usize);
+        for seed in 1..=plan.seeds {
+            tell(format!("{switches} switches, seed {seed} of {}", plan.seeds));
+            let topology = irregular(switches, seed)?;
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
+            let Some(&switch) = removable(&topology, home).choose(&mut random) else { continue };
+            let after = Time(random.random_range(0..costs.sweep.nanos()));
+            size.add(&topology, switch, costs, (after, seed), seed <= plan.packet_seeds)?;
+        }
+        sizes.push(size);
+    }
+    let mut by_switch = Vec::new();
+    if plan.clos {
+        let topology = clos().map_err(|error| StudyError::Fabric(error.to_string()))?;
+        let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
+        for switch in removable(&topology, home) {
+            let name = topology.node(switch).name.to_string();
+            tell(format!("the Clos: {name}"));
+            let mut size = Size::new(name, topology.switch_count());
+            size.add(&topology, switch, costs, (Time::millis(20), 1), true)?;
+            by_switch.push(size);
+        }
+    }
+    Ok(Study { costs: costs.clone(), time_line, sizes, clos: by_switch })
+}
+
+/// Seed 1; of the switches with a host that can go, the one that the most routes lead over: the first.
+fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
+    let topology = irregular(switches, 1)?;
+    let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
+    let links = |switch: &NodeIndex| topology.switch_links(*switch).count();
+    let candidates = removable(&topology, home);
+    let switch = candidates.iter().copied().rev().max_by_key(links).ok_or(StudyError::NoHome)?;
+    let loads = loads(&topology, costs, POINTS)?;
+    let hosts = topology.node_count() - topology.switch_count();
+    let rate = if switches == 8 { SEED_RATE } else { quarter(&loads) };
+    let mut outcomes = Vec::new();
+    for mechanism in Mechanism::ALL {
+        outcomes.push(change(&Scenario {
+            topology: &topology,
+            switch,
+            change: Change::Removal,
+            mechanism,
+            costs,
+            // The seed's detection took 0.08 s.
+            after_sweep: costs.sweep - Time::millis(80).min(costs.sweep),
+            rate,
+            around: (Time::millis(20), Time::millis(110)),
+            bin: Time::millis(1),
+            seed: 1,
+        })?);
+    }
+    let switch = topology.node(switch).name.to_string();
+    Ok(TimeLine { switches: topology.switch_count(), hosts, switch, rate, loads, outcomes })
+}
+
+/// Delay against throughput of a whole fabric, by our tables.
+fn loads(topology: &Topology, costs: &Costs, points: u64) -> Result<Loads, StudyError> {
+    let routing = Routing::compute(topology, Engine::Trees, snin_fabric::Lmc::new(0))
+        .map_err(|error| StudyError::Fabric(error.to_string()))?;
+    let addresses = routing.plan.addresses();
+    Ok(saturation(topology, addresses, &routing.tables, costs, (points, 1))?)
+}
+
+fn quarter(loads: &Loads) -> u64 {
+    loads.iter().map(|load| load.accepted).max().unwrap_or(0) / SHARE
+}
+
+impl Size {
+    fn new(name: String, switches: usize) -> Self {
+        let each = |mechanism| Change::ALL.map(|change| Case::new(mechanism, change));
+        let cases = Mechanism::ALL.into_iter().flat_map(each).collect();
+        Self { name, switches, hosts: 0, fabrics: 0, saturation: 0, cases }
+    }
+
+    fn add(
+        &mut self,
+        topology: &Topology,
+        switch: NodeIndex,
+        costs: &Costs,
+        (after_sweep, seed): (Time, u64),
+        traffic: bool,
+    ) -> Result<(), StudyError> {
+        self.fabrics += 1;
+        self.hosts += (topology.node_count() - topology.switch_count()) as u64;
+        let rate = match traffic {
+            true => quarter(&loads(topology, costs, 1)?),
+            false => 0,
+        };
+        self.saturation += rate * SHARE;
+        for case in &mut self.cases {
+            let outcome = change(&Scenario {
+                topology,
+                switch,
+                change: case.change,
+                mechanism: case.mechanism,
+                costs,
+                after_sweep,
+                rate,
+                around: (Time::millis(5), Time::millis(5)),
+                bin: Time::millis(5),
+                seed,
+            })?;
+            case.add(&outcome, traffic);
+        }
+        Ok(())
+    }
+}
+
+impl Case {
+    const fn new(mechanism: Mechanism, change: Change) -> Self {
+        Self {
+            mechanism,
+            change,
+            changes: 0,
+            phases: BTreeMap::new(),
+            time: Time::ZERO,
+            longest: Time::ZERO,
+            smps: BTreeMap::new(),
+            operations: 0,
+            blocks: 0,
+            entries: (0, 0),
+            looping_states: 0,
+            unsound: 0,
+            under_traffic: 0,
+            sent: 0,
+            lost: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, outcome: &Outcome, traffic: bool) {
+        self.changes += 1;
+        for (&phase, &time) in &outcome.phases {
+            let sum = self.phases.entry(phase).or_insert(Time::ZERO);
+            *sum = *sum + time;
+        }
+        self.time = self.time + outcome.time;
+        self.longest = self.longest.max(outcome.time);
+        for (&phase, &count) in &outcome.smps {
+            *self.smps.entry(phase).or_insert(0) += count;
+        }
+        self.operations += outcome.operations;
+        self.blocks += outcome.blocks;
+        self.entries.0 += outcome.entries.0;
+        self.entries.1 += outcome.entries.1;
+        self.looping_states += outcome.looping_states;
+        self.unsound += u64::from(!outcome.sound);
+        self.under_traffic += u64::from(traffic);
+        self.sent += outcome.sent;
+        for (&cause, &count) in &outcome.lost {
+            *self.lost.entry(cause).or_insert(0) += count;
+        }
+    }
+
+    /// What is to be assimilated after it is detected.
+    pub fn after_detection(&self) -> Time {
+        self.time - self.phases.get(&Phase::Detection).copied().unwrap_or(Time::ZERO)
+    }
+
+    /// SMPs of all tasks.
+    pub fn all_smps(&self) -> u64 {
+        self.smps.values().sum()
+    }
+
+    /// Packets lost, of all causes.
+    pub fn all_lost(&self) -> u64 {
+        self.lost.values().sum()
+    }
+}

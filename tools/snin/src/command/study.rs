@@ -1,0 +1,127 @@
+//! `snin study`: experiments of others repeated, with our own beside them.
+
+use std::io::Write;
+
+use serde::Serialize;
+use snin_lab::reconfiguration::{Case, Change, Costs, Mechanism, Plan, Study, study};
+
+use crate::document::SCHEMA_VERSION;
+use crate::failure::Failure;
+use crate::output::{Output, OutputFile, Progress, Target};
+use crate::{Verdict, cli};
+
+/// What `snin study reconfiguration --json` prints. It holds no wall times and no dates: the same arguments give
+/// the same bytes.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    study: &'a Study,
+}
+
+/// Measures, draws, prints.
+pub(crate) fn reconfiguration<W: Write>(
+    args: &cli::Reconfiguration,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
+    let mut sizes = args.switches.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let plan = Plan {
+        sizes,
+        seeds: args.seeds,
+        packet_seeds: args.packet_seeds,
+        clos: args.clos,
+        costs: Costs::default(),
+    };
+    let progress = Progress::new();
+    let study = study(&plan, |what| progress.step(what))?;
+    if let Some(file) = html {
+        progress.step("drawing");
+        let switches: Vec<String> = plan.sizes.iter().map(ToString::to_string).collect();
+        let command = format!(
+            "snin study reconfiguration --switches {} --seeds {} --packet-seeds {}{}",
+            switches.join(","),
+            plan.seeds,
+            plan.packet_seeds,
+            if plan.clos { " --clos" } else { "" }
+        );
+        let made = format!("by snin {}, in virtual time", env!("CARGO_PKG_VERSION"));
+        let page = snin_report::reconfiguration::html(&study, &made, &command);
+        file.write(page.as_bytes())?;
+    }
+    drop(progress);
+    let document = Document { schema_version: SCHEMA_VERSION, study: &study };
+    out.report(json, &document, |out| print(&study, out))?;
+    Ok(if is_well(&study) { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// Nothing that the checkers object to.
+fn is_well(study: &Study) -> bool {
+    let cases = || study.sizes.iter().chain(&study.clos).flat_map(|size| &size.cases);
+    let loops = |case: &Case| case.mechanism == Mechanism::Ours && case.looping_states > 0;
+    cases().all(|case| case.unsound == 0 && !loops(case))
+}
+
+fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
+    if let Some(line) = &study.time_line {
+        let saturation = line.loads.iter().map(|load| load.accepted).max().unwrap_or(0);
+        out.line(format_args!(
+            "time line: {} of {} switches and {} hosts goes; {} packets/s a host, saturation {saturation}",
+            line.switch, line.switches, line.hosts, line.rate
+        ))?;
+        for outcome in &line.outcomes {
+            let lost: u64 = outcome.lost.values().sum();
+            let phases: Vec<String> = outcome
+                .phases
+                .iter()
+                .map(|(phase, time)| format!("{} {time}", phase.name()))
+                .collect();
+            out.line(format_args!(
+                "  {:<9}{} SMPs, {} blocks, {}; {lost} of {} packets lost",
+                outcome.mechanism.name(),
+                outcome.smps.values().sum::<u64>(),
+                outcome.blocks,
+                phases.join(", "),
+                outcome.sent
+            ))?;
+        }
+    }
+    for size in study.sizes.iter().chain(&study.clos) {
+        out.line(format_args!("{} switches, {} fabrics", size.name, size.fabrics))?;
+        for change in Change::ALL {
+            for case in size.cases.iter().filter(|case| case.change == change) {
+                out.line(describe(case))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe(case: &Case) -> String {
+    let of = |sum: u64| sum as f64 / case.changes.max(1) as f64;
+    let ms = |time: snin_protocol::Time| of(time.nanos()) / 1e6;
+    let mut text = format!(
+        "  {:<9}{:<9}{:>9.3} ms ({:.3} after detection), {:.1} SMPs, {:.1} blocks, {:.2} % of entries changed",
+        case.change.name(),
+        case.mechanism.name(),
+        ms(case.time),
+        ms(case.after_detection()),
+        of(case.all_smps()),
+        of(case.blocks),
+        100.0 * case.entries.0 as f64 / case.entries.1.max(1) as f64,
+    );
+    if case.under_traffic > 0 {
+        let lost = case.all_lost() as f64 / case.under_traffic as f64;
+        text += &format!(", {lost:.0} packets lost");
+    }
+    if case.looping_states > 0 {
+        text += &format!(", {} states with a loop", case.looping_states);
+    }
+    if case.unsound > 0 {
+        text += &format!("; {} of {} NOT sound afterwards", case.unsound, case.changes);
+    }
+    text
+}
