@@ -283,7 +283,7 @@ impl Run {
             Some(sweep) => {
                 let mut at = sweep + scenario.after_sweep;
                 while at < soonest {
-                    at = at + scenario.costs.sweep;
+                    at += scenario.costs.sweep;
                 }
                 at
             }
@@ -331,7 +331,7 @@ impl Outcome {
         let mut phases = BTreeMap::new();
         for pair in marks.windows(2) {
             let spent = phases.entry(pair[0].0).or_insert(Time::ZERO);
-            *spent = *spent + (pair[1].1 - pair[0].1);
+            *spent += pair[1].1 - pair[0].1;
         }
         Self {
             mechanism: scenario.mechanism,
@@ -414,8 +414,9 @@ fn sound(emulator: &Emulator) -> bool {
     }
     let up = live.ports().filter(|&port| live.peer(port).is_some());
     let active = up.into_iter().all(|port| fabric.port_state(port) == PortState::Active);
+    let walked = walk(&live, &present, &tables, 0);
     active
-        && walk(&live, &present, &tables, 0).is_ok()
+        && walked.lost + walked.looped == 0
         && credit(&live, &present, &tables, Traffic::All, |_, _| 0).is_ok()
 }
 

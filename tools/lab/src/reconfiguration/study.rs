@@ -268,9 +268,9 @@ impl Case {
         self.changes += 1;
         for (&phase, &time) in &outcome.phases {
             let sum = self.phases.entry(phase).or_insert(Time::ZERO);
-            *sum = *sum + time;
+            *sum += time;
         }
-        self.time = self.time + outcome.time;
+        self.time += outcome.time;
         self.longest = self.longest.max(outcome.time);
         for (&phase, &count) in &outcome.smps {
             *self.smps.entry(phase).or_insert(0) += count;
