@@ -12,6 +12,7 @@ mod conclude;
 mod identity;
 mod keys;
 mod sample;
+mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -56,6 +57,10 @@ pub(crate) struct Survey {
     /// Nodes that left a question of this survey without an answer: it does not wait for them.
     aside: BTreeSet<NodeId>,
     rechecked: BTreeSet<Query>,
+    /// Switches of which a cable was found to be off.
+    cut_off: BTreeSet<NodeId>,
+    /// Ports at their other cables that were asked.
+    facing: BTreeSet<Query>,
     /// Newcomers whose GUID somebody has already: the port of the one, the port of the other.
     disputes: Vec<(PortId, PortId)>,
     /// The address of this manager, once it has written anything.
@@ -91,6 +96,8 @@ impl Survey {
             rechecks: Vec::new(),
             aside: BTreeSet::new(),
             rechecked: BTreeSet::new(),
+            cut_off: BTreeSet::new(),
+            facing: BTreeSet::new(),
             disputes: Vec::new(),
             manager: None,
             overwritten: None,
@@ -563,6 +570,7 @@ impl Survey {
         self.has_news = true;
         graph.retrace();
         if !self.full {
+            self.ask_neighbours(graph, other.0);
             for id in [end.0, other.0] {
                 if self.probed != Some(id) && graph.node(id).is_switch() {
                     self.suspect(id);

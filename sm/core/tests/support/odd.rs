@@ -78,3 +78,26 @@ pub(crate) fn back_to_back() -> Topology {
     fabric.cable((a, 1), (b, 2));
     fabric.builder.build().unwrap()
 }
+
+/// A mesh of five switches with a host each at three of them. The ways of `c` and `d` to the first host lead over
+/// `hub`, and others do too.
+pub(crate) fn meshed() -> Topology {
+    let mut fabric = Fabric::new();
+    let [a, hub, b, c, d] =
+        ["a", "hub", "b", "c", "d"].map(|name| fabric.add(NodeKind::Switch, 4, name));
+    for (one, other) in [
+        ((a, 1), (hub, 1)),
+        ((a, 2), (b, 1)),
+        ((hub, 2), (c, 1)),
+        ((hub, 3), (d, 1)),
+        ((b, 2), (c, 2)),
+        ((c, 3), (d, 2)),
+    ] {
+        fabric.cable(one, other);
+    }
+    for (name, switch) in [("host0", a), ("host1", c), ("host2", d)] {
+        let host = fabric.add(NodeKind::Adapter, 1, name);
+        fabric.cable((host, 1), (switch, 4));
+    }
+    fabric.builder.build().unwrap()
+}

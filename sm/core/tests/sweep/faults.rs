@@ -6,6 +6,7 @@ use snin_protocol::Time;
 use snin_sm_core::Missing;
 
 use crate::lab::{Lab, config, fabric};
+use crate::odd::meshed;
 
 #[test]
 fn one_of_a_hundred_mads_lost() {
@@ -54,6 +55,21 @@ fn a_switch_rebooted_at_any_moment_of_the_bring_up() {
             lab.check();
         }
     }
+}
+
+/// What the neighbours of a dead switch say may be lost on a way over it, and is repeated much later only.
+#[test]
+fn a_dead_switch_is_gone_before_its_neighbours_repeat_what_they_said() {
+    let mut lab = Lab::of(meshed(), Hardware::default(), config(0));
+    lab.bring_up();
+    let [hub, d] = ["hub", "d"].map(|name| lab.node(name));
+    let home = lab.emulator.fabric().addresses().unwrap().base(lab.port("host0", 1)).unwrap();
+    let port = lab.emulator.fabric().table(d).get(home);
+    assert_eq!(lab.topology.peer_node(lab.topology.port_of(d, port).unwrap()), Some(hub));
+    lab.strike(Fault::PowerOff(hub));
+    lab.run(Time::millis(5));
+    assert_eq!(lab.view().topology().switch_count(), 4);
+    lab.check();
 }
 
 #[test]

@@ -16,6 +16,10 @@ use super::{Change, Costs, Mechanism, Phase, clos, irregular, removable};
 
 /// Traffic of the seed's time line, packets a second and host.
 const SEED_RATE: u64 = 300_000;
+/// Hosts of the seed's time line, on 8 switches.
+const SEED_HOSTS: usize = 7;
+/// Fabrics that are looked at to find one of so many.
+const FABRICS: u64 = 1_000;
 /// Of what a fabric carries, elsewhere: a quarter.
 const SHARE: u64 = 4;
 /// Points of delay against throughput.
@@ -160,15 +164,22 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
     Ok(Study { costs: costs.clone(), time_line, sizes, clos: by_switch })
 }
 
-/// Seed 1; of the switches with a host that can go, the one that the most routes lead over: the first.
+/// The first fabric, of 8 switches the first with as many hosts as the seed's had; of the switches that can go the
+/// first of those with the most cables.
 fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
-    let topology = irregular(switches, 1)?;
+    let hosts = |topology: &Topology| topology.node_count() - topology.switch_count();
+    let mut topology = irregular(switches, 1)?;
+    let mut seed = 1;
+    while switches == 8 && hosts(&topology) != SEED_HOSTS && seed < FABRICS {
+        seed += 1;
+        topology = irregular(switches, seed)?;
+    }
     let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
     let links = |switch: &NodeIndex| topology.switch_links(*switch).count();
     let candidates = removable(&topology, home);
     let switch = candidates.iter().copied().rev().max_by_key(links).ok_or(StudyError::NoHome)?;
     let loads = loads(&topology, costs, POINTS)?;
-    let hosts = topology.node_count() - topology.switch_count();
+    let hosts = hosts(&topology);
     let rate = if switches == 8 { SEED_RATE } else { quarter(&loads) };
     let mut outcomes = Vec::new();
     for mechanism in Mechanism::ALL {

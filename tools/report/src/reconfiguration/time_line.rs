@@ -22,7 +22,7 @@ type Value = fn(&Bin) -> f64;
 
 const ROWS: [(&str, Value); 5] = [
     ("SMPs", |bin| bin.smps as f64),
-    ("latency, us", |bin| bin.latency_ns as f64 / bin.received.max(1) as f64 / 1e3),
+    ("delay, us", |bin| bin.latency_ns as f64 / bin.received.max(1) as f64 / 1e3),
     ("lost", |bin| bin.lost.values().sum::<u64>() as f64),
     ("sent", |bin| bin.sent as f64),
     ("received", |bin| bin.received as f64),

@@ -59,7 +59,7 @@ fn the_baseline_detects_by_its_sweep_and_closes_all_ports_and_ours_does_neither(
         assert!(open < 100, "{open} of {}", outcome.sent);
     }
     let sum = |outcome: &Outcome| outcome.lost.values().sum::<u64>();
-    assert!(sum(&baseline) > 0 && sum(&ours) > 0);
+    assert!(sum(&ours) * 20 < sum(&baseline), "{:?} {:?}", ours.lost, baseline.lost);
     // The same seed, the same bytes.
     assert_eq!(format!("{:?}", change(&base).unwrap()), format!("{baseline:?}"));
 }

@@ -1,0 +1,95 @@
+//! `snin study reconfiguration`: a small one, by its document and by its page in headless Chromium.
+
+mod browser;
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::browser::Browser;
+
+fn study(arguments: &[&str]) -> (Value, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, html] = ["study.json", "study.html"].map(|name| folder.path().join(name));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+    command.args(["study", "reconfiguration"]).args(arguments);
+    command.arg("--json").arg(&json).arg("--html").arg(&html);
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    let document = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    (document, fs::read_to_string(html).unwrap())
+}
+
+const SMALL: [&str; 7] = ["--switches", "8", "--seeds", "3", "--packet-seeds", "1", "--clos"];
+
+#[test]
+fn the_seeds_results_come_out_in_kind_and_the_same_twice() {
+    let (document, page) = study(&SMALL);
+    assert_eq!((document.clone(), page), study(&SMALL));
+
+    let outcomes = document["time_line"]["outcomes"].as_array().unwrap();
+    let [baseline, ours] = [&outcomes[0], &outcomes[1]];
+    // The seed: detection 0.08 s, more than 75,000 packets lost, the removed switch before inactive ports.
+    let detection = baseline["phases"]["detection"].as_u64().unwrap();
+    assert!((80_000_000..81_000_000).contains(&detection), "{detection}");
+    let lost = |outcome: &Value, cause: &str| outcome["lost"][cause].as_u64().unwrap_or(0);
+    let [gone, inactive] = ["switch_gone", "port_inactive"].map(|cause| lost(baseline, cause));
+    assert!(gone > 10 * inactive && inactive > 0, "{gone} {inactive}");
+    assert_eq!(lost(ours, "port_inactive"), 0);
+    assert_eq!(ours["looping_states"], 0);
+    for size in
+        document["sizes"].as_array().unwrap().iter().chain(document["clos"].as_array().unwrap())
+    {
+        for case in size["cases"].as_array().unwrap() {
+            assert_eq!(case["unsound"], 0, "{case}");
+            // Discovery and distribution dominate.
+            let smps = |task: &str| case["smps"][task].as_u64().unwrap_or(0);
+            assert!(smps("discovery") > smps("activation"), "{case}");
+            if case["mechanism"] == "ours" {
+                assert_eq!((&case["looping_states"], lost(case, "port_inactive")), (&0.into(), 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_browser_lays_its_page_out_and_prints_it() {
+    let (_, html) = study(&SMALL[..6]);
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("study.html");
+    fs::write(&page, html).unwrap();
+    let browser = Browser::new();
+    let found = browser.measure(&page);
+    assert!(found["width"].as_u64() <= Some(browser::WIDTH.into()), "{}", found["width"]);
+    assert_eq!(found["outside"], Value::Array(Vec::new()), "texts that leave their pictures");
+    let text = |id: &str| found["texts"][id].as_str().unwrap_or_else(|| panic!("no #{id}"));
+    for (id, words) in [
+        (
+            "time-line",
+            &["SMPs", "delay, us", "lost", "sent", "received", "detection", "baseline"][..],
+        ),
+        ("loads", &["165,000", "delay, us"]),
+        (
+            "numbers",
+            &["activation, ms", "over the removed switch", "states of the tables with a loop"],
+        ),
+        ("time", &["The seed:"]),
+        ("computation", &["quadratic"]),
+        ("entries", &["under 2 %"]),
+        ("smps", &["discovery"]),
+        ("lost", &["at inactive ports"]),
+        ("factors", &["packets lost", "addition"]),
+    ] {
+        words.iter().for_each(|word| assert!(text(id).contains(word), "no `{word}` in #{id}"));
+    }
+    let shapes = |id: &str| found["shapes"][id].as_u64().unwrap();
+    // Five rows of two curves, and phases; four bars of several parts.
+    assert!(shapes("time-line") > 5 * 2 + 8 && shapes("smps") >= 4 * 3);
+
+    let paper = folder.path().join("study.pdf");
+    let to = format!("--print-to-pdf={}", paper.display());
+    browser.run(&page, &[to.as_str()]);
+    assert!(fs::read(paper).unwrap().starts_with(b"%PDF"));
+}
