@@ -53,6 +53,16 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "snin sm simulate fabric.ibnetdiscover --event 'cut leaf3/20 @2s'",
         "What bringing the fabric up and losing a cable cost in management datagrams.",
     ),
+    (
+        "snin-study",
+        "snin study reconfiguration --switches 8 --seeds 1 --html study.html",
+        "A switch goes while hosts send: a published mechanism's time line, and ours.",
+    ),
+    (
+        "snin-study-reconfiguration",
+        "snin study reconfiguration --clos --html study.html --json study.json",
+        "The whole study: five sizes, 100 fabrics each, and the published Clos.",
+    ),
     ("snin-sm-status", "snin sm status --json", "The state of the subnet for a program."),
     ("snin-sm-sweep", "snin sm sweep", "After work on cables: looks at everything, and waits."),
     ("snin-sm-dump", "snin sm dump > fabric.ibnetdiscover", "The fabric as it is now, for a plan."),
