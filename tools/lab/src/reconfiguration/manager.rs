@@ -283,7 +283,7 @@ impl Manager {
 }
 
 /// What our computation does, in the baseline's operations: from every destination's switch every link is looked
-/// at twice (down, then up), and every switch's entry of every address is written, and compared with what it holds.
+/// at twice (down, then up), and every switch's entry of every address is written and compared.
 fn size(emulator: &Emulator) -> u64 {
     let fabric = emulator.fabric();
     let live = fabric.live_topology();
