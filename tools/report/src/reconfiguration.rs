@@ -35,11 +35,11 @@ pub fn html(study: &Study, made: &str, command: &str) -> String {
         "<p><b>baseline</b>: the mechanism of \u{201c}Evaluation of a subnet management mechanism\u{201d} (the \
          seed). Every {} it asks all switches whether a port changed; then it discovers everything anew, computes \
          up*/down* routes, sets all ports to INITIALIZE, writes all tables, and sets all ports to ACTIVE. \
-         <b>ours</b>: the shipping manager: traps, discovery of what changed, only blocks that differ, in an order \
-         without loops, no port closed.</p>\n<p>Links carry {} Gbit/s; packets of {} bytes on {} VLs, {} bytes of \
-         buffer each. An agent works {} at an SMP, the manager {}; an operation of a computation takes {}. \
-         Management packets and data do not delay each other here. Our operations follow from the fabric's size, \
-         the baseline's are counted.</p>",
+         <b>ours</b>: the shipping manager: traps, discovery of what changed, only blocks that differ, in an \
+         order without loops, no port closed.</p>\n<p>Links carry {} Gbit/s; packets of {} bytes on {} VLs, {} \
+         bytes of buffer each. An agent works {} at an SMP, the manager {}; an operation of a computation takes \
+         {}. Management packets and data do not delay each other here. Our operations follow from the fabric's \
+         size, the baseline's are counted.</p>",
         costs.sweep,
         costs.bits_per_second as f64 / 1e9,
         costs.packet,
@@ -143,8 +143,8 @@ fn sizes(page: &mut String, sizes: &[Size]) {
     section(
         page,
         ("computation", "Computation (figure 8a)"),
-        "Links looked at and entries written and compared. Ours computes everything whole too; it may compute more \
-         than once where one change is told in several traps.",
+        "Links looked at and entries written and compared. Ours computes everything whole too; it may compute \
+         more than once where one change is told in several traps.",
         "quadratic in the number of switches; the processor was of little effect.",
         &(key(mechanisms.clone()) + &operations),
     );
@@ -196,9 +196,9 @@ fn clos(page: &mut String, switches: &[Size]) {
         ("clos", "The Clos of 7 switches and 4 hosts, by switch (figure 11)"),
         "4 leaves with a host each, 3 spines. A leaf takes its host with it, a spine no host; the manager's own \
          leaf stays.",
-        "two switches (GUIDs 103 and 104) are special; which place they have is not readable. Here two are: by the \
-         baseline's rule all routes go over one spine, so the other two carry nothing, and their loss costs only the \
-         pause.",
+        "two switches (GUIDs 103 and 104) are special; which place they have is not readable. Here two are: by \
+         the baseline's rule all routes go over one spine, so the other two carry nothing, and their loss costs \
+         only the pause.",
         &(key(causes) + &lost(switches)),
     );
     table(page, "clos-table", "The Clos, by switch", switches);

@@ -31,11 +31,11 @@ const ROWS: [(&str, Value); 5] = [
 pub(super) fn section(page: &mut String, line: &TimeLine) {
     let _ = writeln!(
         page,
-        "<section id=\"time-line\">\n<h2>A switch is removed: the time line (figure 12)</h2>\n<p>{} of {} switches \
-         and {} hosts goes at 0 ms; every host sends {} packets a second. Each row is a quantity a millisecond; \
-         above the rows the phases of each mechanism.</p>\n<p><b>The seed:</b> 8 switches, 7 hosts, 300,000 packets \
-         a second and host; detection about 0.08 s after the change, a gap of about 0.005 s in what is received, \
-         more than 75,000 packets lost.</p>",
+        "<section id=\"time-line\">\n<h2>A switch is removed: the time line (figure 12)</h2>\n<p>{} of {} \
+         switches and {} hosts goes at 0 ms; every host sends {} packets a second. Each row is a quantity a \
+         millisecond; above the rows the phases of each mechanism.</p>\n<p><b>The seed:</b> 8 switches, 7 hosts, \
+         300,000 packets a second and host; detection about 0.08 s after the change, a gap of about 0.005 s in \
+         what is received, more than 75,000 packets lost.</p>",
         escape(&line.switch),
         line.switches,
         line.hosts,
@@ -48,10 +48,10 @@ pub(super) fn section(page: &mut String, line: &TimeLine) {
     numbers(page, line);
     let _ = writeln!(
         page,
-        "</section>\n<section id=\"loads\">\n<h2>Delay against throughput (figure 6)</h2>\n<p>The same fabric before \
-         the change. Delay is from a packet being given to its adapter to its last byte; beyond saturation it grows \
-         with the time measured.</p>\n<p><b>The seed:</b> saturation of its 32 switches and 21 hosts at 165,000 \
-         packets a second and host.</p>\n<figure>{}</figure>\n</section>",
+        "</section>\n<section id=\"loads\">\n<h2>Delay against throughput (figure 6)</h2>\n<p>The same fabric \
+         before the change. Delay is from a packet being given to its adapter to its last byte; beyond saturation \
+         it grows with the time measured.</p>\n<p><b>The seed:</b> saturation of its 32 switches and 21 hosts at \
+         165,000 packets a second and host.</p>\n<figure>{}</figure>\n</section>",
         loads(&line.loads)
     );
 }
@@ -118,8 +118,8 @@ fn strip(svg: &mut String, across: &Across, outcome: &Outcome, y: f64) {
         let width = (across.x(to) - across.x(from)).max(1.5);
         let _ = writeln!(
             svg,
-            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{STRIP}\" fill=\"{}\"><title>{}: {} from \
-             {from:.3} ms to {to:.3} ms</title></rect>",
+            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{STRIP}\" fill=\"{}\"><title>{}: {} \
+             from {from:.3} ms to {to:.3} ms</title></rect>",
             across.x(from),
             PHASES[place],
             outcome.mechanism.name(),

@@ -10,11 +10,11 @@ use super::Format;
 pub(crate) enum Study {
     /// Compare how a switch that comes or goes is assimilated: a published mechanism, and this manager
     ///
-    /// The experiment of "Evaluation of a subnet management mechanism" in virtual time: random irregular fabrics of
-    /// 4-port switches with 1X links, a host a switch where a port is free. Baseline is that mechanism: a sweep
+    /// The experiment of "Evaluation of a subnet management mechanism" in virtual time: random irregular fabrics
+    /// of 4-port switches with 1X links, a host a switch where a port is free. Baseline is that mechanism: a sweep
     /// every 0.1 s, discovery from scratch, up*/down* routes, all ports to INITIALIZE, all tables, all ports to
-    /// ACTIVE. Of the smallest size there is a time line under traffic. Exit code 1 when the checkers object to any
-    /// fabric afterwards, or when this manager's tables had a loop on the way.
+    /// ACTIVE. Of the smallest size there is a time line under traffic. Exit code 1 when the checkers object to
+    /// any fabric afterwards, or when this manager's tables had a loop on the way.
     Reconfiguration(Reconfiguration),
 }
 
