@@ -140,11 +140,12 @@ bench-verbs: deps
 soak: soak-sm soak-merge soak-ibsim soak-packing soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
-# events, MADs and texts.
+# events, MADs and texts; 100,000 random expected configurations, faults and consent.
 soak-sm: deps-build
 	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture scenarios
 	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture states
 	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture wire
+	SNIN_CONFIGURATIONS=100000 $(CARGO) test --release -p snin-sm-core --test configuration random
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-sm-core --test administration -- --nocapture fuzz
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture

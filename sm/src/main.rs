@@ -73,6 +73,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let outlets = Outlets::open(settings, log)?;
     let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
     let mut daemon = daemon.recorded(tape);
+    daemon.configure(settings)?;
     if !cli.once {
         daemon.run()?;
         return Ok(true);

@@ -236,4 +236,21 @@ impl Topology {
         }
         topology
     }
+
+    /// A copy in which two cables have changed places: what was behind `a` is behind `b` now, and the other way
+    /// round. A port without a cable has none to give.
+    pub fn with_swapped_cables(&self, a: PortIndex, b: PortIndex) -> Self {
+        let mut topology = self.clone();
+        let (behind_a, behind_b) = (self.peer(a), self.peer(b));
+        if a == b || behind_a == Some(b) {
+            return topology;
+        }
+        for (end, behind) in [(a, behind_b), (b, behind_a)] {
+            topology.ports[end.index()].peer = behind.map_or(NO_PEER, |behind| behind.0);
+            if let Some(behind) = behind {
+                topology.ports[behind.index()].peer = end.0;
+            }
+        }
+        topology
+    }
 }

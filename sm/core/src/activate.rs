@@ -176,7 +176,7 @@ impl Ports<'_> {
         links.sort_by_key(|ends| !ends.iter().any(|&(node, _)| node == NodeId::OWN));
         let left_out = |end: &PortId| {
             let led_over = discovered.port(*end).is_some_and(|port| topology.peer(port).is_some());
-            self.graph.is_trunk(*end) && !led_over
+            self.graph.is_trunk(*end) && !led_over && !self.graph.withheld.contains(end)
         };
         let due = self.held.failures.due(self.held.now).filter(left_out);
         let again: BTreeSet<[PortId; 2]> = due

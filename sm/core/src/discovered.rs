@@ -22,6 +22,7 @@ pub(crate) struct Discovered {
 impl Discovered {
     /// Every node that is managed, and every cable that is up at both ends and leads to a port that takes
     /// writes.
+    /// Cables that configuration withholds are left out.
     /// A cable between switches that did not come up twice is left out too, until it has.
     pub(crate) fn of(graph: &Graph, failures: &Failures) -> Result<Self, TopologyError> {
         let mut builder = TopologyBuilder::new();
@@ -54,7 +55,9 @@ impl Discovered {
                 let own = graph.own_end();
                 let locked = |end: PortId| end != own && graph.is_locked(end);
                 let fails = |end: PortId| graph.is_trunk(end) && failures.count(end) > 1;
-                if [(id, num), link.to].iter().any(|&end| locked(end) || fails(end)) {
+                let withheld = |end: PortId| graph.withheld.contains(&end);
+                let left_out = |&end: &PortId| locked(end) || fails(end) || withheld(end);
+                if [(id, num), link.to].iter().any(left_out) {
                     continue;
                 }
                 if let Some(&other) = handles.get(&link.to.0) {

@@ -8,6 +8,7 @@ use snin_fabric::{Guid, Lid, Mlid, PortNum};
 use snin_mad::{Mad, SmInfo, SmState};
 
 use crate::administration::Origin;
+use crate::configuration::{Instruction, PortReport};
 use crate::database::Kept;
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
@@ -50,6 +51,9 @@ pub enum Event<'a> {
     RotateKeys,
     /// These are the multicast groups from now on, and nobody else is a member of any.
     Groups(Arc<Groups>),
+    /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
+    /// port.
+    Configuration(Box<Instruction>),
     /// An [`Output::Compute`] is done.
     Computed(Box<Computed>),
 }
@@ -137,6 +141,8 @@ pub enum Report {
         /// Each switch whose table it was: GUID, name, and how many blocks.
         switches: Vec<(Guid, String, u32)>,
     },
+    /// Something was done to a port, or would have been.
+    Port(PortReport),
     /// A node said something of itself.
     Trap {
         /// The trap's number.
@@ -167,6 +173,7 @@ impl fmt::Display for Report {
             Self::ManagerGone { at } => write!(f, "the subnet manager at {at} is gone"),
             Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
+            Self::Port(report) => report.fmt(f),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")
             }

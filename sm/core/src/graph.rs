@@ -1,6 +1,6 @@
 //! What is known of the fabric: nodes, their ports, which port is cabled to which, and the way to each.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
 use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
@@ -174,6 +174,9 @@ pub(crate) struct Graph {
     by_port_guid: BTreeMap<Guid, PortId>,
     /// Which key guards which port.
     pub(crate) keyring: Keyring,
+    /// Switches' ports whose cables are left out of routes: what is behind them is not as it is expected, or
+    /// is being tested.
+    pub(crate) withheld: BTreeSet<PortId>,
 }
 
 impl Graph {
@@ -339,7 +342,9 @@ impl Graph {
     pub(crate) fn path(&self, query: Query) -> Option<DrPath> {
         match query {
             Query::Identify(None) => Some(DrPath::HERE),
-            Query::Identify(Some((node, port))) | Query::Probe((node, port)) => {
+            Query::Identify(Some((node, port)))
+            | Query::Probe((node, port))
+            | Query::Trial((node, port), _) => {
                 self.node(node).path.filter(|_| self.leads_on(node))?.then(port)
             }
             _ => match query.end() {

@@ -193,7 +193,12 @@ impl Graph {
             | Query::ReadSwitch(id)
             | Query::ClearChange(id)
             | Query::ReadBlock(id, _)
-            | Query::ReadMasks(id, ..) => self.key_to_show(self.any_end(id), further),
+            | Query::ReadMasks(id, ..)
+            | Query::Order(id, ..) => self.key_to_show(self.any_end(id), further),
+            Query::Trial(via, _) => {
+                let behind = self.link(via).map_or(via, |link| link.to);
+                self.key_to_show(behind, further)
+            }
         }
     }
 

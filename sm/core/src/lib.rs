@@ -31,6 +31,7 @@
 
 pub mod administration;
 pub mod config;
+pub mod configuration;
 pub mod database;
 pub mod error;
 pub mod events;

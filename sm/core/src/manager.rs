@@ -12,15 +12,19 @@ use snin_protocol::Time;
 
 use crate::administration::{Administration, AdministrationMetrics, Limits, World};
 use crate::config::Config;
+use crate::configuration::{Configuration, Judgement, Limits as ConfigurationLimits, Seen};
 use crate::database::{self, Change, Database, Stamp};
 use crate::error::ConfigError;
-use crate::events::{Event, Output};
+use crate::events::{Event, Output, Report};
 use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
 use crate::multicast::Groups;
 use crate::planning::Saved;
 use crate::sweep::Sweep;
 use crate::view::FabricView;
+
+/// How often in a turn configuration may judge and ask.
+const ROUNDS: usize = 1_000;
 
 /// The subnet manager.
 ///
@@ -32,6 +36,7 @@ pub struct Manager {
     sweep: Sweep,
     database: Database,
     administration: Administration,
+    configuration: Configuration,
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
     stored: u64,
@@ -61,6 +66,7 @@ impl Manager {
         kept: impl IntoIterator<Item = database::Kept>,
     ) -> Result<Self, ConfigError> {
         let mut sweep = Sweep::new(config.clone(), saved)?;
+        sweep.be_judged();
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
@@ -72,11 +78,13 @@ impl Manager {
         limits.policy.unheard = config.sa_repeats;
         limits.busy = config.sa_busy;
         let administration = Administration::new(limits);
+        let configuration = Configuration::new(ConfigurationLimits::default());
         Ok(Self {
             config,
             sweep,
             database,
             administration,
+            configuration,
             outputs: VecDeque::new(),
             stored,
             grouped: 0,
@@ -104,6 +112,7 @@ impl Manager {
                     });
                 }
             }
+            Event::Configuration(instruction) => self.configuration.instruct(*instruction),
             event => self.sweep.handle(event, now),
         }
         self.follow(now);
@@ -134,12 +143,15 @@ impl Manager {
     pub fn next_deadline(&self) -> Option<Time> {
         let administration = self.administration.next_deadline(&self.database);
         let groups = (self.owes_groups && self.sweep.is_waiting()).then_some(self.group_from);
-        self.sweep.next_deadline().into_iter().chain(administration).chain(groups).min()
+        let configuration = self.configuration.next_deadline();
+        let others = administration.into_iter().chain(groups).chain(configuration);
+        self.sweep.next_deadline().into_iter().chain(others).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
     pub fn handle_deadline(&mut self, now: Time) {
         self.sweep.handle_deadline(now);
+        self.configuration.handle_deadline(now);
         self.administer(now, Administration::handle_deadline);
         self.follow(now);
     }
@@ -152,6 +164,16 @@ impl Manager {
     /// What administration counted.
     pub const fn administration(&self) -> &AdministrationMetrics {
         self.administration.metrics()
+    }
+
+    /// What is expected of the fabric, and how its ports are.
+    pub const fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The fabric as it was last seen.
+    pub fn seen(&self) -> Seen {
+        self.sweep.seen()
     }
 
     /// What is known of the subnet.
@@ -214,7 +236,12 @@ impl Manager {
 
     /// What the sweep did becomes known to the others, and what they want done is put in order.
     fn follow(&mut self, now: Time) {
+        self.configure(now);
         self.settle(now);
+        if self.configuration.take_passed_when(self.sweep.is_settled()) {
+            self.sweep.rejudge(now);
+            self.configure(now);
+        }
         // While it is at work it takes nothing new; afterwards the newest is all that counts.
         self.owes_groups |= self.regroups();
         if self.owes_groups && self.sweep.is_waiting() && now >= self.group_from {
@@ -233,6 +260,35 @@ impl Manager {
         self.stored = self.database.cursor();
         if !kept.is_empty() {
             self.outputs.push_back(Output::Keep(kept));
+        }
+    }
+
+    /// Configuration judges what was discovered, and asks what it wants to know.
+    fn configure(&mut self, now: Time) {
+        for _ in 0..ROUNDS {
+            while let Some((place, ask, well)) = self.sweep.next_asked() {
+                self.configuration.answered(place, ask, well, now);
+            }
+            if self.configuration.take_unjudged(now) {
+                self.sweep.rejudge(now);
+            }
+            let mut rests = true;
+            while let Some((place, ask)) = self.configuration.next_ask() {
+                self.sweep.ask(place, ask, now);
+                rests = false;
+            }
+            if self.sweep.is_judging() {
+                let judgement = match self.configuration.enforces(now) {
+                    true => self.configuration.judge(&self.sweep.seen(), now),
+                    false => Judgement::default(),
+                };
+                self.sweep.be_told(&judgement, now);
+            } else if rests {
+                break;
+            }
+        }
+        while let Some(report) = self.configuration.next_report() {
+            self.outputs.push_back(Output::Report(Report::Port(report)));
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Metrics {
     pub masks_written: u64,
     /// How often it was found that somebody else had written what this manager writes.
     pub overwritten: u64,
+    /// Links that were told to come up or to stay down.
+    pub link_orders: u64,
     /// Views published.
     pub views: u64,
 }

@@ -2,6 +2,7 @@
 
 use snin_fabric::PortNum;
 
+use crate::configuration::{Ask, LinkOrder};
 use crate::qos_tables::QosTableId;
 
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
@@ -47,6 +48,10 @@ pub(crate) enum Query {
     ReadBlock(NodeId, u16),
     /// 16 ports wide, a block of the multicast forwarding table.
     ReadMasks(NodeId, u16, u8),
+    /// A link is told to come up or to stay down.
+    Order(NodeId, PortNum, LinkOrder),
+    /// The node behind a port is asked, while the port is tested.
+    Trial(PortId, Ask),
     /// A step of the schedule.
     Step(u32),
 }
@@ -77,6 +82,7 @@ impl Query {
     pub(crate) const fn agent(self) -> Option<NodeId> {
         match self {
             Self::Identify(_) | Self::Probe(_) | Self::Poll(_) | Self::Step(_) => None,
+            Self::Trial(..) => None,
             Self::Describe(node)
             | Self::ReadSwitch(node)
             | Self::ClearChange(node)
@@ -85,7 +91,8 @@ impl Query {
             | Self::ReadQosTable(node, ..)
             | Self::ReadManager(node, _)
             | Self::ReadBlock(node, _)
-            | Self::ReadMasks(node, ..) => Some(node),
+            | Self::ReadMasks(node, ..)
+            | Self::Order(node, ..) => Some(node),
         }
     }
 }

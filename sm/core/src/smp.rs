@@ -1,13 +1,15 @@
 //! The SMP of every question and every write.
 
 use snin_fabric::{Lid, PortNum};
+use snin_mad::port::LinkDownState;
 use snin_mad::{
     Attribute, DrPath, Hex16, LinearForwarding, MKey, Mad, MulticastForwarding, NodeDescription,
-    NodeInfo, PKeyTable, PortInfo, Route, SmInfo, Smp, SwitchInfo,
+    NodeInfo, PKeyTable, PhysicalState, PortInfo, PortState, Route, SmInfo, Smp, SwitchInfo,
 };
 
 use super::activate::port_info;
 use crate::config::Config;
+use crate::configuration::{Ask, LinkOrder};
 use crate::graph::Graph;
 use crate::planning::Target;
 use crate::qos_tables::{QosTable, wanted};
@@ -20,8 +22,8 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
     let shown = graph.key_to_ask(query, 0);
     let get = |id, modifier| Smp::get(id, modifier, route).m_key(shown).mad();
     Some(match query {
-        Query::Identify(_) | Query::Probe(_) => get(NodeInfo::ID, 0),
-        Query::Describe(_) => get(NodeDescription::ID, 0),
+        Query::Identify(_) | Query::Probe(_) | Query::Trial(_, Ask::Node) => get(NodeInfo::ID, 0),
+        Query::Describe(_) | Query::Trial(_, Ask::Application) => get(NodeDescription::ID, 0),
         Query::ReadSwitch(_) => get(SwitchInfo::ID, 0),
         Query::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
         Query::ReadKeys(node, port) => get(PKeyTable::ID, keys_modifier(graph, (node, port))),
@@ -42,6 +44,21 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
                 0,
                 &SwitchInfo { port_state_change: true, ..info.clone() },
             )
+        }
+        Query::Order(node, port, order) => {
+            let held = graph.port((node, port))?.info.as_ref()?;
+            let info = PortInfo {
+                state: PortState::NoChange,
+                physical_state: match order {
+                    LinkOrder::Disable => PhysicalState::Disabled,
+                    LinkOrder::Enable => PhysicalState::Polling,
+                },
+                link_down_default_state: LinkDownState::NoChange,
+                client_reregister: false,
+                ..held.clone()
+            };
+            let key = graph.key_to_show((node, PortNum::ZERO), 0);
+            set(key, graph.path(query)?, port.0.into(), &info)
         }
         Query::Step(_) => return None,
     })

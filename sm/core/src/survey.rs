@@ -333,6 +333,7 @@ impl Survey {
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
             Query::Probe(_) | Query::Poll(_) | Query::Step(_) => return Ok(()),
+            Query::Order(..) | Query::Trial(..) => return Ok(()),
         }
         self.answered(graph, query);
         Ok(())
@@ -391,6 +392,7 @@ impl Survey {
             // A node without a name or a partition table is a node all the same.
             Query::Identify(None) | Query::Describe(_) | Query::ReadKeys(..) => {}
             Query::Probe(_) | Query::Poll(_) | Query::Step(_) => {}
+            Query::Order(..) | Query::Trial(..) => {}
         }
         self.answered(graph, query);
     }

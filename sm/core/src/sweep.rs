@@ -15,6 +15,7 @@ mod applying;
 mod commit;
 mod compute;
 mod groups;
+mod judged;
 mod lanes;
 mod managers;
 mod missing;
@@ -31,12 +32,15 @@ use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
 use snin_protocol::Time;
 
 use self::applying::Applying;
+use self::judged::Orders;
 use self::managers::Peers;
 use self::surveying::Pending;
 use super::survey::Survey;
 use super::transactions::{Expired, Late, Transactions, parse};
 use super::view::FabricView;
 use crate::config::Config;
+use crate::configuration::Ask;
+use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Output};
 use crate::failures::Failures;
@@ -100,11 +104,19 @@ pub struct Sweep {
     forgot: bool,
     /// A stage has ended: there may be something new for the database.
     stage_ended: bool,
+    /// Configuration judges what was discovered before anything is computed.
+    judged: bool,
+    /// What came of questions that configuration had asked.
+    asked: VecDeque<(Place, Ask, bool)>,
 }
 
 enum Stage {
     Idle,
     Survey(Box<Survey>),
+    /// It waits for configuration's judgement; whether there is something to be computed whatever that is.
+    Judging(bool),
+    /// Links are told to come up or to stay down.
+    Ordering(Orders),
     Computing(u64),
     Applying(Box<Applying>),
 }
@@ -146,6 +158,8 @@ impl Sweep {
             lapsed: BTreeSet::new(),
             forgot: false,
             stage_ended: false,
+            judged: false,
+            asked: VecDeque::new(),
         })
     }
 
@@ -181,6 +195,7 @@ impl Sweep {
                     }
                 },
             },
+            Event::Configuration(_) => {}
             Event::General { .. } => self.metrics.count_dropped(Dropped::OtherClass),
             Event::Clear { version } => self.cleared = self.cleared.max(version),
             Event::RotateKeys => self.rotate_keys(),
@@ -287,7 +302,10 @@ impl Sweep {
 
     /// Whether the fabric is as it was meant to be, for all that is known.
     pub(crate) fn is_settled(&self) -> bool {
-        matches!(self.stage, Stage::Idle) && !self.pending.full && !self.pending.learnt
+        matches!(self.stage, Stage::Idle)
+            && !self.pending.full
+            && !self.pending.learnt
+            && !self.pending.judge
     }
 
     /// What a port's host had registered is forgotten: should the port return, its host is told.
@@ -323,6 +341,10 @@ impl Sweep {
         self.metrics.refused += u64::from(!ok);
         match query {
             Query::Step(id) => return self.step_answered(id, mad, ok, now),
+            Query::Order(node, port, _) => return self.ordered((node, port)),
+            Query::Trial(end, ask) => {
+                return self.trial_answered(end, ask, Some(mad).filter(|_| ok));
+            }
             Query::Probe(end) if ok => {
                 self.silence.broken(end);
                 self.pending.awake.insert(end);
@@ -352,6 +374,8 @@ impl Sweep {
         }
         match query {
             Query::Step(id) => return self.step_failed(id, true, now),
+            Query::Order(node, port, _) => return self.ordered((node, port)),
+            Query::Trial(end, ask) => return self.trial_answered(end, ask, None),
             Query::Probe(end) => return self.silence.lasts(end, now),
             Query::Poll(end) => return self.polled(end, None, now),
             _ => {}
@@ -374,7 +398,8 @@ impl Sweep {
             let goes_on = match &mut self.stage {
                 Stage::Idle if self.pending.is_empty() => self.begin_grouping(),
                 Stage::Idle => self.begin_survey(),
-                Stage::Computing(_) => false,
+                Stage::Computing(_) | Stage::Judging(_) => false,
+                Stage::Ordering(_) => self.order(now),
                 Stage::Survey(_) => self.survey(now),
                 Stage::Applying(_) => self.apply(now),
             };

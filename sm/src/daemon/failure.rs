@@ -68,6 +68,9 @@ pub enum Failure {
         /// Line and value.
         what: String,
     },
+    /// The expected configuration.
+    #[error("{0}")]
+    Expected(String),
     /// The system refuses what a daemon cannot do without.
     #[error("{what}: {error}")]
     System {

@@ -11,6 +11,8 @@
 //! | [`memory`] | addresses and trees over restarts, in OpenSM's guid2lid and beside it |
 //! | [`kept`] | groups, services and subscriptions over restarts |
 //! | [`storage`] | both on a disk that may be full or gone: what failed is tried again |
+//! | [`expected`] | the expected configuration as a file |
+//! | [`configured`] | its versions, and what operators ask of it |
 //! | [`outlets`] | where it tells what happens, and where it is asked |
 //! | `tell` | what it tells |
 //! | `requests` | what it answers |
@@ -25,8 +27,10 @@
 
 pub mod activity;
 pub mod cli;
+pub mod configured;
 pub mod demultiplexer;
 pub mod dumps;
+pub mod expected;
 pub mod failure;
 pub mod kept;
 pub mod memory;

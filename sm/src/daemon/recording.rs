@@ -4,19 +4,22 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use snin_daemon::record::{Outcome, RecordError, Recorder, Recording};
-use snin_fabric::{Guid, Lid, Lmc};
+use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::PKey;
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
+use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
 use snin_sm_core::database::Kept;
 use snin_sm_core::{
     Config, ConfigError, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved,
 };
 use tracing::warn;
 
+use super::expected::{parse, write};
 use super::failure::Failure;
 use super::kept;
 
@@ -46,7 +49,30 @@ enum Told {
     General { port: u32, lid: u16, qp: u32, sl: u8, p_key: u16, bytes: String },
     Clear { version: u64 },
     RotateKeys,
+    Configuration(Wanted),
     Computed { job: u64 },
+}
+
+/// What is wanted of ports: as an [`Instruction`].
+#[derive(Serialize, Deserialize)]
+enum Wanted {
+    /// The text is as in a file.
+    Expect {
+        text: Option<String>,
+        forced: bool,
+    },
+    Consent {
+        by: Option<String>,
+        until: Option<u64>,
+    },
+    Limit {
+        dry_run: bool,
+        writes: u32,
+    },
+    Release(Guid, u8),
+    Quarantine(Guid, u8, String),
+    Remember(Guid, u8, String),
+    Test(Guid, u8),
 }
 
 /// Why a recording cannot be replayed, in one line.
@@ -158,8 +184,53 @@ impl Told {
             }
             Event::Clear { version } => Self::Clear { version },
             Event::RotateKeys => Self::RotateKeys,
+            Event::Configuration(ref instruction) => Self::Configuration(Wanted::of(instruction)),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
         }
+    }
+}
+
+impl Wanted {
+    fn of(instruction: &Instruction) -> Self {
+        match instruction {
+            Instruction::Expect { expected, forced } => {
+                let text = expected.as_ref().map(|expected| write(expected, &Seen::default()));
+                Self::Expect { text, forced: *forced }
+            }
+            Instruction::Consent(Consent::Absent) => Self::Consent { by: None, until: None },
+            Instruction::Consent(Consent::Granted { by, until }) => {
+                Self::Consent { by: Some(by.clone()), until: until.map(Time::nanos) }
+            }
+            Instruction::Limit(Limits { dry_run, writes }) => {
+                Self::Limit { dry_run: *dry_run, writes: *writes }
+            }
+            Instruction::Release((guid, port)) => Self::Release(*guid, port.0),
+            Instruction::Quarantine((guid, port), why) => {
+                Self::Quarantine(*guid, port.0, why.clone())
+            }
+            Instruction::Remember((guid, port), why) => Self::Remember(*guid, port.0, why.clone()),
+            Instruction::Test((guid, port)) => Self::Test(*guid, port.0),
+        }
+    }
+
+    fn instruction(self) -> Option<Instruction> {
+        let place = |guid, port| (guid, PortNum(port));
+        Some(match self {
+            Self::Expect { text: None, forced } => Instruction::Expect { expected: None, forced },
+            Self::Expect { text: Some(text), forced } => {
+                let expected = parse(&text, "recorded").ok()?;
+                Instruction::Expect { expected: Some(Arc::new(expected)), forced }
+            }
+            Self::Consent { by: None, .. } => Instruction::Consent(Consent::Absent),
+            Self::Consent { by: Some(by), until } => {
+                Instruction::Consent(Consent::Granted { by, until: until.map(Time) })
+            }
+            Self::Limit { dry_run, writes } => Instruction::Limit(Limits { dry_run, writes }),
+            Self::Release(guid, port) => Instruction::Release(place(guid, port)),
+            Self::Quarantine(guid, port, why) => Instruction::Quarantine(place(guid, port), why),
+            Self::Remember(guid, port, why) => Instruction::Remember(place(guid, port), why),
+            Self::Test(guid, port) => Instruction::Test(place(guid, port)),
+        })
     }
 }
 
@@ -216,7 +287,7 @@ pub fn replay(file: &Path, mut output: impl FnMut(Time, &Output)) -> Result<Repl
                 let job = jobs.remove(&job).ok_or_else(|| wrong("of a job that was not given"))?;
                 manager.handle(Event::Computed(Box::new(job.run())), now);
             }
-            Some(told) => told.give(&mut manager, now).ok_or_else(|| wrong("bytes are in hex"))?,
+            Some(told) => told.give(&mut manager, now).ok_or_else(|| wrong("not understood"))?,
         }
         while let Some(wanted) = manager.poll_output() {
             if let Some(bytes) = self::outcome(&wanted) {
@@ -270,6 +341,10 @@ impl Told {
             }
             Self::Clear { version } => manager.handle(Event::Clear { version }, now),
             Self::RotateKeys => manager.handle(Event::RotateKeys, now),
+            Self::Configuration(wanted) => {
+                let instruction = Box::new(wanted.instruction()?);
+                manager.handle(Event::Configuration(instruction), now);
+            }
             Self::Computed { .. } => return None,
         }
         Some(())

@@ -53,6 +53,7 @@ impl Daemon {
                 let told = json!({ "blocks": blocks, "switches": switches.len(), "named": named });
                 self.outlets.notify("LFT_CHANGE", told);
             }
+            Report::Port(report) => self.report_port(&report),
             Report::Trap { number, issuer, name } => {
                 info!(number, issuer = issuer.0, "trap from {name}");
                 let told = json!({ "number": number, "issuer": issuer.0, "name": name });

@@ -8,6 +8,7 @@
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
 //! | `database` | the subnet database as a file, its subnet called `name`; with `secrets` M_Keys too |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
+//! | `config-...`, `port-...` | what is expected, and how ports are: see [`configured`](super::configured) |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 
 use serde_json::{Value, json};
@@ -22,7 +23,8 @@ use super::run::Daemon;
 use snin_sm_core::events::Event;
 use snin_sm_core::{FabricView, merge};
 
-const COMMANDS: &str = "status, sweep, rotate-keys, dump, database, lfts or events";
+const COMMANDS: &str =
+    "status, sweep, rotate-keys, dump, database, lfts, events, config-... or port-...";
 
 impl Daemon {
     pub(super) fn serve(&mut self) -> Result<(), Failure> {
@@ -71,6 +73,9 @@ impl Daemon {
                 let since = request.body["since"].as_u64().unwrap_or(0);
                 let events: Vec<Value> = self.outlets.journal.since(since).collect();
                 Ok(json!({ "events": events }))
+            }
+            other if other.starts_with("config-") || other.starts_with("port-") => {
+                self.answer_configuration(other, &request.body)
             }
             other => Err(format!("no command {other:.40}: {COMMANDS}")),
         };

@@ -9,6 +9,7 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_protocol::Time;
 
+use super::configured::Versions;
 use super::demultiplexer::Demultiplexer;
 use super::failure::Failure;
 use super::outlets::Outlets;
@@ -60,6 +61,7 @@ pub struct Daemon {
     pub(super) storage: Storage,
     pub(super) wire: Wire,
     pub(super) outlets: Outlets,
+    pub(super) versions: Versions,
     pub(super) told: Told,
     /// Since when something is under way, and what was counted before.
     pub(super) busy_since: Option<Time>,
@@ -97,6 +99,7 @@ impl Daemon {
             storage,
             wire: Wire::new(port),
             outlets,
+            versions: Versions::default(),
             told: Told::default(),
             busy_since: None,
             counted: Metrics::default(),
@@ -180,6 +183,7 @@ impl Daemon {
             self.feed(Event::Clear { version })?;
         }
         self.serve()?;
+        self.keep_marks();
         self.note_quiet();
         self.tape.flush();
         Ok(end)

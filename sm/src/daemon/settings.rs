@@ -90,6 +90,16 @@ snin_daemon::settings! {
         /// Where addresses and trees are remembered over restarts: guid2lid in OpenSM's format, and trees.
         /// Unset: $STATE_DIRECTORY, which systemd sets; without either, only what ports hold is remembered.
         state_dir: Option<PathBuf> = None,
+        /// The expected configuration at the first start, as `snin config learn` writes it. What
+        /// `snin config apply` says later counts more; it is kept in state_dir. Unset: nothing is expected.
+        expected_configuration: Option<PathBuf> = None,
+        /// Who consents to this manager's enforcing the expected configuration. "none": nobody; addresses and
+        /// routes are given, and nothing is disabled. "static": this file does, for a site with one manager.
+        consent: ConsentFrom = ConsentFrom::None,
+        /// Whether it is only said what would be done to ports.
+        configuration_dry_run: bool = false,
+        /// Ports that are disabled or enabled within a second, at most.
+        configuration_writes: u32 = 100,
         /// Where controllers call for the fabric as it is: tls://host:port, unix:///path, or, on this machine
         /// only, plain://127.0.0.1:port.
         session_listen: Vec<String> = Vec::new(),
@@ -168,6 +178,16 @@ pub enum KeyPolicy {
     One,
     /// Generated, one for each.
     PerPort,
+}
+
+/// Who consents to enforcing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConsentFrom {
+    /// Nobody.
+    None,
+    /// The file of settings.
+    Static,
 }
 
 impl From<KeyPolicy> for snin_sm_core::KeyPolicy {

@@ -126,11 +126,20 @@ impl Fabric {
         &self.nodes[self.ports[port as usize].node as usize]
     }
 
+    /// What was behind port `a` is behind port `b` from now on, and the other way round.
+    pub(crate) fn change_places(&mut self, a: u32, b: u32) {
+        self.topology = self.topology.with_swapped_cables(PortIndex(a), PortIndex(b));
+        for port in self.topology.ports() {
+            self.ports[port.index()].cable =
+                self.topology.peer(port).map_or(NO_PORT, |peer| peer.0);
+        }
+    }
+
     pub(crate) const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What is emulated, with all its cables.
+    /// What is emulated, with all its cables as they are now.
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -287,6 +296,7 @@ fn new_node(topology: &Topology, config: &Config, index: NodeIndex) -> Node {
         powered: true,
         life: 0,
         health: Health::Well,
+        application: true,
         busy_until: Time::ZERO,
         waiting: 0,
         switch: is_switch.then(|| Box::new(Switch::new(model, node.enhanced_port0))),

@@ -18,6 +18,10 @@ pub enum Fault {
     Restore(PortIndex),
     /// The link goes down and trains again.
     Bounce(PortIndex),
+    /// Two cables change places at these ports: what was behind the one is behind the other.
+    Swap(PortIndex, PortIndex),
+    /// Whether a node's software runs: without it the agent says what the node is, but refuses its name.
+    Application(NodeIndex, bool),
     /// A node loses power, and with it everything that was written to it.
     PowerOff(NodeIndex),
     /// A node has power again: empty tables, no LIDs, its links train.
@@ -50,12 +54,14 @@ impl Emulator {
             | Fault::Restore(port)
             | Fault::Bounce(port)
             | Fault::Refuse(port, _)
+            | Fault::Swap(port, _)
             | Fault::CableNoise(port, _) => {
                 assert!(port.index() < topology.port_count(), "no such port: {fault:?}");
             }
             Fault::PowerOff(node)
             | Fault::PowerOn(node)
             | Fault::Reboot(node, _)
+            | Fault::Application(node, _)
             | Fault::Agent(node, _)
             | Fault::NodeGuid(node, _)
             | Fault::Rename(node, _) => {
@@ -77,6 +83,10 @@ impl Emulator {
             Fault::Cut(port) => fabric.cut(port.0),
             Fault::Restore(port) => fabric.restore(port.0),
             Fault::Bounce(port) => fabric.link_down(port.0, None),
+            Fault::Swap(a, b) => fabric.swap(a.0, b.0),
+            Fault::Application(node, answers) => {
+                fabric.nodes[node.index()].application = answers;
+            }
             Fault::PowerOff(node) => fabric.power_off(node.0),
             Fault::PowerOn(node) => fabric.power_on(node.0),
             Fault::Reboot(node, pause) => {

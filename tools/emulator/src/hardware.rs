@@ -46,6 +46,8 @@ pub(crate) struct Node {
     /// Rises with every loss of power: what was planned for an earlier life does not happen.
     pub(crate) life: u32,
     pub(crate) health: Health,
+    /// Whether it answers what only its software knows.
+    pub(crate) application: bool,
     pub(crate) busy_until: Time,
     pub(crate) waiting: u32,
     pub(crate) switch: Option<Box<Switch>>,

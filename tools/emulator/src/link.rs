@@ -108,6 +108,17 @@ impl Fabric {
         self.try_link(port);
     }
 
+    /// Two cables change places.
+    pub(crate) fn swap(&mut self, a: u32, b: u32) {
+        for port in [a, b] {
+            self.cut(port);
+        }
+        self.change_places(a, b);
+        for port in [a, b] {
+            self.restore(port);
+        }
+    }
+
     fn mark_cut(&mut self, port: u32, cut: bool) {
         let peer = self.ports[port as usize].cable;
         for end in [port, peer].into_iter().filter(|&end| end != NO_PORT) {

@@ -9,7 +9,8 @@ use crate::hardware::Health;
 /// How long a node that reboots is away.
 const REBOOT: Time = Time::millis(500);
 /// What can be said of a cable, and of a node.
-const FORM: &str = "expected cut|restore|bounce NODE/PORT or reboot|off|on|dead|well NODE";
+const FORM: &str = "expected cut|restore|bounce NODE/PORT, swap NODE/PORT NODE/PORT, or \
+                    reboot|off|on|dead|well|mute|speak NODE";
 
 /// A node by NodeDescription, GUID (`0x...`), or its name in a netlist (`H-` or `S-` and the GUID).
 ///
@@ -100,12 +101,19 @@ impl Fault {
         let form = || FORM.to_owned();
         let (verb, place) = text.trim().split_once(' ').ok_or_else(form)?;
         let place = place.trim();
+        let cable_at = cable;
         let cable = || cable(topology, place);
         let node = || node(topology, place);
         Ok(match verb {
             "cut" => Self::Cut(cable()?),
             "restore" => Self::Restore(cable()?),
             "bounce" => Self::Bounce(cable()?),
+            "swap" => {
+                let (one, other) = place.rsplit_once(' ').ok_or_else(form)?;
+                Self::Swap(cable_at(topology, one.trim())?, cable_at(topology, other)?)
+            }
+            "mute" => Self::Application(node()?, false),
+            "speak" => Self::Application(node()?, true),
             "reboot" => Self::Reboot(node()?, REBOOT),
             "off" => Self::PowerOff(node()?),
             "on" => Self::PowerOn(node()?),
@@ -144,9 +152,18 @@ mod tests {
         let fabric = fabric();
         let fault = |text: &str| Fault::said(text, &fabric);
         assert!(matches!(fault("cut leaf1/3"), Ok(Fault::Cut(_))));
+        assert!(matches!(fault("swap leaf0/3 leaf1/3"), Ok(Fault::Swap(..))));
         assert_eq!(fault("reboot 0x0200020000000100"), Ok(Fault::Reboot(NodeIndex(3), REBOOT)));
         assert_eq!(fault("dead S-0200020000000100"), Ok(Fault::Agent(NodeIndex(3), Health::Dead)));
-        let wrong = ["cut", "burn leaf1", "cut leaf1", "cut leaf1/0", "cut leaf9/1", "off nobody"];
+        let wrong = [
+            "swap leaf0/3",
+            "cut",
+            "burn leaf1",
+            "cut leaf1",
+            "cut leaf1/0",
+            "cut leaf9/1",
+            "off nobody",
+        ];
         for bad in wrong {
             assert!(fault(bad).is_err(), "{bad}");
         }

@@ -1,6 +1,7 @@
 //! The command line: the one definition that help, man pages and completions come from.
 
 mod agent;
+pub(crate) mod configuration;
 pub(crate) mod controller;
 #[cfg(feature = "verbs")]
 mod lat;
@@ -57,6 +58,15 @@ pub(crate) enum Command {
     /// The subnet manager
     #[command(subcommand)]
     Sm(Sm),
+    /// What is expected of the fabric: learnt, compared, applied
+    ///
+    /// The running subnet manager enforces it where its settings or the cluster consent: ports that are not as
+    /// expected are disabled, ports to be tested are used when they have passed.
+    #[command(subcommand)]
+    Config(configuration::Config),
+    /// Ports of which something is expected: how they are, and what an operator wants of them
+    #[command(subcommand)]
+    Port(configuration::Port),
     /// Carry the same traffic with static routing, random paths and strictly without interference
     ///
     /// An emulated fabric is brought up by the subnet manager; connections are planned window by window; in

@@ -56,6 +56,8 @@ fn main() -> ExitCode {
         Command::Sm(Sm::Events { since, follow, daemon }) => {
             command::manager::events(since, follow, &daemon, &mut out)
         }
+        Command::Config(asked) => command::configuration::config(&asked, &mut out),
+        Command::Port(asked) => command::configuration::port(&asked, &mut out),
         #[cfg(feature = "verbs")]
         Command::Lab(lab) if lab.verbs => command::verbs_lab::run(&lab, &mut out),
         Command::Lab(lab) => command::lab::run(&lab, &mut out),

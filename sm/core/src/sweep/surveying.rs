@@ -33,6 +33,8 @@ pub(super) struct Pending {
     pub(super) anew: bool,
     /// Something was learnt that no computation has seen yet.
     pub(super) learnt: bool,
+    /// Configuration would judge otherwise than it did.
+    pub(super) judge: bool,
 }
 
 impl Pending {
@@ -40,6 +42,7 @@ impl Pending {
         !self.full
             && !self.light
             && !self.learnt
+            && !self.judge
             && self.suspects.is_empty()
             && self.refresh.is_empty()
             && self.rechecks.is_empty()
@@ -73,7 +76,7 @@ impl Sweep {
     pub(super) fn begin_survey(&mut self) -> bool {
         self.surveys += 1;
         let pending = std::mem::take(&mut self.pending);
-        self.pending.learnt = pending.learnt;
+        (self.pending.learnt, self.pending.judge) = (pending.learnt, pending.judge);
         if pending.full {
             if pending.anew {
                 self.graph.forget();
@@ -167,13 +170,22 @@ impl Sweep {
             self.begin_anew();
         }
         let learnt = std::mem::take(&mut self.pending.learnt);
+        let judge = std::mem::take(&mut self.pending.judge) || learnt;
         if !self.pending.is_empty() {
-            self.pending.learnt = learnt;
-        } else if learnt {
-            self.begin_computing(now);
+            (self.pending.learnt, self.pending.judge) = (learnt, judge);
+        } else if judge && self.judged {
+            self.stage = Stage::Judging(learnt);
         } else {
-            self.settle(now);
+            self.go_on(learnt, now);
         }
         true
+    }
+
+    /// What was learnt is computed, if anything was.
+    pub(super) fn go_on(&mut self, learnt: bool, now: Time) {
+        match learnt {
+            true => self.begin_computing(now),
+            false => self.settle(now),
+        }
     }
 }

@@ -14,7 +14,11 @@ impl Fabric {
     pub(super) fn node_description(&self, request: &mut Request<'_>) -> Outcome {
         request.only_get()?;
         request.only_one()?;
-        let text = self.nodes[request.node as usize].description;
+        let node = &self.nodes[request.node as usize];
+        if !node.application {
+            return Err(Status::BAD_METHOD_ATTRIBUTE);
+        }
+        let text = node.description;
         request.mad.put(&NodeDescription { text });
         Ok(())
     }

@@ -183,7 +183,8 @@ pub(crate) fn events<W: Write>(
     }
 }
 
-fn connect(daemon: &SmDaemon) -> Result<Connection, Failure> {
+/// A connection to the manager that is meant.
+pub(super) fn connect(daemon: &SmDaemon) -> Result<Connection, Failure> {
     let patience = Duration::from_nanos(daemon.patience.nanos());
     Ok(Connection::open(&socket(daemon)?, Some(patience))?)
 }

@@ -1,0 +1,247 @@
+//! What is expected beside what is seen: differences, objections, and what is learnt from a fabric.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use snin_fabric::{Guid, LinkRate, PortNum};
+
+use super::expected::{Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern};
+use super::reason::Objection;
+use super::seen::{LinkState, Seen, SeenPort};
+use crate::database::Place;
+
+/// Something that is not as it is expected to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The port; port 0 where the switch is meant.
+    pub place: Place,
+    /// `leaf3/20`, or `leaf3`.
+    pub at: String,
+    /// What differs.
+    pub what: What,
+}
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An expected switch is not there.
+    NoSwitch,
+    /// A switch is there that nobody expects.
+    StrangeSwitch,
+    /// An expected switch has no such port.
+    NoPort,
+    /// The link is disabled and shall not be.
+    Disabled,
+    /// The link is enabled and shall not be.
+    Enabled,
+    /// Somebody is expected, and the link is down.
+    Down {
+        /// Who is expected.
+        expected: String,
+    },
+    /// Somebody else is there.
+    Miswired {
+        /// Who is expected.
+        expected: String,
+        /// Who is there.
+        found: String,
+    },
+    /// The link is narrower or slower than it has to be.
+    Slow {
+        /// What is required.
+        required: String,
+        /// What it is.
+        is: Option<LinkRate>,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = &self.at;
+        match &self.what {
+            What::NoSwitch => write!(f, "{at}: expected, but not there"),
+            What::StrangeSwitch => write!(f, "{at}: there, but not expected"),
+            What::NoPort => write!(f, "{at}: the switch has no such port"),
+            What::Disabled => write!(f, "{at}: disabled, expected enabled"),
+            What::Enabled => write!(f, "{at}: enabled, expected disabled"),
+            What::Down { expected } => write!(f, "{at}: the link is down, expected {expected}"),
+            What::Miswired { expected, found } => {
+                write!(f, "{at}: {found} is there, expected {expected}")
+            }
+            What::Slow { required, is: Some(is) } => {
+                write!(f, "{at}: the link is {is}, required {required}")
+            }
+            What::Slow { required, is: None } => {
+                write!(f, "{at}: the link's rate is unknown, required {required}")
+            }
+        }
+    }
+}
+
+/// Everything that is not as expected, in the order of switches and ports.
+pub fn differences(expected: &Expected, seen: &Seen) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for (&guid, switch) in &expected.switches {
+        let name = || if switch.name.is_empty() { guid.to_string() } else { switch.name.clone() };
+        let Some(there) = seen.switches.get(&guid) else {
+            let place = (guid, PortNum::ZERO);
+            differences.push(Difference { place, at: name(), what: What::NoSwitch });
+            continue;
+        };
+        for (&num, port) in &switch.ports {
+            let place = (guid, num);
+            let what = match there.port(num) {
+                None => Some(What::NoPort),
+                Some(there) => difference(port, there),
+            };
+            differences.extend(what.map(|what| {
+                let at = expected.port_name(place);
+                Difference { place, at, what }
+            }));
+        }
+    }
+    for (&guid, switch) in &seen.switches {
+        if !expected.switches.is_empty() && !expected.switches.contains_key(&guid) {
+            let place = (guid, PortNum::ZERO);
+            let at = switch.name.clone();
+            differences.push(Difference { place, at, what: What::StrangeSwitch });
+        }
+    }
+    differences
+}
+
+fn difference(expected: &ExpectedPort, seen: &SeenPort) -> Option<What> {
+    match (expected.mode, seen.link) {
+        (Mode::Disabled, LinkState::Disabled) => return None,
+        (Mode::Disabled, _) => return Some(What::Enabled),
+        (_, LinkState::Disabled) => return Some(What::Disabled),
+        _ => {}
+    }
+    if let Some(pattern) = &expected.neighbour {
+        let expected = || pattern.to_string();
+        match &seen.neighbour {
+            Some(found) if !pattern.fits(found) => {
+                return Some(What::Miswired { expected: expected(), found: found.port_name() });
+            }
+            None if seen.link == LinkState::Down => {
+                return Some(What::Down { expected: expected() });
+            }
+            _ => {}
+        }
+    }
+    let up = seen.link == LinkState::Up;
+    (up && !is_fast(expected, seen.rate))
+        .then(|| What::Slow { required: required(expected), is: seen.rate })
+}
+
+/// Whether a link is as wide and fast as it has to be.
+pub(super) fn is_fast(expected: &ExpectedPort, rate: Option<LinkRate>) -> bool {
+    let wide = expected.width.is_none_or(|width| rate.is_some_and(|rate| rate.width >= width));
+    let fast = expected.speed.is_none_or(|speed| rate.is_some_and(|rate| rate.speed >= speed));
+    wide && fast
+}
+
+/// `4xNDR`, `4x` or `NDR`.
+pub(super) fn required(expected: &ExpectedPort) -> String {
+    let width = expected.width.map_or_else(String::new, |width| format!("{}x", width.lanes()));
+    width + expected.speed.map_or("", |speed| speed.name())
+}
+
+/// Whether the port would be disabled, as things are.
+fn would_be_disabled(expected: &Expected, port: &ExpectedPort, seen: &SeenPort) -> bool {
+    let judged = port.mode == Mode::Enabled || expected.tests.miswire;
+    let wrong = |pattern: &Pattern| seen.neighbour.as_ref().is_some_and(|n| !pattern.fits(n));
+    match port.mode {
+        Mode::Disabled => seen.link == LinkState::Up,
+        Mode::Enabled | Mode::Test => judged && port.neighbour.as_ref().is_some_and(wrong),
+    }
+}
+
+/// What speaks against the configuration as a whole, in this fabric.
+pub fn check(expected: &Expected, seen: &Seen) -> Vec<Objection> {
+    let mut objections = Vec::new();
+    let mut places: BTreeMap<(Guid, Option<PortNum>), Place> = BTreeMap::new();
+    let mut cut = BTreeSet::new();
+    for (&guid, switch) in &expected.switches {
+        for (&num, port) in &switch.ports {
+            let place = (guid, num);
+            let only = port.neighbour.as_ref().filter(|_| port.mode != Mode::Disabled);
+            if let Some(key) = only.and_then(|pattern| one_port(expected, pattern))
+                && let Some(first) = places.insert(key, place)
+            {
+                let [first, second] = [first, place].map(|place| expected.port_name(place));
+                objections.push(Objection::Twice { guid: key.0, first, second });
+            }
+            let Some(there) = seen.port(place) else { continue };
+            if would_be_disabled(expected, port, there) {
+                cut.insert(place);
+                if is_own(seen, place) {
+                    objections.push(Objection::OwnPort(seen.port_name(place)));
+                }
+            }
+        }
+    }
+    let (before, after) = (seen.reached(&BTreeSet::new()), seen.reached(&cut));
+    for &guid in before.difference(&after) {
+        let name = seen.switches.get(&guid).map_or_else(String::new, |switch| switch.name.clone());
+        objections.push(Objection::Cut { guid, name });
+    }
+    objections
+}
+
+/// Which one port fits, where no other can.
+fn one_port(expected: &Expected, pattern: &Pattern) -> Option<(Guid, Option<PortNum>)> {
+    // A switch's ports all have the GUID of its port 0.
+    let of_adapter = |guid: &Guid| !expected.switches.contains_key(guid);
+    match (pattern.port_guid.filter(of_adapter), pattern.node_guid, pattern.port) {
+        (Some(guid), ..) => Some((guid, None)),
+        (None, Some(guid), Some(port)) => Some((guid, Some(port))),
+        _ => None,
+    }
+}
+
+/// Whether the manager sits behind the port.
+pub(super) fn is_own(seen: &Seen, place: Place) -> bool {
+    let neighbour = seen.port(place).and_then(|port| port.neighbour.as_ref());
+    !seen.switches.contains_key(&seen.manager)
+        && neighbour.is_some_and(|neighbour| neighbour.node_guid == seen.manager)
+}
+
+/// The ports behind which the manager sits.
+pub(super) fn own_ports(seen: &Seen) -> BTreeSet<Place> {
+    let all = seen
+        .switches
+        .iter()
+        .flat_map(|(&guid, switch)| switch.ports().map(move |(num, _)| (guid, num)));
+    all.filter(|&place| is_own(seen, place)).collect()
+}
+
+/// The configuration of which a fabric, as it is, differs in nothing. Ports that are down are left out, unless
+/// `spares` says how they shall be.
+pub fn learn(seen: &Seen, mode: Mode, spares: Option<Mode>) -> Expected {
+    let mut expected = Expected::default();
+    for (&guid, switch) in &seen.switches {
+        let mut learnt = ExpectedSwitch { name: switch.name.clone(), ..ExpectedSwitch::default() };
+        for (num, port) in switch.ports() {
+            let entry = match (port.link, &port.neighbour) {
+                (LinkState::Disabled, _) => {
+                    Some(ExpectedPort { mode: Mode::Disabled, ..ExpectedPort::default() })
+                }
+                (LinkState::Up, Some(neighbour)) => Some(ExpectedPort {
+                    mode,
+                    neighbour: Some(Pattern {
+                        node_guid: Some(neighbour.node_guid),
+                        port: Some(neighbour.port),
+                        ..Pattern::default()
+                    }),
+                    width: port.rate.map(|rate| rate.width),
+                    speed: port.rate.map(|rate| rate.speed),
+                }),
+                _ => spares.map(|mode| ExpectedPort { mode, ..ExpectedPort::default() }),
+            };
+            learnt.ports.extend(entry.map(|entry| (num, entry)));
+        }
+        expected.switches.insert(guid, learnt);
+    }
+    expected
+}

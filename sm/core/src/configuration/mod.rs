@@ -1,0 +1,421 @@
+//! Configuration: what discovery sees is compared with what is expected, and made so, port by port.
+//!
+//! ```text
+//! Seen, Expected -> decide (a port: disable; enable; test; miswire) -> guard -> Judgement -> the sweep writes
+//!                      trial.rs: a port under test                 compare.rs: what would be cut
+//! ```
+//!
+//! It decides and writes nothing: the sweep asks for a judgement after every discovery, before it computes
+//! tables. Ports that are withheld get no address and do not become ACTIVE; link orders are written by the
+//! sweep, whose next discovery says whether they took. Without [`Consent`] nothing is judged: the sweep gives
+//! addresses and routes to whatever is there, and takes what is dead out of both.
+
+mod compare;
+mod decide;
+mod expected;
+mod reason;
+mod seen;
+mod trial;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use snin_protocol::Time;
+
+use crate::database::Place;
+
+pub use compare::{Difference, What, check, differences, learn};
+pub use expected::{Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Tests};
+pub use reason::{Action, Objection, PortReport, Reason};
+pub use seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
+pub use trial::Ask;
+
+use trial::{Progress, Trial};
+
+/// Whether this manager may enforce the expected configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Consent {
+    /// It may.
+    Granted {
+        /// Who says so.
+        by: String,
+        /// Until when: a check that is older is none. None: for ever.
+        until: Option<Time>,
+    },
+    /// It may not: addresses and routes are given, nothing is enforced.
+    #[default]
+    Absent,
+}
+
+/// What a link is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkOrder {
+    /// PortPhysicalState := Disabled.
+    Disable,
+    /// PortPhysicalState := Polling.
+    Enable,
+}
+
+/// What follows from a discovery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Ports whose cables are left out of routes: nobody behind them gets an address by them.
+    pub withheld: BTreeSet<Place>,
+    /// What links are told; those farthest away first.
+    pub orders: Vec<(Place, LinkOrder)>,
+}
+
+/// What an operator, or who elects managers, wants.
+#[derive(Clone, Debug)]
+pub enum Instruction {
+    /// This is expected from now on. `forced`: even where that cuts the fabric.
+    Expect {
+        /// What; none: nothing is expected any more.
+        expected: Option<Arc<Expected>>,
+        /// Whether ports are disabled that are the last way to a switch.
+        forced: bool,
+    },
+    /// Whether it may be enforced.
+    Consent(Consent),
+    /// Within these bounds.
+    Limit(Limits),
+    /// A port that failed gets another chance.
+    Release(Place),
+    /// A port is taken out of use; why.
+    Quarantine(Place, String),
+    /// A port failed before the last restart; why.
+    Remember(Place, String),
+    /// A port is tested now; one that is ACTIVE stays so meanwhile.
+    Test(Place),
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nothing is written: it is only said what would be.
+    pub dry_run: bool,
+    /// Links that are told something within a second.
+    pub writes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { dry_run: false, writes: 100 }
+    }
+}
+
+/// What is remembered of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It passed its test; whether it has been ACTIVE since.
+    Passed {
+        /// It was seen ACTIVE.
+        active: bool,
+    },
+    /// It failed: it stays disabled until it is released.
+    Failed(Reason),
+    /// An operator took it out of use.
+    Quarantined(String),
+}
+
+/// How a port is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortStatus {
+    /// The port.
+    pub place: Place,
+    /// `leaf3/20`.
+    pub at: String,
+    /// How it shall be.
+    pub mode: Mode,
+    /// `ok`, `passed`, `testing`, `failed` or `quarantined`.
+    pub state: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+/// What was done. All only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigurationMetrics {
+    /// Discoveries that were judged.
+    pub judged: u64,
+    /// Links that were told something.
+    pub orders: u64,
+    /// Tests by how they ended: passed, failed.
+    pub tests: [u64; 2],
+    /// Judgements that left orders for later, since there were too many.
+    pub deferred: u64,
+}
+
+/// Reports that wait; what is beyond is counted by nobody, since every one is of a port whose state says the same.
+const MOST_REPORTS: usize = 65_536;
+
+/// The core of configuration.
+#[derive(Debug, Default)]
+pub struct Configuration {
+    expected: Option<Arc<Expected>>,
+    forced: bool,
+    consent: Consent,
+    limits: Limits,
+    marks: BTreeMap<Place, Mark>,
+    trials: BTreeMap<Place, Trial>,
+    /// When a test goes on by itself.
+    due: BTreeSet<(Time, Place)>,
+    due_of: BTreeMap<Place, Time>,
+    /// Ports that an operator wants to have tested.
+    wanted: BTreeSet<Place>,
+    /// What was last said of a port: it is said once.
+    told: BTreeMap<Place, (Action, Reason)>,
+    /// Orders that were written, how often in a row, and when they may be written again.
+    written: BTreeMap<Place, (LinkOrder, u32, Time)>,
+    /// Orders of this second.
+    spent: (Time, u32),
+    reports: VecDeque<PortReport>,
+    asks: VecDeque<(Place, Ask)>,
+    /// Something has changed that the next judgement depends on.
+    unjudged: bool,
+    judge_at: Option<Time>,
+    /// Ports have passed that may be ACTIVE by now.
+    passed: bool,
+    metrics: ConfigurationMetrics,
+}
+
+impl Configuration {
+    /// Nothing is expected yet.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// What is expected.
+    pub const fn expected(&self) -> Option<&Arc<Expected>> {
+        self.expected.as_ref()
+    }
+
+    /// Whether it may enforce.
+    pub const fn consent(&self) -> &Consent {
+        &self.consent
+    }
+
+    /// What was counted.
+    pub const fn metrics(&self) -> &ConfigurationMetrics {
+        &self.metrics
+    }
+
+    /// Whether what is expected is enforced at this time.
+    pub fn enforces(&self, now: Time) -> bool {
+        let consents = match &self.consent {
+            Consent::Granted { until, .. } => until.is_none_or(|until| now < until),
+            Consent::Absent => false,
+        };
+        consents && self.expected.is_some()
+    }
+
+    /// Does what it is told, as far as it can be done before the next judgement.
+    pub fn instruct(&mut self, instruction: Instruction) {
+        self.unjudged = true;
+        match instruction {
+            Instruction::Expect { expected, forced } => {
+                (self.expected, self.forced) = (expected, forced);
+                let expected = self.expected.clone().unwrap_or_default();
+                let is_expected = |place: &Place| expected.port(*place).is_some();
+                self.marks.retain(|place, _| is_expected(place));
+                self.wanted.retain(is_expected);
+                let gone = self.trials.keys().filter(|place| !is_expected(place));
+                for place in gone.copied().collect::<Vec<_>>() {
+                    self.end_trial(place);
+                }
+                self.told.clear();
+                self.written.clear();
+            }
+            Instruction::Consent(consent) => self.consent = consent,
+            Instruction::Limit(limits) => self.limits = limits,
+            Instruction::Release(place) => {
+                self.end_trial(place);
+                self.marks.remove(&place);
+                self.written.remove(&place);
+                self.tell(place, Action::Release, Reason::Operator(String::new()));
+            }
+            Instruction::Quarantine(place, why) => {
+                self.end_trial(place);
+                self.written.remove(&place);
+                self.marks.insert(place, Mark::Quarantined(why.clone()));
+                self.tell(place, Action::Quarantine, Reason::Operator(why));
+            }
+            Instruction::Remember(place, why) => {
+                self.marks.insert(place, Mark::Failed(Reason::Remembered(why)));
+            }
+            Instruction::Test(place) => {
+                self.end_trial(place);
+                self.marks.remove(&place);
+                self.written.remove(&place);
+                self.wanted.insert(place);
+            }
+        }
+    }
+
+    /// Whether the next judgement would differ from the last, though nothing new was discovered.
+    pub fn take_unjudged(&mut self, now: Time) -> bool {
+        let due = self.judge_at.take_if(|at| *at <= now).is_some();
+        std::mem::take(&mut self.unjudged) | due
+    }
+
+    /// Ports have passed since, and ought to be ACTIVE now that the fabric has `settled`: they are to be looked
+    /// at.
+    pub const fn take_passed_when(&mut self, settled: bool) -> bool {
+        settled && std::mem::replace(&mut self.passed, false)
+    }
+
+    /// What is to be asked of the node behind a port, if anything.
+    pub fn next_ask(&mut self) -> Option<(Place, Ask)> {
+        self.asks.pop_front()
+    }
+
+    /// What was asked was answered as it has to be, or was not.
+    pub fn answered(&mut self, place: Place, ask: Ask, well: bool, now: Time) {
+        let Some(trial) = self.trials.get_mut(&place) else { return };
+        trial.answered(ask, well);
+        if trial.is_refused() && ask == Ask::Application {
+            return self.end(place, Some(Reason::Application));
+        }
+        self.go_on(place, now);
+    }
+
+    /// What happened since it was last asked.
+    pub fn next_report(&mut self) -> Option<PortReport> {
+        self.reports.pop_front()
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) has to be called.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let until = match &self.consent {
+            Consent::Granted { until, .. } => *until,
+            Consent::Absent => None,
+        };
+        let due = self.due.first().map(|&(at, _)| at);
+        due.into_iter().chain(self.judge_at).chain(until).min()
+    }
+
+    /// Does what is due.
+    pub fn handle_deadline(&mut self, now: Time) {
+        if let Consent::Granted { until: Some(until), .. } = &self.consent
+            && *until <= now
+        {
+            self.consent = Consent::Absent;
+            self.unjudged = true;
+        }
+        while let Some(&(at, place)) = self.due.first().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, place));
+            self.due_of.remove(&place);
+            self.go_on(place, now);
+        }
+    }
+
+    /// How every expected port is.
+    pub fn status(&self) -> impl Iterator<Item = PortStatus> + '_ {
+        let expected = self.expected.iter();
+        let ports = expected.flat_map(|expected| {
+            expected.switches.iter().flat_map(move |(&guid, switch)| {
+                switch.ports.iter().map(move |(&num, port)| (expected, (guid, num), port.mode))
+            })
+        });
+        ports.map(|(expected, place, mode)| {
+            let (state, why) = self.state(place);
+            PortStatus { place, at: expected.port_name(place), mode, state, why }
+        })
+    }
+
+    /// What is to be remembered over a restart: ports that failed or are in quarantine, and why.
+    pub fn kept(&self) -> impl Iterator<Item = (Place, &Mark)> {
+        self.marks
+            .iter()
+            .filter(|(_, mark)| !matches!(mark, Mark::Passed { .. }))
+            .map(|(p, m)| (*p, m))
+    }
+
+    fn state(&self, place: Place) -> (&'static str, String) {
+        if let Some(trial) = self.trials.get(&place) {
+            return ("testing", trial.step().to_owned());
+        }
+        match self.marks.get(&place) {
+            Some(Mark::Passed { .. }) => ("passed", String::new()),
+            Some(Mark::Failed(reason)) => ("failed", reason.to_string()),
+            Some(Mark::Quarantined(why)) => ("quarantined", why.clone()),
+            None => match self.told.get(&place) {
+                Some((Action::Keep, reason)) => ("kept", reason.to_string()),
+                _ => ("ok", String::new()),
+            },
+        }
+    }
+
+    /// A test goes on without a new discovery.
+    fn go_on(&mut self, place: Place, now: Time) {
+        let Some(expected) = self.expected.clone() else { return };
+        let Some(trial) = self.trials.get_mut(&place) else { return };
+        let progress = trial.go_on(&expected.tests, now);
+        self.follow(place, progress);
+    }
+
+    /// What follows from how far a test came.
+    fn follow(&mut self, place: Place, progress: Progress) {
+        if let Some(at) = self.due_of.remove(&place) {
+            self.due.remove(&(at, place));
+        }
+        match progress {
+            Progress::Waits => {}
+            Progress::Until(at) => {
+                self.due.insert((at, place));
+                self.due_of.insert(place, at);
+            }
+            Progress::Ask(ask) => self.asks.push_back((place, ask)),
+            Progress::Passed => self.end(place, None),
+            Progress::Failed(reason) => self.end(place, Some(reason)),
+        }
+    }
+
+    /// A test has come to its end.
+    fn end(&mut self, place: Place, failed: Option<Reason>) {
+        let active = self.trials.get(&place).is_some_and(|trial| !trial.withheld);
+        self.end_trial(place);
+        self.wanted.remove(&place);
+        self.unjudged = true;
+        match failed {
+            None => {
+                self.metrics.tests[0] += 1;
+                self.passed = true;
+                self.marks.insert(place, Mark::Passed { active });
+                self.tell(place, Action::Pass, Reason::Expected);
+            }
+            Some(reason) => {
+                self.metrics.tests[1] += 1;
+                self.fail(place, reason);
+            }
+        }
+    }
+
+    fn fail(&mut self, place: Place, reason: Reason) {
+        self.marks.insert(place, Mark::Failed(reason.clone()));
+        self.tell(place, Action::Fail, reason);
+    }
+
+    fn end_trial(&mut self, place: Place) {
+        self.trials.remove(&place);
+        self.asks.retain(|(asked, _)| *asked != place);
+        if let Some(at) = self.due_of.remove(&place) {
+            self.due.remove(&(at, place));
+        }
+    }
+
+    /// Says it once, until something else is said of the port.
+    fn tell(&mut self, place: Place, action: Action, reason: Reason) {
+        let said = (action, reason);
+        if self.told.get(&place) == Some(&said) {
+            return;
+        }
+        self.told.insert(place, said.clone());
+        let at = self.expected.as_ref().map_or_else(String::new, |e| e.port_name(place));
+        let (action, reason) = said;
+        let dry_run = self.limits.dry_run;
+        if self.reports.len() < MOST_REPORTS {
+            self.reports.push_back(PortReport { at, place, action, reason, dry_run });
+        }
+    }
+}

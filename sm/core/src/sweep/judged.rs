@@ -1,0 +1,197 @@
+//! Configuration beside the sweep: what it is shown, and what its judgement leads to.
+//!
+//! After a discovery, before anything is computed, the sweep waits for a judgement. Links that are told to
+//! come up or to stay down are told so, the farthest first, and are looked at again; then the tables are
+//! computed without the cables that are withheld.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use snin_fabric::{PortNum, printable};
+use snin_mad::{Mad, NodeDescription, NodeInfo, PhysicalState};
+use snin_protocol::Time;
+
+use super::{Stage, Sweep};
+use crate::configuration::{
+    Ask, Judgement, LinkOrder, LinkState, Neighbour, Seen, SeenPort, SeenSwitch,
+};
+use crate::database::Place;
+use crate::graph::{Node, Port};
+use crate::query::{NodeId, PortId, Query};
+use crate::smp;
+
+/// Links that are told something.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// By how far away: those of one distance at the same time.
+    queue: VecDeque<(usize, PortId, LinkOrder)>,
+    /// Of this distance.
+    distance: usize,
+    in_flight: usize,
+    /// What was written: it is looked at afterwards.
+    written: BTreeSet<PortId>,
+}
+
+impl Sweep {
+    /// From now on it waits for a judgement after every discovery.
+    pub(crate) const fn be_judged(&mut self) {
+        self.judged = true;
+    }
+
+    /// Whether it waits for a judgement.
+    pub(crate) const fn is_judging(&self) -> bool {
+        matches!(self.stage, Stage::Judging(_))
+    }
+
+    /// Configuration would judge otherwise than it did.
+    pub(crate) fn rejudge(&mut self, now: Time) {
+        if self.graph.ids().len() > 0 {
+            self.pending.judge = true;
+            self.advance(now);
+        }
+    }
+
+    /// The fabric as it was last seen.
+    pub fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        if self.graph.ids().len() == 0 {
+            return seen;
+        }
+        seen.manager = self.graph.node(NodeId::OWN).guid();
+        let switches = self.graph.reachable().filter(|(_, node)| node.is_switch());
+        seen.switches = switches
+            .map(|(_, node)| {
+                let ports = node.external().map(|(_, port)| self.seen_port(port)).collect();
+                let hops = node.path.map_or(0, |path| path.hops());
+                let name = node.name.as_deref().unwrap_or_default().to_owned();
+                (node.guid(), SeenSwitch { name, hops, ports })
+            })
+            .collect::<BTreeMap<_, _>>();
+        seen
+    }
+
+    fn seen_port(&self, port: &Port) -> SeenPort {
+        let Some(info) = &port.info else { return SeenPort::default() };
+        let link = match info.physical_state {
+            _ if port.is_up() => LinkState::Up,
+            PhysicalState::Disabled => LinkState::Disabled,
+            _ => LinkState::Down,
+        };
+        let neighbour = port.link.filter(|_| link == LinkState::Up).map(|link| {
+            let (node, num) = link.to;
+            neighbour(self.graph.node(node), num)
+        });
+        let active = info.state.code() >= snin_mad::PortState::Active.code();
+        let rate = info.rate(None).filter(|_| link == LinkState::Up);
+        SeenPort { link, active: active && link == LinkState::Up, rate, neighbour }
+    }
+
+    /// What is done about what was discovered.
+    pub(crate) fn be_told(&mut self, judgement: &Judgement, now: Time) {
+        let Stage::Judging(learnt) = self.stage else { return };
+        let graph = &self.graph;
+        let end = |&(guid, port): &Place| Some((graph.find(guid)?, port));
+        let withheld: BTreeSet<PortId> = judgement.withheld.iter().filter_map(end).collect();
+        let mut queue = VecDeque::new();
+        for (place, order) in &judgement.orders {
+            let Some(end) = end(place) else { continue };
+            let Some(path) = graph.path_to(end) else { continue };
+            queue.push_back((path.hops(), end, *order));
+        }
+        let learnt = learnt || withheld != graph.withheld;
+        self.graph.withheld = withheld;
+        if queue.is_empty() {
+            self.stage = Stage::Idle;
+            self.go_on(learnt, now);
+        } else {
+            // What is written is read again, and judged again, before anything is computed.
+            self.pending.learnt |= learnt;
+            self.stage = Stage::Ordering(Orders { queue, ..Orders::default() });
+        }
+        self.advance(now);
+    }
+
+    /// Tells links what they are to be told; those nearer only after those farther.
+    pub(super) fn order(&mut self, now: Time) -> bool {
+        while self.transactions.has_room() {
+            let Stage::Ordering(orders) = &mut self.stage else { return true };
+            let Some(&(distance, end, order)) = orders.queue.front() else { break };
+            if orders.in_flight > 0 && distance != orders.distance {
+                break;
+            }
+            orders.queue.pop_front();
+            let query = Query::Order(end.0, end.1, order);
+            let Some(mad) = smp::question(&self.graph, query) else { continue };
+            (orders.distance, orders.in_flight) = (distance, orders.in_flight + 1);
+            orders.written.insert(end);
+            self.metrics.link_orders += 1;
+            let mad = self.transactions.send(query, Some(end.0), mad, now);
+            self.send(mad);
+        }
+        let Stage::Ordering(orders) = &mut self.stage else { return true };
+        if orders.in_flight > 0 || !orders.queue.is_empty() {
+            return false;
+        }
+        let read = std::mem::take(&mut orders.written);
+        self.pending
+            .rechecks
+            .extend(read.into_iter().map(|(node, port)| Query::ReadPort(node, port)));
+        self.pending.judge = true;
+        self.stage = Stage::Idle;
+        true
+    }
+
+    /// A link was told, or its switch does not answer: what it did is read.
+    pub(super) const fn ordered(&mut self, _end: PortId) {
+        if let Stage::Ordering(orders) = &mut self.stage {
+            orders.in_flight = orders.in_flight.saturating_sub(1);
+        }
+    }
+
+    /// Asks the node behind a port, beside whatever goes on.
+    pub(crate) fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
+        let end = self.graph.find(guid).map(|node| (node, port));
+        let query = end.map(|end| Query::Trial(end, ask));
+        let mad = query.and_then(|query| Some((query, smp::question(&self.graph, query)?)));
+        match mad {
+            Some((query, mad)) => {
+                let mad = self.transactions.send_beside(query, mad, 0, now);
+                self.send(mad);
+            }
+            None => self.asked.push_back(((guid, port), ask, false)),
+        }
+    }
+
+    /// An answer to one of those questions: it has to say what discovery heard.
+    pub(super) fn trial_answered(&mut self, end: PortId, ask: Ask, answer: Option<&Mad>) {
+        let behind = self.graph.link(end).map(|link| self.graph.node(link.to.0));
+        let well = answer.zip(behind).is_some_and(|(mad, node)| match ask {
+            Ask::Node => mad.attribute::<NodeInfo>().is_ok_and(|i| i.node_guid == node.guid()),
+            Ask::Application => mad.attribute::<NodeDescription>().is_ok_and(|description| {
+                let said = printable(description.text.text().trim()).to_string();
+                node.name.as_deref().is_none_or(|name| name == said)
+            }),
+        });
+        let place = (self.graph.node(end.0).guid(), end.1);
+        self.asked.push_back((place, ask, well));
+    }
+
+    /// What came of a question that was asked.
+    pub(crate) fn next_asked(&mut self) -> Option<(Place, Ask, bool)> {
+        self.asked.pop_front()
+    }
+}
+
+fn neighbour(node: &Node, num: PortNum) -> Neighbour {
+    // A switch's ports have the GUID of its port 0.
+    let own = if node.is_switch() { node.ports.first() } else { node.ports.get(num.index()) };
+    Neighbour {
+        node_guid: node.guid(),
+        port_guid: own.and_then(|port| port.guid).unwrap_or(node.info.port_guid),
+        system_guid: node.info.system_image_guid,
+        name: node.name.as_deref().unwrap_or_default().to_owned(),
+        vendor: node.info.vendor_id.0,
+        device: node.info.device_id.0.into(),
+        port: num,
+        is_switch: node.is_switch(),
+    }
+}

@@ -1,0 +1,180 @@
+//! A manager that enforces an expected configuration on an emulated fabric.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault, Write};
+use snin_fabric::generate::Recipe;
+use snin_fabric::{NodeKind, PortIndex, PortNum, Topology};
+use snin_mad::{PERMISSIVE, PhysicalState, PortState};
+use snin_protocol::Time;
+use snin_sm_core::configuration::{
+    Action, Consent, Expected, Instruction, Limits, Mode, PortReport, Quality, Tests, learn,
+};
+use snin_sm_core::database::Place;
+use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Report, Saved};
+
+pub(crate) struct Lab {
+    pub(crate) topology: Topology,
+    pub(crate) emulator: Emulator,
+    pub(crate) manager: Manager,
+    pub(crate) said: Vec<PortReport>,
+    /// Writes that agents took.
+    pub(crate) writes: Rc<RefCell<Vec<Write>>>,
+    client: ClientId,
+}
+
+pub(crate) fn fabric(recipe: &str) -> Topology {
+    recipe.parse::<Recipe>().unwrap().build().unwrap()
+}
+
+/// Tests that take little time.
+pub(crate) fn quick() -> Tests {
+    let quality = Quality { lasts: Time::millis(20), mads: 10, lost: 0 };
+    let (timer, at_once) = (Time::secs(2), 10_000);
+    Tests { quality: Some(quality), timer, at_once, ..Tests::default() }
+}
+
+/// What is expected where the fabric is as it was planned.
+pub(crate) fn planned(topology: &Topology, mode: Mode) -> Expected {
+    let mut lab = Lab::new(topology.clone(), Limits::default());
+    lab.start();
+    lab.run(Time::secs(2));
+    Expected { tests: quick(), ..learn(&lab.manager.seen(), mode, None) }
+}
+
+pub(crate) fn granted() -> Instruction {
+    Instruction::Consent(Consent::Granted { by: "a test".to_owned(), until: None })
+}
+
+pub(crate) fn expect(expected: &Expected) -> Instruction {
+    Instruction::Expect { expected: Some(Arc::new(expected.clone())), forced: false }
+}
+
+impl Lab {
+    /// The manager sits at the first adapter that has a cable.
+    pub(crate) fn new(topology: Topology, limits: Limits) -> Self {
+        let mut emulator = Emulator::new(&topology, Hardware::default());
+        let adapter = |index: &_| topology.node(*index).kind == NodeKind::Adapter;
+        let first = topology.nodes().filter(adapter).find_map(|n| topology.cables(n).next());
+        let client = emulator.attach(first.unwrap().0).unwrap();
+        let config = Config { lmc: Some(0), sweep_interval_s: 1, ..Config::default() };
+        let mut manager = Manager::new(config, Saved::default(), None).unwrap();
+        let limit = Event::Configuration(Box::new(Instruction::Limit(limits)));
+        manager.handle(limit, emulator.now());
+        let writes: Rc<RefCell<Vec<Write>>> = Rc::default();
+        let log = writes.clone();
+        emulator.watch(move |_, write| log.borrow_mut().push(*write));
+        Self { topology, emulator, manager, said: Vec::new(), writes, client }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.emulator.now()
+    }
+
+    pub(crate) fn start(&mut self) {
+        let now = self.now();
+        self.manager.handle(Event::Start, now);
+        self.work();
+    }
+
+    pub(crate) fn tell(&mut self, instruction: Instruction) {
+        let now = self.now();
+        self.manager.handle(Event::Configuration(Box::new(instruction)), now);
+        self.work();
+    }
+
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        let now = self.now();
+        self.emulator.inject(fault, now);
+    }
+
+    pub(crate) fn port(&self, name: &str, num: u8) -> PortIndex {
+        let named = |&node: &_| &*self.topology.node(node).name == name;
+        let node = self.topology.nodes().find(named).unwrap();
+        self.topology.port_of(node, PortNum(num)).unwrap()
+    }
+
+    pub(crate) fn place(&self, name: &str, num: u8) -> Place {
+        let port = self.port(name, num);
+        (self.topology.node(self.topology.port(port).node).guid, PortNum(num))
+    }
+
+    fn work(&mut self) {
+        loop {
+            while let Some(output) = self.manager.poll_output() {
+                let now = self.emulator.now();
+                match output {
+                    Output::Send { to, mad, .. } => {
+                        let to = match to {
+                            Destination::Directed => PERMISSIVE,
+                            Destination::Lid(lid) => lid,
+                        };
+                        self.emulator.send(self.client, &mad, to, now);
+                    }
+                    Output::Compute(job) => {
+                        self.manager.handle(Event::Computed(Box::new(job.run())), now);
+                    }
+                    Output::Report(Report::Port(report)) => self.said.push(report),
+                    _ => {}
+                }
+            }
+            let Some(received) = self.emulator.poll(self.client) else { return };
+            let (port, source) = (LocalPort(0), received.slid);
+            let event = Event::Mad { port, source, bytes: &received.mad.0 };
+            self.manager.handle(event, received.at);
+        }
+    }
+
+    pub(crate) fn run(&mut self, time: Time) {
+        let until = self.now() + time;
+        loop {
+            self.work();
+            let next =
+                self.emulator.next_event_time().into_iter().chain(self.manager.next_deadline());
+            let Some(next) = next.min().filter(|&next| next <= until) else { break };
+            self.emulator.advance(next);
+            self.work();
+            if self.manager.next_deadline().is_some_and(|deadline| deadline <= self.now()) {
+                let now = self.now();
+                self.manager.handle_deadline(now);
+            }
+        }
+        self.emulator.advance(until);
+    }
+
+    /// Switches' ports that are disabled, by name.
+    pub(crate) fn disabled(&self) -> BTreeSet<String> {
+        let fabric = self.emulator.fabric();
+        let disabled =
+            |&port: &PortIndex| fabric.port_info(port).physical_state == PhysicalState::Disabled;
+        self.topology.ports().filter(disabled).map(|port| self.topology.port_name(port)).collect()
+    }
+
+    /// Whether every link is ACTIVE but for these switches' ports.
+    #[track_caller]
+    pub(crate) fn check_all_but(&self, names: &BTreeSet<String>) {
+        let fabric = self.emulator.fabric();
+        let topology = fabric.topology();
+        for port in topology.ports() {
+            let Some(peer) = topology.peer(port) else { continue };
+            let (name, other) = (topology.port_name(port), topology.port_name(peer));
+            if !names.contains(&name) && !names.contains(&other) {
+                assert_eq!(fabric.port_state(port), PortState::Active, "{name}");
+            }
+        }
+    }
+
+    /// What was said of a port, in order.
+    pub(crate) fn said_of(&self, at: &str) -> Vec<Action> {
+        self.said.iter().filter(|report| report.at == at).map(|report| report.action).collect()
+    }
+
+    /// How a port is.
+    pub(crate) fn state(&self, at: &str) -> (&'static str, String) {
+        let status = self.manager.configuration().status().find(|port| port.at == at);
+        status.map(|port| (port.state, port.why)).unwrap()
+    }
+}

@@ -1,0 +1,8 @@
+//! The expected configuration on emulated fabrics, in virtual time, and statement by statement.
+
+#![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
+
+mod lab;
+mod planted;
+mod random;
+mod statements;

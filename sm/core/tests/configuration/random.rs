@@ -1,0 +1,173 @@
+//! Random configurations, faults and consent: nothing is disabled without consent, nor what is connected as it is
+//! expected to be, nor the last way to a switch.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use snin_emulator::{Fabric, Fault, Write};
+use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
+use snin_mad::{Attribute as _, PhysicalState, PortInfo};
+use snin_protocol::Time;
+use snin_sm_core::configuration::{Consent, Expected, Instruction, Limits, Mode, Tests};
+
+use crate::lab::{Lab, expect, fabric, granted, planned};
+
+/// What was decided by what was discovered a moment ago is excused for so long.
+const GRACE: Time = Time::secs(3);
+
+/// What the judge knows; it shares no code with the manager.
+struct Truth {
+    expected: Expected,
+    /// Since when there is consent, or is none.
+    consent: (bool, Time),
+    /// When something last happened to a cable.
+    shaken: Time,
+    home: NodeIndex,
+    disables: u32,
+}
+
+/// Runs `target` for as many seeds as `SNIN_CONFIGURATIONS` says, from `SNIN_SEED` on.
+fn for_seeds(otherwise: u64, target: impl Fn(u64) -> u32) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let first: u64 = number("SNIN_SEED").unwrap_or(0);
+    let count = number("SNIN_CONFIGURATIONS").unwrap_or(otherwise);
+    let mut disables = 0;
+    for seed in first..first + count {
+        println!("SNIN_SEED={seed}");
+        disables += u64::from(target(seed));
+    }
+    assert!(count < 10 || disables > 0, "nothing was ever disabled: nothing was judged");
+}
+
+fn reached(topology: &Topology, home: NodeIndex) -> BTreeSet<NodeIndex> {
+    let (mut reached, mut queue) = (BTreeSet::from([home]), vec![home]);
+    while let Some(node) = queue.pop() {
+        if node != home && !topology.is_switch(node) {
+            continue;
+        }
+        for (_, peer) in topology.cables(node) {
+            let next = topology.port(peer).node;
+            if reached.insert(next) {
+                queue.push(next);
+            }
+        }
+    }
+    reached
+}
+
+fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
+    if write.attribute != PortInfo::ID {
+        return;
+    }
+    let topology = fabric.topology();
+    let num = PortNum(write.modifier as u8);
+    let Some(port) = topology.port_of(write.node, num).filter(|_| topology.is_switch(write.node))
+    else {
+        return;
+    };
+    if fabric.port_info(port).physical_state != PhysicalState::Disabled {
+        return;
+    }
+    truth.disables += 1;
+    let name = topology.port_name(port);
+    let (consents, since) = truth.consent;
+    assert!(consents || write.at < since + GRACE, "{name} disabled without consent");
+    if write.at < truth.shaken + GRACE {
+        return;
+    }
+    let guid = topology.node(write.node).guid;
+    let want = &truth.expected.switches[&guid].ports[&num];
+    let peer = topology.peer(port);
+    let is_right = peer.is_some_and(|peer| {
+        let node = topology.node(topology.port(peer).node).guid;
+        let pattern = want.neighbour.as_ref();
+        pattern.is_none_or(|pattern| {
+            pattern.node_guid == Some(node) && pattern.port == Some(topology.num(peer))
+        })
+    });
+    assert!(
+        want.mode == Mode::Disabled || !is_right,
+        "{name} is connected as it is expected to be"
+    );
+    // The link is down already: with it, could more be reached?
+    let live = fabric.live_topology();
+    let without = reached(&live, truth.home);
+    if let Some(peer) = peer {
+        let ends = [port, peer].map(|end: PortIndex| topology.port(end).node);
+        let reaches = ends.iter().any(|end| without.contains(end));
+        let lost = ends.iter().find(|&&end| topology.is_switch(end) && !without.contains(&end));
+        assert!(!reaches || lost.is_none(), "{name} was the last way to a switch");
+        assert!(!ends.contains(&truth.home), "{name} is the manager's own port");
+    }
+}
+
+fn run(seed: u64) -> u32 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let topology = fabric(["clos:3,2,2", "clos:4,3,2", "clos:2,1,3"][random.random_range(0..3)]);
+    let mut expected = planned(&topology, Mode::Enabled);
+    expected.tests = Tests { quality: None, application: false, ..expected.tests };
+    for port in expected.switches.values_mut().flat_map(|switch| switch.ports.values_mut()) {
+        match random.random_range(0..20) {
+            0 => port.mode = Mode::Disabled,
+            1..6 => port.mode = Mode::Test,
+            6 => port.neighbour.as_mut().unwrap().node_guid = Some(Guid(0xDEAD)),
+            _ => {}
+        }
+    }
+    let mut lab =
+        Lab::new(topology.clone(), Limits { writes: 1 + seed as u32 % 10, dry_run: false });
+    let switches: Vec<PortIndex> = topology
+        .ports()
+        .filter(|&port| {
+            topology.is_switch(topology.port(port).node) && topology.peer(port).is_some()
+        })
+        .collect();
+    let adapters = topology.nodes().filter(|&node| !topology.is_switch(node));
+    let home = adapters.into_iter().next().unwrap();
+    let truth = Truth {
+        expected: expected.clone(),
+        consent: (false, Time::ZERO),
+        shaken: Time::ZERO,
+        home,
+        disables: 0,
+    };
+    let truth = Rc::new(RefCell::new(truth));
+    let judged = truth.clone();
+    lab.emulator.watch(move |fabric, write| judge(&mut judged.borrow_mut(), fabric, write));
+    lab.tell(expect(&expected));
+    lab.start();
+    for _ in 0..12 {
+        let now = lab.now();
+        let any = switches[random.random_range(0..switches.len())];
+        let other = switches[random.random_range(0..switches.len())];
+        match random.random_range(0..8) {
+            0 => {
+                lab.tell(Instruction::Consent(Consent::Absent));
+                truth.borrow_mut().consent = (false, now);
+            }
+            1 | 2 => {
+                truth.borrow_mut().consent = (true, now);
+                lab.tell(granted());
+            }
+            3 => lab.strike(Fault::Swap(any, other)),
+            4 => lab.strike(Fault::Bounce(any)),
+            5 => lab.strike(Fault::Cut(any)),
+            6 => lab.strike(Fault::Restore(any)),
+            _ => {
+                let place = (topology.node(topology.port(any).node).guid, topology.num(any));
+                lab.tell(Instruction::Release(place));
+            }
+        }
+        truth.borrow_mut().shaken = now;
+        lab.run(Time::millis(random.random_range(1..6_000)));
+    }
+    truth.borrow().disables
+}
+
+#[test]
+fn enforcement_only_with_consent_and_never_a_cut_of_what_is_as_expected() {
+    for_seeds(30, run);
+}

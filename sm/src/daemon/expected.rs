@@ -1,0 +1,303 @@
+//! The expected configuration as a TOML file: what is wrong in it is told with its line and value.
+//!
+//! ```toml
+//! [tests]
+//! quality_ms = 1000
+//!
+//! [[switch]]
+//! guid = "0x0002c90300a1b2c3"
+//! name = "leaf0"
+//! port = [
+//!   { num = 1, neighbour = { node_guid = "0x0002c90300000001", port = 1 }, width = 4, speed = "NDR" },
+//!   { num = 2, state = "test", neighbour = { name = "host-1-*" } },
+//!   { num = 3, state = "disabled" },
+//! ]
+//! ```
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use serde::Deserialize;
+use snin_fabric::{Guid, PortNum, Speed, Width};
+use snin_protocol::Time;
+use snin_sm_core::configuration::{
+    Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Seen, Tests,
+};
+use toml::Spanned;
+
+use super::settings::Hex;
+
+/// A file that is longer is none.
+const LONGEST: usize = 64 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    tests: TestsEntry,
+    #[serde(default)]
+    switch: Vec<SwitchEntry>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct TestsEntry {
+    miswire: Option<bool>,
+    quality: Option<bool>,
+    quality_ms: Option<u64>,
+    quality_mads: Option<u32>,
+    quality_lost: Option<u32>,
+    application: Option<bool>,
+    timer_ms: Option<u64>,
+    at_once: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwitchEntry {
+    guid: Spanned<Hex>,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    port: Vec<PortEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortEntry {
+    num: Spanned<u8>,
+    #[serde(default)]
+    state: State,
+    neighbour: Option<NeighbourEntry>,
+    width: Option<Spanned<u8>>,
+    speed: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    #[default]
+    Enabled,
+    Disabled,
+    Test,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NeighbourEntry {
+    port_guid: Option<Hex>,
+    node_guid: Option<Hex>,
+    system_guid: Option<Hex>,
+    name: Option<String>,
+    vendor: Option<u32>,
+    device: Option<u32>,
+    port: Option<u8>,
+}
+
+/// Reads the text of the file called `name`.
+///
+/// # Errors
+/// One line that names file, line and value.
+pub fn parse(text: &str, name: &str) -> Result<Expected, String> {
+    let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
+    let place = |span: Range<usize>| format!("{name}:{}", line(span.start));
+    if text.len() > LONGEST {
+        return Err(format!("{name}: longer than {LONGEST} bytes"));
+    }
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or_else(|| name.to_owned(), place);
+        format!("{at}: {}", error.message().lines().next().unwrap_or_default())
+    })?;
+    let mut expected = Expected { tests: tests(&file.tests), ..Expected::default() };
+    if let Some(at_once) = file.tests.at_once.filter(|n| !(1..=10_000).contains(n.get_ref())) {
+        return Err(format!(
+            "{}: at_once is {}: 1 to 10000",
+            place(at_once.span()),
+            at_once.get_ref()
+        ));
+    }
+    for switch in file.switch {
+        let guid = Guid(switch.guid.get_ref().0);
+        let mut entry = ExpectedSwitch { name: switch.name, ..ExpectedSwitch::default() };
+        for port in switch.port {
+            let at = place(port.num.span());
+            let num = PortNum(*port.num.get_ref());
+            if num == PortNum::ZERO || num == PortNum::NONE {
+                return Err(format!("{at}: num is {num}: a switch's ports are 1 to 254"));
+            }
+            if entry.ports.insert(num, expected_port(port, &place)?).is_some() {
+                return Err(format!("{at}: port {num} of {guid} is there twice"));
+            }
+        }
+        if expected.switches.insert(guid, entry).is_some() {
+            return Err(format!("{}: switch {guid} is there twice", place(switch.guid.span())));
+        }
+    }
+    Ok(expected)
+}
+
+fn tests(entry: &TestsEntry) -> Tests {
+    let standard = Tests::default();
+    let quality = standard.quality.unwrap_or_default();
+    let quality = Quality {
+        lasts: entry.quality_ms.map_or(quality.lasts, Time::millis),
+        mads: entry.quality_mads.unwrap_or(quality.mads),
+        lost: entry.quality_lost.unwrap_or(quality.lost),
+    };
+    Tests {
+        miswire: entry.miswire.unwrap_or(standard.miswire),
+        quality: entry.quality.unwrap_or(true).then_some(quality),
+        application: entry.application.unwrap_or(standard.application),
+        timer: entry.timer_ms.map_or(standard.timer, Time::millis),
+        at_once: entry.at_once.as_ref().map_or(standard.at_once, |n| *n.get_ref()),
+    }
+}
+
+fn expected_port(
+    port: PortEntry,
+    place: &impl Fn(Range<usize>) -> String,
+) -> Result<ExpectedPort, String> {
+    let width = port.width.map(|width| {
+        let wrong =
+            || format!("{}: width is {}: 1, 2, 4, 8 or 12", place(width.span()), width.get_ref());
+        Width::new(*width.get_ref()).ok_or_else(wrong)
+    });
+    let speed = port.speed.map(|speed| {
+        let named = |known: &&Speed| known.name() == speed.get_ref();
+        let wrong = || {
+            let names: Vec<&str> = Speed::ALL.iter().map(|speed| speed.name()).collect();
+            format!("{}: speed is {:?}: {}", place(speed.span()), speed.get_ref(), names.join(", "))
+        };
+        Speed::ALL.iter().find(named).copied().ok_or_else(wrong)
+    });
+    let guid = |guid: Option<Hex>| guid.map(|guid| Guid(guid.0));
+    let neighbour = port.neighbour.map(|neighbour| Pattern {
+        port_guid: guid(neighbour.port_guid),
+        node_guid: guid(neighbour.node_guid),
+        system_guid: guid(neighbour.system_guid),
+        name: neighbour.name,
+        vendor: neighbour.vendor,
+        device: neighbour.device,
+        port: neighbour.port.map(PortNum),
+    });
+    Ok(ExpectedPort {
+        mode: match port.state {
+            State::Enabled => Mode::Enabled,
+            State::Disabled => Mode::Disabled,
+            State::Test => Mode::Test,
+        },
+        neighbour: neighbour.filter(|pattern| !pattern.is_empty()),
+        width: width.transpose()?,
+        speed: speed.transpose()?,
+    })
+}
+
+/// The file of a configuration that was learnt; who is behind each port is named beside it.
+pub fn write(expected: &Expected, seen: &Seen) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if expected.tests != Tests::default() {
+        text += &tests_text(&expected.tests);
+    }
+    for (guid, switch) in &expected.switches {
+        let _ = write!(
+            text,
+            "[[switch]]\nguid = \"{guid}\"\nname = {}\nport = [\n",
+            quoted(&switch.name)
+        );
+        for (num, port) in &switch.ports {
+            let _ = write!(text, "  {{ num = {num}, state = \"{}\"", port.mode.name());
+            if let Some(pattern) = &port.neighbour {
+                text += &neighbour(pattern);
+            }
+            if let Some(width) = port.width {
+                let _ = write!(text, ", width = {}", width.lanes());
+            }
+            if let Some(speed) = port.speed {
+                let _ = write!(text, ", speed = \"{}\"", speed.name());
+            }
+            text += " },";
+            if let Some(behind) = seen.port((*guid, *num)).and_then(|port| port.neighbour.as_ref())
+            {
+                let _ = write!(text, " # {}", behind.port_name());
+            }
+            text.push('\n');
+        }
+        text += "]\n\n";
+    }
+    text
+}
+
+fn tests_text(tests: &Tests) -> String {
+    let Tests { miswire, quality, application, timer, at_once } = tests;
+    let Quality { lasts, mads, lost } = quality.unwrap_or_default();
+    let millis = |time: Time| time.nanos() / 1_000_000;
+    format!(
+        "[tests]\nmiswire = {miswire}\nquality = {}\nquality_ms = {}\nquality_mads = {mads}\n\
+         quality_lost = {lost}\napplication = {application}\ntimer_ms = {}\nat_once = {at_once}\n\n",
+        quality.is_some(),
+        millis(lasts),
+        millis(*timer),
+    )
+}
+
+fn neighbour(pattern: &Pattern) -> String {
+    let guid = |guid: Option<Guid>| guid.map(|guid| format!("\"{guid}\""));
+    let keys = [
+        ("port_guid", guid(pattern.port_guid)),
+        ("node_guid", guid(pattern.node_guid)),
+        ("system_guid", guid(pattern.system_guid)),
+        ("name", pattern.name.as_deref().map(quoted)),
+        ("vendor", pattern.vendor.map(|vendor| vendor.to_string())),
+        ("device", pattern.device.map(|device| device.to_string())),
+        ("port", pattern.port.map(|port| port.to_string())),
+    ];
+    let given = keys.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+    format!(", neighbour = {{ {} }}", given.collect::<Vec<_>>().join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "[tests]\nquality_ms = 5\napplication = false\n\n[[switch]]\nguid = \"0x10\"\n\
+                        name = \"leaf0\"\nport = [\n  { num = 1, neighbour = { name = \"h*\", port = 1 }, \
+                        width = 4, speed = \"NDR\" },\n  { num = 2, state = \"test\" },\n  \
+                        { num = 3, state = \"disabled\" },\n]\n";
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let read = parse(FILE, "expected.toml").unwrap();
+        assert_eq!(read.tests.quality.unwrap().lasts, Time::millis(5));
+        let switch = &read.switches[&Guid(0x10)];
+        let modes: Vec<Mode> = switch.ports.values().map(|port| port.mode).collect();
+        assert_eq!(modes, [Mode::Enabled, Mode::Test, Mode::Disabled]);
+        let text = write(&read, &Seen::default());
+        let again = parse(&text, "again").unwrap();
+        assert_eq!(again, read);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_and_value() {
+        let error = |from: &str, to: &str| parse(&FILE.replace(from, to), "e.toml").unwrap_err();
+        let twice = error("num = 2", "num = 1");
+        assert_eq!(twice, "e.toml:10: port 1 of 0x0000000000000010 is there twice");
+        assert_eq!(
+            error("num = 2", "num = 0"),
+            "e.toml:10: num is 0: a switch's ports are 1 to 254"
+        );
+        assert_eq!(error("width = 4", "width = 3"), "e.toml:9: width is 3: 1, 2, 4, 8 or 12");
+        assert!(error("NDR", "FAST").starts_with("e.toml:9: speed is \"FAST\": SDR, "));
+        assert!(error("\"disabled\"", "\"off\"").starts_with("e.toml:11: unknown variant `off`"));
+        assert!(
+            error("quality_ms", "quality_s").starts_with("e.toml:2: unknown field `quality_s`")
+        );
+        assert!(
+            error("\"0x10\"", "\"leaf\"").starts_with("e.toml:6: invalid value: string \"leaf\"")
+        );
+    }
+}
