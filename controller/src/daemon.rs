@@ -99,6 +99,7 @@ impl Daemon {
                 to: to.clone(),
                 service: Service::Views,
                 role: Role::Manager,
+                peer: None,
                 identity: identity.clone(),
                 limits: Limits::default(),
                 credentials,

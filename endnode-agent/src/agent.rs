@@ -13,9 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_daemon::clock::Clock;
 use snin_daemon::record::Recorder;
-use snin_daemon::session::Credentials;
+use snin_daemon::session::{Address, Credentials};
 use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
@@ -72,13 +71,13 @@ pub struct Agent {
 pub(crate) struct Shared {
     pub(crate) rings: Arc<Rings>,
     pub(crate) config: Config,
-    peers: BTreeMap<Guid, std::net::SocketAddr>,
+    peers: BTreeSet<Guid>,
     clock: Clock,
     longest: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held by the thread that takes a snapshot.
     pub(crate) snapshot_lock: Mutex<()>,
-    pub(crate) listen: std::net::SocketAddr,
+    pub(crate) listen: Address,
 }
 
 /// The data thread's work, for a program that does it itself: between its own calls it calls
@@ -175,7 +174,7 @@ impl Agent {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_with(&self, peer: Guid, wanted: Wanted) -> io::Result<Flow> {
-        if !self.shared.peers.contains_key(&peer) {
+        if !self.shared.peers.contains(&peer) {
             return Err(io::Error::new(ErrorKind::NotFound, AgentError::UnknownPeer(peer)));
         }
         let rings = &self.shared.rings;
@@ -263,9 +262,9 @@ impl Agent {
         self.shared.config.port
     }
 
-    /// Where peers' agents call this one.
-    pub fn listens_at(&self) -> std::net::SocketAddr {
-        self.shared.listen
+    /// Where peers' agents call this one, with the port that the system chose.
+    pub fn listens_at(&self) -> &Address {
+        &self.shared.listen
     }
 
     /// The longest message: with `mode = "ud"` what one packet carries.
@@ -401,11 +400,6 @@ fn make(
         None
     };
 
-    let listener = TcpListener::bind(checked.listen)
-        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-        .and_then(|listener| listener.local_addr().map(|address| (listener, address)));
-    let (listener, listen) =
-        listener.map_err(|error| AgentError::Listen { address: checked.listen, error })?;
     let (inbound, receives_count) = (settings.inbound_pairs as usize, settings.receives as usize);
     let polls = (checked.busy, driven);
     let rings = Rings::new(
@@ -443,36 +437,41 @@ fn make(
         Arc::clone(&rings),
         clock,
     );
-    let controller = checked
-        .controller
-        .clone()
-        .map(|address| ControllerSession::call(Arc::clone(&rings), guid, address, credentials));
+    let controller = checked.controller.clone().map(|address| {
+        ControllerSession::call(Arc::clone(&rings), guid, address, credentials.clone())
+    });
     let controller = controller
         .transpose()
         .map_err(|error| AgentError::System { what: "the session with the controller", error })?;
     let heartbeat = Duration::from_millis(settings.heartbeat_ms.max(1));
+    let outbound = OutboundSessions::new(
+        Arc::clone(&rings),
+        sender,
+        checked.peers.clone(),
+        credentials.clone(),
+        heartbeat,
+        settings.flows,
+    );
+    let outbound =
+        outbound.map_err(|error| AgentError::System { what: "sessions with peers", error })?;
+    let admission = Admission::new(AdmissionLimits {
+        peers: settings.inbound_peers,
+        flows: settings.inbound_flows,
+        pairs_of_peer: PAIRS_OF_PEER,
+        pairs: settings.inbound_pairs,
+        remember: REMEMBER,
+    });
+    let inbound = InboundSessions::listen(
+        Arc::clone(&rings),
+        clock,
+        (guid, checked.listen.clone()),
+        credentials,
+        (admission, settings.inbound_peers),
+    )?;
+    let listen = inbound.address().unwrap_or(&checked.listen).clone();
     let control = Control {
-        outbound: OutboundSessions::new(
-            Arc::clone(&rings),
-            sender,
-            checked.listen,
-            checked.peers.clone(),
-            heartbeat,
-            settings.flows,
-        ),
-        inbound: InboundSessions::new(
-            Arc::clone(&rings),
-            clock,
-            listener,
-            checked.peers.clone(),
-            Admission::new(AdmissionLimits {
-                peers: settings.inbound_peers,
-                flows: settings.inbound_flows,
-                pairs_of_peer: PAIRS_OF_PEER,
-                pairs: settings.inbound_pairs,
-                remember: REMEMBER,
-            }),
-        ),
+        outbound,
+        inbound,
         controller,
         recorder,
         events: AsyncEvents::new(&device)?,
@@ -494,7 +493,7 @@ fn make(
     let shared = Shared {
         rings,
         config,
-        peers: checked.peers.clone(),
+        peers: checked.peers.keys().copied().collect(),
         clock,
         longest: longest as usize,
         threads: Mutex::default(),

@@ -1,10 +1,9 @@
 //! Why an agent does not run, in one line that says what to do.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use snin_daemon::session::CredentialsError;
+use snin_daemon::session::{CredentialsError, ListenError};
 use snin_daemon::settings::SettingsError;
 use snin_fabric::Guid;
 use snin_protocol::identity::Identity;
@@ -49,13 +48,8 @@ pub enum AgentError {
         present: String,
     },
     /// Peers cannot call here.
-    #[error("cannot listen at {address}: {error}; set `listen` to another address")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What the system says.
-        error: io::Error,
-    },
+    #[error("cannot listen at {0}; set `listen` to another address")]
+    Listen(#[from] ListenError),
     /// The port says no GUID.
     #[error("port {port} of {device} says no GUID: set `guid`")]
     NoGuid {

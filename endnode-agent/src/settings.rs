@@ -1,7 +1,6 @@
 //! The agent's settings, by the file that an admin writes.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use snin_daemon::session::{Address, Files, SessionEnd};
@@ -20,9 +19,11 @@ snin_daemon::settings! {
         device: Option<String> = None,
         /// Its port. Default: the first active one.
         port: Option<u8> = None,
-        /// Where peers' agents call, to exchange queue pairs.
-        listen: String = "0.0.0.0:18517".to_owned(),
-        /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "node7:18517" }
+        /// Where peers' agents call, to exchange queue pairs: tls://0.0.0.0:18517, or, for peers on this machine only,
+        /// plain://127.0.0.1:port or unix:///path.
+        listen: String = "plain://127.0.0.1:18517".to_owned(),
+        /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "tls://node7:18517" }. Its certificate has to
+        /// name that GUID.
         peers: BTreeMap<String, String> = BTreeMap::new(),
         /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
         /// plain://127.0.0.1:port. Without one nothing is granted.
@@ -104,8 +105,8 @@ snin_daemon::settings! {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     pub(crate) guid: Option<Guid>,
-    pub(crate) listen: SocketAddr,
-    pub(crate) peers: BTreeMap<Guid, SocketAddr>,
+    pub(crate) listen: Address,
+    pub(crate) peers: BTreeMap<Guid, Address>,
     pub(crate) controller: Option<Address>,
     pub(crate) certificates: Option<Files>,
     pub(crate) datagrams: bool,
@@ -130,7 +131,7 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     let mut peers = BTreeMap::new();
     for (guid, address) in &value.peers {
         let guid: Guid = guid.parse().map_err(|error| settings.refuse("peers", error))?;
-        peers.insert(guid, resolve(settings, "peers", address)?);
+        peers.insert(guid, read(settings, "peers", address)?);
     }
     let loss = match value.policy.as_str() {
         "silent" => LossPolicy::Silent,
@@ -174,8 +175,9 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     if value.service_level > 15 {
         return refuse("service_level", format!("{}: 0 to 15", value.service_level));
     }
-    let controller = value.controller.as_deref().map(str::parse::<Address>).transpose();
-    let controller = controller.map_err(|error| settings.refuse("controller", error))?;
+    let controller = value.controller.as_deref();
+    let controller = controller.map(|address| read(settings, "controller", address)).transpose()?;
+    let listen = read(settings, "listen", &value.listen)?;
     let certificates = Files::configured(
         value.certificate.as_deref(),
         value.key.as_deref(),
@@ -183,24 +185,16 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         value.revoked.as_deref(),
     );
     let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
-    if certificates.is_none() && matches!(controller, Some(Address::Tls(_))) {
+    let is_tls = |address: &Address| matches!(address, Address::Tls(_));
+    let mut all = peers.values().chain(&controller).chain([&listen]);
+    if certificates.is_none() && all.any(is_tls) {
         return Err(settings.refuse("certificate", SessionEnd::NoCredentials));
     }
-    let listen = resolve(settings, "listen", &value.listen)?;
     Ok(Checked { guid, listen, peers, controller, certificates, datagrams, busy, loss })
 }
 
-fn resolve(
-    settings: &Loaded<Settings>,
-    key: &str,
-    address: &str,
-) -> Result<SocketAddr, SettingsError> {
-    let found = address.to_socket_addrs().map(|mut all| all.next());
-    match found {
-        Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(settings.refuse(key, format!("{address}: no such host"))),
-        Err(error) => Err(settings.refuse(key, format!("{address}: {error}: host:port is meant"))),
-    }
+fn read(settings: &Loaded<Settings>, key: &str, text: &str) -> Result<Address, SettingsError> {
+    text.parse().map_err(|error| settings.refuse(key, error))
 }
 
 impl Checked {
@@ -260,9 +254,11 @@ mod tests {
         assert_eq!(refused("poll = \"never\""), "agent.toml:1: `never`: busy or hybrid");
         assert_eq!(refused("depth = 0"), "agent.toml:1: depth = 0: 1 to 4096 is possible");
         assert!(refused("guid = \"host\"").starts_with("agent.toml:1: "));
-        assert!(refused("listen = \"node1\"").contains("host:port is meant"));
+        assert!(refused("listen = \"node1\"").contains("expected tls://HOST:PORT"));
         assert!(refused("controller = \"node1:18516\"").contains("expected tls://HOST:PORT"));
         assert!(refused("controller = \"plain://192.0.2.1:7\"").contains("for this machine only"));
+        let peer = "peers = { 0x2 = \"tls://node2:7\" }";
+        assert!(refused(peer).starts_with("agent.toml: tls:// needs certificate"));
         let tls = refused("controller = \"tls://node1:18516\"");
         assert_eq!(
             tls,

@@ -16,6 +16,8 @@ pub enum Service {
     Grants,
     /// The fabric as its manager sees it: a controller calls a manager.
     Views,
+    /// Queue pairs: an agent calls the agent of a port that it sends to.
+    Peers,
 }
 
 impl Service {
@@ -24,6 +26,7 @@ impl Service {
         match self {
             Self::Grants => "grants",
             Self::Views => "views",
+            Self::Peers => "queue pairs",
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What agents say to each other beside their queue pairs, over a stream that the one who sends opens.
+//! What agents say to each other beside their queue pairs, in a session that the one who sends opens.
 //!
 //! The caller says [`Hello`] first. For each queue pair it says [`Offer`] and hears [`Accept`] or
 //! [`Decline`]; the called one's queue pair only receives. Either end says when one is of no more use:
-//! the caller [`Withdraw`](PeerMessage::Withdraw), the called one [`Lost`](PeerMessage::Lost). A stream that
+//! the caller [`Withdraw`](PeerMessage::Withdraw), the called one [`Lost`](PeerMessage::Lost). A session that
 //! ends takes all its queue pairs with it. [`Ping`](PeerMessage::Ping) is answered by
 //! [`Pong`](PeerMessage::Pong) with the same number: a heartbeat, since a device may try for ever.
 
 use snin_fabric::{Dlid, Guid, Lid};
 
-/// What one end of the stream may say.
+/// What one end of the session may say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeerMessage {
     /// The caller's first word.
@@ -36,6 +36,9 @@ pub struct Hello {
     pub port: Guid,
     /// Greater after every restart.
     pub session: u64,
+    /// Greater with every call. The same again: the session takes the place of one that goes on, as with a new
+    /// certificate, and queue pairs stay.
+    pub call: u64,
     /// The most flows that it has at a time: their numbers are smaller.
     pub flows: u32,
 }
@@ -43,7 +46,7 @@ pub struct Hello {
 /// A queue pair of the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// The caller's number for it, never used twice in one stream.
+    /// The caller's number for it, never used twice in one session.
     pub token: u64,
     /// The called one's address along the path, `None`: its base address. What it is more than the base is
     /// added to the caller's base too.

@@ -201,8 +201,8 @@ fn peer_says() -> impl Strategy<Value = PeerMessage> {
         Just(DeclineReason::OtherMode),
     ];
     prop_oneof![
-        (guid(), any::<u64>(), any::<u32>())
-            .prop_map(|(port, session, flows)| PeerHello { port, session, flows })
+        (guid(), any::<u64>(), any::<u64>(), any::<u32>())
+            .prop_map(|(port, session, call, flows)| PeerHello { port, session, call, flows })
             .prop_map(PeerMessage::Hello),
         (any::<u64>(), any::<Option<u16>>(), end()).prop_map(|(token, lid, end)| {
             PeerMessage::Offer(Offer { token, dlid: lid.map(|lid| Dlid(Lid(lid))), end })

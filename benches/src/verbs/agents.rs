@@ -43,8 +43,8 @@ fn start(
     let at = |guid| if guid == ANSWERER { ANSWERS_AT } else { ASKS_AT };
     // One message at a time: as few receives as `snin lat` has then.
     let text = format!(
-        "guid = \"{own}\"\ndevice = \"{device}\"\nlisten = \"127.0.0.1:{}\"\n\
-         peers = {{ \"{peer}\" = \"127.0.0.1:{}\" }}\npolicy = \"besteffort\"\n\
+        "guid = \"{own}\"\ndevice = \"{device}\"\nlisten = \"plain://127.0.0.1:{}\"\n\
+         peers = {{ \"{peer}\" = \"plain://127.0.0.1:{}\" }}\npolicy = \"besteffort\"\n\
          message = {}\nbuffers = 16\nreceives = 4\npairs = 4\nflows = 4\n\
          acknowledgement_us = 500000\nheartbeat_ms = 3000\n",
         at(own),

@@ -152,6 +152,7 @@ impl Agent {
             to: to.clone(),
             service: Service::Grants,
             role: Role::Controller,
+            peer: None,
             identity: Identity::Agent(port),
             limits: Limits::default(),
             credentials: None,

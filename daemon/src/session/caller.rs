@@ -38,14 +38,23 @@ pub struct Call {
     pub to: Address,
     /// What for.
     pub service: Service,
-    /// The role of who answers there.
+    /// The role of the daemon that answers there.
     pub role: Role,
+    /// Which of that role, where only one will do.
+    pub peer: Option<Identity>,
     /// Who this end is. With `tls://` the certificate has to say the same.
     pub identity: Identity,
     /// What the called end may cost.
     pub limits: Limits,
     /// For `tls://`.
     pub credentials: Option<Arc<Credentials>>,
+}
+
+impl Call {
+    /// The DNS name that the certificate of the called end has.
+    fn called(&self) -> String {
+        self.peer.as_ref().map_or_else(|| self.role.dns(), Identity::dns)
+    }
 }
 
 /// See the module's documentation. It hears `In` and says `Out`. Dropped, it ends its session.
@@ -240,7 +249,7 @@ impl Calling {
                 let socket = tcp(address).await?;
                 let tls = ClientConnection::new(
                     credentials.now().client.clone(),
-                    server_name(call.role),
+                    server_name(&call.called()),
                 )?;
                 (Socket::Tcp(socket), Some(Connection::Client(tls)))
             }
@@ -274,8 +283,9 @@ impl Calling {
             pipe.tls().map(|tls| tls.peer_certificates().and_then(|chain| owner(chain.first()?)));
         let is_certified =
             certified.is_none_or(|certified| certified.as_ref() == Some(&welcome.identity));
-        if !is_certified || welcome.identity.role() != call.role {
-            let proof = format!("a {} with that name in its certificate was called", call.role);
+        let is_called = call.peer.as_ref().is_none_or(|peer| *peer == welcome.identity);
+        if !is_certified || !is_called || welcome.identity.role() != call.role {
+            let proof = format!("one whose certificate names {} was called", call.called());
             return Err(SessionEnd::Imposter { claimed: welcome.identity, proof });
         }
         Ok((Peer::new(welcome.identity), pipe))

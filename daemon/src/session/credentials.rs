@@ -17,7 +17,7 @@ use rustls::pki_types::{
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, Connection, RootCertStore, ServerConfig};
-use snin_protocol::identity::{Identity, Role};
+use snin_protocol::identity::Identity;
 use tokio::sync::watch;
 
 use super::end::SessionEnd;
@@ -271,7 +271,7 @@ impl Tls {
     }
 
     /// Whether a peer's certificate would still be accepted.
-    pub(super) fn verify(&self, tls: &Connection, role: Role) -> Result<(), SessionEnd> {
+    pub(super) fn verify(&self, tls: &Connection, peer: &Identity) -> Result<(), SessionEnd> {
         let chain = tls.peer_certificates().unwrap_or_default();
         let Some((end, between)) = chain.split_first() else {
             return Err(SessionEnd::Revoked(rustls::Error::NoCertificatesPresented));
@@ -281,7 +281,7 @@ impl Tls {
                 self.callers.verify_client_cert(end, between, UnixTime::now()).map(drop)
             }
             Connection::Client(_) => {
-                let name = server_name(role);
+                let name = server_name(&peer.dns());
                 self.called.verify_server_cert(end, between, &name, &[], UnixTime::now()).map(drop)
             }
         };
@@ -290,10 +290,11 @@ impl Tls {
 }
 
 /// The name that the certificate of a called daemon has.
-pub(super) fn server_name(role: Role) -> ServerName<'static> {
-    // Roles are words, and their names therefore good ones; an address that no certificate has stands in for
+pub(super) fn server_name(dns: &str) -> ServerName<'static> {
+    // Identities are DNS names by construction; an address that no certificate has stands in for
     // what cannot be.
-    ServerName::try_from(role.dns()).unwrap_or_else(|_| std::net::IpAddr::from([0, 0, 0, 0]).into())
+    ServerName::try_from(dns.to_owned())
+        .unwrap_or_else(|_| std::net::IpAddr::from([0, 0, 0, 0]).into())
 }
 
 /// The identity that a certificate names; `None` for none or several.

@@ -11,13 +11,16 @@
 //! | [`Listener`] | the called end: one session for each identity, the latest |
 //! | [`Caller`] | the calling end: calls again until somebody answers |
 //! | [`Post`] | either of them on a thread of its own, for daemons that poll |
+//! | [`Callers`] | many calling ends on one thread, for daemons that poll |
 //!
 //! What a peer can cost is bounded by [`Limits`]: handshakes run on a thread of their own and the oldest gives way
 //! when there are too many, a frame has a greatest size, a peer's frames are paced, and who does not read or
 //! says nothing is cut off. Whatever is refused is [counted](Tally) and one line is logged.
 
 mod address;
+mod bell;
 mod caller;
+mod callers;
 mod credentials;
 mod door;
 mod end;
@@ -35,6 +38,7 @@ use snin_protocol::identity::Identity;
 
 pub use address::{Address, BadAddress};
 pub use caller::{Call, Caller};
+pub use callers::Callers;
 pub use credentials::{Credentials, CredentialsError, Files, KEYS, MissingFile};
 pub use end::SessionEnd;
 pub use limits::Limits;

@@ -166,7 +166,7 @@ impl Work {
     /// Whether the other end's certificate is still good.
     fn verify(&self) -> Result<(), SessionEnd> {
         match (&self.credentials, self.pipe.tls()) {
-            (Some(credentials), Some(tls)) => credentials.now().verify(tls, self.peer.role()),
+            (Some(credentials), Some(tls)) => credentials.now().verify(tls, &self.peer),
             _ => Ok(()),
         }
     }

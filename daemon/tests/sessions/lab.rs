@@ -179,6 +179,7 @@ pub(crate) fn call(
         to: to.clone(),
         service: Service::Grants,
         role: Role::Controller,
+        peer: None,
         identity,
         limits: Limits::default(),
         credentials,

@@ -346,6 +346,7 @@ fn call(options: &Options, port: Guid) -> Result<Option<Session>, Failure> {
         to,
         service: Service::Grants,
         role: Role::Controller,
+        peer: None,
         identity: Identity::Agent(port),
         limits: Limits::default(),
         credentials: files.map(Credentials::load).transpose()?.map(Arc::new),

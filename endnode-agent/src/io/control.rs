@@ -69,8 +69,8 @@ impl Control {
             }
         }
         self.write_record();
-        self.inbound.work(&self.factory, now, ready);
-        self.outbound.work(&self.factory, now, ready);
+        self.inbound.work(&self.factory, now);
+        self.outbound.work(&self.factory, now);
         if let Some(controller) = &mut self.controller {
             controller.work();
         }

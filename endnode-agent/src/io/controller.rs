@@ -14,6 +14,7 @@ use snin_protocol::message::{FromAgent, ToAgent};
 use super::rings::Rings;
 
 /// See the module's documentation.
+#[derive(Debug)]
 pub(crate) struct ControllerSession {
     rings: Arc<Rings>,
     post: Post<ToAgent, FromAgent>,
@@ -34,6 +35,7 @@ impl ControllerSession {
             to: controller,
             service: Service::Grants,
             role: Role::Controller,
+            peer: None,
             identity: Identity::Agent(port),
             limits: Limits::default(),
             credentials,
@@ -81,11 +83,5 @@ impl ControllerSession {
         if self.rings.frames.push(Some(Arc::clone(&frame))).is_ok() {
             self.frames.push(frame);
         }
-    }
-}
-
-impl std::fmt::Debug for ControllerSession {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControllerSession").field("is_open", &self.is_open).finish_non_exhaustive()
     }
 }

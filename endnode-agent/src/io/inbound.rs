@@ -1,22 +1,23 @@
 //! Sessions that peers open, and the queue pairs that receive from them.
 //!
 //! What a peer can repeat is bounded in number ([`Admission`], one session a peer, tokens that rise) and in
-//! time (a session on which nothing comes ends).
+//! time (a session in which nothing comes ends).
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use snin_agent_core::Admission;
 use snin_daemon::clock::Clock;
-use snin_daemon::stream::{Stream, StreamEnd};
-use snin_daemon::watch::{Place, Ready, Watch};
+use snin_daemon::session::{
+    Address, Count, Credentials, Limits, Listen, ListenError, Post, Received,
+};
+use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
 use snin_protocol::peer::{Accept, Decline, DeclineReason, Hello, Offer, PeerMessage};
 use snin_verbs::{QueuePair, Rc, Receiving};
 use tracing::warn;
@@ -25,36 +26,29 @@ use super::factory::QpFactory;
 use super::rings::{ControlEvent, Rings};
 use super::tear_down::TearDown;
 
-/// The most streams at a time; a caller that comes then is turned away.
-const MOST_STREAMS: usize = 4096;
-/// A stream on which nothing comes for so long ends: callers send heartbeats.
-const IDLE: Duration = Duration::from_secs(30);
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct InboundSessions {
     rings: Arc<Rings>,
     clock: Clock,
-    listener: TcpListener,
-    place: Place,
-    /// Where known peers call from.
-    addresses: BTreeMap<Guid, SocketAddr>,
+    post: Post<PeerMessage, PeerMessage>,
     admission: Admission,
-    sessions: Vec<InboundSession>,
+    /// By the peer's port.
+    sessions: BTreeMap<Guid, InboundSession>,
     tear_down: TearDown,
+    /// What sessions had counted when it was looked at last: frames that were none, and callers turned away.
+    counted: (u64, u64),
 }
 
-#[derive(Debug)]
+/// A peer that calls, while its session is open.
+#[derive(Debug, Default)]
 struct InboundSession {
-    stream: Stream,
-    from: IpAddr,
-    /// When something came last.
-    last_message: Instant,
-    /// The caller, once it is admitted.
+    /// What it said first, once it is admitted.
     hello: Option<Hello>,
+    /// That was said in this session, not in one whose place it took.
+    has_said_hello: bool,
     /// By the caller's token.
     pairs: BTreeMap<u64, InboundPair>,
-    gone: bool,
 }
 
 /// The queue pair that receives; `None`: the one for all datagrams. Its number is what the data thread knows
@@ -66,21 +60,38 @@ struct InboundPair {
 }
 
 impl InboundSessions {
-    pub(crate) fn new(
+    /// Peers' agents may call from now on. `peers`: the most that have a session at a time.
+    ///
+    /// # Errors
+    /// When they cannot call there.
+    pub(crate) fn listen(
         rings: Arc<Rings>,
         clock: Clock,
-        listener: TcpListener,
-        addresses: BTreeMap<Guid, SocketAddr>,
-        admission: Admission,
-    ) -> Self {
+        (port, at): (Guid, Address),
+        credentials: Option<Arc<Credentials>>,
+        (admission, peers): (Admission, u32),
+    ) -> Result<Self, ListenError> {
+        let post = Post::listen(Listen {
+            at: vec![at],
+            service: Service::Peers,
+            identity: Identity::Agent(port),
+            roles: vec![Role::Agent],
+            users: Vec::new(),
+            limits: Limits { sessions: peers as usize, ..Limits::default() },
+            credentials,
+        })?;
         let tear_down = TearDown::new(Arc::clone(&rings));
-        let (place, sessions) = (Place::default(), Vec::new());
-        Self { rings, clock, listener, place, addresses, admission, sessions, tear_down }
+        let (sessions, counted) = (BTreeMap::new(), (0, 0));
+        Ok(Self { rings, clock, post, admission, sessions, tear_down, counted })
+    }
+
+    /// Where peers' agents call.
+    pub(crate) fn address(&self) -> Option<&Address> {
+        self.post.addresses().first()
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.place.readable(watch, self.listener.as_fd());
-        self.sessions.iter().for_each(|session| session.stream.watch(watch));
+        self.post.watch(watch);
     }
 
     /// When something is due without anything coming.
@@ -88,107 +99,115 @@ impl InboundSessions {
         self.tear_down.next()
     }
 
-    /// Lets callers in, reads and writes what can be, and ends what is over.
-    pub(crate) fn work(&mut self, factory: &QpFactory, now: Instant, ready: &Ready) {
-        while self.place.is_ready(ready)
-            && let Ok((socket, from)) = self.listener.accept()
-        {
-            if self.sessions.len() >= MOST_STREAMS {
-                Rings::count(&self.rings.counters.declined);
-            } else if let Ok(stream) = Stream::over(socket) {
-                self.sessions.push(InboundSession::new(stream, from.ip().to_canonical(), now));
-            }
-        }
-        for at in 0..self.sessions.len() {
-            if let Err(why) = self.work_one(at, factory, (now, ready)) {
-                let session = &mut self.sessions[at];
-                session.gone = true;
-                let is_over = matches!(&why, StreamEnd::Gone(error) if error.kind() == ErrorKind::UnexpectedEof);
-                if !is_over {
-                    let peer = session.hello.map(|hello| hello.port.to_string());
-                    warn!("{}: {why}", peer.as_deref().unwrap_or("a caller"));
+    /// Takes what callers sent, and ends what is over.
+    pub(crate) fn work(&mut self, factory: &QpFactory, now: Instant) {
+        for event in self.post.work() {
+            match event {
+                Received::Opened(peer) => {
+                    if let Some(port) = peer.port() {
+                        // One that took another's place has to say what it is.
+                        self.sessions.entry(port).or_default().has_said_hello = false;
+                    }
                 }
-                if matches!(why, StreamEnd::Malformed(_)) {
-                    Rings::count(&self.rings.counters.malformed);
+                Received::Said(peer, message) => {
+                    if let Some(port) = peer.port() {
+                        self.receive(port, &message, factory, now);
+                    }
+                }
+                Received::Closed(peer, _) => {
+                    if let Some(port) = peer.port() {
+                        self.end_session(port, now);
+                    }
                 }
             }
         }
-        self.end_sessions(now);
+        self.count();
         self.forget_torn_down(now);
         let (_, pairs) = self.admission.counts();
         self.rings.counters.inbound.store(pairs.into(), Ordering::Relaxed);
     }
 
-    fn work_one(
-        &mut self,
-        at: usize,
-        factory: &QpFactory,
-        (now, ready): (Instant, &Ready),
-    ) -> Result<(), StreamEnd> {
-        let worked = self.sessions[at].stream.work(ready);
-        while let Some(message) = self.sessions[at].stream.receive::<PeerMessage>()? {
-            self.sessions[at].last_message = now;
-            self.receive(at, &message, factory, now);
-        }
-        worked?;
-        if now > self.sessions[at].last_message + IDLE {
-            return Err(std::io::Error::from(ErrorKind::TimedOut).into());
-        }
-        // The answers go out at once.
-        self.sessions[at].stream.flush()
+    /// Adds what was refused before there was a session.
+    fn count(&mut self) {
+        let tally = self.post.tally();
+        let refused =
+            [Count::Handshake, Count::Slow, Count::Imposter, Count::Stranger, Count::Full];
+        let declined = refused.into_iter().map(|what| tally.get(what)).sum();
+        let counted = (tally.get(Count::Malformed), declined);
+        let counters = &self.rings.counters;
+        counters.malformed.fetch_add(counted.0 - self.counted.0, Ordering::Relaxed);
+        counters.declined.fetch_add(counted.1 - self.counted.1, Ordering::Relaxed);
+        self.counted = counted;
     }
 
-    fn receive(&mut self, at: usize, message: &PeerMessage, factory: &QpFactory, now: Instant) {
-        let caller = &mut self.sessions[at];
-        match (message, caller.hello) {
-            (PeerMessage::Hello(hello), None) => self.admit(at, hello),
-            (PeerMessage::Offer(offer), Some(hello)) => self.offered(at, offer, hello, factory),
+    fn receive(&mut self, port: Guid, message: &PeerMessage, factory: &QpFactory, now: Instant) {
+        let Some(caller) = self.sessions.get_mut(&port) else { return };
+        let hello = caller.hello.filter(|_| caller.has_said_hello);
+        match (message, hello) {
+            (PeerMessage::Hello(hello), None) => self.admit(port, hello, now),
+            (PeerMessage::Offer(offer), Some(hello)) => self.offered(offer, hello, factory, now),
             (PeerMessage::Withdraw(token), Some(hello)) => {
                 if let Some(pair) = caller.pairs.remove(token) {
                     let is_shared = caller.shares(&pair);
                     self.end_pair(hello, pair, is_shared, now);
                 }
             }
-            (PeerMessage::Ping(number), _) => caller.stream.send(&PeerMessage::Pong(*number)),
+            (PeerMessage::Ping(number), _) => self.send(port, PeerMessage::Pong(*number)),
             // Only a caller sends these, and sends Hello first.
-            _ => caller.gone = true,
+            _ => self.hang_up(port, now),
         }
     }
 
-    /// A caller says who it is.
-    fn admit(&mut self, at: usize, hello: &Hello) {
-        let from = self.sessions[at].from;
-        let known = self.addresses.get(&hello.port).map(|address| address.ip().to_canonical());
-        if known.is_some_and(|known| known != from) {
-            warn!(
-                "a caller from {from} says that it is {}, which `peers` has elsewhere",
-                hello.port
-            );
-            return self.refuse(at);
+    fn send(&mut self, to: Guid, message: PeerMessage) {
+        self.post.send_to(&Identity::Agent(to), message);
+    }
+
+    /// A caller says how many flows it has, and whether it is the one that had a session before.
+    fn admit(&mut self, port: Guid, hello: &Hello, now: Instant) {
+        if hello.port != port {
+            warn!("{port} says that it is {}", hello.port);
+            return self.refuse(port, now);
+        }
+        let before = self.sessions.get_mut(&port).and_then(|caller| caller.hello.take());
+        if before == Some(*hello) {
+            // Its connection is new, and nothing else.
+            return self.note_hello(port, *hello);
+        }
+        if let Some(before) = before {
+            self.end_pairs(before, now);
+            self.admission.leave(port, self.clock.now());
         }
         let session = (hello.port, hello.session);
         if let Err(why) = self.admission.arrive(session, hello.flows, self.clock.now()) {
             warn!("{} is not admitted: {why}", hello.port);
-            return self.refuse(at);
+            return self.refuse(port, now);
         }
+        self.note_hello(port, *hello);
         self.report_forgotten();
-        // The peer has one session: an earlier one was cut, or is of before its restart.
-        let earlier =
-            |other: &&mut InboundSession| other.hello.is_some_and(|known| known.port == hello.port);
-        self.sessions.iter_mut().filter(earlier).for_each(|other| other.gone = true);
-        self.sessions[at].hello = Some(*hello);
     }
 
-    fn refuse(&mut self, at: usize) {
+    fn note_hello(&mut self, port: Guid, hello: Hello) {
+        if let Some(caller) = self.sessions.get_mut(&port) {
+            (caller.hello, caller.has_said_hello) = (Some(hello), true);
+        }
+    }
+
+    fn refuse(&mut self, port: Guid, now: Instant) {
         Rings::count(&self.rings.counters.declined);
-        self.sessions[at].gone = true;
+        self.hang_up(port, now);
     }
 
-    fn offered(&mut self, at: usize, offer: &Offer, hello: Hello, factory: &QpFactory) {
-        let caller = &mut self.sessions[at];
+    /// A peer's session ends here.
+    fn hang_up(&mut self, port: Guid, now: Instant) {
+        self.post.close(&Identity::Agent(port));
+        self.end_session(port, now);
+    }
+
+    fn offered(&mut self, offer: &Offer, hello: Hello, factory: &QpFactory, now: Instant) {
+        let Some(caller) = self.sessions.get_mut(&hello.port) else { return };
         if caller.pairs.last_key_value().is_some_and(|(&last, _)| offer.token <= last) {
             // Tokens rise; one that comes again would replace a queue pair.
-            return self.refuse(at);
+            return self.refuse(hello.port, now);
         }
         let made = match self.admission.add_pair(hello.port) {
             Ok(()) => factory.accept(offer).inspect_err(|_| {
@@ -210,21 +229,19 @@ impl InboundSessions {
                 PeerMessage::Decline(Decline { token: offer.token, reason })
             }
         };
-        caller.stream.send(&answer);
+        self.send(hello.port, answer);
     }
 
     /// A queue pair that receives is in error: its caller has to make another.
     pub(crate) fn failed(&mut self, number: u32, now: Instant) {
-        for at in 0..self.sessions.len() {
-            let caller = &mut self.sessions[at];
-            let has = |pair: &InboundPair| pair.number == number && pair.receives.is_some();
-            let found = caller.pairs.iter().find(|(_, pair)| has(pair)).map(|(&token, _)| token);
-            if let Some(token) = found
-                && let (Some(pair), Some(hello)) = (caller.pairs.remove(&token), caller.hello)
-            {
-                caller.stream.send(&PeerMessage::Lost(token));
-                self.end_pair(hello, pair, false, now);
-            }
+        let has = |pair: &InboundPair| pair.number == number && pair.receives.is_some();
+        let found = self.sessions.values_mut().find_map(|caller| {
+            let token = caller.pairs.iter().find(|(_, pair)| has(pair)).map(|(&token, _)| token)?;
+            Some((caller.hello?, token, caller.pairs.remove(&token)?))
+        });
+        if let Some((hello, token, pair)) = found {
+            self.send(hello.port, PeerMessage::Lost(token));
+            self.end_pair(hello, pair, false, now);
         }
     }
 
@@ -238,20 +255,23 @@ impl InboundSessions {
         self.tear_down.begin((peer, session), pair.number, pair.receives, is_shared, now);
     }
 
-    fn end_sessions(&mut self, now: Instant) {
-        let mut at = 0;
-        while at < self.sessions.len() {
-            if !self.sessions[at].gone {
-                at += 1;
-                continue;
-            }
-            let mut session = self.sessions.swap_remove(at);
-            let Some(hello) = session.hello else { continue };
-            while let Some((_, pair)) = session.pairs.pop_first() {
-                let is_shared = session.shares(&pair);
-                self.end_pair(hello, pair, is_shared, now);
-            }
-            self.admission.leave(hello.port, self.clock.now());
+    /// A peer's session is over.
+    fn end_session(&mut self, port: Guid, now: Instant) {
+        let Some(caller) = self.sessions.get(&port) else { return };
+        if let Some(hello) = caller.hello {
+            self.end_pairs(hello, now);
+            self.admission.leave(port, self.clock.now());
+        }
+        self.sessions.remove(&port);
+    }
+
+    /// All queue pairs of a peer are torn down.
+    fn end_pairs(&mut self, hello: Hello, now: Instant) {
+        let Some(caller) = self.sessions.get_mut(&hello.port) else { return };
+        let mut all = std::mem::take(&mut caller.pairs);
+        while let Some((_, pair)) = all.pop_first() {
+            let is_shared = all.values().any(|other| other.number == pair.number);
+            self.end_pair(hello, pair, is_shared, now);
         }
     }
 
@@ -276,11 +296,6 @@ impl InboundSessions {
 }
 
 impl InboundSession {
-    fn new(stream: Stream, from: IpAddr, now: Instant) -> Self {
-        let (hello, pairs, gone) = (None, BTreeMap::new(), false);
-        Self { stream, from, last_message: now, hello, pairs, gone }
-    }
-
     /// Whether another of the peer's queue pairs has this one's number: all that send datagrams have the same.
     fn shares(&self, pair: &InboundPair) -> bool {
         self.pairs.values().any(|other| other.number == pair.number)

@@ -2,7 +2,7 @@
 //!
 //! Two threads: the data thread ([`engine`], with [`port`], its [`inbox`] and [`outbox`]) polls and posts; the
 //! control thread ([`control`]) does what takes system calls: it makes queue pairs ([`factory`]), holds
-//! sessions with peers ([`outbound`], [`inbound`], [`tear_down`]) and with the controller ([`line`]). They
+//! sessions with peers ([`outbound`], [`inbound`], [`tear_down`]) and with the controller ([`controller`]). They
 //! share [`rings`] and nothing else.
 
 pub(crate) mod control;

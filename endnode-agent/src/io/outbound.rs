@@ -1,14 +1,16 @@
-//! The queue pairs that we send on: made here, offered to peers over streams that we open.
+//! The queue pairs that we send on: made here, offered to peers in sessions that we open.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use snin_daemon::stream::{Stream, StreamEnd};
-use snin_daemon::watch::{Ready, Watch};
+use snin_daemon::session::{Address, Call, Callers, Credentials, Limits, Received, SessionEnd};
+use snin_daemon::watch::Watch;
 use snin_fabric::{Dlid, Guid};
-use snin_protocol::peer::{Hello, Offer, PeerMessage};
+use snin_protocol::greeting::Service;
+use snin_protocol::identity::{Identity, Role};
+use snin_protocol::peer::{End, Hello, Offer, PeerMessage};
 use tracing::{debug, warn};
 
 use super::factory::{QpFactory, Unconnected};
@@ -18,15 +20,17 @@ use snin_agent_core::{BreakReason, PairId, Route};
 
 /// A peer that does not answer so many heartbeats is gone.
 const MISSED: u32 = 3;
+/// The most messages of peers that wait for this thread.
+const WAITING: usize = 1024;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct OutboundSessions {
     rings: Arc<Rings>,
     sender: Sender,
-    /// Where calls come from: peers compare it with what `peers` says of this agent.
-    source: Option<IpAddr>,
-    addresses: BTreeMap<Guid, SocketAddr>,
+    callers: Callers<Guid, PeerMessage, PeerMessage>,
+    addresses: BTreeMap<Guid, Address>,
+    credentials: Option<Arc<Credentials>>,
     heartbeat: Duration,
     /// The most flows from here.
     flows: u32,
@@ -34,13 +38,17 @@ pub(crate) struct OutboundSessions {
     /// By slot.
     pairs: BTreeMap<u32, Pair>,
     tokens: u64,
+    calls: u64,
     /// When what peers say was last read.
     read_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct OutboundSession {
-    stream: Stream,
+    /// Its number.
+    call: u64,
+    /// The peer has answered.
+    is_open: bool,
     /// When the peer last said something, and when the next heartbeat is due.
     last_message: Instant,
     beat: Instant,
@@ -53,32 +61,40 @@ struct Pair {
     peer: Guid,
     token: u64,
     dlid: Option<Dlid>,
+    end: End,
     /// Until the peer has answered; afterwards the data thread has it.
     unconnected: Option<Unconnected>,
+}
+
+impl Pair {
+    fn offer(&self) -> Offer {
+        Offer { token: self.token, dlid: self.dlid, end: self.end }
+    }
 }
 
 impl OutboundSessions {
     pub(crate) fn new(
         rings: Arc<Rings>,
         sender: Sender,
-        listen: SocketAddr,
-        addresses: BTreeMap<Guid, SocketAddr>,
+        addresses: BTreeMap<Guid, Address>,
+        credentials: Option<Arc<Credentials>>,
         heartbeat: Duration,
         flows: u32,
-    ) -> Self {
-        let (sessions, pairs) = (BTreeMap::new(), BTreeMap::new());
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             rings,
             sender,
-            source: Some(listen.ip()).filter(|source| !source.is_unspecified()),
+            callers: Callers::start(WAITING)?,
             addresses,
+            credentials,
             heartbeat,
             flows,
-            sessions,
-            pairs,
+            sessions: BTreeMap::new(),
+            pairs: BTreeMap::new(),
             tokens: 0,
+            calls: 0,
             read_at: None,
-        }
+        })
     }
 
     /// Makes a queue pair and offers it to its peer.
@@ -99,25 +115,35 @@ impl OutboundSessions {
         let Route { peer, dlid, .. } = *route;
         if !self.sessions.contains_key(&peer) {
             let address = self.addresses.get(&peer).ok_or("its address is not among `peers`")?;
-            let mut stream =
-                Stream::call_from(self.source, *address).map_err(|error| error.to_string())?;
-            stream.send(&PeerMessage::Hello(Hello {
-                port: self.sender.port,
-                session: self.sender.session,
-                flows: self.flows,
-            }));
-            let beat = now + self.heartbeat;
-            self.sessions
-                .insert(peer, OutboundSession { stream, last_message: now, beat, beats: 0 });
+            self.call(peer, address.clone(), now);
         }
         let (unconnected, end) = factory.unconnected().map_err(|error| error.to_string())?;
         let token = self.tokens;
         self.tokens += 1;
-        if let Some(session) = self.sessions.get_mut(&peer) {
-            session.stream.send(&PeerMessage::Offer(Offer { token, dlid, end }));
+        // Where the session is not open yet it is offered when it is.
+        if self.sessions.get(&peer).is_some_and(|session| session.is_open) {
+            self.callers.send(&peer, PeerMessage::Offer(Offer { token, dlid, end }));
         }
-        self.pairs.insert(id.slot, Pair { id, peer, token, dlid, unconnected: Some(unconnected) });
+        let unconnected = Some(unconnected);
+        self.pairs.insert(id.slot, Pair { id, peer, token, dlid, end, unconnected });
         Ok(())
+    }
+
+    fn call(&mut self, peer: Guid, to: Address, now: Instant) {
+        let call = Call {
+            to,
+            service: Service::Peers,
+            role: Role::Agent,
+            peer: Some(Identity::Agent(peer)),
+            identity: Identity::Agent(self.sender.port),
+            limits: Limits::default(),
+            credentials: self.credentials.clone(),
+        };
+        self.callers.call(peer, call);
+        self.calls += 1;
+        let (call, beat) = (self.calls, now + self.heartbeat);
+        let session = OutboundSession { call, is_open: false, last_message: now, beat, beats: 0 };
+        self.sessions.insert(peer, session);
     }
 
     /// A queue pair is not wanted any more. One that the data thread has, or is about to get, comes back from
@@ -132,8 +158,8 @@ impl OutboundSessions {
     /// A queue pair is destroyed: its peer's is of no more use.
     pub(crate) fn retired(&mut self, id: PairId) {
         if let Some(pair) = self.pairs.get(&id.slot).filter(|pair| pair.id == id) {
-            if let Some(session) = self.sessions.get_mut(&pair.peer) {
-                session.stream.send(&PeerMessage::Withdraw(pair.token));
+            if self.sessions.contains_key(&pair.peer) {
+                self.callers.send(&pair.peer, PeerMessage::Withdraw(pair.token));
             }
             self.pairs.remove(&id.slot);
         }
@@ -141,63 +167,87 @@ impl OutboundSessions {
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.sessions.values().for_each(|session| session.stream.watch(watch));
+        self.callers.watch(watch);
     }
 
     /// When a heartbeat is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.sessions.values().map(|session| session.beat).min()
+        self.sessions.values().filter(|session| session.is_open).map(|session| session.beat).min()
     }
 
-    /// Reads and writes what can be, and gives up peers that do not answer.
-    pub(crate) fn work(&mut self, factory: &QpFactory, now: Instant, ready: &Ready) {
+    /// Takes what peers sent, and gives up peers that do not answer.
+    pub(crate) fn work(&mut self, factory: &QpFactory, now: Instant) {
         // A peer is not to blame for what this thread did not read while it did something else.
         let unread = now - self.read_at.replace(now).unwrap_or(now);
         self.sessions
             .values_mut()
             .for_each(|session| session.last_message += unread.saturating_sub(self.heartbeat));
-        let peers: Vec<Guid> = self.sessions.keys().copied().collect();
-        for peer in peers {
-            if let Err(why) = self.work_one(peer, factory, (now, ready)) {
-                if matches!(why, StreamEnd::Malformed(_)) {
-                    Rings::count(&self.rings.counters.malformed);
+        for (peer, event) in self.callers.work() {
+            match event {
+                Received::Opened(_) => self.opened(peer, now),
+                Received::Said(_, message) => {
+                    if let Some(session) = self.sessions.get_mut(&peer) {
+                        session.last_message = now;
+                    }
+                    self.receive(peer, &message, factory);
                 }
-                warn!("peer {peer}: {why}");
-                self.give_up(peer);
+                Received::Closed(_, end) => {
+                    if matches!(end, SessionEnd::Malformed(_)) {
+                        Rings::count(&self.rings.counters.malformed);
+                    }
+                    self.give_up(peer, &end);
+                }
             }
         }
+        self.beat(now);
         // A peer that nothing is sent to is left alone.
         let wanted: BTreeSet<Guid> = self.pairs.values().map(|pair| pair.peer).collect();
-        self.sessions.retain(|peer, _| wanted.contains(peer));
+        self.sessions.retain(|peer, _| {
+            let is_wanted = wanted.contains(peer);
+            if !is_wanted {
+                self.callers.close(peer);
+            }
+            is_wanted
+        });
     }
 
-    fn work_one(
-        &mut self,
-        peer: Guid,
-        factory: &QpFactory,
-        (now, ready): (Instant, &Ready),
-    ) -> Result<(), StreamEnd> {
-        let Some(session) = self.sessions.get_mut(&peer) else { return Ok(()) };
-        let worked = session.stream.work(ready);
-        let mut messages = Vec::new();
-        while let Some(message) = session.stream.receive::<PeerMessage>()? {
-            session.last_message = now;
-            messages.push(message);
+    /// A session has begun, or another goes on in its place.
+    fn opened(&mut self, peer: Guid, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
+        let Sender { port, session: number } = self.sender;
+        let hello = Hello { port, session: number, call: session.call, flows: self.flows };
+        self.callers.send(&peer, PeerMessage::Hello(hello));
+        session.last_message = now;
+        if std::mem::replace(&mut session.is_open, true) {
+            return;
         }
-        worked?;
-        if now >= session.beat {
+        session.beat = now + self.heartbeat;
+        let offered = |pair: &&Pair| pair.peer == peer && pair.unconnected.is_some();
+        let mut offers: Vec<Offer> = self.pairs.values().filter(offered).map(Pair::offer).collect();
+        offers.sort_unstable_by_key(|offer| offer.token);
+        for offer in offers {
+            self.callers.send(&peer, PeerMessage::Offer(offer));
+        }
+    }
+
+    /// Sends the heartbeats that are due.
+    fn beat(&mut self, now: Instant) {
+        let mut silent = Vec::new();
+        for (&peer, session) in &mut self.sessions {
+            if !session.is_open || now < session.beat {
+                continue;
+            }
             if now > session.last_message + self.heartbeat * MISSED {
-                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+                silent.push(peer);
+                continue;
             }
             session.beats += 1;
             session.beat = now + self.heartbeat;
-            session.stream.send(&PeerMessage::Ping(session.beats));
-            session.stream.flush()?;
+            self.callers.send(&peer, PeerMessage::Ping(session.beats));
         }
-        for message in messages {
-            self.receive(peer, &message, factory);
+        for peer in silent {
+            self.give_up(peer, &SessionEnd::Idle);
         }
-        Ok(())
     }
 
     fn receive(&mut self, peer: Guid, message: &PeerMessage, factory: &QpFactory) {
@@ -237,9 +287,11 @@ impl OutboundSessions {
         self.rings.report(ControlEvent::Broken { pair: id, reason: BreakReason::Unconnected });
     }
 
-    /// A peer is gone, and with it all its queue pairs; the mesh sessions it again.
-    fn give_up(&mut self, peer: Guid) {
+    /// A peer is gone, and with it all its queue pairs; the mesh has it called again.
+    fn give_up(&mut self, peer: Guid, why: &SessionEnd) {
+        warn!("peer {peer}: {why}");
         self.sessions.remove(&peer);
+        self.callers.close(&peer);
         Rings::count(&self.rings.counters.gone);
         let rings = &self.rings;
         self.pairs.retain(|_, pair| {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use snin_agent::Agent;
 use snin_agent_core::{ControllerState, Notice};
 use snin_daemon::control::Connection;
+use snin_daemon::session::Address;
 use snin_fabric::Guid;
 use snin_protocol::Term;
 
@@ -142,7 +143,8 @@ fn whoever_talks_nonsense_to_an_agent_is_sent_away() {
         &[0, 0, 0, 2, 1, 99],
     ];
     for frame in frames {
-        let mut stream = TcpStream::connect(agent.listens_at()).unwrap();
+        let Address::Plain(address) = agent.listens_at() else { panic!("plain sessions") };
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(frame).unwrap();
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it hangs up");
@@ -338,12 +340,13 @@ fn what_is_refused_is_counted_and_said_in_one_line() {
     });
     let address =
         daemon.ask(&json!({ "command": "status" }))["listen"].as_str().unwrap().to_owned();
+    let address = address.strip_prefix("plain://").unwrap();
     TcpStream::connect(address).unwrap().write_all(&[0xff; 40]).unwrap();
     until("a stranger's is, too", SOON, || count("io_counters", "malformed_streams") == 2);
     let said = [
         "term 3 is not obeyed: term 9 is in charge",
         "the session with controller/test: ",
-        "a caller: ",
+        "a caller is turned away: ",
     ];
     assert_eq!(said.map(|line| daemon.lines(line)), [1; 3]);
 }

@@ -22,14 +22,14 @@ pub(crate) fn settings(
 pub(crate) fn texts(count: u64, controller: Option<SocketAddr>, more: &str) -> Vec<String> {
     let ports = free_ports(count as usize);
     let peers: Vec<String> = (1..=count)
-        .map(|guid| format!("\"{guid:#x}\" = \"127.0.0.1:{}\"", ports[guid as usize - 1]))
+        .map(|guid| format!("\"{guid:#x}\" = \"plain://127.0.0.1:{}\"", ports[guid as usize - 1]))
         .collect();
     let controller = controller
         .map(|address| format!("controller = \"plain://{address}\"\n"))
         .unwrap_or_default();
     let one = |guid: u64| {
         format!(
-            "guid = \"{guid:#x}\"\nlisten = \"127.0.0.1:{}\"\npeers = {{ {} }}\n{controller}\
+            "guid = \"{guid:#x}\"\nlisten = \"plain://127.0.0.1:{}\"\npeers = {{ {} }}\n{controller}\
              poll = \"hybrid\"\nacknowledgement_us = 500000\nheartbeat_ms = 300\nlinger_ms = 5000\n\
              connect_ms = 10000\n\
              pairs = 64\nflows = 16\nreceives = 64\nbuffers = 64\nmessage = 16384\n{more}",

@@ -44,7 +44,7 @@ records! {
     ViewChange { version, unusable }
     UnusablePair { switch, tree }
     ViewClear { version }
-    PeerHello { port, session, flows }
+    PeerHello { port, session, call, flows }
     Offer { token, dlid, end }
     Accept { token, end }
     Decline { token, reason }
@@ -86,7 +86,7 @@ choices! {
     DeclineReason { 0 Full, 1 Device, 2 NoPath, 3 OtherMode }
     EndAddress { 0 Lid(it), 1 Gid(it) }
     SessionMessage { 0 Greet(it), 1 Welcome(it), 2 Refused(it), 3 Ping, 4 Pong }
-    Service { 0 Grants, 1 Views }
+    Service { 0 Grants, 1 Views, 2 Peers }
     Reason { 0 Version, 1 Service, 2 Role, 3 Identity, 4 Full }
     Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }
     FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{io, thread};
@@ -262,9 +262,9 @@ fn histogram() -> Histogram<u64> {
 }
 
 /// Where a host's agent listens. Hosts share a machine: the low 16 bits are the host's LID here as well.
-fn listen(place: &Place) -> SocketAddr {
+fn listen(place: &Place) -> Address {
     let [high, low] = place.base.0.to_be_bytes();
-    (Ipv4Addr::new(127, 9, high, low), PORT).into()
+    Address::Plain((Ipv4Addr::new(127, 9, high, low), PORT).into())
 }
 
 fn failed(error: io::Error) -> VerbsLabError {

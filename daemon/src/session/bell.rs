@@ -1,0 +1,86 @@
+//! A thread that sessions run on, and how it wakes the daemon, which polls.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::mpsc;
+
+use crate::watch::Watch;
+
+/// False when nobody takes it.
+pub(super) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) -> bool {
+    let is_taken = to.send(heard).await.is_ok();
+    bell.ring();
+    is_taken
+}
+
+/// A thread that has ended when this is dropped: an address at which it listened is free then.
+#[derive(Debug)]
+pub(super) struct Joined(Option<thread::JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // A panic of its was its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What wakes the daemon, and whether it has rung since that looked last.
+#[derive(Debug)]
+pub(super) struct Bell {
+    descriptor: OwnedFd,
+    rang: AtomicBool,
+}
+
+impl Bell {
+    pub(super) fn new() -> io::Result<Arc<Self>> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Self { descriptor, rang: AtomicBool::new(false) }))
+    }
+
+    /// Until it rings.
+    pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        watch.readable(self.descriptor.as_fd());
+    }
+
+    fn ring(&self) {
+        if !self.rang.swap(true, Ordering::AcqRel) {
+            // It can only be full of rings already.
+            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether it has rung; without a system call where it has not.
+    pub(super) fn has_rung(&self) -> bool {
+        if !self.rang.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        // Another ring may have been read with the one before.
+        let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
+        true
+    }
+
+    /// Runs something on a thread with a runtime of its own.
+    pub(super) fn run<W, F>(self: &Arc<Self>, name: &str, work: W) -> io::Result<Joined>
+    where
+        W: FnOnce(Arc<Bell>) -> F + Send + 'static,
+        F: Future<Output = ()>,
+    {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let bell = self.clone();
+        let body = move || {
+            runtime.block_on(work(bell));
+            // A host's name that is being looked up is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        Ok(Joined(Some(thread)))
+    }
+}
