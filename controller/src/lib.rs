@@ -7,7 +7,6 @@ pub mod daemon;
 pub mod error;
 pub mod events;
 pub mod io;
-pub mod lines;
 pub mod metrics;
 
 mod asked;

@@ -16,7 +16,6 @@
 //! | [`pki`] | a site's own CA |
 //! | [`signals`] | SIGHUP, SIGTERM, SIGUSR1 as something to poll |
 //! | [`service`] | what systemd is told |
-//! | [`stream`] | what daemons say to each other over TCP: frames, bounded both ways |
 //! | [`watch`] | one thread, one poll |
 //!
 //! A daemon is one thread around one poll:
@@ -54,7 +53,6 @@ pub mod settings;
 pub mod shared;
 pub mod signals;
 pub mod store;
-pub mod stream;
 pub mod watch;
 
 mod connections;

@@ -126,3 +126,26 @@ async fn who_is_silent_is_gone_and_who_answers_pings_is_not() {
     assert_eq!(desk.tally.get(Count::Idle), 1);
     good.asks(1).await;
 }
+
+#[tokio::test]
+async fn there_are_no_more_sessions_than_may_be_until_one_ends() {
+    let mut desk = Desk::plain(Limits { sessions: 2, ..Limits::default() });
+    let mut first = Good::call(&desk.addresses[0], agent(1), None);
+    first.opened().await;
+    desk.next().await;
+    let _second = rogue(&desk, 2);
+    assert!(desk.next().await.ends_with("is there"));
+    let mut third = Good::call(&desk.addresses[0], agent(3), None);
+    desk.counts(Count::Full, 1).await;
+    // One that calls again takes its own place, and was never gone.
+    let mut again = Good::call(&desk.addresses[0], agent(2), None);
+    again.opened().await;
+    again.asks(1).await;
+    first.asks(2).await;
+    let so_far = desk.so_far();
+    assert!(so_far.iter().all(|event| event.ends_with("is there")), "{so_far:?}");
+    // There is room again, and the third one, which goes on calling, has it.
+    drop(first);
+    third.opened().await;
+    third.asks(3).await;
+}

@@ -1,15 +1,19 @@
 //! Sessions of daemons that poll.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use snin_daemon::session::{Count, Limits, Listen, Post, Received};
+use snin_daemon::session::{
+    Address, Call, Callers, Count, Credentials, Limits, Listen, Post, Received,
+};
 use snin_daemon::watch::Watch;
 use snin_protocol::codec::Message;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::Role;
 use snin_protocol::message::{FromAgent, ToAgent};
+use snin_protocol::peer::PeerMessage;
 
-use super::lab::{PATIENCE, agent, call, controller, question};
+use super::lab::{PATIENCE, Site, agent, call, controller, question};
 
 /// What happens next.
 fn next<In: Message + Send + 'static, Out: Message + Send + 'static>(
@@ -52,4 +56,88 @@ fn they_hear_and_say_the_same() {
     drop(caller);
     assert!(matches!(next(&mut called), Received::Closed(peer, _) if *peer == agent(7)));
     assert_eq!(called.tally().get(Count::Opened), 1);
+}
+
+type Peer = Post<PeerMessage, PeerMessage>;
+
+/// The agent of a port, at an address.
+fn peer(number: u64, at: &str, site: &Site) -> Peer {
+    Post::listen(Listen {
+        at: vec![at.parse().unwrap()],
+        service: Service::Peers,
+        identity: agent(number),
+        roles: vec![Role::Agent],
+        users: Vec::new(),
+        limits: Limits::default(),
+        credentials: at.starts_with("tls").then(|| site.credentials(&agent(number))),
+    })
+    .unwrap()
+}
+
+/// A call by the agent of port 7 to that of another port.
+fn call_peer(number: u64, to: &Address, own: &Option<Arc<Credentials>>) -> Call {
+    Call {
+        service: Service::Peers,
+        role: Role::Agent,
+        peer: Some(agent(number)),
+        ..call(to, agent(7), own.clone())
+    }
+}
+
+/// Works until so many things happened.
+fn heard(callers: &mut Callers<u64, PeerMessage, PeerMessage>, count: usize) -> Vec<String> {
+    let (mut heard, began) = (Vec::new(), Instant::now());
+    while heard.len() < count {
+        assert!(began.elapsed() < PATIENCE, "only {heard:?}");
+        let mut watch = Watch::new();
+        callers.watch(&mut watch);
+        watch.wait(Some(Duration::from_millis(100))).unwrap();
+        drop(watch);
+        heard.extend(callers.work().into_iter().map(|(number, event)| match event {
+            Received::Opened(peer) => format!("{number} is {}", peer.port().unwrap().0),
+            Received::Said(_, message) => format!("{number} says {message:?}"),
+            Received::Closed(..) => format!("{number} is gone"),
+        }));
+    }
+    heard.sort();
+    heard
+}
+
+#[test]
+fn a_daemon_calls_many_and_hears_each_by_itself() {
+    for scheme in ["plain", "tls"] {
+        let site = Site::new();
+        let own = (scheme == "tls").then(|| site.credentials(&agent(7)));
+        let at = format!("{scheme}://127.0.0.1:0");
+        let mut peers: Vec<Peer> = (1..=3).map(|number| peer(number, &at, &site)).collect();
+        let addresses: Vec<Address> =
+            peers.iter().map(|peer| peer.addresses()[0].clone()).collect();
+        let mut callers = Callers::start(64).unwrap();
+        for (number, address) in (1..).zip(&addresses) {
+            callers.call(number, call_peer(number, address, &own));
+        }
+        // One that has the address of port 1 in mind, and of port 9 the name.
+        callers.call(9, call_peer(9, &addresses[0], &own));
+        assert_eq!(heard(&mut callers, 3), ["1 is 1", "2 is 2", "3 is 3"], "{scheme}");
+        callers.send(&2, PeerMessage::Ping(5));
+        callers.send(&4, PeerMessage::Ping(6));
+        assert_eq!(callers.lost(), 1, "nobody is called 4");
+        assert!(matches!(next(&mut peers[1]), Received::Opened(who) if *who == agent(7)));
+        assert!(matches!(next(&mut peers[1]), Received::Said(_, PeerMessage::Ping(5))));
+        peers[1].send_to(&agent(7), PeerMessage::Pong(5));
+        peers[2].close(&agent(7));
+        let both = ["2 says Pong(5)", "3 is gone"];
+        assert_eq!(heard(&mut callers, 2), both, "{scheme}");
+        // The end that hung up is called again; the one that is given up is not.
+        callers.close(&2);
+        assert_eq!(heard(&mut callers, 1), ["3 is 3"], "{scheme}");
+        assert!(matches!(next(&mut peers[1]), Received::Closed(..)));
+        // A daemon that ends leaves its address, and its successor is found there.
+        drop(peers.remove(2));
+        assert_eq!(heard(&mut callers, 1), ["3 is gone"], "{scheme}");
+        if let Address::Plain(address) = &addresses[2] {
+            let _successor = peer(3, &format!("plain://{address}"), &site);
+            assert_eq!(heard(&mut callers, 1), ["3 is 3"]);
+        }
+    }
 }
