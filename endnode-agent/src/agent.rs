@@ -18,10 +18,9 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_daemon::clock::Clock;
 use snin_daemon::record::Recorder;
 use snin_daemon::session::{Address, Credentials};
@@ -44,10 +43,12 @@ use crate::io::outbox::{Datagrams, Outbox};
 use crate::io::port::VerbsPort;
 use crate::io::rings::{AppCall, Received, Rings};
 use crate::io::send_path::{Headers, Q_KEY, Sender};
-use crate::message::{Held, Incoming, Joined, Whole};
-use crate::partial::Joining;
+use crate::message::{Held, Incoming, Outgoing, Whole};
+use crate::partial::{Joined, Joining};
 use crate::replay::CORE;
 use crate::settings::{Checked, Settings, check};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
 use snin_agent_core::{Admission, AdmissionLimits, Config, FlowId, Mesh, Notice, Piece, Wanted};
 use snin_verbs::{
     AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, ReceiveBuffer, Service, SharedReceives,
@@ -58,26 +59,10 @@ use snin_verbs::{
 const ROUTE: usize = 40;
 /// Of a device's completion queues, the longest that all have.
 const MOST_COMPLETIONS: u32 = 32_767;
-/// An application that waits looks at least so often.
-const NAP: Duration = Duration::from_millis(10);
-
 /// A running agent. Clones are the same agent; it ends with the last of them and of its flows.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    pub(crate) shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) rings: Arc<Rings>,
-    pub(crate) config: Config,
-    peers: BTreeSet<Guid>,
-    clock: Clock,
-    longest: usize,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Held by the thread that takes a snapshot.
-    pub(crate) snapshot_lock: Mutex<()>,
-    pub(crate) listen: Address,
+    shared: Arc<Shared>,
 }
 
 /// The data thread's work, for a program that does it itself: between its own calls it calls
@@ -187,24 +172,8 @@ impl Agent {
         progress.done.store(0, Ordering::Relaxed);
         progress.unsent.store(0, Ordering::Relaxed);
         let flow = FlowId(number);
-        self.call(AppCall::Open { flow, peer, wanted });
-        Ok(Flow { agent: self.clone(), flow, peer, next: 0 })
-    }
-
-    /// What its threads share.
-    pub(crate) fn rings(&self) -> &Rings {
-        &self.shared.rings
-    }
-
-    /// Gives the data thread a call. The ring has room for every buffer and two calls a flow, so it is full only
-    /// where the data thread stands still.
-    pub(crate) fn call(&self, mut call: AppCall) {
-        let rings = &self.shared.rings;
-        while let Err(again) = rings.calls.push(call) {
-            call = again;
-            thread::yield_now();
-        }
-        rings.to_data.ring();
+        self.shared.call(AppCall::Open { flow, peer, wanted });
+        Ok(Flow::new(Arc::clone(&self.shared), flow, peer))
     }
 
     /// The next message that came in; waits for it.
@@ -212,7 +181,7 @@ impl Agent {
     /// # Errors
     /// Never so far; one who waits is told so here.
     pub fn recv(&self) -> io::Result<Incoming<'_>> {
-        self.wait(None, Self::try_recv)
+        self.shared.wait(None, || self.try_recv())
     }
 
     /// As [`recv`](Self::recv), for so long.
@@ -220,15 +189,15 @@ impl Agent {
     /// # Errors
     /// [`ErrorKind::TimedOut`].
     pub fn recv_timeout(&self, limit: Duration) -> io::Result<Incoming<'_>> {
-        self.wait(Some(limit), Self::try_recv)
+        self.shared.wait(Some(limit), || self.try_recv())
     }
 
     /// The next message that came in, if there is one.
     pub fn try_recv(&self) -> Option<Incoming<'_>> {
-        let arrived = &self.shared.rings.arrived;
-        while let Some(slot) = arrived.pop() {
+        let rings = &self.shared.rings;
+        while let Some(slot) = rings.arrived.pop() {
             let Piece { offset, last, .. } = slot.note.arrival.piece;
-            let held = Held::new(self.rings(), slot);
+            let held = Held::new(rings, slot);
             if offset == 0 && last {
                 return Some(Incoming(Whole::Held(held)));
             }
@@ -242,11 +211,12 @@ impl Agent {
     /// A message in several pieces, with its last.
     fn join(&self, held: &Held<'_>) -> Option<Joined> {
         let arrival = &held.received().arrival;
-        match self.rings().partial().join(arrival, held.bytes()) {
+        let rings = &self.shared.rings;
+        match rings.partial().join(arrival, held.bytes()) {
             Joining::Waits => None,
             Joining::Whole(message) => Some(message),
             Joining::Lost => {
-                Rings::count(&self.rings().counters.unjoined);
+                Rings::count(&rings.counters.unjoined);
                 None
             }
         }
@@ -277,65 +247,32 @@ impl Agent {
     /// # Errors
     /// [`ErrorKind::InvalidInput`], in one line.
     pub(crate) fn check_length(&self, bytes: usize) -> io::Result<()> {
-        let longest = self.shared.longest;
-        if bytes <= longest {
-            return Ok(());
-        }
-        Err(too_long(bytes, longest))
+        self.shared.check_length(bytes)
+    }
+
+    /// Memory for a message of so many bytes, if there is any. What is in it was written there for a message
+    /// before, or nothing but zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] where all memory is in use, and when messages may not be so long.
+    pub fn reserve(&self, bytes: usize) -> io::Result<Outgoing<'_>> {
+        self.shared.check_length(bytes)?;
+        let memory = Outgoing::take(&self.shared.rings, bytes);
+        memory.ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    /// The agent's state at one moment; with the latencies of one flow, if asked for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] when the data thread stands still.
+    pub fn snapshot(&self, latency_of: Option<FlowId>) -> io::Result<Snapshot> {
+        Snapshot::take(&self.shared, latency_of)
     }
 
     /// The agent's clock, for [`Flow::send_due`].
     pub fn now(&self) -> snin_protocol::Time {
         self.shared.clock.now()
     }
-
-    /// Tries until there is something, sleeping in between.
-    pub(crate) fn wait<'a, T>(
-        &'a self,
-        limit: Option<Duration>,
-        mut take: impl FnMut(&'a Self) -> Option<T>,
-    ) -> io::Result<T> {
-        let until = limit.map(|limit| Instant::now() + limit);
-        let doorbell = &self.shared.rings.to_application;
-        loop {
-            if let Some(found) = take(self) {
-                return Ok(found);
-            }
-            let asleep = doorbell.sleep();
-            if let Some(found) = take(self) {
-                return Ok(found);
-            }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            let nap = left.map_or(NAP, |left| left.min(NAP));
-            let nap = Timespec { tv_sec: 0, tv_nsec: nap.as_nanos() as i64 };
-            // An error is a short nap.
-            let _ = poll(&mut [PollFd::new(doorbell, PollFlags::IN)], Some(&nap));
-            drop(asleep);
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.rings.stop.store(true, Ordering::Relaxed);
-        // A thread that sleeps wakes within its nap; these wake it at once.
-        self.rings.to_data.ring();
-        self.rings.to_control.ring();
-        let threads =
-            std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // One that panicked has said so.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn too_long(bytes: usize, longest: usize) -> io::Error {
-    let text = format!("a message of {bytes} bytes, but {longest} is the longest");
-    io::Error::new(ErrorKind::InvalidInput, text)
 }
 
 /// The port's certificate, if one is configured.

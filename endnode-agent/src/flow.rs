@@ -1,15 +1,16 @@
 //! Flows: what programs send by.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
-use crate::agent::Agent;
-use crate::io::rings::{AppCall, Progress};
+use crate::io::rings::{AppCall, Progress, Rings};
 use crate::message::{NotSent, Outgoing};
+use crate::shared::Shared;
 use snin_agent_core::FlowId;
 use snin_verbs::Source;
 
@@ -17,20 +18,26 @@ use snin_verbs::Source;
 /// sent; [`flush`](Self::flush) waits until everything was.
 #[derive(Debug)]
 pub struct Flow {
-    pub(crate) agent: Agent,
-    pub(crate) flow: FlowId,
-    pub(crate) peer: Guid,
-    pub(crate) next: u64,
+    shared: Arc<Shared>,
+    flow: FlowId,
+    peer: Guid,
+    /// The number of the next message.
+    next: u64,
 }
 
 impl Flow {
+    /// One that has just been opened.
+    pub(crate) const fn new(shared: Arc<Shared>, flow: FlowId, peer: Guid) -> Self {
+        Self { shared, flow, peer, next: 0 }
+    }
+
     /// Sends a message; waits for room.
     ///
     /// # Errors
     /// When it is longer than messages may be.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let agent = self.agent.clone();
-        agent.wait(None, |agent| self.offer(bytes, agent.now()).transpose())?
+        let shared = Arc::clone(&self.shared);
+        shared.wait(None, || self.offer(bytes, shared.now()).transpose())?
     }
 
     /// Sends a message if there is room.
@@ -38,7 +45,7 @@ impl Flow {
     /// # Errors
     /// [`ErrorKind::WouldBlock`] where there is none, and as [`send`](Self::send).
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.send_due(bytes, self.agent.now())
+        self.send_due(bytes, self.shared.now())
     }
 
     /// As [`try_send`](Self::try_send), a message that was meant to be sent at `due`: latency is counted from
@@ -50,12 +57,12 @@ impl Flow {
         self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
-    /// Sends a message that was written into memory from [`Agent::reserve`], if as many may wait.
+    /// Sends a message that was written into memory from [`Agent::reserve`](crate::Agent::reserve), if as many may wait.
     ///
     /// # Errors
     /// With the message, to be tried again.
     pub fn commit<'a>(&mut self, message: Outgoing<'a>) -> Result<(), NotSent<'a>> {
-        self.commit_due(message, self.agent.now())
+        self.commit_due(message, self.shared.now())
     }
 
     /// As [`commit`](Self::commit), a message that was meant to be sent at `due`.
@@ -63,7 +70,7 @@ impl Flow {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn commit_due<'a>(&mut self, message: Outgoing<'a>, due: Time) -> Result<(), NotSent<'a>> {
-        if !self.has_room() || !message.is_of(self.agent.rings()) {
+        if !self.has_room() || !message.is_of(self.rings()) {
             return Err(self.refuse(message));
         }
         if let Some((buffer, bytes)) = message.into_parts() {
@@ -73,7 +80,7 @@ impl Flow {
     }
 
     fn refuse<'a>(&self, message: Outgoing<'a>) -> NotSent<'a> {
-        let error = if message.is_of(self.agent.rings()) {
+        let error = if message.is_of(self.rings()) {
             ErrorKind::WouldBlock.into()
         } else {
             io::Error::new(ErrorKind::InvalidInput, "the message is in another agent's memory")
@@ -83,11 +90,12 @@ impl Flow {
 
     /// `None` where there is no room.
     fn offer(&mut self, bytes: &[u8], due: Time) -> io::Result<Option<()>> {
-        self.agent.check_length(bytes.len())?;
+        self.shared.check_length(bytes.len())?;
         if !self.has_room() {
             return Ok(None);
         }
-        let Some(mut message) = self.agent.take_message(bytes.len()) else { return Ok(None) };
+        let taken = Outgoing::take(&self.shared.rings, bytes.len());
+        let Some(mut message) = taken else { return Ok(None) };
         message.copy_from_slice(bytes);
         if let Some((buffer, bytes)) = message.into_parts() {
             self.hand_over(buffer, bytes, due);
@@ -99,11 +107,11 @@ impl Flow {
     fn hand_over(&mut self, buffer: Source, bytes: usize, due: Time) {
         let (flow, message) = (self.flow, self.next);
         self.next += 1;
-        self.agent.call(AppCall::Send { flow, message, buffer, bytes, due });
+        self.shared.call(AppCall::Send { flow, message, buffer, bytes, due });
     }
 
     fn has_room(&self) -> bool {
-        self.waiting() < u64::from(self.agent.shared.config.queue)
+        self.waiting() < u64::from(self.shared.config.queue)
     }
 
     /// Messages that are not complete.
@@ -116,10 +124,10 @@ impl Flow {
     /// # Errors
     /// [`ErrorKind::TimedOut`].
     pub fn flush(&mut self, limit: Duration) -> io::Result<()> {
-        self.agent.wait(Some(limit), |_| (self.waiting() == 0).then_some(()))
+        self.shared.wait(Some(limit), || (self.waiting() == 0).then_some(()))
     }
 
-    /// Its number, by which [`Agent::snapshot`] knows it.
+    /// Its number, by which [`Agent::snapshot`](crate::Agent::snapshot) knows it.
     pub const fn id(&self) -> FlowId {
         self.flow
     }
@@ -129,13 +137,17 @@ impl Flow {
         self.peer
     }
 
+    fn rings(&self) -> &Rings {
+        &self.shared.rings
+    }
+
     fn progress(&self) -> &Progress {
-        &self.agent.rings().flows[self.flow.index()]
+        &self.rings().flows[self.flow.index()]
     }
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.agent.call(AppCall::Close { flow: self.flow });
+        self.shared.call(AppCall::Close { flow: self.flow });
     }
 }

@@ -33,6 +33,8 @@ mod partial;
 )]
 mod settings;
 #[cfg(feature = "verbs")]
+mod shared;
+#[cfg(feature = "verbs")]
 mod snapshot;
 
 #[cfg(feature = "verbs")]

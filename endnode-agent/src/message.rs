@@ -1,13 +1,13 @@
 //! Messages in the agent's memory, where devices read and write them.
 
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::{Deref, DerefMut};
 
 use snin_fabric::Guid;
 
-use crate::agent::Agent;
 use crate::io::rings::{Received, Rings};
+use crate::partial::Joined;
 use snin_agent_core::FlowId;
 use snin_verbs::{ReceiveBuffer, Source};
 
@@ -30,15 +30,6 @@ pub struct Incoming<'a>(pub(crate) Whole<'a>);
 pub(crate) enum Whole<'a> {
     Held(Held<'a>),
     Joined(Box<Joined>),
-}
-
-/// A message that came in several pieces.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    pub(crate) peer: Guid,
-    pub(crate) flow: FlowId,
-    pub(crate) number: u64,
-    pub(crate) bytes: Vec<u8>,
 }
 
 impl Incoming<'_> {
@@ -113,7 +104,7 @@ impl Drop for Held<'_> {
 }
 
 /// A message that is written where the device reads it, and so sent without being copied: from
-/// [`Agent::reserve`], for [`Flow::commit`](crate::Flow::commit). Dropped, its memory is given back.
+/// [`Agent::reserve`](crate::Agent::reserve), for [`Flow::commit`](crate::Flow::commit). Dropped, its memory is given back.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     rings: &'a Rings,
@@ -121,7 +112,18 @@ pub struct Outgoing<'a> {
     length: usize,
 }
 
-impl Outgoing<'_> {
+impl<'a> Outgoing<'a> {
+    /// Memory for a message of a length that is known to be possible, if there is any.
+    pub(crate) fn take(rings: &'a Rings, length: usize) -> Option<Self> {
+        let mut buffer = rings.buffers.pop()?;
+        if buffer.bytes_mut().is_some() {
+            return Some(Self { rings, buffer: Some(buffer), length });
+        }
+        // A queue pair that broke still holds it.
+        let _ = rings.buffers.push(buffer);
+        None
+    }
+
     /// The memory, which nobody gives back any more, and how much of it is the message.
     pub(crate) fn into_parts(mut self) -> Option<(Source, usize)> {
         self.buffer.take().map(|buffer| (buffer, self.length))
@@ -162,7 +164,7 @@ impl Drop for Outgoing<'_> {
 pub struct NotSent<'a> {
     /// As it was.
     pub message: Outgoing<'a>,
-    /// [`ErrorKind::WouldBlock`]: as many wait as may. [`ErrorKind::InvalidInput`]: it is another agent's.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock): as many wait as may. [`InvalidInput`](io::ErrorKind::InvalidInput): it is another agent's.
     pub error: io::Error,
 }
 
@@ -184,29 +186,5 @@ impl From<NotSent<'_>> for io::Error {
     /// Why, for one who does not try again.
     fn from(refused: NotSent<'_>) -> Self {
         refused.error
-    }
-}
-
-impl Agent {
-    /// Memory for a message of so many bytes, if there is any. What is in it was written there for a message
-    /// before, or nothing but zeros.
-    ///
-    /// # Errors
-    /// [`ErrorKind::WouldBlock`] where all memory is in use, and when messages may not be so long.
-    pub fn reserve(&self, bytes: usize) -> io::Result<Outgoing<'_>> {
-        self.check_length(bytes)?;
-        self.take_message(bytes).ok_or_else(|| ErrorKind::WouldBlock.into())
-    }
-
-    /// The same, for a length that is known to be possible.
-    pub(crate) fn take_message(&self, length: usize) -> Option<Outgoing<'_>> {
-        let buffers = &self.rings().buffers;
-        let mut buffer = buffers.pop()?;
-        if buffer.bytes_mut().is_some() {
-            return Some(Outgoing { rings: self.rings(), buffer: Some(buffer), length });
-        }
-        // A queue pair that broke still holds it.
-        let _ = buffers.push(buffer);
-        None
     }
 }

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use snin_agent_core::{Arrival, FlowId};
 use snin_fabric::Guid;
 
-use crate::message::Joined;
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Partial {
@@ -20,6 +18,15 @@ pub(crate) struct Partial {
 
 /// Bytes of so many messages of the longest length may wait for their last piece.
 const MOST_MESSAGES: usize = 64;
+
+/// A message that came in several pieces.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) peer: Guid,
+    pub(crate) flow: FlowId,
+    pub(crate) number: u64,
+    pub(crate) bytes: Vec<u8>,
+}
 
 /// What became of a piece.
 #[derive(Debug)]

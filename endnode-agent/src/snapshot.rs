@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::agent::Agent;
-use crate::io::rings::SnapshotBuffer;
+use crate::io::rings::{Rings, SnapshotBuffer};
+use crate::shared::Shared;
 use snin_agent_core::{ControllerState, Counters, FlowId, FlowStatus, PairStatus};
 
 /// How long the data thread may take to answer.
@@ -71,15 +71,14 @@ impl IoCounters {
     }
 }
 
-impl Agent {
-    /// The agent's state at one moment; with the latencies of one flow, if asked for.
+impl Snapshot {
+    /// The state at one moment; with the latencies of one flow, if asked for.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when the data thread stands still.
-    pub fn snapshot(&self, latency_of: Option<FlowId>) -> io::Result<Snapshot> {
-        let shared = &self.shared;
+    pub(crate) fn take(shared: &Shared, latency_of: Option<FlowId>) -> io::Result<Self> {
         let _one = shared.snapshot_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let latency = latency_of.and_then(|flow| Some((flow, self.histogram()?)));
+        let latency = latency_of.and_then(|flow| Some((flow, histogram(shared)?)));
         let buffer = SnapshotBuffer {
             flows: Vec::with_capacity(shared.config.flows as usize),
             pairs: Vec::with_capacity(shared.config.pairs as usize),
@@ -87,29 +86,29 @@ impl Agent {
             controller: ControllerState::None,
             latency,
         };
+        let rings = &shared.rings;
         // Nobody else looks; one that was given up on is out of date.
-        while shared.rings.snapshots.pop().is_some()
-            || shared.rings.snapshots_wanted.pop().is_some()
-        {}
-        let _ = shared.rings.snapshots_wanted.push(Box::new(buffer));
-        shared.rings.to_data.ring();
-        let buffer = self.wait(Some(PATIENCE), |agent| agent.shared.rings.snapshots.pop())?;
+        while rings.snapshots.pop().is_some() || rings.snapshots_wanted.pop().is_some() {}
+        let _ = rings.snapshots_wanted.push(Box::new(buffer));
+        rings.to_data.ring();
+        let buffer = shared.wait(Some(PATIENCE), || rings.snapshots.pop())?;
         let SnapshotBuffer { flows, pairs, counters, controller, latency } = *buffer;
-        let io_counters = self.io_counters();
+        let io_counters = IoCounters::read(rings);
         let latency = latency.map(|(_, latency)| latency);
-        Ok(Snapshot { flows, pairs, counters, io_counters, controller, latency })
+        Ok(Self { flows, pairs, counters, io_counters, controller, latency })
     }
+}
 
-    fn histogram(&self) -> Option<Histogram<u64>> {
-        let shape = self.shared.config.histogram?;
-        Histogram::new_with_bounds(1, shape.longest.nanos(), shape.digits).ok()
-    }
+fn histogram(shared: &Shared) -> Option<Histogram<u64>> {
+    let shape = shared.config.histogram?;
+    Histogram::new_with_bounds(1, shape.longest.nanos(), shape.digits).ok()
+}
 
-    fn io_counters(&self) -> IoCounters {
-        let rings = &self.shared.rings;
+impl IoCounters {
+    fn read(rings: &Rings) -> Self {
         let counters = &rings.counters;
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        IoCounters {
+        Self {
             malformed: read(&counters.malformed),
             declined: read(&counters.declined),
             gone: read(&counters.gone),

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::port::BATCH;
 use super::rings::{Command, Rings};
 use super::send_path::{Headers, SendPath, Sender, send, send_datagram};
 use snin_agent_core::{BreakReason, FlowId, PairId, Piece, PortEvent, Post, Route};
 use snin_verbs::{Completion, QueuePair, Sending, Source, Ud, VerbsError};
+
+/// Completions that are taken at a time.
+pub(super) const BATCH: u16 = 32;
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -8,13 +8,11 @@ use snin_fabric::Guid;
 use snin_verbs::{Batch, Completion, CompletionQueue};
 
 use super::inbox::Inbox;
-use super::outbox::Outbox;
+use super::outbox::{BATCH, Outbox};
 use super::rings::{Command, ControlEvent, Rings};
 
 /// Queue pairs that may be torn down at a time before memory is allocated for more.
 const LEAVING: usize = 1024;
-/// Completions that are taken at a time.
-pub(super) const BATCH: u16 = 32;
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -16,11 +16,13 @@ mod kind;
 mod memory;
 #[cfg(doctest)]
 mod misuse;
+mod numbers;
 mod path;
 mod post;
 mod queue_pair;
 mod raw;
 mod shared_receives;
+mod stage;
 
 pub use address::AddressHandle;
 pub use attributes::{Mtu, Remote, Retries, Timing, Transport};

@@ -10,6 +10,7 @@ use super::kind::{Connected, Kind, Rc, Sending, Ud};
 use super::memory::{RemoteMemory, Slot, Source};
 use super::queue_pair::{Held, Inner, NotPosted, Posted, QueuePair};
 use super::raw;
+use super::stage::Stage;
 
 /// What is to be sent. Slots are shared with the device until the completion.
 #[derive(Clone, Copy, Debug)]
@@ -132,42 +133,6 @@ impl<K: Kind> QueuePair<K, Sending> {
     pub fn ring_signalled(&mut self) -> Result<(), VerbsError> {
         self.inner.signal_last();
         self.inner.ring()
-    }
-}
-
-/// As many are handed over at a time.
-const BATCH: usize = 32;
-
-/// Room for what is staged, made with the queue pair.
-pub(super) struct Stage {
-    works: Box<[ibv_send_wr]>,
-    entries: Box<[[ibv_sge; 2]]>,
-    /// For bytes that are nobody's slot.
-    copies: Box<[u8]>,
-    /// How many are staged.
-    count: usize,
-}
-
-// SAFETY: the pointers in it mean something during `ring` only.
-unsafe impl Send for Stage {}
-
-impl Stage {
-    pub(super) fn new(sends: u32, inline: usize) -> Self {
-        let room = BATCH.min(sends as usize);
-        Self {
-            works: (0..room).map(|_| raw::no_send()).collect(),
-            entries: vec![[raw::no_entry(); 2]; room].into(),
-            copies: vec![0; room * inline].into(),
-            count: 0,
-        }
-    }
-
-    /// Copies bytes that are to be sent next; they are few enough.
-    fn copy(&mut self, bytes: &[u8], inline: usize) -> ibv_sge {
-        let start = self.count * inline;
-        let room = &mut self.copies[start..start + bytes.len()];
-        room.copy_from_slice(bytes);
-        ibv_sge { addr: room.as_ptr() as u64, length: bytes.len() as u32, lkey: 0 }
     }
 }
 
@@ -338,7 +303,7 @@ fn prepare(post: &mut ibv_send_wr, work: Work<'_>) {
         }
         Work::Datagram { to, number, q_key } => {
             post.opcode = ibv_wr_opcode::IBV_WR_SEND;
-            post.wr.ud = raw::datagram(to, number, q_key);
+            post.wr.ud = raw::datagram(to.as_ptr(), number, q_key);
         }
     }
 }

@@ -14,7 +14,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rdma_sys::{
     ibv_create_qp, ibv_destroy_qp, ibv_modify_qp, ibv_post_recv, ibv_qp, ibv_qp_type, ibv_recv_wr,
@@ -27,10 +26,11 @@ use super::completion::{Completion, CompletionQueue, Created};
 use super::error::{VerbsError, check};
 use super::kind::{Connected, Initialised, Kind, Receives, Receiving, Reset, Sending, Ud};
 use super::memory::{Allocated, DeviceHold, Domain, Shared, Slot, Source};
+use super::numbers::{RECEIVE, is_of, serial};
 use super::path::Path;
-use super::post::Stage;
 use super::raw;
 use super::shared_receives::{Queue, SharedQueue};
+use super::stage::Stage;
 
 /// What a queue pair is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,21 +120,6 @@ pub struct Finished {
     pub token: u64,
     /// The memory that was posted.
     pub held: Held,
-}
-
-/// Numbers of posts: 24 bits of the queue pair, one bit for receives, 39 that count.
-const SERIAL: u32 = 40;
-pub(super) const RECEIVE: u64 = 1 << 39;
-static SERIALS: AtomicU64 = AtomicU64::new(1);
-
-/// The upper bits of a poster's work request numbers: no other poster has the same.
-pub(super) fn serial() -> u64 {
-    SERIALS.fetch_add(1, Ordering::Relaxed) << SERIAL
-}
-
-/// Whether a number is one of those.
-pub(super) const fn is_of(id: u64, serial: u64) -> bool {
-    id >> SERIAL << SERIAL == serial
 }
 
 impl<K: Kind> QueuePair<K, Reset> {

@@ -4,11 +4,10 @@ use std::mem::zeroed;
 use std::ptr::null_mut;
 
 use rdma_sys::{
-    ibv_context, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_port_attr, ibv_qp_attr,
+    ibv_ah, ibv_context, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_port_attr, ibv_qp_attr,
     ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc, rdma_t, ud_t,
 };
 
-use super::address::AddressHandle;
 use super::path::Gid;
 
 unsafe extern "C" {
@@ -103,6 +102,6 @@ pub(super) const fn remote(remote_addr: u64, rkey: u32) -> rdma_t {
 }
 
 /// The destination of a datagram.
-pub(super) fn datagram(to: &AddressHandle, remote_qpn: u32, remote_qkey: u32) -> ud_t {
-    ud_t { ah: to.as_ptr(), remote_qpn, remote_qkey }
+pub(super) const fn datagram(ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) -> ud_t {
+    ud_t { ah, remote_qpn, remote_qkey }
 }

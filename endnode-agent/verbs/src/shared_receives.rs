@@ -13,7 +13,7 @@ use rdma_sys::{
 use super::completion::Completion;
 use super::error::{VerbsError, check};
 use super::memory::{Allocated, Domain, ReceiveBuffer, Slot};
-use super::queue_pair::{RECEIVE, is_of, serial};
+use super::numbers::{RECEIVE, is_of, serial};
 use super::raw;
 
 /// Receives for whichever of its queue pairs something comes in on first, each with a note of its owner's.
