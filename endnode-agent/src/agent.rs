@@ -179,7 +179,7 @@ impl Agent {
     /// The next message that came in; waits for it.
     ///
     /// # Errors
-    /// Never so far; one who waits is told so here.
+    /// None at present; the result leaves room for them.
     pub fn recv(&self) -> io::Result<Incoming<'_>> {
         self.shared.wait(None, || self.try_recv())
     }

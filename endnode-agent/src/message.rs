@@ -183,7 +183,7 @@ impl fmt::Display for NotSent<'_> {
 impl std::error::Error for NotSent<'_> {}
 
 impl From<NotSent<'_>> for io::Error {
-    /// Why, for one who does not try again.
+    /// Why it was not taken; the message is dropped.
     fn from(refused: NotSent<'_>) -> Self {
         refused.error
     }

@@ -1,5 +1,5 @@
 //! Which peers may send to here: as many as the mesh has room for, each with a bounded number of flows and queue
-//! pairs. Who is not admitted is refused before it has a queue pair, so nothing that it sends is acknowledged and
+//! pairs. A peer that is not admitted is refused before it has a queue pair, so nothing that it sends is acknowledged and
 //! lost.
 //!
 //! A peer whose streams have ended is remembered for a while: it may come again in the same session, and send once

@@ -65,7 +65,7 @@ impl Links {
         }
     }
 
-    /// A place is free: for whatever is granted and has none, long before its time comes if need be.
+    /// A place is free: grants that have no queue pair get one, those included whose time has not come.
     fn fill_room(&mut self, context: &mut Context, flows: &mut Flows, now: Time) {
         for index in 0..flows.limit() {
             let Some(flow) = flows.get(index) else { continue };

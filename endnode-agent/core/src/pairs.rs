@@ -89,7 +89,7 @@ impl Pair {
 /// Where a queue pair for a (peer, tree) is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// It has one, in whatever state.
+    /// It has one, in any state.
     Taken(u32),
     /// It was given a free one and is to be connected.
     New(u32),
@@ -176,7 +176,7 @@ impl Pairs {
         PairId { slot, life: pair.life }
     }
 
-    /// The queue pair in a slot, whatever life it is in.
+    /// The queue pair in a slot, in any of its lives.
     pub(super) fn at(&mut self, slot: u32) -> &mut Pair {
         &mut self.places[slot as usize]
     }

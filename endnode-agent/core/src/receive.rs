@@ -58,7 +58,7 @@ impl Inbounds {
         }
     }
 
-    /// Judges a piece and takes note of it. A flow not heard of before begins with whatever piece comes:
+    /// Judges a piece and takes note of it. A flow not heard of before begins with the piece that comes first:
     /// its sender may have sent others before this agent was restarted.
     pub(super) fn judge(&mut self, arrival: &Arrival) -> Verdict {
         let Arrival { peer, session, piece } = *arrival;

@@ -184,7 +184,7 @@ impl Sender {
         if posted >= context.config.depth as usize {
             return None;
         }
-        // What nobody granted nobody ends, whatever is known of the time.
+        // A flow that sends without a grant has no end of one, so the time does not matter.
         if end == Time::MAX {
             return Some(u64::MAX);
         }
@@ -261,8 +261,8 @@ impl Sender {
         context.timers.set(Timer::Flow(index), at.max(now + Time(1)));
     }
 
-    /// A grant ended and the port has not sent everything: whatever it sends now, it sends over links
-    /// that may be another's.
+    /// A grant ended and the port has not sent everything: what it sends now goes over links that may be
+    /// another's.
     fn stop_overrun(&mut self, context: &mut Context, index: u32, now: Time) {
         let Some(flow) = self.flows.get(index).filter(|flow| flow.outstanding > 0) else { return };
         let over = context.clock.earliest(now) >= flow.clear_by + context.config.acknowledgement;

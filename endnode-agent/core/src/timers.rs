@@ -1,6 +1,6 @@
 //! Deadlines of many things, one each, in tables made at the start.
 //!
-//! A timer only ever moves nearer: who wants it later sets it anew when it fires. So a deadline that keeps
+//! A timer only ever moves nearer: one that is wanted later is set again when it fires. So a deadline that keeps
 //! moving away, as that of a queue pair which keeps completing, costs nothing until it fires too early.
 //!
 //! The earliest is the winner of a knockout: the tree's node `n` holds the earlier of what its children `2n`
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_set_the_earliest_comes_first() {
+    fn of_all_that_are_set_the_earliest_comes_first() {
         for seed in 0..50 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (flows, pairs) = (rng.random_range(1..9), rng.random_range(1..9));

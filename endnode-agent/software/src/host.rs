@@ -19,7 +19,7 @@ const AT_ONCE: usize = 256;
 /// Messages to one peer, one after the other, and then the connection is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
-    /// Who is to get them.
+    /// The port that they are sent to.
     pub peer: Guid,
     /// Bytes of each.
     pub bytes: u64,

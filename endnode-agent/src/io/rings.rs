@@ -54,7 +54,7 @@ impl Received {
     };
 }
 
-/// What the data thread has the control thread do: whatever takes system calls.
+/// What the data thread has the control thread do: work that takes system calls.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Make a queue pair.

@@ -16,7 +16,7 @@ use super::device::{Device, Opened};
 use super::error::{VerbsError, check};
 use super::{fd, raw};
 
-/// A queue of completions, with a channel that wakes who waits for them.
+/// A queue of completions, with a channel that wakes a thread that waits for them.
 #[derive(Clone)]
 pub struct CompletionQueue {
     pub(super) inner: Arc<Created>,

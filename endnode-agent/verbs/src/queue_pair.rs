@@ -324,7 +324,7 @@ impl<K: Kind, S: Receives> QueuePair<K, S> {
         }
     }
 
-    /// Gives shared memory to the next message that comes; the same may be given to others, too. For one who does
+    /// Gives shared memory to the next message that comes; the same may be given to others, too. For a caller that does
     /// not look at messages, or only at what came last.
     ///
     /// # Errors
