@@ -57,7 +57,8 @@ impl Flow {
         self.offer(bytes, due)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
-    /// Sends a message that was written into memory from [`Agent::reserve`](crate::Agent::reserve), if as many may wait.
+    /// Sends a message that was written into memory from [`Agent::reserve`](crate::Agent::reserve), if as many
+    /// may wait.
     ///
     /// # Errors
     /// With the message, to be tried again.

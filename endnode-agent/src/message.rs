@@ -104,7 +104,8 @@ impl Drop for Held<'_> {
 }
 
 /// A message that is written where the device reads it, and so sent without being copied: from
-/// [`Agent::reserve`](crate::Agent::reserve), for [`Flow::commit`](crate::Flow::commit). Dropped, its memory is given back.
+/// [`Agent::reserve`](crate::Agent::reserve), for [`Flow::commit`](crate::Flow::commit). Dropped, its memory is
+/// given back.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     rings: &'a Rings,
@@ -164,7 +165,7 @@ impl Drop for Outgoing<'_> {
 pub struct NotSent<'a> {
     /// As it was.
     pub message: Outgoing<'a>,
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock): as many wait as may. [`InvalidInput`](io::ErrorKind::InvalidInput): it is another agent's.
+    /// `WouldBlock`: as many wait as may. `InvalidInput`: it is another agent's.
     pub error: io::Error,
 }
 

@@ -19,11 +19,11 @@ snin_daemon::settings! {
         device: Option<String> = None,
         /// Its port. Default: the first active one.
         port: Option<u8> = None,
-        /// Where peers' agents call, to exchange queue pairs: tls://0.0.0.0:18517, or, for peers on this machine only,
-        /// plain://127.0.0.1:port or unix:///path.
+        /// Where peers' agents call, to exchange queue pairs: tls://0.0.0.0:18517, or, for peers on this machine
+        /// only, plain://127.0.0.1:port or unix:///path.
         listen: String = "plain://127.0.0.1:18517".to_owned(),
-        /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "tls://node7:18517" }. Its certificate has to
-        /// name that GUID.
+        /// Where to call the agent of each peer: { "0x0002c90300a1b2c3" = "tls://node7:18517" }. Its certificate
+        /// has to name that GUID.
         peers: BTreeMap<String, String> = BTreeMap::new(),
         /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
         /// plain://127.0.0.1:port. Without one nothing is granted.

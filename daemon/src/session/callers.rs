@@ -1,5 +1,5 @@
-//! Sessions of a daemon that polls and calls many others: all of them run on one thread, which wakes the daemon by a
-//! descriptor.
+//! Sessions of a daemon that polls and calls many others: all of them run on one thread, which wakes the daemon
+//! by a descriptor.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

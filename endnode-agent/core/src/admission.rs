@@ -1,6 +1,6 @@
 //! Which peers may send to here: as many as the mesh has room for, each with a bounded number of flows and queue
-//! pairs. A peer that is not admitted is refused before it has a queue pair, so nothing that it sends is acknowledged and
-//! lost.
+//! pairs. A peer that is not admitted is refused before it has a queue pair, so nothing that it sends is
+//! acknowledged and lost.
 //!
 //! A peer whose streams have ended is remembered for a while: it may come again in the same session, and send once
 //! more what it does not know to have arrived. Then, or sooner when another peer needs the room, it is forgotten.

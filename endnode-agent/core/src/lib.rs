@@ -4,8 +4,9 @@
 //! everything:
 //!
 //! 1. **No byte outside its grant.** A piece is posted only if it, behind all that the port still has to
-//!    send, leaves in [from, until - guard), even if the own clock is off by all of its error. A queue pair whose pieces are
-//!    late nevertheless is given up, since a retry would run over links that are another's by then.
+//!    send, leaves in [from, until - guard), even if the own clock is off by all of its error. A queue pair
+//!    whose pieces are late nevertheless is given up, since a retry would run over links that are another's by
+//!    then.
 //! 2. **Order.** A flow has pieces under way on one queue pair at a time. On a new tree it stops posting,
 //!    waits until the old queue pair is drained, and goes on with the new one. A lease is confirmed to
 //!    the controller when nothing is under way that it does not grant.

@@ -324,8 +324,8 @@ impl<K: Kind, S: Receives> QueuePair<K, S> {
         }
     }
 
-    /// Gives shared memory to the next message that comes; the same may be given to others, too. For a caller that does
-    /// not look at messages, or only at what came last.
+    /// Gives shared memory to the next message that comes; the same may be given to others, too. For a caller
+    /// that does not look at messages, or only at what came last.
     ///
     /// # Errors
     /// When as many are posted as may be, or the device refuses.
