@@ -61,7 +61,9 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                     order = ordered.recv() => {
                         match order {
                             // What is too long for a frame cannot be made: messages have limits.
-                            Some(Order::Send(message)) => drop(caller.send(&message)),
+                            Some(Order::Send(message)) => {
+                                let _ = caller.send(&message);
+                            }
                             Some(Order::SendTo(..) | Order::Close(_)) => {}
                             None => return,
                         }
@@ -91,7 +93,9 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                     order = ordered.recv() => {
                         match order {
                             // As above.
-                            Some(Order::SendTo(to, message)) => drop(listener.send(&to, &message)),
+                            Some(Order::SendTo(to, message)) => {
+                                let _ = listener.send(&to, &message);
+                            }
                             Some(Order::Close(peer)) => listener.close(&peer),
                             Some(Order::Send(_)) => {}
                             None => return,
