@@ -58,12 +58,13 @@ impl Bell {
 
     /// Whether it has rung; without a system call where it has not.
     pub(super) fn has_rung(&self) -> bool {
-        if !self.rang.swap(false, Ordering::AcqRel) {
+        if !self.rang.load(Ordering::Acquire) {
             return false;
         }
-        // Another ring may have been read with the one before.
+        // In this order: a ring in between writes nothing, and what it is for is taken now. The other way round
+        // it would be read here and stay noted, and no later one would write again.
         let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
-        true
+        self.rang.swap(false, Ordering::AcqRel)
     }
 
     /// Runs something on a thread with a runtime of its own.
