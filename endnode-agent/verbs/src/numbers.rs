@@ -7,7 +7,7 @@ const SERIAL: u32 = 40;
 pub(super) const RECEIVE: u64 = 1 << 39;
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
-/// The upper bits of the numbers of one that posts, the same for no other.
+/// The upper bits of a poster's work request numbers: no other poster has the same.
 pub(super) fn serial() -> u64 {
     SERIALS.fetch_add(1, Ordering::Relaxed) << SERIAL
 }
