@@ -11,6 +11,9 @@ use tokio::sync::mpsc;
 
 use crate::watch::Watch;
 
+/// Names of hosts that are looked up at a time.
+const LOOKUPS: usize = 4;
+
 /// False when nobody takes it.
 pub(super) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) -> bool {
     let is_taken = to.send(heard).await.is_ok();
@@ -73,8 +76,9 @@ impl Bell {
         W: FnOnce(Arc<Bell>) -> F + Send + 'static,
         F: Future<Output = ()>,
     {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_io().enable_time().max_blocking_threads(LOOKUPS);
+        let runtime = runtime.build()?;
         let bell = self.clone();
         let body = move || {
             runtime.block_on(work(bell));

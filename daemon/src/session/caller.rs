@@ -243,10 +243,7 @@ impl Calling {
             Address::Plain(address) => (Socket::Tcp(tcp(*address).await?), None),
             Address::Tls(host) => {
                 let credentials = call.credentials.as_ref().ok_or(SessionEnd::NoCredentials)?;
-                let host = host.clone();
-                let found = tokio::task::spawn_blocking(move || Address::resolve(&host)).await;
-                let address = found.unwrap_or_else(|_| Err(Error::from(ErrorKind::NotFound)))?;
-                let socket = tcp(address).await?;
+                let socket = tcp(lookup(host).await?).await?;
                 let tls = ClientConnection::new(
                     credentials.now().client.clone(),
                     server_name(&call.called()),
@@ -302,6 +299,16 @@ impl<T> Drop for Aborted<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// A number needs no thread.
+async fn lookup(host: &str) -> std::io::Result<std::net::SocketAddr> {
+    if let Ok(address) = host.parse() {
+        return Ok(address);
+    }
+    let host = host.to_owned();
+    let found = tokio::task::spawn_blocking(move || Address::resolve(&host)).await;
+    found.unwrap_or_else(|_| Err(Error::from(ErrorKind::NotFound)))
 }
 
 async fn tcp(address: std::net::SocketAddr) -> std::io::Result<TcpStream> {
