@@ -13,7 +13,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -49,7 +48,7 @@ use crate::replay::CORE;
 use crate::settings::{Checked, Settings, check};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
-use snin_agent_core::{Admission, AdmissionLimits, Config, FlowId, Mesh, Notice, Piece, Wanted};
+use snin_agent_core::{Admission, AdmissionLimits, FlowId, Mesh, Notice, Piece, Wanted};
 use snin_verbs::{
     AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, ReceiveBuffer, Service, SharedReceives,
     Slot, Source, Timing, Ud, choose,

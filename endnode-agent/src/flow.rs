@@ -95,8 +95,8 @@ impl Flow {
         if !self.has_room() {
             return Ok(None);
         }
-        let taken = Outgoing::take(&self.shared.rings, bytes.len());
-        let Some(mut message) = taken else { return Ok(None) };
+        let rings = &self.shared.rings;
+        let Some(mut message) = Outgoing::take(rings, bytes.len()) else { return Ok(None) };
         message.copy_from_slice(bytes);
         if let Some((buffer, bytes)) = message.into_parts() {
             self.hand_over(buffer, bytes, due);

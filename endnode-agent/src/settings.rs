@@ -185,9 +185,10 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         value.revoked.as_deref(),
     );
     let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
-    let is_tls = |address: &Address| matches!(address, Address::Tls(_));
-    let mut all = peers.values().chain(&controller).chain([&listen]);
-    if certificates.is_none() && all.any(is_tls) {
+    let mut addresses = peers.values().chain(&controller).chain([&listen]);
+    let needs_certificate = addresses.any(|address| matches!(address, Address::Tls(_)));
+    drop(addresses);
+    if certificates.is_none() && needs_certificate {
         return Err(settings.refuse("certificate", SessionEnd::NoCredentials));
     }
     Ok(Checked { guid, listen, peers, controller, certificates, datagrams, busy, loss })

@@ -73,7 +73,7 @@ impl Bell {
     /// Runs something on a thread with a runtime of its own.
     pub(super) fn run<W, F>(self: &Arc<Self>, name: &str, work: W) -> io::Result<Joined>
     where
-        W: FnOnce(Arc<Bell>) -> F + Send + 'static,
+        W: FnOnce(Arc<Self>) -> F + Send + 'static,
         F: Future<Output = ()>,
     {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
