@@ -1,11 +1,15 @@
-//! Connections of one listening socket, for a thread that polls: bounded in number, in what they ask at once
-//! and in what waits for them.
+//! Connections of one listening socket, for a thread that polls: bounded in number, in what they ask at once,
+//! in what waits for them and in the time for which nothing happens on them.
+//!
+//! A turn takes a few requests, of each connection one, and none of a connection that waits for an answer: so
+//! a flood of them waits in its own socket, and everything else has its turn in between.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
 use crate::watch::Watch;
 
@@ -15,6 +19,12 @@ const MOST: usize = 64;
 const LONGEST: usize = 64 * 1024;
 /// The most bytes that wait for one who does not read; who is slower than that is cut off.
 const BACKLOG: usize = 16 * 1024 * 1024;
+/// The same for all together.
+const BACKLOG_ALL: usize = 64 * 1024 * 1024;
+/// The most requests of one turn.
+const PER_TURN: usize = 8;
+/// A connection on which nothing happens for so long ends.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// One who asks, as long as the connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -97,6 +107,14 @@ struct Connection {
     /// The other end asks nothing more; it may still read.
     silent: bool,
     gone: bool,
+    /// A whole request is in `asked`.
+    ready: bool,
+    /// A request is being answered; the next one is not taken before.
+    pending: bool,
+    /// It follows events: it may be quiet for ever.
+    kept: bool,
+    /// When it last asked or took something.
+    since: Instant,
 }
 
 /// How a protocol finds the end of a request in what came so far.
@@ -113,19 +131,29 @@ pub(crate) struct Connections {
     listener: Listener,
     open: BTreeMap<u64, Connection>,
     next: u64,
+    /// Whose turn is next, if he is still there.
+    turn: u64,
     pub(crate) turned_away: u64,
+    pub(crate) idle: Duration,
 }
 
 impl Connections {
     pub(crate) const fn new(listener: Listener) -> Self {
-        Self { listener, open: BTreeMap::new(), next: 0, turned_away: 0 }
+        Self { listener, open: BTreeMap::new(), next: 0, turn: 0, turned_away: 0, idle: IDLE }
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         watch.readable(self.listener.as_fd());
         for connection in self.open.values() {
-            if !connection.ending && (!connection.silent || connection.owed.is_empty()) {
+            let asks = !connection.pending && !connection.ending;
+            let over = connection.silent && connection.owed.is_empty();
+            if asks && (connection.ready || over) {
+                watch.until(connection.since);
+            } else if asks && !connection.silent {
                 watch.readable(connection.stream.as_fd());
+            }
+            if connection.may_idle_out() {
+                watch.until(connection.since + self.idle);
             }
             if !connection.owed.is_empty() {
                 watch.writable(connection.stream.as_fd());
@@ -135,33 +163,35 @@ impl Connections {
 
     /// Accepts, reads and writes as far as that goes without waiting; the requests that came in.
     pub(crate) fn work(&mut self, end: impl Fn(&[u8]) -> Found) -> Vec<(Client, Vec<u8>)> {
-        self.accept();
+        let now = Instant::now();
+        self.accept(now);
         let mut requests = Vec::new();
-        for (&id, connection) in &mut self.open {
-            // By now everything that it asked has been answered.
-            connection.gone |= connection.silent && connection.owed.is_empty();
-            connection.read();
-            loop {
-                match end(&connection.asked) {
-                    Found::Request(length) => {
-                        let rest = connection.asked.split_off(length);
-                        let request = std::mem::replace(&mut connection.asked, rest);
-                        requests.push((Client(id), request));
-                    }
-                    Found::More => break,
-                    Found::Nonsense => {
-                        connection.gone = true;
-                        break;
-                    }
-                }
+        let later = self.open.range(self.turn..).chain(self.open.range(..self.turn));
+        let order: Vec<u64> = later.map(|(&id, _)| id).collect();
+        for id in order {
+            let Some(connection) = self.open.get_mut(&id) else { continue };
+            connection.write(now);
+            connection.gone |= connection.may_idle_out() && now >= connection.since + self.idle;
+            if requests.len() >= PER_TURN {
+                continue;
             }
-            connection.write();
+            if let Some(request) = connection.next(&end, now) {
+                requests.push((Client(id), request));
+                self.turn = id + 1;
+            }
         }
         self.forget();
         requests
     }
 
-    fn accept(&mut self) {
+    /// It follows events from now on, and may be quiet for ever.
+    pub(crate) fn keep(&mut self, client: Client) {
+        if let Some(connection) = self.open.get_mut(&client.0) {
+            connection.kept = true;
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
         // Whatever is wrong with one who wants in, the others are served.
         while let Ok(stream) = self.listener.accept() {
             if self.open.len() >= MOST {
@@ -175,6 +205,10 @@ impl Connections {
                 ending: false,
                 silent: false,
                 gone: false,
+                ready: false,
+                pending: false,
+                kept: false,
+                since: now,
             };
             self.open.insert(self.next, connection);
             self.next += 1;
@@ -183,12 +217,18 @@ impl Connections {
 
     /// Writes to one who asked, now or as soon as he reads; to one who is gone, nothing.
     pub(crate) fn answer(&mut self, client: Client, bytes: &[u8]) {
+        let all: usize = self.open.values().map(|connection| connection.owed.len()).sum();
         if let Some(connection) = self.open.get_mut(&client.0) {
-            if connection.owed.len() + bytes.len() > BACKLOG {
+            let now = Instant::now();
+            if connection.owed.is_empty() {
+                connection.since = now;
+            }
+            connection.pending = false;
+            if connection.owed.len() + bytes.len() > BACKLOG || all + bytes.len() > BACKLOG_ALL {
                 connection.gone = true;
             } else {
                 connection.owed.extend(bytes);
-                connection.write();
+                connection.write(now);
             }
         }
         self.forget();
@@ -221,9 +261,43 @@ impl Connections {
 }
 
 impl Connection {
-    fn read(&mut self) {
+    /// Whether it ends if nothing happens: it neither waits for an answer nor follows events, or does not take
+    /// what it is owed.
+    fn may_idle_out(&self) -> bool {
+        !self.owed.is_empty() || !self.pending && !self.kept
+    }
+
+    /// The next request, if it is all there and none is being answered.
+    fn next(&mut self, end: &impl Fn(&[u8]) -> Found, now: Instant) -> Option<Vec<u8>> {
+        if self.pending || self.ending {
+            return None;
+        }
+        self.read(end);
+        let request = match end(&self.asked) {
+            Found::Request(length) => {
+                let rest = self.asked.split_off(length);
+                (self.pending, self.since) = (true, now);
+                Some(std::mem::replace(&mut self.asked, rest))
+            }
+            Found::More => {
+                // It asks nothing more, and everything that it asked has been answered.
+                self.gone |= self.silent && self.owed.is_empty();
+                None
+            }
+            Found::Nonsense => {
+                self.gone = true;
+                None
+            }
+        };
+        self.ready = matches!(end(&self.asked), Found::Request(_));
+        request
+    }
+
+    /// Reads until a whole request is there, and no further: the rest waits where it is.
+    fn read(&mut self, end: &impl Fn(&[u8]) -> Found) {
         let mut buffer = [0; 4096];
-        while !self.ending && !self.silent && !self.gone {
+        let whole = |asked: &[u8]| matches!(end(asked), Found::Request(_));
+        while !self.silent && !self.gone && !whole(&self.asked) {
             match self.stream.read(&mut buffer) {
                 Ok(0) => self.silent = true,
                 Ok(_) if self.asked.len() > LONGEST => self.gone = true,
@@ -237,11 +311,14 @@ impl Connection {
         }
     }
 
-    fn write(&mut self) {
+    fn write(&mut self, now: Instant) {
         while !self.owed.is_empty() && !self.gone {
             let (front, _) = self.owed.as_slices();
             match self.stream.write(front) {
-                Ok(n) => drop(self.owed.drain(..n)),
+                Ok(n) => {
+                    self.owed.drain(..n);
+                    self.since = now;
+                }
                 Err(error) if passes(&error) => return,
                 Err(_) => self.gone = true,
             }

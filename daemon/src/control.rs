@@ -111,6 +111,9 @@ impl Control {
             let command = body.as_ref().ok().and_then(|body| body.get("command")?.as_str());
             match (command.map(str::to_owned), body) {
                 (Some(command), Ok(body)) => {
+                    if body["follow"] == true {
+                        self.connections.keep(client);
+                    }
                     let user = self.connections.user(client);
                     requests.push(Request { client, user, command, body });
                 }
@@ -118,6 +121,12 @@ impl Control {
             }
         }
         requests
+    }
+
+    /// Connections on which nothing happens end after this time, unless they wait for an answer or follow
+    /// events; a minute where nothing is said.
+    pub const fn set_idle(&mut self, idle: Duration) {
+        self.connections.idle = idle;
     }
 
     /// Answers a request.

@@ -3,11 +3,11 @@
 //! A line is `{"seq": 7, "time": "2026-11-21T07:05:03.123456Z", "event": "SUBNET_UP", ...}`: `seq` counts
 //! from 1 for each run of the daemon, so that a listener sees what he missed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value};
 
@@ -17,6 +17,17 @@ use crate::control::{Client, Control};
 const KEPT: usize = 4_096;
 /// ... unless their text is longer than this: one of a large fabric may take kilobytes.
 const KEPT_BYTES: usize = 1 << 20;
+
+/// So many events of one name are told in a second; more are counted.
+const MOST_A_SECOND: u32 = 100;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How often an event of one name happened lately.
+struct Rate {
+    since: Instant,
+    told: u32,
+    left_out: u64,
+}
 
 /// The events of a daemon.
 #[derive(Default)]
@@ -28,6 +39,9 @@ pub struct Journal {
     file: Option<(PathBuf, File)>,
     listeners: Vec<Client>,
     lost: u64,
+    /// By name: as many as the daemon's code has names.
+    rates: BTreeMap<String, Rate>,
+    left_out: u64,
 }
 
 impl Journal {
@@ -55,13 +69,50 @@ impl Journal {
         Ok(())
     }
 
-    /// Something happened: to everybody who listens, and to the file.
+    /// Something happened: to everybody who listens, and to the file. `false` where it happens so often that it
+    /// is only counted: how many were left out is an event of its own, `EVENTS_LEFT_OUT`.
     pub fn notify(
         &mut self,
-        control: Option<&mut Control>,
+        mut control: Option<&mut Control>,
         event: &str,
         fields: Map<String, Value>,
-    ) {
+    ) -> bool {
+        self.settle(control.as_deref_mut());
+        let now = Instant::now();
+        if !self.rates.contains_key(event) {
+            self.rates.insert(event.to_owned(), Rate { since: now, told: 0, left_out: 0 });
+        }
+        if let Some(rate) = self.rates.get_mut(event) {
+            if now.duration_since(rate.since) >= SECOND {
+                (rate.since, rate.told) = (now, 0);
+            }
+            if rate.told >= MOST_A_SECOND {
+                rate.left_out += 1;
+                self.left_out += 1;
+                return false;
+            }
+            rate.told += 1;
+        }
+        self.tell(control, event, fields);
+        true
+    }
+
+    /// Tells how many events were left out, where that is over.
+    pub fn settle(&mut self, mut control: Option<&mut Control>) {
+        let over = |rate: &Rate| rate.left_out > 0 && rate.since.elapsed() >= SECOND;
+        let names = self.rates.iter_mut().filter(|(_, rate)| over(rate));
+        let left_out: Vec<(String, u64)> =
+            names.map(|(name, rate)| (name.clone(), std::mem::take(&mut rate.left_out))).collect();
+        for (name, count) in left_out {
+            let fields = Map::from_iter([
+                ("of".to_owned(), name.into()),
+                ("count".to_owned(), count.into()),
+            ]);
+            self.tell(control.as_deref_mut(), "EVENTS_LEFT_OUT", fields);
+        }
+    }
+
+    fn tell(&mut self, control: Option<&mut Control>, event: &str, fields: Map<String, Value>) {
         self.seq += 1;
         let now = humantime::format_rfc3339_micros(SystemTime::now());
         let mut line = Map::new();
@@ -109,6 +160,11 @@ impl Journal {
         self.listeners.push(client);
     }
 
+    /// Events that were counted only.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     /// Events that could not be written to the file.
     pub const fn lost(&self) -> u64 {
         self.lost
@@ -130,16 +186,37 @@ mod tests {
             journal.since(since).map(|line| line["seq"].as_u64().unwrap()).collect::<Vec<_>>()
         };
         assert!(seen(&journal, 0).is_empty());
-        for _ in 0..KEPT + 2 {
-            journal.notify(None, "TRAP", Map::new());
+        for n in 0..KEPT + 2 {
+            journal.notify(None, &format!("EVENT_{}", n / 50), Map::new());
         }
         assert_eq!(seen(&journal, 0).first(), Some(&3));
         assert_eq!(seen(&journal, KEPT as u64), [KEPT as u64 + 1, KEPT as u64 + 2]);
         assert!(seen(&journal, 1 << 40).is_empty());
         // Large ones push more of them out.
         let large = Map::from_iter([("named".to_owned(), Value::from("x".repeat(KEPT_BYTES / 4)))]);
-        (0..9).for_each(|_| journal.notify(None, "LFT_CHANGE", large.clone()));
+        (0..9).for_each(|_| drop(journal.notify(None, "LFT_CHANGE", large.clone())));
         assert_eq!(seen(&journal, 0), [KEPT as u64 + 9, KEPT as u64 + 10, KEPT as u64 + 11]);
         assert!(journal.bytes <= KEPT_BYTES);
+    }
+
+    #[test]
+    fn a_flood_of_one_event_leaves_the_others_their_place_and_is_counted() {
+        let mut journal = Journal::new();
+        let begin = Instant::now();
+        journal.notify(None, "SUBNET_UP", Map::new());
+        let told = (0..100_000).filter(|_| journal.notify(None, "TRAP", Map::new())).count();
+        let flooded = begin.elapsed().as_secs() as usize + 1;
+        assert!(told <= flooded * MOST_A_SECOND as usize, "{told}");
+        assert_eq!(journal.since(0).next().unwrap()["event"], "SUBNET_UP");
+        assert_eq!(journal.left_out() + told as u64, 100_000);
+        // When the flood is over it is told how many were left out, once.
+        std::thread::sleep(SECOND);
+        journal.settle(None);
+        journal.settle(None);
+        let all: Vec<Value> = journal.since(0).collect();
+        let left_out = all.iter().filter(|line| line["event"] == "EVENTS_LEFT_OUT");
+        let counts: Vec<u64> = left_out.map(|line| line["count"].as_u64().unwrap()).collect();
+        assert_eq!(counts.iter().sum::<u64>(), journal.left_out());
+        assert_eq!(all.last().unwrap()["of"], "TRAP");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::time::Duration;
 
 use crate::connections::{Client, Connections, Found, Listener};
 use crate::metrics::CONTENT_TYPE;
@@ -54,6 +55,11 @@ impl Server {
     /// Where it listens, also if port 0 was asked for.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Connections on which nothing happens end after this time; a minute where nothing is said.
+    pub const fn set_idle(&mut self, idle: Duration) {
+        self.connections.idle = idle;
     }
 
     /// Waits for requests too.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -12,12 +12,14 @@ use rustix::io::Errno;
 #[derive(Default)]
 pub struct Watch<'a> {
     fds: Vec<PollFd<'a>>,
+    /// It does not wait longer, whatever is ready.
+    by: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
     /// Nothing yet.
     pub const fn new() -> Self {
-        Self { fds: Vec::new() }
+        Self { fds: Vec::new(), by: None }
     }
 
     /// Until there is something to read, or the other end is gone. Its place, for
@@ -31,6 +33,11 @@ impl<'a> Watch<'a> {
         self.add(fd, PollFlags::OUT)
     }
 
+    /// Not beyond this time: then there is something to do, whatever is ready.
+    pub fn until(&mut self, time: Instant) {
+        self.by = self.by.into_iter().chain([time]).min();
+    }
+
     fn add(&mut self, fd: BorrowedFd<'a>, flags: PollFlags) -> usize {
         self.fds.push(PollFd::from_borrowed_fd(fd, flags));
         self.fds.len() - 1
@@ -41,6 +48,8 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// What the system says.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<usize> {
+        let by = self.by.map(|by| by.saturating_duration_since(Instant::now()));
+        let limit = limit.into_iter().chain(by).min();
         let limit = limit.map(|limit| Timespec {
             tv_sec: limit.as_secs().min(i64::MAX as u64) as i64,
             tv_nsec: limit.subsec_nanos().into(),

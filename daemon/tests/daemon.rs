@@ -26,10 +26,15 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Self {
+        Self::with(|_, _| {})
+    }
+
+    fn with(set: impl FnOnce(&mut Control, &mut Server)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("run/daemon.sock");
-        let control = Control::listen(&socket).unwrap();
-        let server = Server::listen("127.0.0.1:0").unwrap();
+        let mut control = Control::listen(&socket).unwrap();
+        let mut server = Server::listen("127.0.0.1:0").unwrap();
+        set(&mut control, &mut server);
         let address = server.address().to_string();
         let thread = std::thread::spawn(move || run(control, server));
         Self { _folder: folder, socket, address, thread: Some(thread) }
@@ -58,7 +63,9 @@ impl Drop for Daemon {
 
 fn run(mut control: Control, mut server: Server) {
     let mut journal = Journal::new();
+    let mut turns = 0_u64;
     loop {
+        turns += 1;
         let mut watch = Watch::new();
         control.watch(&mut watch);
         server.watch(&mut watch);
@@ -74,6 +81,8 @@ fn run(mut control: Control, mut server: Server) {
                     journal.notify(Some(&mut control), "TRAP", Map::new());
                     control.answer(request.client, &journal.seq().into());
                 }
+                "never" => {}
+                "turns" => control.answer(request.client, &turns.into()),
                 "end" => return control.answer(request.client, &Value::Null),
                 other => control.refuse(request.client, &format!("no command {other}")),
             }
@@ -184,4 +193,67 @@ fn the_parser_of_openmetrics_reads_the_page() {
         said.contains("histogram snin_sweep_duration_seconds_bucket [('le', '1.0')] 1"),
         "{said}"
     );
+}
+
+/// Until the other end is closed, at most so long; whether it was.
+fn is_closed(mut stream: impl std::io::Read) -> bool {
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text).is_ok()
+}
+
+#[test]
+fn idle_connections_end_after_a_time_and_those_who_wait_or_follow_do_not() {
+    let daemon = Daemon::with(|control, server| {
+        control.set_idle(Duration::from_millis(300));
+        server.set_idle(Duration::from_millis(300));
+    });
+    let mut follower = daemon.connect();
+    follower.ask(&json!({"command": "follow", "follow": true})).unwrap();
+    let mut waiting = UnixStream::connect(&daemon.socket).unwrap();
+    waiting.write_all(b"{\"command\": \"never\"}\n").unwrap();
+    // One who says nothing, one who never ends his line however often he adds to it, and two of HTTP.
+    let idle = UnixStream::connect(&daemon.socket).unwrap();
+    idle.set_read_timeout(PATIENCE).unwrap();
+    assert!(is_closed(idle), "the control socket");
+    let mut slow = UnixStream::connect(&daemon.socket).unwrap();
+    slow.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let ended = (0..500).any(|_| {
+        let written = slow.write_all(b" ");
+        written.is_err() || matches!(slow.read(&mut [0; 8]), Ok(0))
+    });
+    assert!(ended, "one byte at a time");
+    for begun in ["", "GET /metrics HTTP/1.1\r\n"] {
+        let mut page = TcpStream::connect(&daemon.address).unwrap();
+        page.set_read_timeout(PATIENCE).unwrap();
+        page.write_all(begun.as_bytes()).unwrap();
+        assert!(is_closed(page), "{begun:?}");
+    }
+    waiting.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert!(waiting.read(&mut [0; 8]).is_err(), "who waits for an answer waits on");
+    daemon.connect().ask(&json!({"command": "happen"})).unwrap();
+    assert_eq!(follower.line().unwrap().unwrap()["event"], "TRAP");
+}
+
+#[test]
+fn a_flood_of_requests_has_its_turns_between_others() {
+    let daemon = Daemon::start();
+    let mut floods: Vec<UnixStream> =
+        (0..8).map(|_| UnixStream::connect(&daemon.socket).unwrap()).collect();
+    let line = b"{\"command\": \"turns\"}\n";
+    let many = line.repeat(500);
+    for flood in &mut floods {
+        flood.set_read_timeout(PATIENCE).unwrap();
+        flood.write_all(&many).unwrap();
+    }
+    // Each request is answered, and the daemon looked at everything else again and again meanwhile.
+    let (mut first, mut last) = (u64::MAX, 0);
+    for flood in floods {
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(flood));
+        for _ in 0..500 {
+            let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            let turn = answer["ok"].as_u64().unwrap();
+            (first, last) = (first.min(turn), last.max(turn));
+        }
+    }
+    assert!(last - first >= 499, "turns {first} to {last}");
 }

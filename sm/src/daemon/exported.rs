@@ -149,6 +149,12 @@ fn sweeps(page: &mut Page, daemon: &Daemon, summary: &Summary) {
         one(stored),
     );
     page.counter("snin_sm_storage_failures", "How often something could not be stored", failures);
+    let left_out = daemon.outlets.journal.left_out();
+    page.counter(
+        "snin_sm_events_left_out",
+        "Events so frequent that they were counted only",
+        left_out,
+    );
     page.counter(
         "snin_sm_events_lost",
         "Events not written to the file",

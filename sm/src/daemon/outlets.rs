@@ -65,13 +65,14 @@ impl Outlets {
         }
     }
 
-    /// An event, to everybody who listens. `fields` is an object.
-    pub fn notify(&mut self, event: &str, fields: Value) {
+    /// An event, to everybody who listens. `fields` is an object. `false` where it is so frequent that it is
+    /// only counted.
+    pub fn notify(&mut self, event: &str, fields: Value) -> bool {
         let fields = match fields {
             Value::Object(fields) => fields,
             _ => Map::new(),
         };
-        self.journal.notify(self.control.as_mut(), event, fields);
+        self.journal.notify(self.control.as_mut(), event, fields)
     }
 
     /// Goes on in new files, after the old ones were moved away.

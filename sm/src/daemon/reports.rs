@@ -55,9 +55,10 @@ impl Daemon {
             }
             Report::Port(report) => self.report_port(&report),
             Report::Trap { number, issuer, name } => {
-                info!(number, issuer = issuer.0, "trap from {name}");
                 let told = json!({ "number": number, "issuer": issuer.0, "name": name });
-                self.outlets.notify("TRAP", told);
+                if self.outlets.notify("TRAP", told) {
+                    info!(number, issuer = issuer.0, "trap from {name}");
+                }
             }
         }
     }

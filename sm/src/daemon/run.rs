@@ -182,6 +182,7 @@ impl Daemon {
         while let Some(version) = self.outlets.views.as_mut().and_then(Views::next_clear) {
             self.feed(Event::Clear { version })?;
         }
+        self.outlets.journal.settle(self.outlets.control.as_mut());
         self.serve()?;
         self.keep_marks();
         self.note_quiet();
