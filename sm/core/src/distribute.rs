@@ -1,8 +1,8 @@
 //! Tables minus what the switches hold: the writes, in an order without loops.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use snin_fabric::Lid;
+use snin_fabric::{Lid, PortNum};
 
 use super::order::{Tables, What, Write, order};
 use crate::graph::Graph;
@@ -26,7 +26,8 @@ pub(crate) fn distribute(
     let held: Vec<&LftShadow> = topology.switches().map(shadow).collect();
     let live = held.iter().any(|shadow| shadow.is_live());
     let top = target.addresses.top();
-    let tables = Tables { topology, ranks, held, wanted: &target.routing.tables, top };
+    let (wanted, moved) = (&target.routing.tables, &moved(graph, target));
+    let tables = Tables { topology, ranks, held, wanted, top, moved };
     let order = order(&tables, &[manager]);
     let step = |write: &Write| {
         let node = target.discovered.id(write.switch);
@@ -56,6 +57,28 @@ pub(crate) fn distribute(
     for (first, then) in order.after {
         schedule.wait(ids[first as usize], ids[then as usize]);
     }
+}
+
+/// Addresses that some port has and another shall have.
+fn moved(graph: &Graph, target: &Target) -> BTreeSet<Lid> {
+    let (topology, addresses) = (&target.discovered.topology, &target.addresses);
+    let mut moved = BTreeSet::new();
+    for port in topology.ports() {
+        let end = target.discovered.end(port);
+        // Of a switch only port 0 has addresses.
+        if end.1 != PortNum::ZERO && topology.is_switch(topology.port(port).node) {
+            continue;
+        }
+        let Some(info) = graph.port(end).and_then(|port| port.info.as_ref()) else { continue };
+        let first = info.lid.index();
+        if !(1..=Lid::MAX_UNICAST.index()).contains(&first) {
+            continue;
+        }
+        let held = (first..first + info.lmc.addresses()).filter_map(|lid| u16::try_from(lid).ok());
+        let others = |lid: &Lid| addresses.owner(*lid).is_some_and(|(owner, _)| owner != port);
+        moved.extend(held.map(Lid).filter(others));
+    }
+    moved
 }
 
 /// How many blocks a schedule writes, and how many of them only to write them again.

@@ -4,7 +4,9 @@
 //! turn, no mixture of entries has a forwarding loop or a credit loop. So the order sees to it that none
 //! ever exists:
 //!
-//! 1. *Retire.* What the switches hold may turn that way in the new ranks (another manager's tables, or the
+//! 1. *Retire.* An address that one port has and another shall have - two subnets were cabled together - drops
+//!    wherever its entry changes before it leads anywhere else, so that nothing for the one reaches the other.
+//!    And what the switches hold may turn that way in the new ranks (another manager's tables, or the
 //!    ranks changed). Those entries drop before anything else is written - or lead straight home, where a
 //!    cable that nothing uses yet does.
 //! 2. *Downstream first.* A switch is written after the next one on its new route that is written too, so
@@ -63,6 +65,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) wanted: &'a [ForwardingTable],
     /// The highest address.
     pub(crate) top: Lid,
+    /// Addresses that some port has and another shall have.
+    pub(crate) moved: &'a BTreeSet<Lid>,
 }
 
 impl Tables<'_> {
@@ -121,8 +125,10 @@ fn retire(tables: &Tables<'_>, wiring: &Wiring) -> (Vec<Write>, BTreeMap<u32, Lf
     let mut retired = Retired::default();
     for block in tables.all_blocks().filter(|&block| tables.changes(block)) {
         for entry in 0..BLOCK {
-            if let Some(mut column) = Column::of(tables, wiring, block, entry) {
-                column.retire(tables, (block, entry), &mut retired);
+            let Some(mut column) = Column::of(tables, wiring, block, entry) else { continue };
+            match tables.moved.contains(&Lid(block * BLOCK as u16 + entry as u16)) {
+                true => column.unroute((block, entry), &mut retired),
+                false => column.retire(tables, (block, entry), &mut retired),
             }
         }
     }
@@ -337,6 +343,14 @@ impl<'a> Column<'a> {
     /// Whether the entry sends from `at` to a switch above it.
     fn leads_up(&self, at: usize, port: u8) -> bool {
         self.wiring.next(at, port).is_some_and(|next| self.goes_down(next, at))
+    }
+
+    /// Every old entry that changes drops: it means another port.
+    fn unroute(&mut self, place: (u16, usize), retired: &mut Retired) {
+        for x in (0..self.old.len()).filter(|&x| self.changed[x] && self.old[x] != NONE) {
+            let entries = retired.entries.entry((x as u32, place.0)).or_default();
+            entries.push((place.1, NONE));
+        }
     }
 
     /// Old entries by which packets go down and up again: one of each two is retired. The first, unless the

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -54,6 +52,7 @@ impl Change {
                 held: self.shadows.iter().collect(),
                 wanted: &self.new.tables,
                 top: self.new.plan.addresses().top(),
+                moved: &BTreeSet::new(),
             },
             &[Lid(1)],
         )

@@ -81,6 +81,52 @@ impl Subnet {
         subnet
     }
 
+    /// A manager at the n-th host, which begins.
+    pub(crate) fn start(
+        mut emulator: Emulator,
+        topology: Topology,
+        config: Config,
+        saved: Saved,
+        host: usize,
+    ) -> Self {
+        let adapter = |index: &_| topology.node(*index).kind == NodeKind::Adapter;
+        let mut ends = topology.nodes().filter(adapter).filter_map(|n| topology.cables(n).next());
+        let client = emulator.attach(ends.nth(host).unwrap().0).unwrap();
+        let manager = Manager::new(config, saved.clone(), []).unwrap();
+        let (sent, mail, count) = (BTreeMap::new(), VecDeque::new(), 0x1000);
+        let kept = Vec::new();
+        let mut subnet =
+            Self { topology, emulator, manager, kept, saved, client, sent, mail, count };
+        let now = subnet.emulator.now();
+        subnet.manager.handle(Event::Start, now);
+        subnet
+    }
+
+    /// The same, until the fabric is up.
+    pub(crate) fn at(
+        emulator: Emulator,
+        topology: Topology,
+        config: Config,
+        saved: Saved,
+        host: usize,
+    ) -> Self {
+        let mut subnet = Self::start(emulator, topology, config, saved, host);
+        subnet.settle();
+        subnet
+    }
+
+    /// The manager ends: the fabric, and what was stored.
+    pub(crate) fn stop(self) -> (Emulator, Saved) {
+        let Self { mut emulator, client, saved, .. } = self;
+        emulator.detach(client);
+        (emulator, saved)
+    }
+
+    /// Whether the fabric is up and nothing is to be done.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.manager.is_idle() && self.manager.view().is_some()
+    }
+
     /// Another manager after this one: nothing in its head but what was stored.
     pub(crate) fn restarted(self, config: Config) -> Self {
         let Self { mut emulator, client, topology, saved, kept, .. } = self;
