@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use snin_emulator::{Config as Hardware, Emulator, Fabric, Fault};
+use snin_emulator::{Config as Hardware, Emulator, Fabric, Fault, Health};
 use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::PortState;
@@ -171,6 +171,11 @@ struct World {
 impl World {
     /// Every fabric up, by a manager at its first host, which then ends. Whoever is to be absorbed is frozen.
     fn new(parts: &[&str]) -> Self {
+        Self::with(parts, Health::Well)
+    }
+
+    /// The same; afterwards the agents of some hosts are so well.
+    fn with(parts: &[&str], health: Health) -> Self {
         let (topology, joints) = cabled(parts);
         let mut emulator = Emulator::new(&topology, Hardware::default());
         for &joint in &joints {
@@ -182,6 +187,11 @@ impl World {
             let (back, kept) = subnet.stop();
             emulator = back;
             saved.push(kept);
+        }
+        let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
+        let now = emulator.now();
+        for node in hosts.skip(1).step_by(3) {
+            emulator.inject(Fault::Agent(node, health), now);
         }
         let judge: Rc<RefCell<Judge>> = Rc::default();
         judge.borrow_mut().begin(emulator.fabric(), &topology);
@@ -275,6 +285,17 @@ fn no_packet_reaches_a_wrong_host_while_two_subnets_become_one() {
     println!("{} writes", judge.writes);
 }
 
+/// Hosts that take their addresses late, when tables are long written.
+#[test]
+fn nor_where_hosts_are_slow_to_take_their_addresses() {
+    let slow = Health::Slow(Time::millis(30));
+    let world = World::with(&["200", "2a0"], slow).join(0, 0, None);
+    let judge = world.judge.borrow();
+    assert_eq!(judge.wrong, Vec::<String>::new());
+    assert_eq!(world.reach(&[NORTH, SOUTH]), 24 * 2 * 12);
+    assert_eq!(judge.renamed.iter().filter(|(of, _)| *of == SOUTH).count(), 30);
+}
+
 #[test]
 fn whenever_the_manager_dies_the_next_one_finishes() {
     let all = World::new(&["200", "2a0"]).join(0, 0, None);
@@ -282,7 +303,8 @@ fn whenever_the_manager_dies_the_next_one_finishes() {
     assert!(writes > 36, "{writes}");
     let steps = if std::env::var_os("SNIN_MERGES").is_some() { 1 } else { 7 };
     for most in (1..writes).step_by(steps) {
-        let world = World::new(&["200", "2a0"]).join(0, 0, Some(most));
+        let slow = Health::Slow(Time::millis(5 * (most % 3)));
+        let world = World::with(&["200", "2a0"], slow).join(0, 0, Some(most));
         assert_eq!(world.judge.borrow().wrong, Vec::<String>::new(), "after {most} writes");
         world.reach(&[NORTH, SOUTH]);
     }
