@@ -9,7 +9,7 @@ use snin_mad::{Mad, SmInfo, SmState};
 
 use crate::administration::Origin;
 use crate::configuration::{Instruction, PortReport};
-use crate::database::Kept;
+use crate::database::KeptRecord;
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
@@ -90,7 +90,7 @@ pub enum Output {
     },
     /// Append these changes to what was stored before any answer that follows is sent: they have to survive a
     /// restart.
-    Keep(Vec<Kept>),
+    Keep(Vec<KeptRecord>),
     /// Run the job, here or on another thread, and come back with [`Event::Computed`].
     Compute(Box<Job>),
     /// The fabric as it is from now on.

@@ -63,7 +63,7 @@ impl Manager {
     pub fn new(
         config: Config,
         saved: Saved,
-        kept: impl IntoIterator<Item = database::Kept>,
+        kept: impl IntoIterator<Item = database::KeptRecord>,
     ) -> Result<Self, ConfigError> {
         let mut sweep = Sweep::new(config.clone(), saved)?;
         sweep.be_judged();

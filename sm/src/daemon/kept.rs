@@ -3,7 +3,7 @@
 //! The file `administration` in the state directory has a line a change, appended before the host is answered
 //! and forced to the disk once a turn. When it is opened, and when it has grown to many times what counts, it
 //! is written anew. A line is a kind, the record's key, and its value in hex as the specification lays it out
-//! (`-` where the record is gone):
+//! (`-` where the record is gone), then the stamp of its last change (`@TIME.COUNT@ORIGIN`):
 //!
 //! ```text
 //! group ff12401bffff00000000ffffffff permanent ff12401b...
@@ -24,7 +24,9 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::Gid;
 use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, Record, ServiceRecord};
 use snin_protocol::Time;
-use snin_sm_core::database::{Group, Kept, Member, Service, Subscriber, Subscription};
+use snin_sm_core::database::{
+    Group, Kept, KeptRecord, Member, Service, Stamp, Subscriber, Subscription,
+};
 
 use super::failure::Failure;
 
@@ -48,7 +50,7 @@ impl KeptFile {
     ///
     /// # Errors
     /// When the file cannot be read, or a line of it is wrong.
-    pub fn open(folder: Option<&Path>, now: Time) -> Result<(Self, Vec<Kept>), Failure> {
+    pub fn open(folder: Option<&Path>, now: Time) -> Result<(Self, Vec<KeptRecord>), Failure> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = wall.as_secs_f64() - now.nanos() as f64 / 1e9;
         let path = folder.map(|folder| folder.join("administration"));
@@ -75,7 +77,7 @@ impl KeptFile {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn append(&mut self, changes: &[Kept]) -> Result<(), Failure> {
+    pub fn append(&mut self, changes: &[KeptRecord]) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
         let failed = |error| Failure::file(path)(error);
         if self.file.is_none() {
@@ -121,7 +123,7 @@ impl KeptFile {
     ///
     /// # Errors
     /// When it cannot be written; it is then as it was before.
-    pub fn rewrite(&mut self, all: &[Kept]) -> Result<(), Failure> {
+    pub fn rewrite(&mut self, all: &[KeptRecord]) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
         let text: String = all.iter().map(|kept| line(kept, self.epoch)).collect();
         store::replace(path, text.as_bytes())?;
@@ -154,9 +156,9 @@ fn gid(text: &str) -> Option<Gid> {
     unhex(text)?.try_into().ok().map(Gid)
 }
 
-pub(super) fn line(kept: &Kept, epoch: f64) -> String {
+pub(super) fn line(record: &KeptRecord, epoch: f64) -> String {
     let gone = "-".to_owned();
-    let (kind, key, value) = match kept {
+    let (kind, key, value) = match &record.kept {
         Kept::Group(mgid, group) => {
             let value = group.as_ref().map(|group| {
                 let kind = if group.permanent { "permanent" } else { "transient" };
@@ -189,11 +191,30 @@ pub(super) fn line(kept: &Kept, epoch: f64) -> String {
             ("alias", format!("{port} {entry}"), alias.map(|alias| alias.to_string()))
         }
     };
-    format!("{kind} {key} {}\n", value.unwrap_or(gone))
+    let stamp = record.stamp.map_or_else(String::new, |Stamp { time, count, origin }| {
+        format!(" @{}.{count}@{origin}", time.0)
+    });
+    format!("{kind} {key} {}{stamp}\n", value.unwrap_or(gone))
 }
 
-/// What [`line`] wrote.
-pub(super) fn parse(line: &str, epoch: f64) -> Option<Kept> {
+fn stamp(word: &str) -> Option<Stamp> {
+    let (time, origin) = word.split_once('@')?;
+    let (time, count) = time.split_once('.')?;
+    let (time, origin) = (Time(time.parse().ok()?), origin.parse().ok()?);
+    Some(Stamp { time, count: count.parse().ok()?, origin })
+}
+
+/// What [`line`] wrote, or a version that did not keep stamps.
+pub(super) fn parse(line: &str, epoch: f64) -> Option<KeptRecord> {
+    match line.rsplit_once(" @") {
+        Some((line, word)) => {
+            Some(KeptRecord { kept: parse_kept(line, epoch)?, stamp: Some(stamp(word)?) })
+        }
+        None => parse_kept(line, epoch).map(KeptRecord::from),
+    }
+}
+
+fn parse_kept(line: &str, epoch: f64) -> Option<Kept> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let number = |text: &str| {
         let text = text.strip_prefix("0x")?;
@@ -260,7 +281,7 @@ pub(super) fn parse(line: &str, epoch: f64) -> Option<Kept> {
 mod tests {
     use super::*;
 
-    fn all() -> Vec<Kept> {
+    fn all() -> Vec<KeptRecord> {
         let gid = |n| Gid([n; 16]);
         let record =
             McMemberRecord { mgid: gid(7), mlid: Lid(0xC001), ..McMemberRecord::default() };
@@ -270,7 +291,7 @@ mod tests {
         let subscriber = Subscriber { port: Guid(1), lid: Lid(5), qp: 1, to: [3; 40] };
         let info = InformInfo { kind: 3, trap_number: 64, ..InformInfo::default() };
         let subscription = Subscription { info, sl: 2, trusted: true };
-        vec![
+        let all = vec![
             Kept::Group(gid(7), Some(Group { record, permanent: true })),
             Kept::Group(gid(8), None),
             Kept::Member((gid(7), Guid(2)), Some(member)),
@@ -282,7 +303,11 @@ mod tests {
             Kept::Subscription(subscriber, None),
             Kept::Alias((Guid(1), 4), Some(Guid(5))),
             Kept::Alias((Guid(1), 5), None),
-        ]
+        ];
+        // The first one is of a version without stamps.
+        let stamp = |n| Stamp { time: Time(u64::MAX - n), count: 3, origin: Guid(0x77) };
+        let stamp = |n: u64| Some(n).filter(|n| *n > 0).map(stamp);
+        all.into_iter().zip(0..).map(|(kept, n)| KeptRecord { kept, stamp: stamp(n) }).collect()
     }
 
     #[test]
@@ -299,7 +324,8 @@ mod tests {
         let (mut file, read) = KeptFile::open(Some(&folder), Time::ZERO).unwrap();
         assert_eq!(read.len(), all().len());
         for (read, written) in read.iter().zip(all()) {
-            match (read, &written) {
+            assert_eq!(read.stamp, written.stamp);
+            match (&read.kept, &written.kept) {
                 // A lease ends by the world's clock, which is read twice.
                 (Kept::Service(a, Some(read)), Kept::Service(b, Some(written))) => {
                     assert_eq!((a, &read.record), (b, &written.record));
@@ -308,7 +334,7 @@ mod tests {
                     assert_eq!(read.is_some(), written.is_some());
                     assert!((read.unwrap_or(0.0) - written.unwrap_or(0.0)).abs() < 60.0);
                 }
-                _ => assert_eq!(read, &written),
+                (read, written) => assert_eq!(read, written),
             }
         }
         file.rewrite(&all()[..1]).unwrap();

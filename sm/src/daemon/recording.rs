@@ -13,7 +13,7 @@ use snin_mad::PKey;
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
 use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
-use snin_sm_core::database::Kept;
+use snin_sm_core::database::KeptRecord;
 use snin_sm_core::{
     Config, ConfigError, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved,
 };
@@ -111,7 +111,7 @@ impl Tape {
     /// When the file cannot be written.
     pub fn create(
         file: &Path,
-        (config, saved, kept): (&Config, &Saved, &[Kept]),
+        (config, saved, kept): (&Config, &Saved, &[KeptRecord]),
         epoch: f64,
         now: Time,
     ) -> Result<Self, Failure> {
@@ -318,8 +318,10 @@ impl Made {
         let kept = self.kept.iter().map(|line| {
             kept::parse(line, epoch).ok_or_else(|| wrong(format!("not understood: `{line:.60}`")))
         });
-        let kept: Vec<Kept> = kept.collect::<Result<_, _>>()?;
-        Ok(Manager::new(self.config.clone(), saved, kept)?)
+        let kept: Vec<KeptRecord> = kept.collect::<Result<_, _>>()?;
+        let mut manager = Manager::new(self.config.clone(), saved, kept)?;
+        manager.set_epoch(Time((epoch.max(0.0) * 1e9) as u64));
+        Ok(manager)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use snin_protocol::Time;
 use snin_sm_core::Saved;
-use snin_sm_core::database::{Database, Kept};
+use snin_sm_core::database::{Database, KeptRecord};
 
 use super::failure::Failure;
 use super::kept::KeptFile;
@@ -59,7 +59,7 @@ impl Storage {
     }
 
     /// Appends what hosts said; it is on the disk after [`settle`](Self::settle).
-    pub fn append(&mut self, changes: &[Kept], now: Time) {
+    pub fn append(&mut self, changes: &[KeptRecord], now: Time) {
         if !self.stale {
             let done = self.kept.append(changes);
             self.stale |= done.is_err();
@@ -163,8 +163,8 @@ mod tests {
         Arc::new(saved)
     }
 
-    fn alias() -> Kept {
-        Kept::Alias((Guid(1), 4), Some(Guid(5)))
+    fn alias(database: &Database) -> KeptRecord {
+        database.kept().pop().unwrap()
     }
 
     /// A file is where the folder should be, then it is not.
@@ -178,7 +178,7 @@ mod tests {
         let mut storage = Storage::new(memory, kept);
         let mut database = Database::new(Guid(1));
         database.put::<Aliases>((Guid(1), 4), Guid(5), Time::ZERO);
-        storage.append(&[alias()], Time::ZERO);
+        storage.append(&[alias(&database)], Time::ZERO);
         storage.settle(&database, Time::ZERO);
         storage.save(saved(), Time::ZERO);
         let Some(Told::Failed(why)) = storage.work(&database, Time::ZERO) else { panic!() };
@@ -199,6 +199,6 @@ mod tests {
         assert_eq!((storage.trouble(), storage.next_retry()), (None, None));
         // Both files are whole.
         assert_eq!(Memory::open(Some(&state)).unwrap().1.lids, saved().lids);
-        assert_eq!(KeptFile::open(Some(&state), Time::ZERO).unwrap().1, [alias()]);
+        assert_eq!(KeptFile::open(Some(&state), Time::ZERO).unwrap().1, [alias(&database)]);
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use snin_fabric::{Guid, Lid};
 use snin_protocol::Time;
 
-pub use kept::Kept;
+pub use kept::{Kept, KeptRecord};
 pub use kinds::{
     Aliases, Change, Group, Groups, Kind, Links, Manager, Managers, Member, MemberKey, Members,
     Node, Nodes, Pins, Place, Port, Ports, Service, ServiceKey, Services, Slice, Slices,

@@ -37,6 +37,13 @@ impl Clock {
         self.epoch = epoch;
     }
 
+    /// Another manager's stamp, or an own one from before a restart: the next ones are later.
+    pub(super) fn see(&mut self, stamp: Stamp) {
+        if (stamp.time, stamp.count) > (self.last.time, self.last.count) {
+            (self.last.time, self.last.count) = (stamp.time, stamp.count);
+        }
+    }
+
     /// What it reads: no less than any stamp that it made.
     pub(super) fn read(&self, now: Time) -> Time {
         self.last.time.max(now + self.epoch)

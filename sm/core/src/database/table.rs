@@ -67,6 +67,14 @@ impl<K: Ord, V> Records<K, V> {
         old
     }
 
+    /// What was kept: a record, or that it was removed.
+    pub(super) fn set(&mut self, key: K, value: Option<V>, stamp: Stamp) {
+        let is_live = value.is_some();
+        let old = self.entries.insert(key, (value, stamp));
+        self.live -= usize::from(matches!(old, Some((Some(_), _))));
+        self.live += usize::from(is_live);
+    }
+
     /// Forgets a tombstone, if it still has this stamp.
     pub(super) fn bury(&mut self, key: &K, stamp: Stamp) {
         if self.entries.get(key).is_some_and(|(value, last)| value.is_none() && *last == stamp) {

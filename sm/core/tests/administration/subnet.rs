@@ -13,7 +13,7 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
-use snin_sm_core::database::Kept;
+use snin_sm_core::database::KeptRecord;
 use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
 
 pub(crate) const PREFIX: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
@@ -23,7 +23,7 @@ pub(crate) struct Subnet {
     pub(crate) emulator: Emulator,
     pub(crate) manager: Manager,
     /// What was to be kept, in order.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<KeptRecord>,
     pub(crate) saved: Saved,
     client: ClientId,
     /// SMPs sent by attribute and method, those for multicast tables apart.
@@ -66,7 +66,7 @@ impl Subnet {
         topology: Topology,
         config: Config,
         saved: Saved,
-        kept: Vec<Kept>,
+        kept: Vec<KeptRecord>,
     ) -> Self {
         let adapter = |index: &_| topology.node(*index).kind == NodeKind::Adapter;
         let first = topology.nodes().filter(adapter).find_map(|n| topology.cables(n).next());

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::Guid;
-use snin_mad::Gid;
+use snin_mad::sa::{JoinState, McMemberRecord};
+use snin_mad::{Gid, Method};
 use snin_protocol::Time;
+use snin_sm_core::Config;
 use snin_sm_core::merge::check::check;
 use snin_sm_core::merge::{MergeError, Rules, Snapshot, merge, read, write};
 
-use crate::two::{NOW, database, ip};
+use crate::subnet::{Subnet, config};
+use crate::two::{NOW, database, fabric, ip, live};
 
 pub(crate) fn both() -> [Snapshot; 2] {
     [database("200", "north", 5, Time::ZERO), database("2a0", "south", 3, Time::secs(60))]
@@ -147,4 +150,32 @@ fn a_file_holds_all_of_it() {
         );
         assert_eq!(told("GUID"), "1: no subnet database (expected `snin-smdb 1`)");
     }
+}
+
+/// A manager that starts anew has the stamps of what was kept, of what was left too: its database merges as before.
+#[test]
+fn stamps_and_deletions_survive_a_restart() {
+    let config = Config { partitions: vec![0xFFFF, 0x8010], ..config() };
+    let mut subnet = Subnet::of(fabric("clos:4,2,3", "200"), config.clone());
+    live(&mut subnet);
+    let gone = McMemberRecord {
+        mgid: ip(0x10, 1),
+        port_gid: subnet.gid(2),
+        join_state: JoinState::FULL,
+        ..McMemberRecord::default()
+    };
+    subnet.member(2, Method::Delete, &gone, &[0, 1, 16]).unwrap();
+    let of = |subnet: &Subnet| subnet.manager.snapshot("north", subnet.now()).unwrap();
+    let before = of(&subnet);
+    let key = (ip(0x10, 1), subnet.guid(2));
+    assert_eq!(before.members[&key].value, None);
+    let subnet = subnet.restarted(config);
+    let after = of(&subnet);
+    assert_eq!(after.members, before.members);
+    assert_eq!(after.groups, before.groups);
+    assert_eq!(after.services, before.services);
+    assert_eq!(after.subscriptions, before.subscriptions);
+    // What it changes now is later.
+    let last = before.members.values().map(|entry| entry.stamp).max();
+    assert!(after.ports.values().all(|entry| Some(entry.stamp) > last));
 }
