@@ -152,7 +152,7 @@ fn a_file_holds_all_of_it() {
     }
 }
 
-/// A manager that starts anew has the stamps of what was kept, and what was deleted: its database merges as before.
+/// A manager that starts anew has the stamps of what was kept and of what was deleted.
 #[test]
 fn stamps_and_deletions_survive_a_restart() {
     let config = Config { partitions: vec![0xFFFF, 0x8010], ..config() };
