@@ -59,10 +59,11 @@ pub struct Config {
     pub sm_key: u64,
     /// Milliseconds between two polls of another manager.
     pub poll_ms: u32,
-    /// Polls in a row that another manager may leave without an answer; after more it is gone.
+    /// Polls in a row that another manager may leave without an answer; after one more it is gone. By default
+    /// that is one second after the first.
     pub poll_retries: u32,
-    /// Of two masters that meet, the one with less stands aside; where both have as much, the one with the
-    /// greater GUID. 0 to 15.
+    /// The manager with the highest is master, of equal ones the one with the lowest port GUID; a master hands
+    /// over to one that goes before it. 0 to 15.
     pub priority: u8,
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
@@ -108,7 +109,7 @@ impl Default for Config {
             window_max: 128,
             window_agent: 16,
             sm_key: 1,
-            poll_ms: 1_000,
+            poll_ms: 250,
             poll_retries: 3,
             priority: 0,
             sweep_interval_s: 10,
@@ -138,7 +139,7 @@ impl Config {
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
         within("window_agent", self.window_agent, 1, 4_096, "1 to 4096")?;
-        within("poll_ms", self.poll_ms, 100, 600_000, "100 to 600000")?;
+        within("poll_ms", self.poll_ms, 10, 600_000, "10 to 600000")?;
         within("poll_retries", self.poll_retries, 0, 100, "0 to 100")?;
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
         within("packet_lifetime", self.packet_lifetime.into(), 0, 63, "0 to 63")?;

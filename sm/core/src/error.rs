@@ -78,6 +78,9 @@ pub enum Dropped {
     /// A trap from an address that was given to nobody.
     #[error("a trap from an unknown address")]
     UnknownIssuer,
+    /// Another manager tells something, and has another SM_Key.
+    #[error("a wrong SM_Key")]
+    WrongKey,
     /// A computation whose result nobody waits for any more.
     #[error("an outdated computation")]
     Outdated,
@@ -85,7 +88,7 @@ pub enum Dropped {
 
 impl Dropped {
     /// Every reason.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Truncated,
         Self::Malformed,
         Self::OtherClass,
@@ -96,6 +99,7 @@ impl Dropped {
         Self::WrongPort,
         Self::Busy,
         Self::UnknownIssuer,
+        Self::WrongKey,
         Self::Outdated,
     ];
 }

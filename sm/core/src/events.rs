@@ -10,6 +10,7 @@ use snin_mad::{Mad, SmInfo, SmState};
 use crate::administration::Origin;
 use crate::configuration::{Instruction, PortReport};
 use crate::database::KeptRecord;
+use crate::mastership::{Control, Outcome};
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
@@ -49,6 +50,15 @@ pub enum Event<'a> {
     },
     /// Where M_Keys are generated: every port gets another one.
     RotateKeys,
+    /// The operator has another manager told something.
+    Instruct {
+        /// Its port's GUID.
+        to: Guid,
+        /// What.
+        control: Control,
+    },
+    /// The operator gives this manager another priority, 0 to 15.
+    Priority(u8),
     /// These are the multicast groups from now on, and nobody else is a member of any.
     Groups(Arc<Groups>),
     /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
@@ -131,6 +141,29 @@ pub enum Report {
         /// `node/port`.
         at: String,
     },
+    /// Another manager told this one something, and it did so.
+    Control {
+        /// The other one's GUID.
+        from: Guid,
+        /// The specification's name of what it told.
+        name: &'static str,
+    },
+    /// What became of an [`Event::Instruct`].
+    Instructed {
+        /// Whom.
+        to: Guid,
+        /// What.
+        control: Control,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// A master with another SM_Key is in this subnet: this manager writes nothing until one of the two ends.
+    ForeignMaster {
+        /// Its GUID.
+        guid: Guid,
+        /// `node/port`.
+        at: String,
+    },
     /// Somebody else wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
@@ -171,6 +204,13 @@ impl fmt::Display for Report {
                 f.write_str(&state(info.state))
             }
             Self::ManagerGone { at } => write!(f, "the subnet manager at {at} is gone"),
+            Self::Control { from, name } => write!(f, "{from} told this subnet manager: {name}"),
+            Self::Instructed { to, control, outcome } => {
+                write!(f, "{} to {to}: {outcome}", control.name())
+            }
+            Self::ForeignMaster { guid, at } => {
+                write!(f, "{guid} at {at} is master with another sm_key: nothing is written")
+            }
             Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
             Self::Port(report) => report.fmt(f),

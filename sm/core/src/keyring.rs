@@ -171,12 +171,10 @@ impl Graph {
     /// The key to show the port that is asked.
     pub(crate) fn key_to_ask(&self, query: Query, further: u8) -> MKey {
         match query {
-            Query::ReadPort(id, port) | Query::ReadKeys(id, port) => {
-                self.key_to_show((id, port), further)
-            }
-            Query::ReadQosTable(id, port, _)
-            | Query::ReadManager(id, port)
-            | Query::Poll((id, port)) => self.key_to_show((id, port), further),
+            Query::ReadPort(id, port)
+            | Query::ReadKeys(id, port)
+            | Query::ReadQosTable(id, port, _)
+            | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
             // Nobody knows who is there.
             Query::Identify(Some(_)) | Query::Probe(_) | Query::Step(_) => {
                 let nobody = Guid::default();

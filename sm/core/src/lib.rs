@@ -48,6 +48,7 @@ mod graph;
 mod keyring;
 mod lft_shadow;
 mod manager;
+pub mod mastership;
 pub mod multicast;
 mod order;
 mod planning;

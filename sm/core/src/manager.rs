@@ -6,16 +6,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use snin_fabric::Mlid;
-use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState};
+use snin_fabric::{Lid, Mlid};
+use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
 use crate::administration::{Administration, AdministrationMetrics, Limits, World};
 use crate::config::Config;
 use crate::configuration::{Configuration, Judgement, Limits as ConfigurationLimits, Seen};
 use crate::database::{self, Change, Database, Stamp};
-use crate::error::ConfigError;
-use crate::events::{Event, Output, Report};
+use crate::error::{ConfigError, Dropped};
+use crate::events::{Event, LocalPort, Missing, Output, Report};
+use crate::mastership::{Act, Mastership, Order, SM_INFO, Standing};
 use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
 use crate::multicast::Groups;
@@ -25,6 +26,8 @@ use crate::view::FabricView;
 
 /// How often in a turn configuration may judge and ask.
 const ROUNDS: usize = 1_000;
+/// How often one turn goes between the cores; what is left is for the next one.
+const MOST_ROUNDS: usize = 8;
 
 /// The subnet manager.
 ///
@@ -37,6 +40,7 @@ pub struct Manager {
     database: Database,
     administration: Administration,
     configuration: Configuration,
+    mastership: Mastership,
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
     stored: u64,
@@ -67,6 +71,8 @@ impl Manager {
     ) -> Result<Self, ConfigError> {
         let mut sweep = Sweep::new(config.clone(), saved)?;
         sweep.be_judged();
+        sweep.consult();
+        let mastership = Mastership::new(&config);
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
@@ -85,6 +91,7 @@ impl Manager {
             database,
             administration,
             configuration,
+            mastership,
             outputs: VecDeque::new(),
             stored,
             grouped: 0,
@@ -97,25 +104,61 @@ impl Manager {
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
+        self.mastership.notice_stall(self.next_deadline(), now);
         match event {
             Event::General { port, from, bytes } if port == self.config.local_port() => {
                 self.administer(now, |administration, world| {
                     administration.handle(from, bytes, world);
                 });
             }
+            Event::Mad { port, source, bytes } if self.is_of_managers(bytes) => {
+                self.between_managers(port, source, bytes, now);
+            }
             Event::Mad { bytes, .. } => {
                 let notice = trap(bytes);
                 self.sweep.handle(event, now);
                 if let Some(notice) = notice {
+                    self.mastership.noticed(notice.issuer, now);
                     self.administer(now, |administration, world| {
                         administration.trap(&notice, world);
                     });
                 }
             }
             Event::Configuration(instruction) => self.configuration.instruct(*instruction),
+            Event::Instruct { to, control } => self.mastership.instruct(to, control, now),
+            Event::Priority(priority) => self.mastership.set_priority(priority.min(15), now),
             event => self.sweep.handle(event, now),
         }
         self.follow(now);
+    }
+
+    /// Whether an SMP is about SMInfo, or answers a question of mastership's.
+    fn is_of_managers(&self, bytes: &[u8]) -> bool {
+        let Ok(mad) = Mad::from_slice(bytes) else { return false };
+        let header = mad.header();
+        let asked = self.mastership.waits_for(header.transaction_id());
+        match header.method() {
+            Method::Get | Method::Set => header.attribute().0 == SM_INFO,
+            Method::GetResp | Method::TrapRepress => asked,
+            _ => false,
+        }
+    }
+
+    fn between_managers(&mut self, port: LocalPort, source: Lid, bytes: &[u8], now: Time) {
+        let taken = match Mad::from_slice(bytes) {
+            Err(_) => Err(Dropped::Truncated),
+            Ok(_) if port != self.config.local_port() => Err(Dropped::WrongPort),
+            Ok(mad) => match Smp::parse(&mad.0) {
+                Err(_) => Err(Dropped::Malformed),
+                Ok(smp) => {
+                    self.mastership.activity = self.sweep.metrics().smps() as u32;
+                    self.mastership.handle(source, &mad, &smp, now)
+                }
+            },
+        };
+        if let Err(why) = taken {
+            self.sweep.count_dropped(why);
+        }
     }
 
     /// The next thing to be done, if there is one.
@@ -144,12 +187,16 @@ impl Manager {
         let administration = self.administration.next_deadline(&self.database);
         let groups = (self.owes_groups && self.sweep.is_waiting()).then_some(self.group_from);
         let configuration = self.configuration.next_deadline();
-        let others = administration.into_iter().chain(groups).chain(configuration);
-        self.sweep.next_deadline().into_iter().chain(others).min()
+        let mastership = self.mastership.next_deadline();
+        let others = [mastership, administration, groups, configuration];
+        self.sweep.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
     pub fn handle_deadline(&mut self, now: Time) {
+        self.mastership.notice_stall(self.next_deadline(), now);
+        self.mastership.activity = self.sweep.metrics().smps() as u32;
+        self.mastership.handle_deadline(now);
         self.sweep.handle_deadline(now);
         self.configuration.handle_deadline(now);
         self.administer(now, Administration::handle_deadline);
@@ -212,7 +259,22 @@ impl Manager {
 
     /// Whether this manager is master, or what else.
     pub const fn state(&self) -> SmState {
-        self.sweep.state()
+        self.mastership.state()
+    }
+
+    /// Why it is what it is.
+    pub fn why(&self) -> &str {
+        self.mastership.why()
+    }
+
+    /// Every manager of the subnet that is known, this one first.
+    pub fn managers(&self, now: Time) -> Vec<Standing> {
+        self.mastership.standings(now)
+    }
+
+    /// What keeps the fabric from being complete, by name.
+    pub fn missing(&self) -> Vec<Missing> {
+        self.sweep.missing()
     }
 
     /// Whether M_Keys are generated, so that [`Event::RotateKeys`] changes them.
@@ -236,7 +298,7 @@ impl Manager {
 
     /// What the sweep did becomes known to the others, and what they want done is put in order.
     fn follow(&mut self, now: Time) {
-        self.configure(now);
+        self.heed_all(now);
         self.settle(now);
         if self.configuration.take_passed_when(self.sweep.is_settled()) {
             self.sweep.rejudge(now);
@@ -292,16 +354,71 @@ impl Manager {
         }
     }
 
+    /// Mastership and configuration have their say for as long as a survey ends in between.
+    fn heed_all(&mut self, now: Time) {
+        for _ in 0..MOST_ROUNDS {
+            self.heed_mastership(now);
+            self.configure(now);
+            if !self.sweep.has_surveyed() {
+                break;
+            }
+        }
+    }
+
+    /// What a survey met mastership judges, and what that orders the sweep does.
+    fn heed_mastership(&mut self, now: Time) {
+        for _ in 0..MOST_ROUNDS {
+            if let Some((own, found)) = self.sweep.take_found() {
+                self.mastership.surveyed(own, found, now);
+            }
+            if self.mastership.awaits_quiet() && self.sweep.is_quiet() {
+                self.mastership.quiet(now);
+            }
+            let mut idle = true;
+            while let Some(act) = self.mastership.poll_act() {
+                idle = false;
+                self.act(act, now);
+            }
+            if idle {
+                break;
+            }
+        }
+        if self.mastership.take_changed() {
+            self.mastership.commit(&mut self.database, now);
+            let rival = |(guid, at, _): (_, &str, _)| Missing::Rival { guid, at: at.to_owned() };
+            self.sweep.set_rivals(self.mastership.rivals().map(rival).collect());
+        }
+    }
+
+    fn act(&mut self, act: Act, now: Time) {
+        match act {
+            Act::Send { to, mad } => {
+                self.sweep.count_sent(&mad);
+                let port = self.config.local_port();
+                self.outputs.push_back(Output::Send { port, to, mad });
+            }
+            Act::Report(report) => self.outputs.push_back(Output::Report(report)),
+            Act::Order(order) => {
+                self.sweep.obey(order, now);
+                if order == Order::StandAside {
+                    self.administration.stand_aside();
+                }
+            }
+        }
+    }
+
     /// A stage of the sweep has ended: the database learns what it found, and administration what that means.
     fn settle(&mut self, now: Time) {
         if self.sweep.take_stage_end() {
             if let Some(own) = self.sweep.own_guid() {
                 self.database.set_origin(own);
             }
-            self.sweep.commit(&mut self.database, now);
+            // What another master does is its own business to know.
             if self.state() != SmState::Master {
-                self.administration.stand_aside();
-            } else if self.sweep.view().is_some() && self.sweep.is_settled() {
+                return;
+            }
+            self.sweep.commit(&mut self.database, now);
+            if self.sweep.view().is_some() && self.sweep.is_settled() {
                 self.administer(now, Administration::settle);
                 for port in self.administration.take_lapsed() {
                     self.sweep.lapse(port);
@@ -323,11 +440,14 @@ impl Manager {
     }
 
     fn administer(&mut self, now: Time, turn: impl FnOnce(&mut Administration, &mut World<'_>)) {
-        let view = self.sweep.view().filter(|_| self.sweep.state() == SmState::Master);
+        let leads = self.state() == SmState::Master && self.sweep.leads();
+        let read_only = !leads;
+        let view = self.sweep.view().filter(|_| leads || self.mastership.lingers(now));
         let mut world = World {
             config: &self.config,
             database: &mut self.database,
             view: view.map(|view| &**view),
+            read_only,
             sweep: &self.sweep,
             now,
             notices: Vec::new(),

@@ -28,8 +28,6 @@ pub(crate) enum Query {
     Identify(Option<PortId>),
     /// NodeInfo of a neighbour that left earlier questions without an answer.
     Probe(PortId),
-    /// SMInfo of the manager at this port, asked beside whatever goes on.
-    Poll(PortId),
     /// NodeDescription.
     Describe(NodeId),
     /// SwitchInfo.
@@ -65,6 +63,11 @@ impl Query {
         }
     }
 
+    /// Whether it changes anything.
+    pub(crate) const fn writes(self) -> bool {
+        matches!(self, Self::Step(_) | Self::ClearChange(_) | Self::Order(..))
+    }
+
     /// The port that the question is about, where it is one port: an end node answers for that port only
     /// along a path that ends there.
     pub(crate) const fn end(self) -> Option<PortId> {
@@ -72,8 +75,7 @@ impl Query {
             Self::ReadPort(node, port)
             | Self::ReadKeys(node, port)
             | Self::ReadQosTable(node, port, _)
-            | Self::ReadManager(node, port)
-            | Self::Poll((node, port)) => Some((node, port)),
+            | Self::ReadManager(node, port) => Some((node, port)),
             _ => None,
         }
     }
@@ -81,7 +83,7 @@ impl Query {
     /// Whose agent answers, where it is known beforehand.
     pub(crate) const fn agent(self) -> Option<NodeId> {
         match self {
-            Self::Identify(_) | Self::Probe(_) | Self::Poll(_) | Self::Step(_) => None,
+            Self::Identify(_) | Self::Probe(_) | Self::Step(_) => None,
             Self::Trial(..) => None,
             Self::Describe(node)
             | Self::ReadSwitch(node)

@@ -30,7 +30,7 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
         Query::ReadQosTable(node, port, table) => {
             get(table.attribute(), table.modifier(graph, (node, port)))
         }
-        Query::ReadManager(..) | Query::Poll(_) => get(SmInfo::ID, 0),
+        Query::ReadManager(..) => get(SmInfo::ID, 0),
         Query::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
         Query::ReadMasks(_, block, position) => {
             get(MulticastForwarding::ID, MulticastForwarding::modifier(position, block))

@@ -65,6 +65,8 @@ pub(crate) struct Survey {
     disputes: Vec<(PortId, PortId)>,
     /// The address of this manager, once it has written anything.
     manager: Option<Lid>,
+    /// Nothing is written, not even that a change was seen: another manager may be master.
+    pub(crate) reads_only: bool,
     /// A port, or the switch of a table, that somebody else has written to.
     pub(crate) overwritten: Option<PortId>,
     /// Something was read that a computation may see.
@@ -100,6 +102,7 @@ impl Survey {
             facing: BTreeSet::new(),
             disputes: Vec::new(),
             manager: None,
+            reads_only: false,
             overwritten: None,
             learnt: full,
             demands: BTreeSet::new(),
@@ -332,7 +335,7 @@ impl Survey {
                 let entries = mad.attribute::<MulticastForwarding>()?.masks.map(|mask| mask.0);
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
-            Query::Probe(_) | Query::Poll(_) | Query::Step(_) => return Ok(()),
+            Query::Probe(_) | Query::Step(_) => return Ok(()),
             Query::Order(..) | Query::Trial(..) => return Ok(()),
         }
         self.answered(graph, query);
@@ -391,7 +394,7 @@ impl Survey {
             Query::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
             // A node without a name or a partition table is a node all the same.
             Query::Identify(None) | Query::Describe(_) | Query::ReadKeys(..) => {}
-            Query::Probe(_) | Query::Poll(_) | Query::Step(_) => {}
+            Query::Probe(_) | Query::Step(_) => {}
             Query::Order(..) | Query::Trial(..) => {}
         }
         self.answered(graph, query);
@@ -459,7 +462,10 @@ impl Survey {
         let node = graph.node_mut(id);
         node.shaken |= changed;
         node.switch = Some(info);
-        if changed {
+        if changed && self.reads_only {
+            // The change stays for the master to see.
+            self.read_ports(graph, id);
+        } else if changed {
             self.urgent.push_back(Query::ClearChange(id));
         } else if self.whole.contains(&id) {
             self.read_ports(graph, id);

@@ -17,8 +17,8 @@ mod compute;
 mod groups;
 mod judged;
 mod lanes;
-mod managers;
 mod missing;
+mod orders;
 mod retries;
 mod surveying;
 mod trap;
@@ -28,12 +28,12 @@ use std::sync::Arc;
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::header::Directed;
-use snin_mad::{Attribute, Mad, Method, SmInfo, SmState};
+use snin_mad::{Mad, Method};
 use snin_protocol::Time;
 
 use self::applying::Applying;
 use self::judged::Orders;
-use self::managers::Peers;
+use self::orders::Leave;
 use self::surveying::Pending;
 use super::survey::Survey;
 use super::transactions::{Expired, Late, Transactions, parse};
@@ -42,7 +42,7 @@ use crate::config::Config;
 use crate::configuration::Ask;
 use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Destination, Event, Output};
+use crate::events::{Destination, Event, Missing, Output};
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::keyring::{KeyPolicy, Keyring};
@@ -95,8 +95,9 @@ pub struct Sweep {
     /// Switches with ports that were written since they were last asked whether something changed: a reset
     /// meanwhile may have gone unnoticed.
     unverified: BTreeSet<NodeId>,
-    state: SmState,
-    peers: Peers,
+    leave: Leave,
+    /// Other masters, as mastership found them.
+    rivals: Vec<Missing>,
     /// Ports whose hosts have to register again what they told their manager, since that is forgotten. Who is told
     /// is taken out.
     lapsed: BTreeSet<Guid>,
@@ -153,8 +154,8 @@ impl Sweep {
             unsent: BTreeMap::new(),
             back_off: (0, 0),
             unverified: BTreeSet::new(),
-            state: SmState::Discovering,
-            peers: Peers::default(),
+            leave: Leave::default(),
+            rivals: Vec::new(),
             lapsed: BTreeSet::new(),
             forgot: false,
             stage_ended: false,
@@ -165,8 +166,9 @@ impl Sweep {
 
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
-        self.notice_stall(now);
         match event {
+            // The master looks.
+            Event::Resweep if self.leave.follows() => {}
             Event::Start | Event::Resweep => {
                 self.graph.forgive();
                 self.pending.full = true;
@@ -177,9 +179,6 @@ impl Sweep {
                 Err(why) => self.metrics.count_dropped(why),
                 Ok((mad, smp)) if smp.method == Method::Trap => {
                     self.trap(port, source, &mad, &smp);
-                }
-                Ok((mad, smp)) if (smp.method, smp.attribute) == (Method::Get, SmInfo::ID) => {
-                    self.asked(port, source, &mad, &smp);
                 }
                 Ok((mad, smp)) => match self.transactions.receive(port, &mad, &smp, now) {
                     Err(why) => self.metrics.count_dropped(why),
@@ -201,6 +200,8 @@ impl Sweep {
             Event::RotateKeys => self.rotate_keys(),
             Event::Groups(groups) => self.groups = groups,
             Event::Computed(computed) => self.computed(*computed, now),
+            // Mastership's.
+            Event::Instruct { .. } | Event::Priority(_) => {}
         }
         self.advance(now);
     }
@@ -218,13 +219,12 @@ impl Sweep {
             Stage::Applying(applying) => applying.waits.map(|(_, until)| until),
             _ => None,
         };
-        let probe = self.silence.next_due().into_iter().chain(self.peers.next_due()).min();
+        let probe = self.silence.next_due();
         self.transactions.next_deadline().into_iter().chain(sweep).chain(probe).chain(held).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
     pub fn handle_deadline(&mut self, now: Time) {
-        self.notice_stall(now);
         loop {
             let (graph, stage) = (&self.graph, &self.stage);
             let path = |query| match (query, stage) {
@@ -266,7 +266,6 @@ impl Sweep {
             self.retry_writes(now);
         }
         self.probe(now);
-        self.poll_managers(now);
         self.advance(now);
     }
 
@@ -351,10 +350,6 @@ impl Sweep {
                 return;
             }
             Query::Probe(end) => return self.silence.lasts(end, now),
-            Query::Poll(end) => {
-                let info = mad.attribute().ok().filter(|_| ok);
-                return self.polled(end, info, now);
-            }
             _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
@@ -377,7 +372,6 @@ impl Sweep {
             Query::Order(node, port, _) => return self.ordered((node, port)),
             Query::Trial(end, ask) => return self.trial_answered(end, ask, None),
             Query::Probe(end) => return self.silence.lasts(end, now),
-            Query::Poll(end) => return self.polled(end, None, now),
             _ => {}
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
@@ -394,7 +388,7 @@ impl Sweep {
 
     /// Goes as far as it can without further answers.
     fn advance(&mut self, now: Time) {
-        while !self.peers.holds_back() {
+        while self.leave.is_given() {
             let goes_on = match &mut self.stage {
                 Stage::Idle if self.pending.is_empty() => self.begin_grouping(),
                 Stage::Idle => self.begin_survey(),

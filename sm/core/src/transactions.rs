@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_mad::header::{Directed, Header};
-use snin_mad::{Attribute, Class, DrPath, Mad, Method, Octets, Route, SmInfo, Smp, TransactionId};
+use snin_mad::{Class, DrPath, Mad, Method, Octets, Route, Smp, TransactionId};
 use snin_protocol::Time;
 
 use super::agent_queues::AgentQueues;
@@ -267,7 +267,6 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<(Mad, Smp), Dropped> {
     let smp = Smp::parse(&mad.0).map_err(|_| Dropped::Malformed)?;
     match (smp.method, smp.route) {
         (Method::GetResp, Route::Directed { .. }) | (Method::Trap, _) => Ok((mad, smp)),
-        (Method::Get, _) if smp.attribute == SmInfo::ID => Ok((mad, smp)),
         (Method::GetResp, Route::Lid) => Err(Dropped::Unsolicited),
         _ => Err(Dropped::Request),
     }

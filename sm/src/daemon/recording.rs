@@ -14,6 +14,7 @@ use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
 use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
 use snin_sm_core::database::KeptRecord;
+use snin_sm_core::mastership::Control;
 use snin_sm_core::{
     Config, ConfigError, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved,
 };
@@ -50,6 +51,8 @@ enum Told {
     Clear { version: u64 },
     RotateKeys,
     Configuration(Wanted),
+    Instruct { to: Guid, control: u32 },
+    Priority(u8),
     Computed { job: u64 },
 }
 
@@ -185,6 +188,8 @@ impl Told {
             Event::Clear { version } => Self::Clear { version },
             Event::RotateKeys => Self::RotateKeys,
             Event::Configuration(ref instruction) => Self::Configuration(Wanted::of(instruction)),
+            Event::Instruct { to, control } => Self::Instruct { to, control: control.modifier() },
+            Event::Priority(priority) => Self::Priority(priority),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
         }
     }
@@ -347,6 +352,11 @@ impl Told {
                 let instruction = Box::new(wanted.instruction()?);
                 manager.handle(Event::Configuration(instruction), now);
             }
+            Self::Instruct { to, control } => {
+                let control = Control::of(control)?;
+                manager.handle(Event::Instruct { to, control }, now);
+            }
+            Self::Priority(priority) => manager.handle(Event::Priority(priority), now),
             Self::Computed { .. } => return None,
         }
         Some(())

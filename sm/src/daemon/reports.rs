@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use snin_daemon::service;
+use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
 use tracing::{error, info, warn};
@@ -10,6 +11,7 @@ use super::activity::Activity;
 use super::run::Daemon;
 use super::storage::Told;
 use snin_sm_core::events::Report;
+use snin_sm_core::mastership::{Control, Outcome};
 
 /// Switches that an event names one by one; of more it says how many there are.
 const NAMED: usize = 64;
@@ -37,6 +39,16 @@ impl Daemon {
                 info!(%at, "the other subnet manager is gone");
                 self.told.managers.remove(&at);
                 self.outlets.notify("OTHER_SM_GONE", json!({ "at": at }));
+            }
+            Report::Control { from, name } => {
+                warn!(%from, "another subnet manager told this one: {name}");
+                self.outlets
+                    .notify("SM_CONTROL", json!({ "from": from.to_string(), "told": name }));
+            }
+            Report::Instructed { to, control, outcome } => self.instructed(to, control, outcome),
+            Report::ForeignMaster { guid, at } => {
+                error!(%at, %guid, "master with another sm_key: nothing is written until one of the two ends");
+                self.outlets.notify("FOREIGN_SM", json!({ "at": at, "guid": guid.to_string() }));
             }
             Report::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
@@ -117,11 +129,28 @@ impl Daemon {
 
     fn state(&mut self, state: SmState) {
         let named = name(state);
-        info!("this subnet manager: {named}");
-        self.outlets.notify("STATE_CHANGE", json!({ "state": named }));
+        let why = self.manager.why().to_owned();
+        info!("this subnet manager: {named}: {why}");
+        self.outlets.notify("STATE_CHANGE", json!({ "state": named, "why": why }));
         if state != SmState::Master {
             self.told.up = false;
-            service::status(&format!("{named}: another subnet manager is master"));
+            service::status(&format!("{named}: {why}"));
+        }
+    }
+
+    /// Whoever had a manager told something is told what became of it.
+    fn instructed(&mut self, to: Guid, control: Control, outcome: Outcome) {
+        let told = control.name();
+        info!(%to, "{told}: {outcome}");
+        let answer = json!({ "to": to.to_string(), "told": told, "outcome": outcome.to_string() });
+        self.outlets.notify("SM_TOLD", answer.clone());
+        let asked =
+            self.instructions.iter().position(|(guid, asked, _)| (*guid, *asked) == (to, control));
+        let Some((.., client)) = asked.map(|at| self.instructions.remove(at)) else { return };
+        let Some(socket) = &mut self.outlets.control else { return };
+        match outcome {
+            Outcome::Taken => socket.answer(client, &answer),
+            _ => socket.refuse(client, &format!("{told} to {to}: {outcome}")),
         }
     }
 

@@ -5,6 +5,9 @@
 //! | `status` | a [`Summary`](super::summary::Summary) |
 //! | `sweep` | looks at the whole fabric; an [`Activity`](super::activity::Activity) when that is done |
 //! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
+//! | `managers` | every subnet manager that is known, this one first: what it is, and why |
+//! | `disable`, `standby`, `discover` | tells the manager with GUID `to` so; what became of it |
+//! | `priority` | this manager has the priority `value` from now on, until it is started again |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
 //! | `database` | the subnet database as a file, its subnet called `name`; with `secrets` M_Keys too |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
@@ -12,19 +15,23 @@
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 
 use serde_json::{Value, json};
-use snin_daemon::control::Request;
+use snin_daemon::control::{Client, Request};
 use snin_daemon::page::Wanted;
 use snin_fabric::{Guid, NodeIndex, dump, ibnet};
 use snin_mad::SmState;
+use snin_protocol::Time;
 
 use super::exported::page;
 use super::failure::Failure;
 use super::run::Daemon;
 use snin_sm_core::events::Event;
+use snin_sm_core::mastership::{Control, Standing};
 use snin_sm_core::{FabricView, merge};
 
-const COMMANDS: &str =
-    "status, sweep, rotate-keys, dump, database, lfts, events, config-... or port-...";
+const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, priority, dump, \
+                        database, lfts, events, config-... or port-...";
+/// Instructions to other managers that are under way at one time.
+const MOST_INSTRUCTIONS: usize = 64;
 
 impl Daemon {
     pub(super) fn serve(&mut self) -> Result<(), Failure> {
@@ -56,6 +63,7 @@ impl Daemon {
     fn answer(&mut self, request: &Request) -> Result<(), Failure> {
         let client = request.client;
         let answer = match request.command.as_str() {
+            "sweep" | "rotate-keys" if !self.manages() => Err(self.not_master()),
             "sweep" => {
                 self.waiting.push(client);
                 return self.feed(Event::Resweep);
@@ -65,6 +73,17 @@ impl Daemon {
                 return self.feed(Event::RotateKeys);
             }
             "rotate-keys" => Err("M_Keys are not generated: m_key_policy is given".to_owned()),
+            "managers" => Ok(self.managers()),
+            "priority" => match request.body["value"].as_u64().and_then(|n| u8::try_from(n).ok()) {
+                Some(priority @ 0..=15) => {
+                    self.feed(Event::Priority(priority))?;
+                    Ok(self.managers())
+                }
+                _ => Err("priority: value is a number from 0 to 15".to_owned()),
+            },
+            "disable" => return self.tell_manager(client, Control::Disable, &request.body),
+            "standby" => return self.tell_manager(client, Control::Standby, &request.body),
+            "discover" => return self.tell_manager(client, Control::Discover, &request.body),
             "status" => serde_json::to_value(self.summary()).map_err(|error| error.to_string()),
             "dump" => self.view().map(dumped),
             "database" => self.database(&request.body),
@@ -95,6 +114,53 @@ impl Daemon {
         let snapshot = self.manager.snapshot(name, self.clock.now());
         let snapshot = snapshot.ok_or("the manager does not know yet at which port it is")?;
         Ok(json!({ "database": merge::write(&snapshot, body["secrets"] == true) }))
+    }
+
+    fn manages(&self) -> bool {
+        matches!(self.manager.state(), SmState::Master | SmState::Discovering)
+    }
+
+    fn not_master(&self) -> String {
+        let state = self.manager.state().name().unwrap_or("unknown").to_lowercase();
+        format!("this subnet manager is {state}: {}", self.manager.why())
+    }
+
+    fn managers(&self) -> Value {
+        let seconds = |time: Time| time.nanos() as f64 / 1e9;
+        let described = |manager: &Standing| {
+            let state = manager.state.and_then(|state| state.name()).map(str::to_lowercase);
+            json!({
+                "guid": manager.guid.to_string(), "at": manager.at, "own": manager.own, "state": state,
+                "priority": manager.priority, "heard_seconds_ago": manager.heard.map(seconds),
+                "why": manager.why,
+            })
+        };
+        let all = self.manager.managers(self.clock.now());
+        json!({ "managers": all.iter().map(described).collect::<Vec<_>>() })
+    }
+
+    /// Has another manager told something; the client hears when it has answered.
+    fn tell_manager(
+        &mut self,
+        client: Client,
+        control: Control,
+        body: &Value,
+    ) -> Result<(), Failure> {
+        let to = body["to"].as_str().unwrap_or_default().parse::<Guid>();
+        let refused = match to {
+            Err(error) => format!("to: {error}"),
+            Ok(_) if self.instructions.len() >= MOST_INSTRUCTIONS => {
+                format!("{MOST_INSTRUCTIONS} instructions are under way: ask again")
+            }
+            Ok(to) => {
+                self.instructions.push((to, control, client));
+                return self.feed(Event::Instruct { to, control });
+            }
+        };
+        if let Some(socket) = &mut self.outlets.control {
+            socket.refuse(client, &refused);
+        }
+        Ok(())
     }
 
     fn view(&self) -> Result<&FabricView, String> {

@@ -7,6 +7,7 @@ use snin_daemon::metrics::Histogram;
 use snin_daemon::service;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
+use snin_fabric::Guid;
 use snin_protocol::Time;
 
 use super::configured::Versions;
@@ -22,6 +23,7 @@ use super::worker::Worker;
 use crate::port::Port;
 use snin_sm_core::Manager;
 use snin_sm_core::events::{Event, Output};
+use snin_sm_core::mastership::Control;
 use snin_sm_core::metrics::Metrics;
 
 /// Bounds of the histogram of busy times, in seconds.
@@ -71,6 +73,8 @@ pub struct Daemon {
     pub(super) ready: bool,
     /// Who asked for a sweep and is to be told of its end.
     pub(super) waiting: Vec<Client>,
+    /// Who has another manager told what, and is to hear what became of it.
+    pub(super) instructions: Vec<(Guid, Control, Client)>,
     tape: Tape,
     worker: Worker,
     signals: Signals,
@@ -106,6 +110,7 @@ impl Daemon {
             durations: Histogram::new(SECONDS),
             ready: false,
             waiting: Vec::new(),
+            instructions: Vec::new(),
             tape: Tape::none(),
             worker: Worker::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,

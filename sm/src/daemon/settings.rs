@@ -44,13 +44,16 @@ snin_daemon::settings! {
         /// Seconds for which a port that was shown a wrong key waits for its manager's; then it shows its key to
         /// every manager, so that another manager can take it over. 0: for ever.
         m_key_lease_period: u16 = 0,
-        /// Of two masters that meet the one with less stands aside, or the one with the greater GUID; 0 to 15.
+        /// The manager with the highest is master, of equal ones the one with the lowest port GUID: a master hands
+        /// over to one that goes before it. 0 to 15. `snin sm priority` changes it while the daemon runs.
         sm_priority: u8 = 0,
-        /// The key by which managers of one subnet know each other: one that shows another is not heeded. 0: any.
+        /// The key by which managers of one subnet know each other. Beside a master that shows another nothing is
+        /// written until one of the two ends. 0: any.
         sm_key: Hex = Hex(1),
         /// Milliseconds between two questions to another manager whether it is still there.
-        sminfo_polling_timeout: u32 = 1_000,
-        /// How many of them in a row it may leave without an answer; after more it is gone.
+        sminfo_polling_timeout: u32 = 250,
+        /// How many of them in a row it may leave without an answer, by directed route and by LID; after one more
+        /// it is gone: by default one second after the first.
         polling_retry_number: u32 = 3,
         /// The partition keys of every port, 0x8000 set for full members.
         partitions: Vec<u16> = vec![PKey::DEFAULT.0],

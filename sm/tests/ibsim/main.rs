@@ -13,6 +13,7 @@ mod kept;
 mod lab;
 mod multicast;
 mod odd;
+#[allow(dead_code, reason = "the core's tests use all of them")]
 #[path = "../../core/tests/support/odd.rs"]
 mod odd_fabrics;
 mod port;

@@ -26,6 +26,8 @@ pub struct OpenSm<'a> {
     pub engine: Option<&'a str>,
     /// SMPs in flight; `None` is its default, 4.
     pub max_smps: Option<u32>,
+    /// 0 to 15: of several managers the highest is master; `None` is its default, 0.
+    pub priority: Option<u8>,
     /// The addresses to keep to: the text of `guid2lid`. `None` lets OpenSM choose.
     pub guid2lid: Option<&'a str>,
     /// The tables to load: the text of `opensm-lfts.dump`. `None` lets OpenSM route.
@@ -111,6 +113,9 @@ impl OpenSm<'_> {
         command.arg("--log_file").arg(log_of(simulator)).arg("--erase_log_file");
         if let Some(engine) = self.engine {
             command.args(["--routing_engine", &format!("{engine},no_fallback")]);
+        }
+        if let Some(priority) = self.priority {
+            command.args(["--priority", &priority.to_string()]);
         }
         if let Some(max) = self.max_smps {
             command.args(["--maxsmps", &max.to_string()]);

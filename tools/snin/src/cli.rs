@@ -313,6 +313,25 @@ pub(crate) enum Sm {
         #[command(flatten)]
         daemon: SmDaemon,
     },
+    /// Say which subnet managers there are: who is master, who stands by, and why
+    Managers {
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Have the running daemon, the master, tell a standby to do nothing until it is told to stand by
+    Disable(Instruction),
+    /// Have the running daemon, the master, tell a disabled manager to stand by again
+    Standby(Instruction),
+    /// Have the running daemon, the master, tell a standby to look at the subnet itself
+    Discover(Instruction),
+    /// Give the running daemon another priority until it is started again: masters hand over by it
+    Priority {
+        /// The highest is master
+        #[arg(value_name = "0..15", value_parser = clap::value_parser!(u8).range(0..=15))]
+        value: u8,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
     /// Print the fabric as the running daemon knows it: as ibnetdiscover prints it
     Dump {
         /// Who has which addresses instead: OpenSM's guid2lid
@@ -353,6 +372,16 @@ pub(crate) enum Sm {
         #[command(flatten)]
         daemon: SmDaemon,
     },
+}
+
+/// What another manager is told.
+#[derive(Args, Debug)]
+pub(crate) struct Instruction {
+    /// The GUID of the other manager's port, as `snin sm managers` lists it
+    #[arg(value_name = "GUID")]
+    pub(crate) guid: Guid,
+    #[command(flatten)]
+    pub(crate) daemon: SmDaemon,
 }
 
 /// A daemon that runs.

@@ -46,6 +46,13 @@ fn main() -> ExitCode {
         Command::Sm(Sm::Dump { database: true, name, secrets, daemon, .. }) => {
             command::manager::database(name.as_deref(), secrets, &daemon, &mut out)
         }
+        Command::Sm(Sm::Managers { daemon }) => command::managers::list(&daemon, &mut out),
+        Command::Sm(Sm::Disable(told)) => command::managers::tell("disable", &told, &mut out),
+        Command::Sm(Sm::Standby(told)) => command::managers::tell("standby", &told, &mut out),
+        Command::Sm(Sm::Discover(told)) => command::managers::tell("discover", &told, &mut out),
+        Command::Sm(Sm::Priority { value, daemon }) => {
+            command::managers::priority(value, &daemon, &mut out)
+        }
         Command::Sm(Sm::Dump { guid2lid, daemon, .. }) => {
             command::manager::dump(guid2lid, &daemon, &mut out)
         }

@@ -63,6 +63,8 @@ pub(crate) struct World<'a> {
     pub(crate) database: &'a mut Database,
     /// The fabric as it is used; none before it is up, or while another manager is master.
     pub(crate) view: Option<&'a FabricView>,
+    /// Another manager is master by now: what hosts ask is answered, what they tell is for the new one.
+    pub(crate) read_only: bool,
     /// What switches hold.
     pub(crate) sweep: &'a Sweep,
     pub(crate) now: Time,
@@ -258,8 +260,13 @@ impl Administration {
         if world.view.is_none() {
             return Err(Unanswered::NotMaster);
         }
+        if world.read_only && matches!(request.method, Method::Set | Method::Delete) {
+            return Err(Unanswered::NotMaster);
+        }
         Requester::of(&from, request.sm_key, world)?;
-        if let Some(node) = records::lanes::unread(&request, world) {
+        if !world.read_only
+            && let Some(node) = records::lanes::unread(&request, world)
+        {
             let waiting = &self.parked.requests;
             let again = |(_, by, other): &(Time, Origin, Box<SaRequest>)| {
                 *by == from && other.transaction_id == request.transaction_id
@@ -345,7 +352,7 @@ impl Administration {
 
     /// A node's trap, which subscribers may want to know of.
     pub(crate) fn trap(&mut self, notice: &Notice, world: &World<'_>) {
-        if world.view.is_none() {
+        if world.view.is_none() || world.read_only {
             return;
         }
         let issuer = world.database.by_lid(notice.issuer).and_then(|(_, port)| port.guid);

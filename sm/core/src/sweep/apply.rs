@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use snin_fabric::view::Pair;
 use snin_fabric::{Lid, PortNum};
-use snin_mad::{
-    LinearForwarding, Mad, MulticastForwarding, PKeyTable, PortInfo, SmState, SwitchInfo,
-};
+use snin_mad::{LinearForwarding, Mad, MulticastForwarding, PKeyTable, PortInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Applying, MOST_FAILURES, Stage, Sweep};
@@ -27,7 +25,7 @@ impl Sweep {
     pub(super) fn begin_applying(&mut self, target: Arc<Target>, plan: Arc<McPlan>, now: Time) {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
-        self.set_state(SmState::Master);
+        self.leave.leads = true;
         self.save(&target);
         self.publish(&target, true);
         let wait = self.config.clear_wait();

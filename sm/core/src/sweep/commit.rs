@@ -8,7 +8,7 @@ use snin_mad::NodeType;
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::database::{Database, Links, Manager, Managers, Node, Nodes, Place, Port, Ports};
+use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports};
 use crate::graph;
 use crate::query::{NodeId, PortId};
 
@@ -18,7 +18,7 @@ impl Sweep {
         std::mem::replace(&mut self.stage_ended, false)
     }
 
-    /// Writes nodes, ports, cables and managers. What cannot be reached any more is removed.
+    /// Writes nodes, ports and cables. What cannot be reached any more is removed.
     pub(crate) fn commit(&self, database: &mut Database, now: Time) {
         let (mut nodes, mut places) = (BTreeSet::new(), BTreeSet::new());
         for (id, node) in self.graph.managed() {
@@ -45,27 +45,9 @@ impl Sweep {
         database.retain::<Nodes>(now, |guid| nodes.contains(guid));
         database.retain::<Ports>(now, |place| places.contains(place));
         database.retain::<Links>(now, |place| places.contains(place));
-        self.commit_managers(database, now);
     }
 
-    fn commit_managers(&self, database: &mut Database, now: Time) {
-        let mut found: BTreeSet<Guid> = BTreeSet::new();
-        let mut put = |database: &mut Database, place: Place, info: snin_mad::SmInfo| {
-            found.insert(info.guid);
-            database.put::<Managers>(info.guid, Manager { place, info }, now);
-        };
-        if let (Some(info), Some(own)) = (self.sm_info(), self.graph.ids().next()) {
-            let node = self.graph.node(own);
-            let num = if node.is_switch() { PortNum::ZERO } else { node.info.local_port };
-            put(database, self.place((own, num)), snin_mad::SmInfo { act_count: 0, ..info });
-        }
-        for (end, info) in self.other_managers() {
-            put(database, self.place(end), info.clone());
-        }
-        database.retain::<Managers>(now, |guid| found.contains(guid));
-    }
-
-    fn place(&self, (node, num): PortId) -> Place {
+    pub(super) fn place(&self, (node, num): PortId) -> Place {
         (self.graph.node(node).guid(), num)
     }
 

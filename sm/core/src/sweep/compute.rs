@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use snin_fabric::{Lid, NodeIndex, NodeKind, PortIndex};
-use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
@@ -21,7 +20,7 @@ impl Sweep {
     /// port is read. And as soon as one is there again, where it is.
     pub(super) fn publish_early(&mut self) {
         let Stage::Survey(survey) = &mut self.stage else { return };
-        let tells = self.view.is_some() && self.state == SmState::Master;
+        let tells = self.view.is_some() && self.leave.leads;
         if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {
             // Only its pairs are wanted.
             self.early = self.compute(Arc::default());

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use snin_fabric::multicast::MulticastTable;
 use snin_fabric::{Guid, Lid, NodeIndex};
-use snin_mad::SmState;
 
 use super::{Applying, Stage, Sweep};
 use crate::discovered::Discovered;
@@ -35,7 +34,7 @@ impl Sweep {
     /// Whether there are other groups than those that are served.
     pub(super) fn regroups(&self) -> bool {
         let same = |plan: &Arc<McPlan>| Arc::ptr_eq(plan.groups(), &self.groups);
-        self.state == SmState::Master
+        self.leave.leads
             && self.target.is_some()
             && self.plan.as_ref().is_some_and(|plan| !same(plan))
     }

@@ -30,9 +30,7 @@ impl Sweep {
                 missing.insert(Missing::NoCable(self.graph.port_name(own)));
             }
         }
-        for (end, info) in self.rivals() {
-            missing.insert(Missing::Rival { guid: info.guid, at: self.graph.port_name(end) });
-        }
+        missing.extend(self.rivals.iter().cloned());
         for id in self.graph.ids() {
             let node = self.graph.node(id);
             if node.path.is_none() {

@@ -95,6 +95,7 @@ impl Sweep {
             let mut survey = Survey::full(self.surveys);
             let readmit = std::mem::take(&mut self.pending.readmit);
             readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
+            survey.reads_only = self.leave.looks_only();
             self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
             return true;
         }
@@ -160,9 +161,12 @@ impl Sweep {
         }
         let overwritten = survey.overwritten;
         self.stage = Stage::Idle;
-        if self.stands_aside(now) {
-            return true;
-        }
+        self.surveyed(overwritten, now);
+        true
+    }
+
+    /// Nothing is left to be asked, and no other manager goes before this one.
+    pub(super) fn after_survey(&mut self, overwritten: Option<PortId>, now: Time) {
         if let Some(end) = overwritten {
             self.metrics.overwritten += 1;
             let at = self.graph.port_name(end);
@@ -178,7 +182,6 @@ impl Sweep {
         } else {
             self.go_on(learnt, now);
         }
-        true
     }
 
     /// What was learnt is computed, if anything was.

@@ -15,7 +15,7 @@ impl Sweep {
             return self.metrics.count_dropped(Dropped::WrongPort);
         }
         // The master is told too.
-        if self.state == snin_mad::SmState::Standby {
+        if self.leave.follows() {
             return self.metrics.count_dropped(Dropped::Request);
         }
         let Ok(notice) = mad.attribute::<Notice>() else {

@@ -10,7 +10,7 @@ use snin_fabric::check::credit::Traffic;
 use snin_fabric::check::{credit, walk};
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
-use snin_mad::{Attribute, Mad, PERMISSIVE, PortState, SmInfo, Status};
+use snin_mad::{Mad, PERMISSIVE, PortState};
 use snin_protocol::Time;
 use snin_sm_core::{
     Config, Destination, Event, FabricView, Groups, Job, LocalPort, Missing, Output, Report, Saved,
@@ -30,8 +30,6 @@ pub(crate) struct Lab {
     pub(crate) reports: Vec<Report>,
     /// Every MAD that came in, for those who want them.
     pub(crate) overheard: Option<Vec<Mad>>,
-    /// Another manager, which answers with this when it is asked.
-    pub(crate) other: Option<(ClientId, SmInfo)>,
     /// Computations are done when the test says so.
     pub(crate) keep_jobs: bool,
     jobs: VecDeque<Job>,
@@ -105,7 +103,6 @@ impl Lab {
             views: Vec::new(),
             reports: Vec::new(),
             overheard: None,
-            other: None,
             keep_jobs: false,
             jobs: VecDeque::new(),
             sent: 0,
@@ -184,7 +181,6 @@ impl Lab {
                     Output::Answer { .. } | Output::Keep(_) => unreachable!(),
                 }
             }
-            self.answer_for_the_other();
             let Some(received) = self.emulator.poll(self.client) else { return };
             if let Some(overheard) = &mut self.overheard {
                 overheard.push(received.mad.clone());
@@ -192,33 +188,6 @@ impl Lab {
             let (port, source) = (LocalPort(0), received.slid);
             let event = Event::Mad { port, source, bytes: &received.mad.0 };
             self.sweep.handle(event, received.at);
-        }
-    }
-
-    /// Another manager takes its place at a port and says this of itself.
-    pub(crate) fn appoint(&mut self, port: PortIndex, info: SmInfo) {
-        let client = self.emulator.attach(port).unwrap();
-        self.emulator.set_manager(client, true);
-        self.other = Some((client, info));
-    }
-
-    /// The other manager is gone.
-    pub(crate) fn dismiss(&mut self) {
-        if let Some((client, _)) = self.other.take() {
-            self.emulator.set_manager(client, false);
-            self.emulator.detach(client);
-        }
-    }
-
-    fn answer_for_the_other(&mut self) {
-        let Some((client, info)) = &self.other else { return };
-        while let Some(mut received) = self.emulator.poll(*client) {
-            if received.mad.header().attribute() == SmInfo::ID {
-                received.mad.put(info);
-                received.mad.answer(Status::OK);
-                let now = self.emulator.now();
-                self.emulator.send(*client, &received.mad, received.slid, now);
-            }
         }
     }
 

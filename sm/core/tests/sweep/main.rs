@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "figures are printed for those who ask for them")]
 
+mod agents;
 mod bring_up;
 mod changes;
 mod defaults;
@@ -9,7 +10,6 @@ mod faults;
 mod groups;
 mod keys;
 mod lab;
-mod managers;
 #[path = "../support/odd.rs"]
 mod odd;
 mod ports;
@@ -18,6 +18,5 @@ mod scale;
 mod scenarios;
 mod silence;
 mod states;
-mod two;
 mod vanished;
 mod wire;

@@ -8,6 +8,7 @@ pub(crate) mod lab;
 #[cfg(feature = "verbs")]
 pub(crate) mod lat;
 pub(crate) mod manager;
+pub(crate) mod managers;
 pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod pki;

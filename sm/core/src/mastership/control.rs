@@ -1,0 +1,279 @@
+//! The five things that one manager tells another by Set(SMInfo) (IBA 14.4.1).
+
+use std::fmt;
+
+use snin_fabric::{Guid, Lid};
+use snin_mad::{Mad, SmInfo, SmKey, SmState, Smp, Status};
+use snin_protocol::Time;
+
+use super::handover::Linger;
+use super::questions::{Purpose, Way};
+use super::{Mastership, Order};
+use crate::error::Dropped;
+use crate::events::Report;
+
+/// What a manager is told, by the attribute's modifier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Control {
+    /// Be the master from now on.
+    Handover,
+    /// The handover was taken.
+    Acknowledge,
+    /// A standby shall do nothing.
+    Disable,
+    /// One that does nothing shall stand by.
+    Standby,
+    /// A standby shall look at the subnet itself.
+    Discover,
+}
+
+/// What became of what a manager was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It did so.
+    Taken,
+    /// It refused.
+    Refused,
+    /// It did not answer.
+    Unanswered,
+    /// Nothing was sent: no manager with this GUID is known.
+    Unknown,
+    /// Nothing was sent: only the master may.
+    NotMaster,
+}
+
+/// A line for the operator.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Taken => "done",
+            Self::Refused => "it refused: it is not in a state for that",
+            Self::Unanswered => "it did not answer",
+            Self::Unknown => "no manager with this GUID is known",
+            Self::NotMaster => "only the master may",
+        })
+    }
+}
+
+impl Control {
+    /// Every one.
+    pub const ALL: [Self; 5] =
+        [Self::Handover, Self::Acknowledge, Self::Disable, Self::Standby, Self::Discover];
+
+    /// The attribute's modifier.
+    pub const fn modifier(self) -> u32 {
+        match self {
+            Self::Handover => 1,
+            Self::Acknowledge => 2,
+            Self::Disable => 3,
+            Self::Standby => 4,
+            Self::Discover => 5,
+        }
+    }
+
+    /// Which a modifier stands for.
+    pub fn of(modifier: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|control| control.modifier() == modifier)
+    }
+
+    /// The specification's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Handover => "HANDOVER",
+            Self::Acknowledge => "ACKNOWLEDGE",
+            Self::Disable => "DISABLE",
+            Self::Standby => "STANDBY",
+            Self::Discover => "DISCOVER",
+        }
+    }
+
+    /// Whether a manager in state `own` takes it from one in state `sender`.
+    pub const fn is_legal(self, own: SmState, sender: SmState) -> bool {
+        use SmState::{Discovering, Master, NotActive, Standby};
+        match self {
+            Self::Handover => {
+                matches!((own, sender), (Discovering | Standby | Master, Master))
+            }
+            // It stands by still when it says so; what came late is none the worse.
+            Self::Acknowledge => {
+                matches!((own, sender), (Standby | Master, Standby | Master | Discovering))
+            }
+            Self::Disable | Self::Discover => matches!((own, sender), (Standby, Master)),
+            Self::Standby => matches!((own, sender), (NotActive, Master)),
+        }
+    }
+}
+
+impl Mastership {
+    /// Another manager tells this one something. What is not for its state is refused; one with another key
+    /// has nothing to say here, not even no.
+    pub(super) fn told(
+        &mut self,
+        source: Lid,
+        mad: &Mad,
+        smp: &Smp,
+        now: Time,
+    ) -> Result<(), Dropped> {
+        let sender = mad.attribute::<SmInfo>().map_err(|_| Dropped::Malformed)?;
+        let way = Way::back(smp, source).ok_or(Dropped::Request)?;
+        let before = self.info().ok_or(Dropped::Request)?;
+        if self.sm_key != 0 && sender.sm_key != SmKey(self.sm_key) {
+            return Err(Dropped::WrongKey);
+        }
+        let mut shown = SmInfo { sm_key: sender.sm_key, ..before };
+        let control = Control::of(smp.modifier);
+        let legal = control.filter(|control| control.is_legal(self.state, sender.state));
+        let Some(control) = legal.filter(|_| sender.guid != shown.guid) else {
+            self.reply(source, mad, smp, &shown, Status::BAD_VALUE);
+            return Ok(());
+        };
+        shown.state = match control {
+            Control::Disable => SmState::NotActive,
+            Control::Standby => SmState::Standby,
+            Control::Discover => SmState::Discovering,
+            // It is the master when it has said so.
+            Control::Handover | Control::Acknowledge => self.state,
+        };
+        self.reply(source, mad, smp, &shown, Status::OK);
+        let name = control.name();
+        self.report(Report::Control { from: sender.guid, name });
+        let guid = sender.guid;
+        self.met(sender, way, now);
+        self.obey(control, guid, now);
+        Ok(())
+    }
+
+    fn obey(&mut self, control: Control, from: Guid, now: Time) {
+        let by = |what: &str| format!("{from} told it to {what}");
+        match control {
+            Control::Handover => self.take_over(from, now),
+            Control::Acknowledge => self.acknowledged(from, now),
+            Control::Disable => {
+                self.set_state(SmState::NotActive, by("do nothing"));
+                (self.lost, self.claim, self.linger) = (None, None, None);
+                self.questions.forget(|_| true);
+                self.order(Order::StandAside);
+            }
+            Control::Standby => {
+                self.set_state(SmState::Standby, by("stand by"));
+                self.lost = None;
+                self.poll_all(now);
+            }
+            Control::Discover => {
+                self.set_state(SmState::Discovering, by("look for itself"));
+                self.lost = None;
+                self.order(Order::Begin);
+            }
+        }
+    }
+
+    /// HANDOVER came: this manager is master, and says so.
+    fn take_over(&mut self, from: Guid, now: Time) {
+        self.send_control(from, Control::Acknowledge, now);
+        if let Some(peer) = self.peers.get_mut(&from) {
+            if let Some(info) = &mut peer.info {
+                info.state = SmState::Standby;
+            }
+            // What it said of its priority before is old: it is asked first.
+            (peer.due, peer.not_before) = (now, now + self.poll);
+        }
+        (self.lost, self.claim, self.linger) = (None, None, None);
+        if self.handing.take().is_some() {
+            self.questions.forget(|purpose| matches!(purpose, Purpose::Tell(_, Control::Handover)));
+        }
+        // One that looks at the subnet just now goes on with it, and is master then.
+        if self.state != SmState::Discovering {
+            self.set_state(SmState::Master, format!("{from} handed over"));
+        }
+        self.order(Order::Begin);
+        self.consider(now);
+    }
+
+    /// Tells another manager something; whether it was sent.
+    pub(super) fn send_control(&mut self, to: Guid, control: Control, now: Time) -> bool {
+        let master = None;
+        let (Some(mut own), Some(peer)) = (self.info(), self.peers.get(&to)) else { return false };
+        own.sm_key = SmKey(self.sm_key);
+        let (ways, m_key) = (peer.ways(master), peer.m_key);
+        self.questions.tell(to, control, &ways, m_key, &own, now)
+    }
+
+    /// The operator has another manager told something.
+    pub(crate) fn instruct(&mut self, to: Guid, control: Control, now: Time) {
+        let sent = match (self.state == SmState::Master, self.peers.contains_key(&to)) {
+            (false, _) => Err(Outcome::NotMaster),
+            (true, true) if self.send_control(to, control, now) => Ok(()),
+            (true, _) => Err(Outcome::Unknown),
+        };
+        if let Err(outcome) = sent {
+            self.report(Report::Instructed { to, control, outcome });
+        }
+        self.flush();
+    }
+
+    pub(super) fn has_taken(&mut self, guid: Guid, control: Control, status: Status, now: Time) {
+        match (control, status.is_ok()) {
+            (Control::Handover, true) => self.acknowledged(guid, now),
+            (Control::Handover, false) => self.kept(guid, "refused", now),
+            (Control::Acknowledge, _) => {}
+            (_, taken) => {
+                let outcome = if taken { Outcome::Taken } else { Outcome::Refused };
+                self.report(Report::Instructed { to: guid, control, outcome });
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(&guid) {
+            peer.due = now;
+        }
+    }
+
+    pub(super) fn was_not_taken(&mut self, guid: Guid, control: Control, now: Time) {
+        match control {
+            Control::Handover => self.kept(guid, "did not answer", now),
+            // The other one does not wait for it for ever either.
+            Control::Acknowledge => {}
+            _ => {
+                let outcome = Outcome::Unanswered;
+                self.report(Report::Instructed { to: guid, control, outcome });
+            }
+        }
+    }
+
+    /// The successor has taken over: by its answer, or by its ACKNOWLEDGE.
+    fn acknowledged(&mut self, from: Guid, now: Time) {
+        if self.handing.as_ref().is_none_or(|handing| handing.to != from) {
+            return;
+        }
+        if let Some(info) = self.peers.get_mut(&from).and_then(|peer| peer.info.as_mut()) {
+            info.state = SmState::Master;
+        }
+        self.linger = Some(Linger::new(now));
+        self.become_standby(format!("it handed over to {from}"), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who tells whom what, row by row (IBA 14.4.1).
+    #[test]
+    fn every_packet_is_taken_in_the_states_for_it_only() {
+        use SmState::{Discovering, Master, NotActive, Standby};
+        let states = [NotActive, Discovering, Standby, Master];
+        let takes = |control: Control, sender| states.map(|own| control.is_legal(own, sender));
+        assert_eq!(takes(Control::Handover, Master), [false, true, true, true]);
+        assert_eq!(takes(Control::Acknowledge, Standby), [false, false, true, true]);
+        assert_eq!(takes(Control::Disable, Master), [false, false, true, false]);
+        assert_eq!(takes(Control::Standby, Master), [true, false, false, false]);
+        assert_eq!(takes(Control::Discover, Master), [false, false, true, false]);
+        for control in [Control::Handover, Control::Disable, Control::Standby, Control::Discover] {
+            for sender in [NotActive, Discovering, Standby] {
+                assert_eq!(takes(control, sender), [false; 4], "{control:?}");
+            }
+        }
+        assert_eq!(
+            [0, 1, 5, 6].map(Control::of).map(|c| c.map(Control::name)),
+            [None, Some("HANDOVER"), Some("DISCOVER"), None]
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! What follows from what the other managers say.
+
+use std::collections::BTreeSet;
+
+use snin_fabric::{Guid, Lid};
+use snin_mad::notice::LocalChangeDetails;
+use snin_mad::port::Capabilities;
+use snin_mad::{Notice, SmInfo, SmState, Trap};
+use snin_protocol::Time;
+
+use super::peers::rank;
+use super::{Mastership, Order, STALL};
+use crate::events::Report;
+
+/// How often a standby that goes before its master says so, and how many times.
+const CLAIM: (Time, u32) = (Time::secs(5), 12);
+
+impl Mastership {
+    /// The end of a survey: whether this manager goes on. `ended`: a master beside it is gone.
+    pub(super) fn conclude(&mut self, ended: bool, now: Time) {
+        match self.state {
+            SmState::Discovering => {
+                self.report_peers();
+                match self.goes_before() {
+                    Some((guid, why)) => self.become_standby(format!("{guid} {why}"), now),
+                    None => {
+                        let why = match self.heeded().next() {
+                            None => "no other manager answers",
+                            Some(_) => "it goes before all others, and none was master",
+                        };
+                        self.set_state(SmState::Master, why.to_owned());
+                        self.order(Order::Proceed);
+                        self.consider(now);
+                    }
+                }
+            }
+            SmState::Master if ended => {
+                self.order(Order::Begin);
+                self.consider(now);
+            }
+            SmState::Master => {
+                self.order(Order::Proceed);
+                self.consider(now);
+            }
+            _ => self.order(Order::StandAside),
+        }
+    }
+
+    /// A manager that goes before one that only begins: any master, or one that begins too and outranks it.
+    fn goes_before(&self) -> Option<(Guid, &'static str)> {
+        let own = self.info()?;
+        let goes_before = |info: &SmInfo| match info.state {
+            SmState::Master => Some("is master"),
+            SmState::Discovering if rank(info) > rank(&own) => {
+                Some("begins too, and goes before it")
+            }
+            _ => None,
+        };
+        self.heeded().find_map(|(guid, info)| Some((guid, goes_before(info)?)))
+    }
+
+    pub(super) fn consider(&mut self, now: Time) {
+        self.report_peers();
+        self.lower_fence();
+        match self.state {
+            SmState::Standby => self.watch_master(now),
+            SmState::Master => self.watch_others(now),
+            _ => {}
+        }
+        self.hold_or_resume();
+    }
+
+    /// A standby: is there a master?
+    fn watch_master(&mut self, now: Time) {
+        let masters = self.heeded().filter(|(_, info)| info.state == SmState::Master);
+        let master = masters.max_by_key(|(_, info)| rank(info)).map(|(_, info)| rank(info));
+        if let Some(master) = master {
+            self.lost = None;
+            let outranks = self.info().is_some_and(|own| rank(&own) > master);
+            if !outranks {
+                self.claim = None;
+            } else if self.claim.is_none() {
+                self.claim = Some((now, CLAIM.1));
+            }
+            return;
+        }
+        let Some(since) = self.lost else {
+            self.lost = Some(now);
+            return self.poll_all(now);
+        };
+        // Perhaps one has just become master: all that live are heard first.
+        let unheard = self.heeded().any(|(guid, _)| self.heard_since(guid) <= Some(since));
+        let own = self.info();
+        let outranks = |info: &SmInfo| own.as_ref().is_some_and(|own| rank(info) > rank(own));
+        let waits = matches!(self.first_to_go(), Some(info) if outranks(&info));
+        let patience = self.poll * (u64::from(self.retries) + 1) * 2;
+        if unheard || waits && now < since + patience {
+            return;
+        }
+        self.lost = None;
+        let why = "no manager says that it is master";
+        self.set_state(SmState::Discovering, why.to_owned());
+        // The last master wrote what this manager has not seen.
+        self.order(Order::Begin);
+    }
+
+    fn heard_since(&self, guid: Guid) -> Option<Time> {
+        self.peers.get(&guid).and_then(|peer| peer.heard)
+    }
+
+    /// Of the others that could be master, the one that goes first.
+    fn first_to_go(&self) -> Option<SmInfo> {
+        let could = |info: &&SmInfo| info.state != SmState::NotActive;
+        self.heeded().map(|(_, info)| info).filter(could).max_by_key(|info| rank(info)).cloned()
+    }
+
+    /// A master: is there another, or one that goes before?
+    fn watch_others(&mut self, now: Time) {
+        let rivals: BTreeSet<Guid> = self.rivals().map(|(guid, ..)| guid).collect();
+        let ended = self.rivals.iter().any(|guid| !rivals.contains(guid));
+        let foreign: Vec<(Guid, String)> = self
+            .rivals()
+            .filter(|(guid, _, foreign)| *foreign && !self.rivals.contains(guid))
+            .map(|(guid, at, _)| (guid, at.to_owned()))
+            .collect();
+        self.rivals = rivals;
+        for (guid, at) in foreign {
+            self.report(Report::ForeignMaster { guid, at });
+        }
+        if ended && !self.held {
+            self.order(Order::Begin);
+        }
+        let Some(own) = self.info() else { return };
+        let takes = |info: &SmInfo| matches!(info.state, SmState::Standby | SmState::Master);
+        let before = self.heeded().filter(|(_, info)| takes(info) && rank(info) > rank(&own));
+        let first = before.max_by_key(|(_, info)| rank(info)).map(|(guid, _)| guid);
+        if let Some(first) = first {
+            self.hand_over(first, now);
+        }
+    }
+
+    /// Nothing is written while mastership is being handed over, while it is not known whether somebody else
+    /// is master by now, and beside a master of another SM_Key.
+    fn hold_or_resume(&mut self) {
+        if self.state != SmState::Master {
+            return;
+        }
+        let foreign = self.rivals().any(|(.., foreign)| foreign);
+        let holds = self.handing.is_some() || !self.fence.is_empty() || foreign;
+        if holds != self.held {
+            self.held = holds;
+            self.order(if holds { Order::Hold } else { Order::Resume });
+        }
+    }
+
+    /// Whoever answered, or does not live any more, need not be waited for.
+    fn lower_fence(&mut self) {
+        let fence = std::mem::take(&mut self.fence);
+        let waits = |guid: &Guid| {
+            self.peers.get(guid).is_some_and(|peer| peer.waiting && self.is_living(peer))
+        };
+        self.fence = fence.into_iter().filter(waits).collect();
+    }
+
+    /// Whether this manager stood still, as a stopped process or a machine without time does: what was due at
+    /// `due` was not done. A master asks every other manager before it writes again.
+    pub(crate) fn notice_stall(&mut self, due: Option<Time>, now: Time) {
+        if due.is_none_or(|due| now <= due + STALL) {
+            return;
+        }
+        // Silence meanwhile means nothing.
+        for peer in self.peers.values_mut() {
+            (peer.waiting, peer.unanswered) = (false, 0);
+        }
+        let guids: Vec<Guid> = self.peers.keys().copied().collect();
+        for &guid in &guids {
+            self.poll_one(guid, now);
+        }
+        if self.state == SmState::Master {
+            self.fence = guids.into_iter().collect();
+            self.lower_fence();
+            self.hold_or_resume();
+        }
+        self.flush();
+    }
+
+    /// A standby tells the master that it goes before it (trap 144), now and then until it is heard.
+    pub(super) fn repeat_claim(&mut self, now: Time) {
+        if let Some((due, left)) = self.claim
+            && due <= now
+        {
+            self.tell_master(now);
+            self.claim = Some((now + CLAIM.0, left.saturating_sub(1)));
+            if left == 0 {
+                self.claim = Some((Time::MAX, 0));
+            }
+        }
+    }
+
+    /// Trap 144: the priority of the manager here is another than it was, or worth a look.
+    pub(super) fn tell_master(&mut self, now: Time) {
+        let Some(port) = &self.port else { return };
+        let (lid, master) = (port.lid, port.master_sm_lid);
+        if lid == Lid::NONE || master == Lid::NONE || master == lid {
+            return;
+        }
+        let details = LocalChangeDetails {
+            lid,
+            other_local_changes: true,
+            capabilities: port.capabilities.with(Capabilities::SM),
+            sm_priority_change: true,
+            ..LocalChangeDetails::default()
+        };
+        // The issuer is a class manager (IBA 14.3).
+        let notice = Notice::generic(&Trap::LocalChange(details), 4, lid);
+        self.questions.trap(&notice, master, now);
+    }
+}

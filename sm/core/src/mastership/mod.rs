@@ -1,0 +1,288 @@
+//! Mastership: which of a subnet's managers is master, and how one hands over to another (IBA 14.4).
+//!
+//! ```text
+//!              no master, or none before this one          HANDOVER taken, or another goes before
+//!  DISCOVERING ----------------------------------> MASTER ---------------------------------------+
+//!    ^   |  a master, or one that goes before        ^                                           |
+//!    |   +-------------------> STANDBY <-------------|-------------------------------------------+
+//!    |  DISCOVER, or all is     |  ^  |   HANDOVER   |
+//!    |  silent for long enough  |  |  +--------------+
+//!    +--------------------------+  |
+//!                     DISABLE |    | STANDBY
+//!                             v    |
+//!                           NOT-ACTIVE
+//! ```
+//!
+//! This core knows ports, addresses and times, and nothing of the fabric: a survey's [`Found`] tells it where
+//! managers sit, and its [`Order`]s tell the sweep what it may do. Every other manager is polled by itself,
+//! whatever else goes on. A standby polls by directed route and by LID; only when both stay without an answer
+//! for long enough is a master dead.
+
+mod control;
+mod decide;
+mod handover;
+mod peers;
+mod polls;
+mod questions;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use snin_fabric::{Guid, Lid};
+use snin_mad::{Attribute, Mad, Method, SmInfo, SmKey, SmState, Smp, Status, TransactionId};
+use snin_protocol::Time;
+
+use crate::config::Config;
+use crate::database::Place;
+use crate::error::Dropped;
+use crate::events::{Destination, Report};
+
+pub use control::{Control, Outcome};
+pub(crate) use peers::Found;
+pub use peers::Standing;
+
+use handover::{Handing, Linger};
+use peers::Peer;
+use questions::{Questions, Way};
+
+/// A manager whose deadlines are missed by so much stood still: somebody else may be master by now.
+const STALL: Time = Time::secs(2);
+/// Other managers that are heeded; beyond them a port is not polled.
+const MOST_PEERS: usize = 64;
+
+/// What the sweep is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// Go on after a survey: nobody goes before this manager.
+    Proceed,
+    /// Write nothing more for now.
+    Hold,
+    /// Write again, after everything was looked at anew.
+    Resume,
+    /// Look at everything anew: somebody else may have written.
+    Begin,
+    /// From now on ask nothing and write nothing: another manager is master.
+    StandAside,
+}
+
+/// Something is to be done.
+#[derive(Debug)]
+pub(crate) enum Act {
+    Send { to: Destination, mad: Box<Mad> },
+    Report(Report),
+    Order(Order),
+}
+
+/// The port at which this manager sits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Own {
+    pub(crate) guid: Guid,
+    pub(crate) place: Place,
+    /// `node/port`.
+    pub(crate) at: String,
+}
+
+/// The core that knows who is master.
+#[derive(Debug)]
+pub(crate) struct Mastership {
+    sm_key: u64,
+    priority: u8,
+    poll: Time,
+    retries: u32,
+    state: SmState,
+    /// Why this manager is what it is.
+    why: String,
+    own: Option<Own>,
+    /// What its port said last: its address, its master's, its capabilities.
+    port: Option<snin_mad::PortInfo>,
+    /// When a standby asks its own port again.
+    port_due: Option<Time>,
+    peers: BTreeMap<Guid, Peer>,
+    questions: Questions,
+    /// Mastership is being handed over.
+    handing: Option<Handing>,
+    /// This manager handed over, and answers subnet administration until the new one has taken over.
+    linger: Option<Linger>,
+    /// After this manager stood still: who has to answer, or to be silent, before anything is written.
+    fence: BTreeSet<Guid>,
+    /// The sweep was told to write nothing.
+    held: bool,
+    /// Other masters. When one ends, all that it may have written is read again.
+    rivals: BTreeSet<Guid>,
+    /// A standby without a master, since when.
+    lost: Option<Time>,
+    /// When a standby that goes before its master says so again, and how often it will.
+    claim: Option<(Time, u32)>,
+    /// What SMInfo shows as this manager's activity.
+    pub(crate) activity: u32,
+    /// The table of managers is to be written anew.
+    changed: bool,
+    outputs: VecDeque<Act>,
+}
+
+impl Mastership {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            sm_key: config.sm_key,
+            priority: config.priority,
+            poll: config.poll_interval(),
+            retries: config.poll_retries,
+            state: SmState::Discovering,
+            why: "it has begun".to_owned(),
+            own: None,
+            port: None,
+            port_due: None,
+            peers: BTreeMap::new(),
+            questions: Questions::new(config),
+            handing: None,
+            linger: None,
+            fence: BTreeSet::new(),
+            held: false,
+            rivals: BTreeSet::new(),
+            lost: None,
+            claim: None,
+            activity: 0,
+            changed: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// What this manager is.
+    pub(crate) const fn state(&self) -> SmState {
+        self.state
+    }
+
+    /// Why.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
+    pub(crate) fn poll_act(&mut self) -> Option<Act> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether the managers changed since this was last asked.
+    pub(crate) const fn take_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let polls = self.is_active().then(|| self.next_poll()).flatten();
+        let quiet = self.handing.as_ref().and_then(Handing::next_deadline);
+        [polls, quiet, self.questions.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_deadline(&mut self, now: Time) {
+        while let Some(given_up) = self.questions.expire(now) {
+            self.unanswered(given_up, now);
+        }
+        if self.handing.as_ref().and_then(Handing::next_deadline).is_some_and(|due| due <= now) {
+            self.quiet(now);
+        }
+        if self.is_active() {
+            self.poll_peers(now);
+        }
+        self.flush();
+    }
+
+    /// NOT-ACTIVE: it does nothing until it is told to.
+    fn is_active(&self) -> bool {
+        self.state != SmState::NotActive
+    }
+
+    fn set_state(&mut self, state: SmState, why: String) {
+        if self.state != state {
+            (self.state, self.why, self.changed) = (state, why, true);
+            self.outputs.push_back(Act::Report(Report::State(state)));
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        self.outputs.push_back(Act::Order(order));
+    }
+
+    /// What this manager says of itself, once it knows where it sits.
+    pub(crate) fn info(&self) -> Option<SmInfo> {
+        let own = self.own.as_ref()?;
+        Some(SmInfo {
+            guid: own.guid,
+            sm_key: SmKey(0),
+            act_count: self.activity,
+            priority: self.priority,
+            state: self.state,
+        })
+    }
+
+    /// The operator gives this manager another priority.
+    pub(crate) fn set_priority(&mut self, priority: u8, now: Time) {
+        if self.priority != priority {
+            (self.priority, self.changed) = (priority, true);
+            self.claim = None;
+            if self.state == SmState::Standby {
+                self.tell_master(now);
+            }
+            self.consider(now);
+        }
+    }
+
+    /// Whether this is an answer that this core waits for.
+    pub(crate) fn waits_for(&self, id: TransactionId) -> bool {
+        self.questions.knows(id)
+    }
+
+    /// Takes an SMP about SMInfo, or the answer to one of this core's questions.
+    pub(crate) fn handle(
+        &mut self,
+        source: Lid,
+        mad: &Mad,
+        smp: &Smp,
+        now: Time,
+    ) -> Result<(), Dropped> {
+        let done = match smp.method {
+            Method::Get => self.asked(source, mad, smp, now),
+            Method::Set => self.told(source, mad, smp, now),
+            _ => self.answered(mad, smp, now),
+        };
+        self.flush();
+        done
+    }
+
+    /// Somebody asks who is master here.
+    fn asked(&mut self, source: Lid, mad: &Mad, smp: &Smp, now: Time) -> Result<(), Dropped> {
+        let asker = mad.attribute::<SmInfo>().ok();
+        let way = Way::back(smp, source).ok_or(Dropped::Request)?;
+        let mut info = self.info().ok_or(Dropped::Request)?;
+        // One that shows another key is shown none (IBA 14.4.7). One that shows none is: OpenSM never does, and
+        // heeds no manager whose key it does not see.
+        let shown = asker.as_ref().map_or(SmKey(0), |asker| asker.sm_key);
+        if shown == SmKey(0) || shown == SmKey(self.sm_key) {
+            info.sm_key = SmKey(self.sm_key);
+        }
+        self.reply(source, mad, smp, &info, Status::OK);
+        if let Some(asker) = asker.filter(|asker| asker.guid != Guid(0) && asker.guid != info.guid)
+        {
+            self.met(asker, way, now);
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, source: Lid, mad: &Mad, smp: &Smp, info: &SmInfo, status: Status) {
+        let to = match smp.route {
+            snin_mad::Route::Directed { .. } => Destination::Directed,
+            snin_mad::Route::Lid => Destination::Lid(source),
+        };
+        let mut answer = Box::new(mad.clone().with(info));
+        answer.answer(status);
+        self.outputs.push_back(Act::Send { to, mad: answer });
+    }
+
+    /// Puts what is to be asked into the outputs.
+    fn flush(&mut self) {
+        while let Some((to, mad)) = self.questions.next() {
+            self.outputs.push_back(Act::Send { to, mad });
+        }
+    }
+}
+
+/// The attribute by which managers speak to each other.
+pub(crate) const SM_INFO: u16 = SmInfo::ID.0;

@@ -1,0 +1,132 @@
+//! Polling: every other manager in turn, by directed route and by LID.
+
+use snin_fabric::{Guid, Lid};
+use snin_mad::{Mad, PortInfo, SmInfo, SmState, Smp};
+use snin_protocol::Time;
+
+use super::Mastership;
+use super::peers::is_foreign;
+use super::questions::Purpose;
+use crate::error::Dropped;
+
+impl Mastership {
+    pub(super) fn next_poll(&self) -> Option<Time> {
+        let own = self.port_due.filter(|_| self.state == SmState::Standby);
+        let claim = self.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
+        let peers = self.peers.values().map(|peer| peer.due).min();
+        [own, claim, peers].into_iter().flatten().min()
+    }
+
+    /// Polls the managers whose time it is. One that has not answered when it is polled again was silent.
+    pub(super) fn poll_peers(&mut self, now: Time) {
+        if self.state == SmState::Standby {
+            self.ask_own_port(now);
+            self.repeat_claim(now);
+        }
+        let due: Vec<Guid> =
+            self.peers.iter().filter(|(_, peer)| peer.due <= now).map(|(&guid, _)| guid).collect();
+        if due.is_empty() {
+            return;
+        }
+        for guid in due {
+            self.poll_one(guid, now);
+        }
+        self.consider(now);
+    }
+
+    pub(super) fn poll_one(&mut self, guid: Guid, now: Time) {
+        let (own, master) = (self.info(), self.master_lid());
+        let Some(peer) = self.peers.get_mut(&guid) else { return };
+        if peer.waiting {
+            peer.unanswered = peer.unanswered.saturating_add(1);
+        }
+        (peer.waiting, peer.due) = (true, now + self.poll);
+        let Some(mut own) = own else { return };
+        own.sm_key = snin_mad::SmKey(self.sm_key);
+        // An answer that comes later than this finds nobody waiting.
+        let until = now + self.poll * (u64::from(self.retries) + 1);
+        let watched = self.state == SmState::Standby || peer.unanswered > 0;
+        let ways = peer.ways(master).into_iter().take(if watched { 2 } else { 1 });
+        let m_key = peer.m_key;
+        for way in ways {
+            self.questions.poll(guid, way, m_key, &own, until);
+        }
+    }
+
+    /// The address of the master, as the own port knows it.
+    fn master_lid(&self) -> Option<Lid> {
+        let port = self.port.as_ref().filter(|_| self.state != SmState::Master)?;
+        Some(port.master_sm_lid).filter(|&lid| lid != Lid::NONE && lid != port.lid)
+    }
+
+    /// A standby asks its own port which address it has, and which its master.
+    fn ask_own_port(&mut self, now: Time) {
+        if self.port_due.is_none_or(|due| due <= now) {
+            self.port_due = Some(now + self.poll);
+            self.questions.own_port(now);
+        }
+    }
+
+    /// An answer to one of this core's questions.
+    pub(super) fn answered(&mut self, mad: &Mad, smp: &Smp, now: Time) -> Result<(), Dropped> {
+        let purpose = self.questions.take(smp).ok_or(Dropped::Unsolicited)?;
+        match purpose {
+            Purpose::OwnPort => {
+                let port = mad.attribute::<PortInfo>().map_err(|_| Dropped::Malformed)?;
+                if let Some(linger) = &mut self.linger
+                    && port.master_sm_lid != port.lid
+                {
+                    linger.moved(now);
+                }
+                self.port = Some(port);
+            }
+            Purpose::Poll(guid) => {
+                let info = mad.attribute::<SmInfo>().ok().filter(|_| smp.status.is_ok());
+                self.polled(guid, info, now);
+            }
+            Purpose::Tell(guid, control) => {
+                self.has_taken(guid, control, smp.status, now);
+            }
+            Purpose::Claim => {}
+        }
+        Ok(())
+    }
+
+    /// A manager said what it is. One that answers with an error says nothing.
+    fn polled(&mut self, guid: Guid, info: Option<SmInfo>, now: Time) {
+        // By the master's address another may answer than the one that was master.
+        let Some(info) = info.filter(|info| info.guid == guid) else { return };
+        let Some(peer) = self.peers.get_mut(&guid) else { return };
+        (peer.waiting, peer.unanswered, peer.heard) = (false, 0, Some(now));
+        if info.sm_key != snin_mad::SmKey(0) {
+            peer.foreign = is_foreign(self.sm_key, info.sm_key);
+        }
+        peer.info = Some(info);
+        self.consider(now);
+    }
+
+    pub(super) fn unanswered(&mut self, purpose: Purpose, now: Time) {
+        match purpose {
+            // Who was silent is counted when it is polled again.
+            Purpose::Poll(_) | Purpose::OwnPort | Purpose::Claim => {}
+            Purpose::Tell(guid, control) => self.was_not_taken(guid, control, now),
+        }
+    }
+
+    /// Every manager is polled now.
+    pub(super) fn poll_all(&mut self, now: Time) {
+        for peer in self.peers.values_mut() {
+            (peer.waiting, peer.due) = (false, now);
+        }
+        self.poll_peers(now);
+    }
+
+    /// A trap came from this address: who sits there is asked now.
+    pub(crate) fn noticed(&mut self, lid: Lid, now: Time) {
+        if self.is_active() {
+            for peer in self.peers.values_mut().filter(|peer| peer.is_at(lid) && !peer.waiting) {
+                peer.due = now;
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Beside mastership: the sweep says which managers a survey met, and does what it is ordered.
+
+use snin_fabric::{Lid, PortNum};
+use snin_mad::port::Capabilities;
+use snin_protocol::Time;
+
+use super::{Pending, Stage, Sweep};
+use crate::error::Dropped;
+use crate::events::Missing;
+use crate::mastership::{Found, Order, Own};
+use crate::query::{PortId, Query};
+
+/// What the sweep may do.
+#[derive(Debug, Default)]
+pub(super) struct Leave {
+    /// After each survey it asks which managers go before this one, and waits for the answer.
+    pub(super) consults: bool,
+    /// It waits for that answer: where somebody else was found to have written, the place.
+    awaits: Option<Option<PortId>>,
+    /// A survey has ended, and nobody has asked yet what it met.
+    surveyed: bool,
+    /// It writes nothing for now.
+    held: bool,
+    /// Another manager is master.
+    follows: bool,
+    /// A survey was followed by leave to go on.
+    proceeds: bool,
+    /// The subnet is as this manager made it.
+    pub(super) leads: bool,
+}
+
+impl Leave {
+    /// Whether anything may be begun.
+    pub(super) const fn is_given(&self) -> bool {
+        !self.held && !self.follows && self.awaits.is_none()
+    }
+
+    /// Whether it is not known yet that no other manager is master.
+    pub(super) const fn looks_only(&self) -> bool {
+        self.consults && !self.leads && !self.proceeds
+    }
+
+    /// Whether another manager is master.
+    pub(super) const fn follows(&self) -> bool {
+        self.follows
+    }
+}
+
+impl Sweep {
+    /// From now on each survey is followed by a look at other managers.
+    pub(crate) const fn consult(&mut self) {
+        self.leave.consults = true;
+    }
+
+    /// Whether the subnet is as this manager made it: what was read by another's time is worth nothing.
+    pub(crate) const fn leads(&self) -> bool {
+        self.leave.leads
+    }
+
+    /// Masters beside this one, which are missing nowhere and too many here.
+    pub(crate) fn set_rivals(&mut self, rivals: Vec<Missing>) {
+        self.rivals = rivals;
+    }
+
+    /// The end of a survey, where nothing is left to be asked.
+    pub(super) fn surveyed(&mut self, overwritten: Option<PortId>, now: Time) {
+        if self.leave.consults {
+            (self.leave.awaits, self.leave.surveyed) = (Some(overwritten), true);
+        } else {
+            self.after_survey(overwritten, now);
+        }
+    }
+
+    /// Where this manager sits and where others do, once after each survey.
+    pub(crate) fn take_found(&mut self) -> Option<(Option<Own>, Vec<Found>)> {
+        if !std::mem::take(&mut self.leave.surveyed) {
+            return None;
+        }
+        let own = self.own_guid().map(|guid| {
+            let end = self.graph.own_end();
+            Own { guid, place: self.place(end), at: self.graph.port_name(end) }
+        });
+        let mut found = Vec::new();
+        for (id, node) in self.graph.reachable() {
+            for (num, port) in (0u8..).zip(&node.ports) {
+                let end = (id, PortNum(num));
+                let Some(info) = &port.info else { continue };
+                if end == self.graph.own_end() || !info.capabilities.has(Capabilities::SM) {
+                    continue;
+                }
+                let lid = if node.is_switch() {
+                    node.ports.first().and_then(|port| port.info.as_ref()).map(|info| info.lid)
+                } else {
+                    Some(info.lid)
+                };
+                let lid = lid.filter(|lid| matches!(lid, Lid(1..=0xBFFF))).unwrap_or(Lid::NONE);
+                found.push((
+                    end,
+                    Found {
+                        guid: port.guid.unwrap_or(node.info.port_guid),
+                        place: self.place(end),
+                        at: self.graph.port_name(end),
+                        lid,
+                        path: self.graph.path_to(end),
+                        m_key: self.graph.key_to_ask(Query::ReadManager(id, PortNum(num)), 0),
+                        info: port.manager.clone(),
+                    },
+                ));
+            }
+        }
+        // What a survey read is as good as a poll, and is told only once.
+        for (end, _) in &found {
+            if let Some(port) = self.graph.port_mut(*end) {
+                port.manager = None;
+            }
+        }
+        Some((own, found.into_iter().map(|(_, found)| found).collect()))
+    }
+
+    /// Whether a survey has ended, and nobody has asked yet what it met.
+    pub(crate) const fn has_surveyed(&self) -> bool {
+        self.leave.surveyed
+    }
+
+    /// Does what mastership says.
+    pub(crate) fn obey(&mut self, order: Order, now: Time) {
+        match order {
+            Order::Proceed => {
+                if let Some(overwritten) = self.leave.awaits.take() {
+                    self.leave.proceeds = true;
+                    self.after_survey(overwritten, now);
+                }
+            }
+            Order::Hold => {
+                self.leave.held = true;
+                self.interrupt();
+                // Whether what is in flight still was taken is of interest; what is asked is not.
+                let stays = |query: Query| query.writes() || matches!(query, Query::Trial(..));
+                self.transactions.abandon(stays);
+                if matches!(self.stage, Stage::Survey(_)) {
+                    (self.stage, self.pending.full) = (Stage::Idle, true);
+                }
+            }
+            Order::Resume => {
+                self.leave.held = false;
+                self.begin_anew();
+            }
+            Order::Begin => {
+                (self.leave.follows, self.leave.awaits) = (false, None);
+                self.begin_anew();
+            }
+            Order::StandAside => self.stand_aside(),
+        }
+        self.advance(now);
+    }
+
+    /// Whether no write is in flight.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.transactions.in_flight() == 0
+    }
+
+    /// All that is known may have been overwritten.
+    pub(super) fn begin_anew(&mut self) {
+        (self.pending.full, self.pending.anew) = (true, true);
+        self.interrupt();
+    }
+
+    /// From now on this manager writes nothing and asks nothing.
+    fn stand_aside(&mut self) {
+        self.transactions.abandon(|_| false);
+        (self.stage, self.pending) = (Stage::Idle, Pending::default());
+        (self.silence, self.failures) = Default::default();
+        (self.early, self.next_light) = (None, None);
+        self.unsent.clear();
+        self.rivals.clear();
+        let consults = self.leave.consults;
+        self.leave = Leave { consults, follows: true, ..Leave::default() };
+        self.stage_ended = true;
+    }
+
+    /// What came in for nobody.
+    pub(crate) fn count_dropped(&mut self, why: Dropped) {
+        self.metrics.count_dropped(why);
+    }
+
+    /// Another core of this manager sent an SMP.
+    pub(crate) fn count_sent(&mut self, mad: &snin_mad::Mad) {
+        self.metrics.count_sent(mad.header().attribute(), mad.header().method());
+    }
+}

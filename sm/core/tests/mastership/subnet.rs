@@ -1,0 +1,258 @@
+//! Managers at ports of an emulated fabric, each a process that can be stopped, continued and killed.
+
+use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
+use snin_fabric::check::walk::walk;
+use snin_fabric::generate::Recipe;
+use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
+use snin_mad::{Attribute, Mad, Method, PERMISSIVE, SmInfo, SmState, Status};
+use snin_protocol::Time;
+use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Report, Saved};
+
+pub(crate) fn fabric(recipe: &str) -> Topology {
+    recipe.parse::<Recipe>().unwrap().build().unwrap()
+}
+
+pub(crate) fn node(topology: &Topology, name: &str) -> NodeIndex {
+    let named = |index: &NodeIndex| &*topology.node(*index).name == name;
+    topology.nodes().find(named).unwrap_or_else(|| panic!("no node {name}"))
+}
+
+pub(crate) fn port(topology: &Topology, name: &str, num: u8) -> PortIndex {
+    topology.port_of(node(topology, name), PortNum(num)).unwrap()
+}
+
+/// A write that a manager sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub(crate) at: Time,
+    /// By which manager.
+    pub(crate) by: usize,
+}
+
+/// A manager and its port.
+pub(crate) struct Seat {
+    pub(crate) at: PortIndex,
+    pub(crate) client: ClientId,
+    pub(crate) manager: Manager,
+    pub(crate) saved: Saved,
+    /// As a stopped process: what comes in waits, and no time passes.
+    pub(crate) stopped: bool,
+    /// Killed: nobody is there, though the port says so still.
+    pub(crate) dead: bool,
+    pub(crate) reports: Vec<Report>,
+}
+
+/// A manager that is none of ours, as a script.
+pub(crate) struct Foreign {
+    pub(crate) client: ClientId,
+    pub(crate) info: SmInfo,
+    /// What came to it.
+    pub(crate) heard: Vec<Mad>,
+    /// It says nothing.
+    pub(crate) mute: bool,
+    /// It refuses to do what it is told.
+    pub(crate) refuses: bool,
+}
+
+pub(crate) struct Subnet {
+    pub(crate) topology: Topology,
+    pub(crate) emulator: Emulator,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) foreign: Option<Foreign>,
+    pub(crate) written: Vec<Written>,
+}
+
+impl Subnet {
+    pub(crate) fn new(recipe: &str) -> Self {
+        Self::on(fabric(recipe), Hardware::default())
+    }
+
+    pub(crate) fn on(topology: Topology, hardware: Hardware) -> Self {
+        let emulator = Emulator::new(&topology, hardware);
+        Self { topology, emulator, seats: Vec::new(), foreign: None, written: Vec::new() }
+    }
+
+    /// Seats a manager at a host's first port; it has not begun yet.
+    pub(crate) fn seat(&mut self, host: &str, config: Config) -> usize {
+        let at = port(&self.topology, host, 1);
+        let client = self.emulator.attach(at).unwrap();
+        let saved = Saved::default();
+        let manager = Manager::new(config, saved.clone(), []).unwrap();
+        let reports = Vec::new();
+        let (stopped, dead) = (true, false);
+        self.seats.push(Seat { at, client, manager, saved, stopped, dead, reports });
+        self.seats.len() - 1
+    }
+
+    pub(crate) fn guid(&self, n: usize) -> Guid {
+        self.topology.port(self.seats[n].at).guid
+    }
+
+    pub(crate) fn start(&mut self, n: usize) {
+        let seat = &mut self.seats[n];
+        seat.stopped = false;
+        self.emulator.set_manager(seat.client, true);
+        seat.manager.handle(Event::Start, self.emulator.now());
+    }
+
+    pub(crate) fn stop(&mut self, n: usize, stopped: bool) {
+        self.seats[n].stopped = stopped;
+    }
+
+    /// Kills it: its port says still that a manager sits there.
+    pub(crate) fn kill(&mut self, n: usize) {
+        (self.seats[n].dead, self.seats[n].stopped) = (true, true);
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.emulator.now()
+    }
+
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        let now = self.now();
+        self.emulator.inject(fault, now);
+    }
+
+    /// Another manager takes its place at a host's first port and says this of itself.
+    pub(crate) fn appoint(&mut self, host: &str, info: SmInfo) {
+        let at = port(&self.topology, host, 1);
+        let client = self.emulator.attach(at).unwrap();
+        self.emulator.set_manager(client, true);
+        let info = SmInfo { guid: self.topology.port(at).guid, ..info };
+        self.foreign =
+            Some(Foreign { client, info, heard: Vec::new(), mute: false, refuses: false });
+    }
+
+    /// The foreign manager is gone.
+    pub(crate) fn dismiss(&mut self) {
+        if let Some(foreign) = self.foreign.take() {
+            self.emulator.set_manager(foreign.client, false);
+            self.emulator.detach(foreign.client);
+        }
+    }
+
+    fn answer_for_the_foreign(&mut self) {
+        let Some(foreign) = &mut self.foreign else { return };
+        while let Some(mut received) = self.emulator.poll(foreign.client) {
+            if foreign.mute {
+                continue;
+            }
+            foreign.heard.push(received.mad.clone());
+            let (method, attribute) =
+                (received.mad.header().method(), received.mad.header().attribute());
+            if attribute == SmInfo::ID && !method.is_response() {
+                received.mad.put(&foreign.info);
+                let refuses = foreign.refuses && method == Method::Set;
+                let status = if refuses { Status::BAD_VALUE } else { Status::OK };
+                received.mad.answer(status);
+                let now = self.emulator.now();
+                self.emulator.send(foreign.client, &received.mad, received.slid, now);
+            }
+        }
+    }
+
+    fn work(&mut self) {
+        self.answer_for_the_foreign();
+        let emulator = &mut self.emulator;
+        let running = self.seats.iter_mut().enumerate().filter(|(_, seat)| !seat.stopped);
+        for (by, seat) in running {
+            loop {
+                while let Some(output) = seat.manager.poll_output() {
+                    let now = emulator.now();
+                    match output {
+                        Output::Send { to, mad, .. } => {
+                            let to = match to {
+                                Destination::Directed => PERMISSIVE,
+                                Destination::Lid(lid) => lid,
+                            };
+                            let header = mad.header();
+                            if header.method() == Method::Set && header.attribute() != SmInfo::ID {
+                                self.written.push(Written { at: now, by });
+                            }
+                            emulator.send(seat.client, &mad, to, now);
+                        }
+                        Output::Compute(job) => {
+                            seat.manager.handle(Event::Computed(Box::new(job.run())), now);
+                        }
+                        Output::Save(saved) => seat.saved = (*saved).clone(),
+                        Output::Report(report) => seat.reports.push(report),
+                        _ => {}
+                    }
+                }
+                let Some(received) = emulator.poll(seat.client) else { break };
+                let (port, source) = (LocalPort(0), received.slid);
+                let event = Event::Mad { port, source, bytes: &received.mad.0 };
+                seat.manager.handle(event, emulator.now());
+            }
+        }
+    }
+
+    pub(crate) fn run_until(&mut self, until: Time) {
+        loop {
+            self.work();
+            self.answer_for_the_foreign();
+            let running = self.seats.iter().filter(|seat| !seat.stopped);
+            let due = running.filter_map(|seat| seat.manager.next_deadline());
+            let next = self.emulator.next_event_time().into_iter().chain(due).min();
+            let Some(next) = next.filter(|&next| next <= until) else { break };
+            self.emulator.advance(next);
+            self.work();
+            let now = self.emulator.now();
+            for seat in self.seats.iter_mut().filter(|seat| !seat.stopped) {
+                if seat.manager.next_deadline().is_some_and(|due| due <= now) {
+                    seat.manager.handle_deadline(now);
+                }
+            }
+        }
+        self.emulator.advance(until);
+    }
+
+    pub(crate) fn run(&mut self, time: Time) {
+        let until = self.now() + time;
+        self.run_until(until);
+    }
+
+    pub(crate) fn states(&self) -> Vec<SmState> {
+        self.seats.iter().map(|seat| seat.manager.state()).collect()
+    }
+
+    /// The states that a manager was in since this was last asked.
+    pub(crate) fn told(&mut self, n: usize) -> Vec<SmState> {
+        let state = |report: Report| match report {
+            Report::State(state) => Some(state),
+            _ => None,
+        };
+        std::mem::take(&mut self.seats[n].reports).into_iter().filter_map(state).collect()
+    }
+
+    /// One is master and every other one that runs stands by, every route arrives, and every port has its
+    /// address and the master's.
+    #[track_caller]
+    pub(crate) fn check(&self, master: usize) {
+        for (n, seat) in self.seats.iter().enumerate().filter(|(_, seat)| !seat.stopped) {
+            let expected = if n == master { SmState::Master } else { SmState::Standby };
+            let (state, why) = (seat.manager.state(), seat.manager.why());
+            assert_eq!(state, expected, "manager {n} at {}: {why}", self.now());
+        }
+        let manager = &self.seats[master].manager;
+        assert_eq!(manager.missing(), []);
+        let (fabric, view) = (self.emulator.fabric(), manager.view().unwrap());
+        let live = fabric.live_topology();
+        let walked = walk(&live, &fabric.addresses().unwrap(), &fabric.tables(), 5);
+        assert!(walked.is_ok(), "{walked}");
+        for port in self.topology.ports() {
+            let info = fabric.port_info(port);
+            let master = view.manager();
+            assert!(info.lid == Lid::NONE || info.master_sm_lid == master, "{info:?}");
+        }
+    }
+
+    /// Writes from a time on, by who made them.
+    pub(crate) fn writes_by(&self, n: usize, since: Time) -> usize {
+        self.written.iter().filter(|write| write.by == n && write.at >= since).count()
+    }
+}
+
+pub(crate) fn config(priority: u8) -> Config {
+    Config { lmc: Some(1), priority, seed: u64::from(priority) << 20, ..Config::default() }
+}

@@ -1,0 +1,77 @@
+//! Two of our managers in one subnet, one of which stands still for a while; and one that is not ours.
+
+use snin_mad::SmState;
+use snin_protocol::Time;
+
+use crate::subnet::{Subnet, config};
+
+/// Nobody has begun yet. The first has priority 5, the second 1.
+fn two() -> Subnet {
+    let mut subnet = Subnet::new("clos:6,3,4");
+    subnet.seat("host0", config(5));
+    subnet.seat("host13", config(1));
+    subnet
+}
+
+#[test]
+fn a_senior_that_stood_still_is_the_only_master_again() {
+    let mut two = two();
+    two.start(0);
+    two.run(Time::secs(1));
+    two.start(1);
+    two.run(Time::secs(3));
+    two.check(0);
+    assert_eq!(two.writes_by(1, Time::ZERO), 0);
+    for still in [1, 3, 10, 13, 60] {
+        two.stop(0, true);
+        two.run(Time::secs(still));
+        assert_eq!(two.states()[1] == SmState::Master, still > 2, "after {still} s");
+        two.stop(0, false);
+        two.run(Time::secs(5));
+        two.check(0);
+    }
+}
+
+#[test]
+fn a_junior_that_stood_still_yields() {
+    let mut two = two();
+    two.start(1);
+    two.run(Time::secs(1));
+    two.check(1);
+    two.stop(1, true);
+    two.start(0);
+    two.run(Time::secs(13));
+    assert_eq!(two.states()[0], SmState::Master);
+    two.stop(1, false);
+    two.run(Time::secs(5));
+    two.check(0);
+}
+
+/// A standby asks the master whether it is there, and its own port who that is, and nothing else of anybody.
+#[test]
+fn a_standby_polls_and_sweeps_nothing() {
+    let mut two = two();
+    two.start(0);
+    two.run(Time::secs(1));
+    two.start(1);
+    two.run(Time::secs(1));
+    let count = |two: &Subnet| {
+        let metrics = two.seats[1].manager.metrics();
+        (metrics.smps(), metrics.full_sweeps, metrics.light_sweeps)
+    };
+    let before = count(&two);
+    two.run(Time::secs(30));
+    let after = count(&two);
+    // Four times a second: by either way, the own port, and an answer to the master's own question.
+    assert!((475..=485).contains(&(after.0 - before.0)), "{}", after.0 - before.0);
+    assert_eq!((after.1, after.2), (before.1, 0));
+}
+
+#[test]
+fn two_that_begin_at_once_end_as_one_master() {
+    let mut two = two();
+    two.start(0);
+    two.start(1);
+    two.run(Time::secs(12));
+    two.check(0);
+}
