@@ -367,6 +367,11 @@ impl Manager {
 
     /// What a survey met mastership judges, and what that orders the sweep does.
     fn heed_mastership(&mut self, now: Time) {
+        if !self.mastership.knows_itself()
+            && let Some(own) = self.sweep.own()
+        {
+            self.mastership.introduce(own, now);
+        }
         for _ in 0..MOST_ROUNDS {
             if let Some((own, found)) = self.sweep.take_found() {
                 self.mastership.surveyed(own, found, now);

@@ -49,6 +49,9 @@ const STALL: Time = Time::secs(2);
 /// Other managers that are heeded; beyond them a port is not polled.
 const MOST_PEERS: usize = 64;
 
+/// Questions that wait until this manager knows where it sits: IsSM is set before, and some ask at once.
+const MOST_EARLY: usize = 16;
+
 /// What the sweep is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
@@ -112,6 +115,8 @@ pub(crate) struct Mastership {
     lost: Option<Time>,
     /// When a standby that goes before its master says so again, and how often it will.
     claim: Option<(Time, u32)>,
+    /// Questions that came before this manager knew where it sits.
+    early: VecDeque<(Lid, Mad, Smp)>,
     /// What SMInfo shows as this manager's activity.
     pub(crate) activity: u32,
     /// The table of managers is to be written anew.
@@ -140,6 +145,7 @@ impl Mastership {
             rivals: BTreeSet::new(),
             lost: None,
             claim: None,
+            early: VecDeque::new(),
             activity: 0,
             changed: false,
             outputs: VecDeque::new(),
@@ -213,6 +219,20 @@ impl Mastership {
         })
     }
 
+    /// Whether this manager knows where it sits.
+    pub(crate) const fn knows_itself(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// This manager's port is known from now on: who asked before is answered.
+    pub(crate) fn introduce(&mut self, own: Own, now: Time) {
+        (self.own, self.changed) = (Some(own), true);
+        for (source, mad, smp) in std::mem::take(&mut self.early) {
+            // It was taken once, and has a way back.
+            let _ = self.asked(source, &mad, &smp, now);
+        }
+    }
+
     /// The operator gives this manager another priority.
     pub(crate) fn set_priority(&mut self, priority: u8, now: Time) {
         if self.priority != priority {
@@ -251,7 +271,13 @@ impl Mastership {
     fn asked(&mut self, source: Lid, mad: &Mad, smp: &Smp, now: Time) -> Result<(), Dropped> {
         let asker = mad.attribute::<SmInfo>().ok();
         let way = Way::back(smp, source).ok_or(Dropped::Request)?;
-        let mut info = self.info().ok_or(Dropped::Request)?;
+        let Some(mut info) = self.info() else {
+            if self.early.len() >= MOST_EARLY {
+                return Err(Dropped::Request);
+            }
+            self.early.push_back((source, mad.clone(), *smp));
+            return Ok(());
+        };
         // One that shows another key is shown none (IBA 14.4.7). One that shows none is: OpenSM never does, and
         // heeds no manager whose key it does not see.
         let shown = asker.as_ref().map_or(SmKey(0), |asker| asker.sm_key);

@@ -71,15 +71,19 @@ impl Sweep {
         }
     }
 
+    /// Where this manager sits, once it has asked its own node.
+    pub(crate) fn own(&self) -> Option<Own> {
+        let guid = self.own_guid()?;
+        let end = self.graph.own_end();
+        Some(Own { guid, place: self.place(end), at: self.graph.port_name(end) })
+    }
+
     /// Where this manager sits and where others do, once after each survey.
     pub(crate) fn take_found(&mut self) -> Option<(Option<Own>, Vec<Found>)> {
         if !std::mem::take(&mut self.leave.surveyed) {
             return None;
         }
-        let own = self.own_guid().map(|guid| {
-            let end = self.graph.own_end();
-            Own { guid, place: self.place(end), at: self.graph.port_name(end) }
-        });
+        let own = self.own();
         let mut found = Vec::new();
         for (id, node) in self.graph.reachable() {
             for (num, port) in (0u8..).zip(&node.ports) {
