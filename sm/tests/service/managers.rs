@@ -25,7 +25,7 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     let opensm = OpenSm { host: Some(&hosts[0]), ..OpenSm::default() };
     let keeper = opensm.keep(&simulator)?;
     let (heard, mut daemon) = simulator.receive(|| {
-        Daemon::start(&simulator, Some(&hosts[5]), "sm_priority = 15\nsweep_interval = 1\n")
+        Daemon::start(&simulator, Some(&hosts[5]), "sm_priority = 0\nsweep_interval = 1\n")
     })?;
     assert_eq!(heard.table_writes(), 0, "{heard:?}");
     assert_eq!(daemon.status()["state"], "standby");
@@ -47,7 +47,7 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     let mut command = simulator.command(Program::SMINFO, Some(&hosts[1]))?;
     let said = finish(&mut command, simulator.folder(), Duration::from_secs(20))?;
     let said = String::from_utf8_lossy(&said.out).into_owned();
-    assert!(said.contains("priority 15 state 3 SMINFO_MASTER"), "{said}");
+    assert!(said.contains("priority 0 state 3 SMINFO_MASTER"), "{said}");
     assert!(fs::metadata(simulator.folder()).is_ok());
     daemon.end();
     Ok(())
