@@ -32,7 +32,8 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sa bench-sm bench-verbs soak soak-sm soak-merge soak-agent soak-ibsim soak-packing
+	bench-emulator bench-packing bench-sa bench-sm bench-verbs bench-window soak soak-sm soak-merge soak-agent \
+	soak-controller soak-ibsim soak-packing soak-up
 
 demo: toolchain deps-build
 	$(CARGO) build --release --quiet --bin snin --bin snin-sm --bin snin-controller --bin snin-software-agents
@@ -105,7 +106,7 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-packing bench-verbs
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-packing bench-window bench-verbs
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -126,6 +127,10 @@ bench-sa: deps-judges
 bench-packing: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin packing
 
+# Leases of 100 and 648 agents over TLS, from a window's decision until all are confirmed, beside a bare echo.
+bench-window: deps-build
+	$(CARGO) run --release --quiet -p snin-benches --bin window
+
 # Against OpenSM, on fabrics that ibsim simulates.
 bench-sm: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
@@ -137,7 +142,7 @@ bench-verbs: deps
 	$(CARGO) run --release --quiet -p snin-benches $(FEATURES) --bin verbs
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm soak-merge soak-ibsim soak-packing soak-agent
+soak: soak-sm soak-merge soak-ibsim soak-packing soak-controller soak-up soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts; 100,000 random expected configurations, faults and consent.
@@ -166,6 +171,17 @@ soak-ibsim: deps
 # 10^8 packed connections, each link's owner judged after every call.
 soak-packing: deps-build
 	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller-core --test packing_soak -- --nocapture
+
+# A controller killed 200 times at random moments under load; slices in the lab's worlds, 5,000 seeds.
+soak-controller: deps-build
+	SNIN_KILLS=$(or $(SNIN_KILLS),200) $(CARGO) test --release -p snin-controller --test daemon -- --nocapture kills
+	SNIN_SEEDS=$(or $(SNIN_SEEDS),5000) $(CARGO) test --release -p snin-controller-core --test window_slices -- --nocapture
+
+# 648 agents in a few processes, 60 windows, a cut in between; windows are as long as the machine needs.
+WINDOW ?= 1s
+soak-up: deps-build
+	$(CARGO) build --release --quiet --bin snin --bin snin-sm --bin snin-controller --bin snin-software-agents
+	$(SNIN) up clos:36,18,18 --window $(WINDOW) --script tools/snin/large.script
 
 # Whole agents on real verbs, in the emulated virtual machine: 10,000 changes of tree under load, 8 minutes on a quiet
 # machine; a mesh of 8 hosts and 4 trees made and torn down 1,000 times, 11 minutes. SNIN_CHANGES=300 and

@@ -12,6 +12,7 @@ pub mod sm;
 pub mod tables;
 #[cfg(feature = "verbs")]
 pub mod verbs;
+pub mod window;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
