@@ -357,6 +357,10 @@ impl Daemon {
                 .map(|grant| ((grant.source, grant.destination), grant.tree))
                 .collect();
             self.state.keep_pinned(&pinned)?;
+            if let Some(manager) = &mut self.manager {
+                let version = core.slices_version();
+                manager.prefer(core.pinned_paths(), version, || core.slice_members());
+            }
             self.keep_reserved()?;
         }
         Ok(())

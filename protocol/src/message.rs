@@ -34,6 +34,8 @@ pub const MAX_GRANTS: usize = 64;
 pub const MAX_ANSWERS: usize = 64;
 /// The most pairs of one [`ViewChange`].
 pub const MAX_PAIRS: usize = 4096;
+/// The most [`PinnedPath`]s, and the most [`SliceMember`]s, of one [`Preferred`].
+pub const MAX_PREFERRED: usize = 1024;
 
 /// From an agent to the controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -343,4 +345,57 @@ pub struct UnusablePair {
 pub struct ViewClear {
     /// The view's version.
     pub version: u64,
+}
+
+/// Addresses with which queries for paths are to be answered before all others: all of them, in parts. What the
+/// last whole set does not name is preferred no more.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Preferred {
+    /// Which part of the set it is, from 0.
+    pub part: u32,
+    /// How many parts there are.
+    pub parts: u32,
+    /// At most [`MAX_PREFERRED`].
+    pub pins: Vec<PinnedPath>,
+    /// At most [`MAX_PREFERRED`].
+    pub slices: Vec<SliceMember>,
+}
+
+/// A pair of ports that has an address for good.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PinnedPath {
+    /// The port that sends.
+    pub source: Guid,
+    /// The port that is sent to.
+    pub destination: Guid,
+    /// By this address of it.
+    pub dlid: Dlid,
+}
+
+/// A port in a job's slice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SliceMember {
+    /// The port.
+    pub port: Guid,
+    /// The job: ports of one job are sent to by these addresses.
+    pub job: u64,
+    /// The port's address along a tree of the slice.
+    pub dlid: Dlid,
+}
+
+impl Preferred {
+    /// A whole set, in as few parts as may be.
+    pub fn parts(pins: &[PinnedPath], slices: &[SliceMember]) -> Vec<Self> {
+        let count = |len: usize| len.div_ceil(MAX_PREFERRED);
+        let parts = count(pins.len()).max(count(slices.len())).max(1);
+        let mut pins = pins.chunks(MAX_PREFERRED);
+        let mut slices = slices.chunks(MAX_PREFERRED);
+        let part = |part| Self {
+            part,
+            parts: parts as u32,
+            pins: pins.next().unwrap_or_default().to_vec(),
+            slices: slices.next().unwrap_or_default().to_vec(),
+        };
+        (0..parts as u32).map(part).collect()
+    }
 }

@@ -13,7 +13,7 @@ use snin_fabric::routing::{Engine, Placement, Routing, RoutingError, tables_hash
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
 
-use crate::message::{MAX_PAIRS, UnusablePair, ViewChange, ViewClear};
+use crate::message::{MAX_PAIRS, Preferred, UnusablePair, ViewChange, ViewClear};
 
 /// The most bytes of a [`ViewPart`].
 pub const MAX_PART: usize = 48 << 10;
@@ -104,6 +104,8 @@ pub enum ToManager {
     Clear(ViewClear),
     /// What it computed of a view: the hash of the tables, or that there are none.
     Computed(Computed),
+    /// Addresses with which queries for paths are to be answered first.
+    Preferred(Preferred),
 }
 
 /// What a controller made of a view.

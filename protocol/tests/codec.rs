@@ -7,12 +7,14 @@ use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::codec::{CodecError, MAX_FRAME, Message, VERSION, decode, encode};
 use snin_protocol::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
-    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal,
-    Request, Terms, ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
+    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, PinnedPath,
+    Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair, Verdict, ViewChange,
+    ViewClear, Wait,
 };
 use snin_protocol::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
 };
+use snin_protocol::view::ToManager;
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 fn guid() -> impl Strategy<Value = Guid> {
@@ -239,6 +241,17 @@ proptest! {
     fn view_changes_come_back(message in view_change(), version: u64) {
         comes_back(&message)?;
         comes_back(&ViewClear { version })?;
+        let pin = PinnedPath { source: Guid(version), destination: Guid(7), dlid: Dlid(Lid(9)) };
+        let member = SliceMember { port: Guid(8), job: version, dlid: Dlid(Lid(10)) };
+        let (pins, slices) = (vec![pin; version as usize % 3_000], vec![member; version as usize % 5_000]);
+        let parts = Preferred::parts(&pins, &slices);
+        for (part, number) in parts.iter().zip(0..) {
+            assert_eq!((part.part, part.parts as usize), (number, parts.len()));
+            comes_back(&ToManager::Preferred(part.clone()))?;
+        }
+        let together = parts.iter().map(|part| (part.pins.len(), part.slices.len()));
+        let together = together.fold((0, 0), |(a, b), (pins, slices)| (a + pins, b + slices));
+        assert_eq!(together, (pins.len(), slices.len()));
     }
 
     /// A frame with bytes changed, put in or left out; its length made right again half of the time.

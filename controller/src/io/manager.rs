@@ -9,7 +9,7 @@ use std::sync::Arc;
 use snin_daemon::session::{Call, Caller, Received, Tally};
 use snin_fabric::view::View;
 use snin_protocol::codec::CodecError;
-use snin_protocol::message::{ViewChange, ViewClear};
+use snin_protocol::message::{PinnedPath, Preferred, SliceMember, ViewChange, ViewClear};
 use snin_protocol::view::{
     Assembly, Computed, FromManager, Policy, PublishedView, ToManager, ViewError,
 };
@@ -51,6 +51,8 @@ pub struct Manager {
     version: u64,
     /// The manager's version of each own one that is not clear yet.
     theirs: BTreeMap<u64, u64>,
+    /// What it was last told, in this session, of addresses that paths are answered with first.
+    preferred: Option<(Vec<PinnedPath>, u64, Vec<SliceMember>)>,
 }
 
 impl Manager {
@@ -62,6 +64,7 @@ impl Manager {
             computing: None,
             version: 0,
             theirs: BTreeMap::new(),
+            preferred: None,
         }
     }
 
@@ -118,6 +121,7 @@ impl Manager {
 
     fn forget(&mut self) {
         self.assembly = None;
+        self.preferred = None;
         self.theirs.clear();
         if let Some(computing) = self.computing.take() {
             computing.job.abort();
@@ -152,6 +156,8 @@ impl Manager {
         let tables = snin_fabric::routing::tables_hash(view.topology(), &view.routing().tables);
         self.send(&ToManager::Computed(Computed { version, tables: Some(tables) }));
         self.theirs.insert(view.version(), version);
+        // Addresses may be others.
+        self.preferred = None;
         if let Some(change) = later {
             // Beside the view that it came after: what both call unusable is not granted.
             let own = self.renumber(&change);
@@ -183,6 +189,33 @@ impl Manager {
         if let Some((_, &version)) = clear.last_key_value() {
             self.send(&ToManager::Clear(ViewClear { version }));
         }
+    }
+
+    /// Says with which addresses queries for paths are to be answered first, where that is not what was said last.
+    /// `slices` is asked where they are of another `version`.
+    pub fn prefer(
+        &mut self,
+        pins: Vec<PinnedPath>,
+        version: u64,
+        slices: impl FnOnce() -> Vec<SliceMember>,
+    ) {
+        if !self.is_open() {
+            return;
+        }
+        let members = match self.preferred.take() {
+            Some((told, of, members)) if of == version => {
+                if told == pins {
+                    self.preferred = Some((told, of, members));
+                    return;
+                }
+                members
+            }
+            _ => slices(),
+        };
+        for part in Preferred::parts(&pins, &members) {
+            self.send(&ToManager::Preferred(part));
+        }
+        self.preferred = Some((pins, version, members));
     }
 
     fn send(&mut self, message: &ToManager) {

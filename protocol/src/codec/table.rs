@@ -11,8 +11,9 @@ use crate::greeting::{Greet, Reason, Refused, Service, SessionMessage, Welcome};
 use crate::identity::{Identity, MAX_NAME, Role};
 use crate::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
-    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, Refusal,
-    Request, Terms, ToAgent, UnusablePair, Verdict, ViewChange, ViewClear, Wait,
+    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, MAX_PREFERRED,
+    PinnedPath, Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair, Verdict,
+    ViewChange, ViewClear, Wait,
 };
 use crate::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
@@ -45,6 +46,9 @@ records! {
     UnusablePair { switch, tree }
     ViewClear { version }
     PeerHello { port, session, call, flows }
+    Preferred { part, parts, pins, slices }
+    PinnedPath { source, destination, dlid }
+    SliceMember { port, job, dlid }
     Offer { token, dlid, end }
     Accept { token, end }
     Decline { token, reason }
@@ -90,7 +94,7 @@ choices! {
     Reason { 0 Version, 1 Service, 2 Role, 3 Identity, 4 Full }
     Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }
     FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }
-    ToManager { 0 Clear(it), 1 Computed(it) }
+    ToManager { 0 Clear(it), 1 Computed(it), 2 Preferred(it) }
     Policy { 0 Strict, 1 Shared, 2 Off }
     ToFabric { 0 Attach(it), 1 Detach(it), 2 Post(it), 3 Cancel(it), 4 Find(it) }
     FromFabric { 0 Attached(it), 1 Refused(it), 2 Completed(it), 3 Arrived(it), 4 Found(it) }
@@ -107,6 +111,8 @@ lists! {
     Grant up to MAX_GRANTS;
     Answer up to MAX_ANSWERS;
     UnusablePair up to MAX_PAIRS;
+    PinnedPath up to MAX_PREFERRED;
+    SliceMember up to MAX_PREFERRED;
     u16 up to MAX_TREES;
     u8 up to MAX_PART;
 }

@@ -1,5 +1,6 @@
 //! What the sweep core is told, and what it wants done.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use snin_mad::{Mad, SmInfo, SmState};
 
 use crate::administration::Origin;
 use crate::configuration::{Instruction, PortReport};
-use crate::database::KeptRecord;
+use crate::database::{KeptRecord, Slice};
 use crate::mastership::{Control, Outcome};
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
@@ -48,6 +49,8 @@ pub enum Event<'a> {
         /// The view's version.
         version: u64,
     },
+    /// The addresses with which the controller wants paths answered first, and no others than these any more.
+    Prefer(Box<Preferences>),
     /// Where M_Keys are generated: every port gets another one.
     RotateKeys,
     /// The operator has another manager told something.
@@ -66,6 +69,15 @@ pub enum Event<'a> {
     Configuration(Box<Instruction>),
     /// An [`Output::Compute`] is done.
     Computed(Box<Computed>),
+}
+
+/// Addresses with which paths are answered first.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Preferences {
+    /// By the GUIDs of the port that sends and of the one that is sent to: an address of the latter.
+    pub pins: BTreeMap<(Guid, Guid), Lid>,
+    /// By a port's GUID: its place in a job's slice.
+    pub slices: BTreeMap<Guid, Slice>,
 }
 
 /// Where an SMP goes.

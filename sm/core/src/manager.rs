@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::configuration::{Configuration, Judgement, Limits as ConfigurationLimits, Seen};
 use crate::database::{self, Change, Database, Stamp};
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Event, LocalPort, Missing, Output, Report};
+use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
 use crate::mastership::{Act, Mastership, Order, SM_INFO, Standing};
 use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
@@ -127,6 +127,7 @@ impl Manager {
             Event::Configuration(instruction) => self.configuration.instruct(*instruction),
             Event::Instruct { to, control } => self.mastership.instruct(to, control, now),
             Event::Priority(priority) => self.mastership.set_priority(priority.min(15), now),
+            Event::Prefer(preferences) => self.prefer(*preferences, now),
             event => self.sweep.handle(event, now),
         }
         self.follow(now);
@@ -294,6 +295,19 @@ impl Manager {
     /// SMPs in flight.
     pub fn in_flight(&self) -> usize {
         self.sweep.in_flight()
+    }
+
+    /// What the controller does not prefer any more goes; what it says again keeps its stamp.
+    fn prefer(&mut self, preferences: Preferences, now: Time) {
+        let Preferences { pins, slices } = preferences;
+        self.database.retain::<database::Pins>(now, |pair| pins.contains_key(pair));
+        self.database.retain::<database::Slices>(now, |port| slices.contains_key(port));
+        for (pair, lid) in pins {
+            self.database.put::<database::Pins>(pair, lid, now);
+        }
+        for (port, slice) in slices {
+            self.database.put::<database::Slices>(port, slice, now);
+        }
     }
 
     /// What the sweep did becomes known to the others, and what they want done is put in order.

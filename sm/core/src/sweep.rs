@@ -195,7 +195,9 @@ impl Sweep {
                 },
             },
             Event::Configuration(_) => {}
-            Event::General { .. } => self.metrics.count_dropped(Dropped::OtherClass),
+            Event::General { .. } | Event::Prefer(_) => {
+                self.metrics.count_dropped(Dropped::OtherClass);
+            }
             Event::Clear { version } => self.cleared = self.cleared.max(version),
             Event::RotateKeys => self.rotate_keys(),
             Event::Groups(groups) => self.groups = groups,

@@ -35,6 +35,7 @@ pub mod failure;
 pub mod kept;
 pub mod memory;
 pub mod outlets;
+pub mod preferring;
 pub mod recording;
 pub mod run;
 pub mod settings;

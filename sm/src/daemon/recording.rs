@@ -13,7 +13,8 @@ use snin_mad::PKey;
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
 use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
-use snin_sm_core::database::KeptRecord;
+use snin_sm_core::database::{KeptRecord, Slice};
+use snin_sm_core::events::Preferences;
 use snin_sm_core::mastership::Control;
 use snin_sm_core::{
     Config, ConfigError, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved,
@@ -46,14 +47,37 @@ struct Made {
 enum Told {
     Start,
     Resweep,
-    Mad { port: u32, source: u16, bytes: String },
-    General { port: u32, lid: u16, qp: u32, sl: u8, p_key: u16, bytes: String },
-    Clear { version: u64 },
+    Mad {
+        port: u32,
+        source: u16,
+        bytes: String,
+    },
+    General {
+        port: u32,
+        lid: u16,
+        qp: u32,
+        sl: u8,
+        p_key: u16,
+        bytes: String,
+    },
+    Clear {
+        version: u64,
+    },
+    /// GUIDs of both ports and an address; a port's GUID, its job and its address.
+    Prefer {
+        pins: Vec<(u64, u64, u16)>,
+        slices: Vec<(u64, u64, u16)>,
+    },
     RotateKeys,
     Configuration(Wanted),
-    Instruct { to: Guid, control: u32 },
+    Instruct {
+        to: Guid,
+        control: u32,
+    },
     Priority(u8),
-    Computed { job: u64 },
+    Computed {
+        job: u64,
+    },
 }
 
 /// What is wanted of ports: as an [`Instruction`].
@@ -186,6 +210,14 @@ impl Told {
                 Self::General { port: port.0, lid: lid.0, qp, sl, p_key: p_key.0, bytes }
             }
             Event::Clear { version } => Self::Clear { version },
+            Event::Prefer(ref set) => {
+                let pins = set.pins.iter();
+                let slices = set.slices.iter();
+                Self::Prefer {
+                    pins: pins.map(|((from, to), lid)| (from.0, to.0, lid.0)).collect(),
+                    slices: slices.map(|(port, its)| (port.0, its.job, its.lid.0)).collect(),
+                }
+            }
             Event::RotateKeys => Self::RotateKeys,
             Event::Configuration(ref instruction) => Self::Configuration(Wanted::of(instruction)),
             Event::Instruct { to, control } => Self::Instruct { to, control: control.modifier() },
@@ -347,6 +379,13 @@ impl Told {
                 manager.handle(Event::General { port, from, bytes: &bytes }, now);
             }
             Self::Clear { version } => manager.handle(Event::Clear { version }, now),
+            Self::Prefer { pins, slices } => {
+                let pin = |(from, to, lid)| ((Guid(from), Guid(to)), Lid(lid));
+                let slice = |(port, job, lid)| (Guid(port), Slice { job, lid: Lid(lid) });
+                let pins = pins.into_iter().map(pin).collect();
+                let slices = slices.into_iter().map(slice).collect();
+                manager.handle(Event::Prefer(Box::new(Preferences { pins, slices })), now);
+            }
             Self::RotateKeys => manager.handle(Event::RotateKeys, now),
             Self::Configuration(wanted) => {
                 let instruction = Box::new(wanted.instruction()?);

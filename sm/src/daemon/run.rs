@@ -188,6 +188,9 @@ impl Daemon {
             self.feed(Event::Clear { version })?;
         }
         self.outlets.journal.settle(self.outlets.control.as_mut());
+        if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {
+            self.feed(Event::Prefer(set))?;
+        }
         self.serve()?;
         self.keep_marks();
         self.note_quiet();

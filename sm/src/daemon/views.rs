@@ -16,9 +16,11 @@ use snin_protocol::view::{
     FromManager, MAX_VIEW, Policy, ToManager, ViewError, frames, unusable_pairs,
 };
 use snin_sm_core::FabricView;
+use snin_sm_core::events::Preferences;
 use tracing::{error, info};
 
 use super::failure::Failure;
+use super::preferring::Preferring;
 use super::settings::Settings;
 
 /// See the module's documentation.
@@ -33,6 +35,9 @@ pub struct Views {
     tables: u64,
     /// Versions that controllers say are clear.
     clear: VecDeque<u64>,
+    /// What a controller says of addresses that paths are answered with first: what comes, and the last set.
+    preferring: Preferring<Peer>,
+    preferences: Option<Box<Preferences>>,
 }
 
 impl Views {
@@ -70,7 +75,17 @@ impl Views {
             credentials,
         })?;
         let (controllers, clear) = (Vec::new(), VecDeque::new());
-        Ok(Some(Self { post, policy, now: None, whole: None, controllers, tables: 0, clear }))
+        Ok(Some(Self {
+            post,
+            policy,
+            now: None,
+            whole: None,
+            controllers,
+            tables: 0,
+            clear,
+            preferring: Preferring::default(),
+            preferences: None,
+        }))
     }
 
     /// Waits for controllers too.
@@ -116,6 +131,11 @@ impl Views {
         self.clear.pop_front()
     }
 
+    /// The addresses that a controller wants paths answered with, where they are others than before.
+    pub const fn take_preferences(&mut self) -> Option<Box<Preferences>> {
+        self.preferences.take()
+    }
+
     fn receive(&mut self, heard: Received<ToManager>) {
         match heard {
             Received::Opened(peer) => {
@@ -139,6 +159,11 @@ impl Views {
                 self.controllers.retain(|known| *known != peer);
             }
             Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
+            Received::Said(peer, ToManager::Preferred(part)) => {
+                if let Some(set) = self.preferring.take(peer, part) {
+                    self.preferences = Some(set);
+                }
+            }
             Received::Said(peer, ToManager::Computed(computed)) => {
                 if computed.tables.is_some_and(|theirs| theirs == self.tables) {
                     info!("{peer} computes the same tables of view {}", computed.version);

@@ -19,6 +19,7 @@ mod fabric;
 mod frames;
 mod granting;
 mod ledger;
+mod preferring;
 mod slicing;
 mod transition;
 mod viewing;

@@ -103,7 +103,7 @@ kinds! {
     /// Further GUIDs of ports, by the port's own and the entry's number.
     aliases: Aliases((Guid, u16) => Guid) index index_alias;
     /// Which of a port's addresses the controller pinned for which sender, by the GUIDs of both ports.
-    pins: Pins((Guid, Guid) => u16);
+    pins: Pins((Guid, Guid) => Lid);
     /// Which job's slice a port is in.
     slices: Slices(Guid => Slice);
 }
@@ -172,8 +172,8 @@ pub struct Group {
 pub struct Slice {
     /// The job.
     pub job: u64,
-    /// Which of the port's addresses the slice is reached by.
-    pub offset: u16,
+    /// By which of its addresses the port is reached in the slice.
+    pub lid: Lid,
 }
 
 /// A group and a port's GUID.

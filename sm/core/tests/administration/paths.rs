@@ -4,7 +4,9 @@ use snin_emulator::Fault;
 use snin_fabric::{Lid, NodeKind};
 use snin_mad::Method;
 use snin_mad::sa::*;
-use snin_sm_core::Config;
+use snin_sm_core::database::Slice;
+use snin_sm_core::events::Preferences;
+use snin_sm_core::{Config, Event};
 
 use crate::subnet::{Subnet, config};
 
@@ -76,6 +78,70 @@ fn an_address_whose_tree_lacks_a_cable_is_not_answered() {
     assert_eq!((path.dlid.0 - base, path.preference), (after[0].1, 0));
     // Neighbours on that leaf do not care.
     assert_eq!(offsets(&mut subnet, 5, 4).len(), 3);
+}
+
+/// From host 1 to host 5, in order.
+fn preferred(
+    subnet: &mut Subnet,
+    pins: &[(usize, usize, u16)],
+    slices: &[(usize, u64, u16)],
+) -> Vec<u16> {
+    let pin = |&(from, to, offset): &(usize, usize, u16)| {
+        ((subnet.guid(from), subnet.guid(to)), Lid(subnet.lid(to).0 + offset))
+    };
+    let slice = |&(host, job, offset): &(usize, u64, u16)| {
+        (subnet.guid(host), Slice { job, lid: Lid(subnet.lid(host).0 + offset) })
+    };
+    let (pins, slices) = (pins.iter().map(pin).collect(), slices.iter().map(slice).collect());
+    let now = subnet.now();
+    subnet.manager.handle(Event::Prefer(Box::new(Preferences { pins, slices })), now);
+    offsets(subnet, 1, 5).into_iter().map(|(_, to)| to).collect()
+}
+
+#[test]
+fn a_pinned_address_comes_first_and_then_the_slices() {
+    let config = Config { lmc: Some(2), ..config() };
+    let mut subnet = Subnet::new("clos:4,3,3", config);
+    assert_eq!(preferred(&mut subnet, &[], &[]), [0, 1, 2]);
+    assert_eq!(preferred(&mut subnet, &[(1, 5, 2)], &[]), [2, 0, 1]);
+    let wanted = between(&subnet, 1, 5);
+    let path = subnet.get(1, &wanted, &PAIR).unwrap();
+    assert_eq!(path.dlid.0 - subnet.lid(5).0, 2, "the one that a host asks for");
+    assert_eq!(path.slid.0 - subnet.lid(1).0, 2, "and back along the same tree");
+    assert_eq!(offsets(&mut subnet, 5, 1)[0], (0, 0), "another pair than that way round");
+    let both = [(1, 7, 1), (5, 7, 1)];
+    assert_eq!(preferred(&mut subnet, &[(1, 5, 2)], &both), [2, 1, 0], "pin, slice, base");
+    assert_eq!(preferred(&mut subnet, &[(4, 5, 2), (1, 6, 2)], &both), [1, 0, 2]);
+    assert_eq!(preferred(&mut subnet, &[], &[(1, 7, 1), (5, 8, 1)]), [0, 1, 2], "two jobs");
+    assert_eq!(preferred(&mut subnet, &[], &[(5, 7, 1)]), [0, 1, 2], "one end only");
+    // An alias, an address of somebody else.
+    assert_eq!(preferred(&mut subnet, &[(1, 5, 3)], &[]), [0, 1, 2]);
+    assert_eq!(preferred(&mut subnet, &[(1, 5, 400)], &[]), [0, 1, 2]);
+    // One that a requester names goes before all.
+    preferred(&mut subnet, &[(1, 5, 2)], &both);
+    let named = PathRecord { dlid: Lid(subnet.lid(5).0 + 1), ..wanted.clone() };
+    assert_eq!(subnet.get(1, &named, &[2, 3, 4]).unwrap().dlid, named.dlid);
+    // A pinned tree that lacks a cable is no path any more.
+    let topology = subnet.topology.clone();
+    let leaf = topology.port(topology.peer(subnet.host(5)).unwrap()).node;
+    let up: Vec<_> = topology
+        .cables(leaf)
+        .filter(|&(_, peer)| topology.node(topology.port(peer).node).kind == NodeKind::Switch)
+        .collect();
+    for (end, _) in up {
+        subnet.strike(Fault::Cut(end));
+        subnet.run(snin_protocol::Time::secs(1));
+        subnet.settle();
+        let left = offsets(&mut subnet, 1, 5);
+        let whole: Vec<u16> = left.iter().map(|pair| pair.1).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(whole == [2, 1] || whole == [2, 0] || whole == [1, 0], "{whole:?}");
+        subnet.strike(Fault::Restore(end));
+        subnet.run(snin_protocol::Time::secs(1));
+        subnet.settle();
+    }
+    assert_eq!(offsets(&mut subnet, 1, 5)[0].1, 2);
+    assert_eq!(preferred(&mut subnet, &[], &[]), [0, 1, 2], "nothing is preferred any more");
 }
 
 #[test]

@@ -48,8 +48,7 @@ pub(super) fn addresses(
     let mut found: Vec<(Lid, Lid)> = Vec::new();
     let preferred = preferred(source, destination, world);
     let all = 0..destination.lmc.addresses() as u16;
-    let trees = all.filter(|&offset| ends.may_use(view, offset));
-    for offset in preferred.chain(trees) {
+    for offset in preferred.chain(all).filter(|&offset| ends.may_use(view, offset)) {
         let pair = (back(offset), Lid(destination.base.0 + offset));
         if !found.contains(&pair) {
             found.push(pair);
@@ -70,9 +69,12 @@ fn preferred(
     let (from, to) = (source.guid.unwrap_or_default(), destination.guid.unwrap_or_default());
     let pin = world.database.get::<Pins>(&(from, to)).copied();
     let slice = |guid| world.database.get::<Slices>(&guid).copied();
-    let slice = slice(from).zip(slice(to)).filter(|(a, b)| a.job == b.job).map(|(_, to)| to.offset);
-    let room = destination.lmc.addresses();
-    pin.into_iter().chain(slice).filter(move |&offset| usize::from(offset) < room)
+    let slice = slice(from).zip(slice(to)).filter(|(a, b)| a.job == b.job).map(|(_, to)| to.lid);
+    let (base, room) = (destination.base.0, destination.lmc.addresses());
+    // An address that is the port's no more is nobody's preference.
+    let offset =
+        move |lid: Lid| lid.0.checked_sub(base).filter(|&offset| usize::from(offset) < room);
+    pin.into_iter().chain(slice).filter_map(offset)
 }
 
 /// Both ends as the view has them.
