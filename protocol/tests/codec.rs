@@ -301,7 +301,7 @@ fn the_bytes_of_a_frame_are_these() {
     let frame = encode(&FromAgent { session: Session(7), body: says }).unwrap();
     let session = [0, 0, 0, 0, 0, 0, 0, 7];
     let sequence = [0, 0, 0, 0, 0, 0, 1, 2];
-    let expected = [&[0, 0, 0, 18, 2][..], &session, &[2], &sequence].concat();
+    let expected = [&[0, 0, 0, 18, VERSION][..], &session, &[2], &sequence].concat();
     assert_eq!(frame, expected);
 }
 
