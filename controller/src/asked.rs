@@ -58,7 +58,7 @@ impl Daemon {
         self.outlets.server = Some(server);
     }
 
-    const fn health(&self) -> (bool, &'static str) {
+    fn health(&self) -> (bool, &'static str) {
         match (&self.core, &self.manager) {
             (None, _) => (false, UNKNOWN),
             (Some(core), _) if core.is_deposed() => (false, "another controller is in charge"),
@@ -98,7 +98,7 @@ impl Daemon {
     }
 
     pub(crate) fn core(&self) -> Result<&Core, String> {
-        self.core.as_ref().ok_or_else(|| UNKNOWN.to_owned())
+        self.core.as_deref().ok_or_else(|| UNKNOWN.to_owned())
     }
 
     fn status(&self) -> Value {

@@ -21,6 +21,9 @@ pub struct Cli {
     /// The configuration file; all keys with what they mean: --dump-config
     #[arg(long, value_name = "FILE", default_value = "/etc/snin/controller.toml")]
     pub config: PathBuf,
+    /// Record what the core is told to a file, which `snin replay` tells it again
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Print a configuration file with every key, what it means and its default, and do nothing else
     #[arg(long)]
     pub dump_config: bool,

@@ -1,11 +1,11 @@
 //! The loop: what comes in goes to the core, what the core wants is done.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use snin_controller_core::Core;
 use snin_controller_core::config::Config;
 use snin_controller_core::events::{Event, Note, Output, WindowReport};
 use snin_daemon::clock::Clock;
@@ -32,6 +32,7 @@ use crate::io::state::State;
 use crate::io::timer::Timer;
 use crate::io::topology;
 use crate::metrics::Counted;
+use crate::recording::Recorded;
 
 /// How often control socket, pages and signals are looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -50,7 +51,9 @@ pub struct Daemon {
     pub(crate) listen: Listen,
     pub(crate) source: Source,
     /// There once the fabric is known.
-    pub(crate) core: Option<Core>,
+    pub(crate) core: Option<Recorded>,
+    /// Where the core is recorded to.
+    record: Option<PathBuf>,
     pub(crate) agents: Option<Listener<FromAgent, ToAgent>>,
     pub(crate) manager: Option<Manager>,
     pub(crate) state: State,
@@ -75,7 +78,12 @@ impl Daemon {
     ///
     /// # Errors
     /// What cannot be used.
-    pub fn new(settings: &Settings, checked: Checked, outlets: Outlets) -> Result<Self, Failure> {
+    pub fn new(
+        settings: &Settings,
+        checked: Checked,
+        outlets: Outlets,
+        record: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
         let credentials = checked.credentials()?.map(Arc::new);
         let identity = identity(settings, credentials.as_deref())?;
         let state = State::open(&settings.state_dir)?;
@@ -116,6 +124,7 @@ impl Daemon {
             listen,
             source: checked.source,
             core: None,
+            record,
             agents: None,
             manager,
             state,
@@ -141,7 +150,7 @@ impl Daemon {
     pub async fn run(mut self) -> Result<(), Failure> {
         loop {
             self.perform()?;
-            let due = self.core.as_ref().and_then(Core::next_deadline);
+            let due = self.core.as_ref().and_then(|core| core.next_deadline());
             self.timer.set(due).map_err(Failure::system("the timer"))?;
             match self.next().await? {
                 DaemonEvent::Agent(heard) => self.receive_agents(heard),
@@ -149,6 +158,9 @@ impl Daemon {
                 DaemonEvent::Due => self.decide(),
                 DaemonEvent::Look => {
                     if self.look()? {
+                        if let Some(core) = &mut self.core {
+                            core.finish();
+                        }
                         service::stopping();
                         return Ok(());
                     }
@@ -277,7 +289,7 @@ impl Daemon {
             core.handle(Event::View(view), now);
             return Ok(());
         }
-        self.core = Some(Core::new(self.config.clone(), view, now)?);
+        self.core = Some(Recorded::new(self.config.clone(), view, now, self.record.as_deref())?);
         self.recall_reserved();
         let agents = Listener::start(self.listen.clone())?;
         for address in agents.addresses() {
@@ -328,7 +340,7 @@ impl Daemon {
     /// Does what the core wants.
     fn perform(&mut self) -> Result<(), Failure> {
         let mut decided = false;
-        while let Some(output) = self.core.as_mut().and_then(Core::poll_output) {
+        while let Some(output) = self.core.as_mut().and_then(Recorded::poll_output) {
             match output {
                 Output::Send { to, message } => {
                     if let Some(agents) = &mut self.agents {

@@ -8,6 +8,7 @@ pub mod error;
 pub mod events;
 pub mod io;
 pub mod metrics;
+pub mod recording;
 
 mod asked;
 mod reserving;

@@ -40,5 +40,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     let outlets = Outlets::open(settings, log)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(Failure::system("a runtime"))?;
-    runtime.block_on(async { Daemon::new(settings, checked, outlets)?.run().await })
+    runtime.block_on(async {
+        Daemon::new(settings, checked, outlets, cli.record.clone())?.run().await
+    })
 }

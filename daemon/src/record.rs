@@ -12,6 +12,7 @@
 //!
 //! A recording that ended well says what came out of the core: replayed, the same has to come out again.
 
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::marker::PhantomData;
@@ -272,6 +273,24 @@ impl<C, E: DeserializeOwned> Iterator for Recording<C, E> {
             Err(error) => Some(Err(RecordError::Line { file: file(), line: self.line, error })),
         }
     }
+}
+
+/// Bytes as an event holds them: two digits a byte.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// What [`hex`] wrote.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 #[cfg(test)]

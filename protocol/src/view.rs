@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use snin_fabric::dump::guid2lid;
 use snin_fabric::routing::{Engine, Placement, Routing, RoutingError, tables_hash};
 use snin_fabric::view::{Pair, View};
@@ -23,7 +24,9 @@ pub const MAX_TREES: usize = 4096;
 pub const MAX_VIEW: usize = 64 << 20;
 
 /// Is non-interference in effect?
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
 pub enum Policy {
     /// Tree 0, which carries everything that asks nobody, is never granted.
     Strict,

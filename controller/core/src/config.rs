@@ -1,5 +1,6 @@
 //! What the operator decides.
 
+use serde::{Deserialize, Serialize};
 pub use snin_protocol::view::Policy;
 use snin_protocol::{Term, Time};
 
@@ -7,7 +8,7 @@ use crate::error::ConfigError;
 
 /// Times, limits and policy of a controller. [`Config::default`] suits a fabric of some hundred hosts with
 /// clocks synchronised to 10 us.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Which active controller this is, counted over all that there were. The first one's is 1: it knows
     /// that nothing was granted before. A later one waits until all that its predecessor may have granted
@@ -51,7 +52,7 @@ pub struct Config {
 }
 
 /// A bound of interference: no flow of the class waits longer behind others inside the fabric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// The traffic class, as agents name it in their requests; `None`: every class.
     pub class: Option<u8>,
@@ -62,7 +63,7 @@ pub struct Bound {
 }
 
 /// Which part of what was measured a bound is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Statistic {
     /// All of it: a deterministic bound.
     Max,

@@ -4,5 +4,6 @@ mod agents;
 mod asking;
 mod kills;
 mod process;
+mod recording;
 mod reserving;
 mod watcher;

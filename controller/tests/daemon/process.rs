@@ -52,6 +52,8 @@ impl Controller {
         let command = Command::new(env!("CARGO_BIN_EXE_snin-controller"))
             .arg("--config")
             .arg(self.file("controller.toml"))
+            .arg("--record")
+            .arg(self.record())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
@@ -65,6 +67,19 @@ impl Controller {
         assert_eq!(child.try_wait().unwrap(), None, "it ended by itself: {}", self.log());
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// As its administrator ends it.
+    pub(crate) fn end(&mut self) {
+        let mut child = self.child.take().expect("a process");
+        let asked = Command::new("kill").arg(child.id().to_string()).status();
+        assert!(asked.unwrap().success());
+        assert!(child.wait().unwrap().success(), "{}", self.log());
+    }
+
+    /// What its core was told since it was started last.
+    pub(crate) fn record(&self) -> PathBuf {
+        self.file("record")
     }
 
     fn log(&self) -> String {

@@ -13,12 +13,12 @@
 //! alias 0x0002c90300a1b2c3 1 0x0202c90300a1b2c3
 //! ```
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use snin_daemon::record::{hex, unhex};
 use snin_daemon::store;
 use snin_fabric::{Guid, Lid};
 use snin_mad::Gid;
@@ -130,22 +130,6 @@ impl KeptFile {
         (self.file, self.lines, self.unsynced) = (None, all.len(), false);
         Ok(())
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.is_ascii() {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 fn record<R: Record>(text: &str) -> Option<R> {

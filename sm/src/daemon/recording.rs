@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use snin_daemon::record::{Outcome, RecordError, Recorder, Recording};
+use snin_daemon::record::{Outcome, RecordError, Recorder, Recording, hex, unhex};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::PKey;
 use snin_protocol::Time;
@@ -203,10 +203,10 @@ impl Told {
             Event::Start => Self::Start,
             Event::Resweep | Event::Groups(_) => Self::Resweep,
             Event::Mad { port, source, bytes } => {
-                Self::Mad { port: port.0, source: source.0, bytes: kept::hex(bytes) }
+                Self::Mad { port: port.0, source: source.0, bytes: hex(bytes) }
             }
             Event::General { port, from: Origin { lid, qp, sl, p_key }, bytes } => {
-                let bytes = kept::hex(bytes);
+                let bytes = hex(bytes);
                 Self::General { port: port.0, lid: lid.0, qp, sl, p_key: p_key.0, bytes }
             }
             Event::Clear { version } => Self::Clear { version },
@@ -368,12 +368,12 @@ impl Told {
             Self::Start => manager.handle(Event::Start, now),
             Self::Resweep => manager.handle(Event::Resweep, now),
             Self::Mad { port, source, bytes } => {
-                let bytes = kept::unhex(&bytes)?;
+                let bytes = unhex(&bytes)?;
                 let (port, source) = (LocalPort(port), Lid(source));
                 manager.handle(Event::Mad { port, source, bytes: &bytes }, now);
             }
             Self::General { port, lid, qp, sl, p_key, bytes } => {
-                let bytes = kept::unhex(&bytes)?;
+                let bytes = unhex(&bytes)?;
                 let (lid, p_key) = (Lid(lid), PKey(p_key));
                 let (port, from) = (LocalPort(port), Origin { lid, qp, sl, p_key });
                 manager.handle(Event::General { port, from, bytes: &bytes }, now);

@@ -40,10 +40,11 @@ pub(crate) fn run<W: Write>(asked: &Replay, out: &mut Output<W>) -> Result<Verdi
     let mut lines = Lines { out, shown: asked.outputs };
     let report = match core.as_str() {
         snin_sm::daemon::recording::CORE => manager(&asked.file, &mut lines)?,
+        snin_controller::recording::CORE => controller(&asked.file, &mut lines)?,
         snin_agent::replay::CORE => agent(&asked.file, &mut lines)?,
         other => {
             return Err(Failure::recording(format!(
-                "{}:1: a recording of `{other}`: of sm and agent they are replayed",
+                "{}:1: a recording of `{other}`: of sm, controller and agent they are replayed",
                 asked.file.display()
             )));
         }
@@ -83,6 +84,23 @@ fn manager<W: Write>(file: &Path, lines: &mut Lines<'_, W>) -> Result<Report, Fa
         recorded: replayed.recorded,
         same: replayed.recorded.map(|recorded| recorded == replayed.outcome),
         state: format!("{state}, view {view}"),
+    })
+}
+
+fn controller<W: Write>(file: &Path, lines: &mut Lines<'_, W>) -> Result<Report, Failure> {
+    let replayed = snin_controller::recording::replay(file, |at, output| lines.add(at, output));
+    let replayed = replayed.map_err(Failure::recording)?;
+    let (granted, windows) = (replayed.core.grants().count(), replayed.core.metrics().windows);
+    Ok(Report {
+        core: snin_controller::recording::CORE.to_owned(),
+        entries: replayed.entries,
+        began: replayed.began,
+        ended: replayed.ended,
+        outputs: replayed.outcome.outputs,
+        digest: Some(replayed.outcome.digest),
+        recorded: replayed.recorded,
+        same: replayed.recorded.map(|recorded| recorded == replayed.outcome),
+        state: format!("{windows} windows, {granted} grants"),
     })
 }
 
