@@ -216,9 +216,11 @@ impl Sweep {
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.
     pub fn next_deadline(&self) -> Option<Time> {
         let sweep = self.next_light.into_iter().chain(self.failures.next_retry()).min();
-        let sweep = sweep.filter(|_| matches!(self.stage, Stage::Idle));
+        // What may not be begun is not due.
+        let given = self.leave.is_given();
+        let sweep = sweep.filter(|_| given && matches!(self.stage, Stage::Idle));
         let held = match &self.stage {
-            Stage::Applying(applying) => applying.waits.map(|(_, until)| until),
+            Stage::Applying(applying) if given => applying.waits.map(|(_, until)| until),
             _ => None,
         };
         let probe = self.silence.next_due();

@@ -10,7 +10,7 @@ use snin_sm::daemon::settings::Settings;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, partitions in a
 /// file of their own, its memory where a variable says, a console in place of socket, metrics and events, and
 /// levels of its log as bits.
-const OURS_ALONE: [&str; 17] = [
+const OURS_ALONE: [&str; 22] = [
     "ca",
     "port",
     "partitions",
@@ -28,6 +28,11 @@ const OURS_ALONE: [&str; 17] = [
     "key",
     "ca_certificate",
     "revoked",
+    "configuration_dry_run",
+    "configuration_writes",
+    "consent",
+    "expected_configuration",
+    "sa_busy",
 ];
 
 #[test]
