@@ -328,31 +328,28 @@ pub fn replay(file: &Path, mut output: impl FnMut(Time, &Output)) -> Result<Repl
 impl Told {
     /// What the core refused then it refuses again.
     fn give(self, core: &mut Core, now: Time) -> Result<(), String> {
-        let event = match self {
+        match self {
             Self::Received { from, frame } => {
-                Event::Received { from, message: message::<FromAgent>(&frame)? }
+                let message = message::<FromAgent>(&frame)?;
+                core.handle(Event::Received { from, message }, now);
             }
-            Self::AgentLost(port) => Event::AgentLost(port),
-            Self::View(seen) => Event::View(seen.view()?),
-            Self::Unusable(frame) => Event::Unusable(message::<ViewChange>(&frame)?),
-            Self::Policy(policy) => Event::Policy(policy),
-            Self::Superseded(term) => Event::Superseded { by: Term(term) },
-            Self::CreateSlice(owner, wanted) => {
-                return Ok(drop(core.create_slice(&owner, &wanted)));
+            Self::AgentLost(port) => core.handle(Event::AgentLost(port), now),
+            Self::View(seen) => core.handle(Event::View(seen.view()?), now),
+            Self::Unusable(frame) => {
+                core.handle(Event::Unusable(message::<ViewChange>(&frame)?), now);
             }
-            Self::ResizeSlice(owner, wanted) => {
-                return Ok(drop(core.resize_slice(&owner, &wanted)));
-            }
+            Self::Policy(policy) => core.handle(Event::Policy(policy), now),
+            Self::Superseded(term) => core.handle(Event::Superseded { by: Term(term) }, now),
+            Self::CreateSlice(owner, wanted) => drop(core.create_slice(&owner, &wanted)),
+            Self::ResizeSlice(owner, wanted) => drop(core.resize_slice(&owner, &wanted)),
             Self::DeleteSlice(owner) => {
                 core.delete_slice(&owner);
-                return Ok(());
             }
-            Self::RestoreSlices(records) => return Ok(core.restore_slices(records)),
-            Self::AddFrame(frame) => return Ok(drop(core.add_frame(frame, now))),
-            Self::RemoveFrame(id) => return Ok(drop(core.remove_frame(id))),
-            Self::RestoreFrames(frames) => return Ok(core.restore_frames(frames)),
-        };
-        core.handle(event, now);
+            Self::RestoreSlices(records) => core.restore_slices(records),
+            Self::AddFrame(frame) => drop(core.add_frame(frame, now)),
+            Self::RemoveFrame(id) => drop(core.remove_frame(id)),
+            Self::RestoreFrames(frames) => core.restore_frames(frames),
+        }
         Ok(())
     }
 }
