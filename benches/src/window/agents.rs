@@ -72,6 +72,7 @@ async fn agent(
         to,
         service: Service::Grants,
         role: Role::Controller,
+        peer: None,
         identity: Identity::Agent(port),
         limits: Limits::default(),
         credentials: Some(credentials),
