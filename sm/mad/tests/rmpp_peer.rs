@@ -204,12 +204,15 @@ struct Way {
 
 const CLEAN: Way = Way { lost: 0, doubled: 0, delayed: 0 };
 
+/// When and in which order it arrives, the soonest first; to which side; what.
+type Underway = (std::cmp::Reverse<(Time, u64)>, bool, Bytes);
+
 /// Carries datagrams in virtual time.
 struct Wire {
     way: Way,
     random: ChaCha8Rng,
     /// The earliest first: when, which number, to the sender or to the receiver.
-    queue: BinaryHeap<(std::cmp::Reverse<(Time, u64)>, bool, Bytes)>,
+    queue: BinaryHeap<Underway>,
     count: u64,
 }
 

@@ -8,5 +8,6 @@ mod notices;
 mod paths;
 mod records;
 mod storm;
+#[allow(dead_code, reason = "shared with the tests of merge")]
 mod subnet;
 mod trust;
