@@ -211,7 +211,7 @@ impl Simulator {
         Ok((heard(&String::from_utf8_lossy(&said)), done))
     }
 
-    /// As [`Self::hear`], but only how many there were, which costs less.
+    /// As [`Self::receive`], but only how many there were, which costs less.
     ///
     /// # Errors
     /// As [`Self::console`].

@@ -38,8 +38,9 @@ pub(super) struct Peer {
     pub(super) m_key: MKey,
     /// What it last said of itself, if it ever did.
     pub(super) info: Option<SmInfo>,
-    /// What was last reported of it.
+    /// What was last reported of it, and under which name.
     told: Option<SmInfo>,
+    told_at: String,
     /// Polls in a row without an answer.
     pub(super) unanswered: u32,
     /// It was polled and has not answered yet.
@@ -183,7 +184,7 @@ impl Mastership {
         self.fence.remove(&guid);
         self.changed = true;
         if peer.told.is_some() {
-            self.report(Report::ManagerGone { at: peer.at });
+            self.report(Report::ManagerGone { at: peer.told_at });
         }
         self.rivals.remove(&guid)
     }
@@ -222,24 +223,26 @@ impl Mastership {
 
     /// Tells what changed, but for activities, which rise all the time.
     pub(super) fn report_peers(&mut self) {
-        let mut reports = Vec::new();
-        for (guid, peer) in &self.peers {
-            let living = peer.info.as_ref().filter(|_| self.is_living(peer));
+        let (retries, mut reports) = (self.retries, Vec::new());
+        for peer in self.peers.values_mut() {
+            let living = peer.info.as_ref().filter(|_| peer.unanswered <= retries);
             let now = living.map(|info| SmInfo { act_count: 0, sm_key: SmKey(0), ..info.clone() });
-            if now != peer.told {
-                reports.push((*guid, peer.at.clone(), now));
+            let renamed = peer.told_at != peer.at;
+            if now == peer.told && !(renamed && now.is_some()) {
+                continue;
             }
+            // A manager whose node got another name is gone under the old one.
+            if peer.told.is_some() && (renamed || now.is_none()) {
+                reports.push(Report::ManagerGone { at: std::mem::take(&mut peer.told_at) });
+            }
+            if let Some(info) = now.clone() {
+                peer.told_at.clone_from(&peer.at);
+                reports.push(Report::OtherManager { at: peer.at.clone(), info });
+            }
+            peer.told = now;
         }
         self.changed |= !reports.is_empty();
-        for (guid, at, now) in reports {
-            if let Some(peer) = self.peers.get_mut(&guid) {
-                peer.told.clone_from(&now);
-            }
-            self.report(match now {
-                Some(info) => Report::OtherManager { at, info },
-                None => Report::ManagerGone { at },
-            });
-        }
+        reports.into_iter().for_each(|report| self.report(report));
     }
 
     /// Writes every manager that answers, and this one.

@@ -89,6 +89,10 @@ impl Mads {
             Ask::SetManager => {
                 let first = question.data.first_chunk::<4>();
                 let manages = first.is_some_and(|word| u32::from_ne_bytes(*word) != 0);
+                // One that was killed just now does not keep the port.
+                if manages && self.manager_at(port).is_some_and(|other| other != number) {
+                    self.bury(emulator);
+                }
                 if manages && self.manager_at(port).is_some_and(|other| other != number) {
                     return Err("another subnet manager is at the port".to_owned());
                 }

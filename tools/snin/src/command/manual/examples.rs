@@ -66,6 +66,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-sm-status", "snin sm status --json", "The state of the subnet for a program."),
     ("snin-sm-sweep", "snin sm sweep", "After work on cables: looks at everything, and waits."),
     ("snin-sm-dump", "snin sm dump > fabric.ibnetdiscover", "The fabric as it is now, for a plan."),
+    (
+        "snin-sm-merge",
+        "snin sm merge north.smdb south.smdb --report",
+        "What would change if the two subnets were one.",
+    ),
     ("snin-sm-rotate-keys", "snin sm rotate-keys", "Another M_Key on every port."),
     ("snin-sm-managers", "snin sm managers", "Who is master, who stands by, and why."),
     (
