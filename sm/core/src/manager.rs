@@ -437,6 +437,10 @@ impl Manager {
                 return;
             }
             self.sweep.commit(&mut self.database, now);
+            if self.sweep.view().is_some() {
+                // Hosts join as soon as their links are up, while more may still be looked at.
+                self.administer(now, Administration::found);
+            }
             if self.sweep.view().is_some() && self.sweep.is_settled() {
                 self.administer(now, Administration::settle);
                 for port in self.administration.take_lapsed() {

@@ -26,6 +26,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
         "OpenSM masks the address asked for by the LMC, which no switch's may be aligned to",
     ),
     ("NodeRecord", "LocalPortNum", "of a switch: by which port the manager's question came"),
+    ("PortInfoRecord", "LocalPortNum", "of a switch: by which port the manager's question came"),
     (
         "P_KeyTableRecord",
         "status",

@@ -78,7 +78,9 @@ fn another_master_is_left_alone() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:6,3,3"))?;
     let other = lab.topology.nodes().last().unwrap();
     assert_ne!(other, lab.home);
-    let opensm = OpenSm { host: Some(&id(&lab.topology, other)), ..OpenSm::default() };
+    // A junior would hand over.
+    let host = id(&lab.topology, other);
+    let opensm = OpenSm { host: Some(&host), priority: Some(8), ..OpenSm::default() };
     let opensm = opensm.keep(&lab.simulator)?;
     let before = lab.held()?;
     let keeper = lab.keep("sweep_interval = 1\n")?;

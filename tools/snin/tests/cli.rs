@@ -415,7 +415,10 @@ fn man_pages_and_completions_are_made_from_the_command() {
          for n in ${{!words[@]}}; do [ ${{words[n]}} = -F ] && ${{words[n + 1]}} snin-sm --ibsim-h snin-sm; done; \
          echo \"${{COMPREPLY[*]}}\""
     );
-    let completed = Command::new("bash").args(["-c", &script]).output().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("complete.bash");
+    std::fs::write(&file, script).unwrap();
+    let completed = Command::new("bash").arg(&file).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&completed.stdout), "--ibsim-host\n");
     for shell in ["zsh", "fish", "elvish", "powershell"] {
         assert!(done(&["completions", shell]).contains("ibsim-host"), "{shell}");

@@ -365,10 +365,15 @@ impl Administration {
         self.notify(&notice, world);
     }
 
+    /// Groups that are always there are made, as far as they are not.
+    pub(crate) fn found(&mut self, world: &mut World<'_>) {
+        membership::found_permanent(world);
+        self.follow(world);
+    }
+
     /// The subnet is as the database says, tables and all: makes what belongs to every subnet, tells of ports
     /// that came or went, and takes what is gone out of groups.
     pub(crate) fn settle(&mut self, world: &mut World<'_>) {
-        membership::found_permanent(world);
         let now: std::collections::BTreeSet<Guid> = {
             let in_service = world.database.ends().filter(|(_, port)| port.is_active());
             in_service.filter_map(|(_, port)| port.guid).collect()
