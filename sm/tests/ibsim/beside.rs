@@ -195,7 +195,9 @@ fn keyed_questions_are_answered_as_opensm_answers_them() -> Result<(), JudgeErro
     assert!(unnamed.is_empty(), "{unnamed:#?}");
     for (table, field, _) in DIFFERENT {
         let seen = all.contains_key(&(*table, (*field).to_owned()));
-        assert!(seen, "{table}.{field} does not differ any more");
+        // By which of several ports a question comes is not the same each time.
+        let always = (*table, *field) != ("PortInfoRecord", "LocalPortNum");
+        assert!(seen || !always, "{table}.{field} does not differ any more");
     }
     Ok(())
 }

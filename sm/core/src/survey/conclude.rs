@@ -41,7 +41,9 @@ impl Survey {
             node.shadow.unread_blocks().map(move |block| Query::ReadBlock(id, block))
         });
         self.queue.extend(blocks);
-        self.queue.extend(unread(graph, groups));
+        let heard = |query: &Query| query.agent().is_none_or(|agent| !self.aside.contains(&agent));
+        let masks: Vec<Query> = unread(graph, groups).into_iter().filter(heard).collect();
+        self.queue.extend(masks);
         if qos {
             self.read_qos_tables(graph);
         }
