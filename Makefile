@@ -194,7 +194,7 @@ soak-agent: deps
 		$(CARGO) test -p snin-agent $(FEATURES) --test agents -- --nocapture
 
 # A full disk ends a build with "Bus error" of the linker and nothing else.
-DISK_GB := 8
+DISK_GB := 6
 space:
 	@mkdir -p target; have=$$(df --output=avail --block-size=1G target | tail -1 | tr -d ' '); \
 	used=$$(du --summarize --block-size=1G target | cut -f1); \
