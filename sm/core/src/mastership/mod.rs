@@ -13,8 +13,8 @@
 //!                           NOT-ACTIVE
 //! ```
 //!
-//! This core knows ports, addresses and times, and nothing of the fabric: a survey's [`Found`] tells it where
-//! managers sit, and its [`Order`]s tell the sweep what it may do. Every other manager is polled by itself,
+//! This core knows ports, addresses and times, and nothing of the fabric: a survey's `Found` tells it where
+//! managers sit, and its `Order`s tell the sweep what it may do. Every other manager is polled by itself,
 //! whatever else goes on. A standby polls by directed route and by LID; only when both stay without an answer
 //! for long enough is a master dead.
 

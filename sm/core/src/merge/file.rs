@@ -106,7 +106,7 @@ fn read_number(kind: &str, words: &mut Words<'_>) -> Option<Number> {
     })
 }
 
-/// Reads what [`write`] wrote, or a person changed.
+/// Reads what [`write()`] wrote, or a person changed.
 ///
 /// # Errors
 /// When a line is not understood, is there twice, or the end is missing.
