@@ -295,8 +295,8 @@ impl Sender {
     }
 }
 
-/// Bit/s of the slowest link of a flow's way, where that is less than the port sends. Rates of links differ by more
-/// than 3 in 100; less than a 64th is how exactly the two are known.
+/// Bit/s of the slowest link of a flow's way, where that is less than the port sends. Rates of links differ by
+/// more than 3 in 100; less than a 64th is how exactly the two are known.
 fn pace(context: &Context, flow: &Flow) -> Option<u64> {
     let rate = flow.current.as_ref()?.rate;
     (0 < rate && rate + rate / 64 < context.config.rate).then_some(rate)
