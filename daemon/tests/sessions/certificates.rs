@@ -10,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use snin_daemon::pki::Pki;
 use snin_daemon::session::{Address, Count, Limits};
 
-use super::lab::{Desk, Good, Site, agent};
+use super::support::{Desk, Good, Site, agent};
 
 #[tokio::test]
 async fn who_has_a_certificate_has_a_session_under_its_name() {
@@ -101,7 +101,7 @@ async fn nobody_speaks_for_another_port() {
 #[tokio::test]
 async fn a_revoked_certificate_ends_its_session_and_opens_no_other() {
     let site = Site::new();
-    let credentials = site.credentials(&super::lab::controller());
+    let credentials = site.credentials(&super::support::controller());
     let mut desk = Desk::open(&["tls://127.0.0.1:0"], Limits::default(), Some(credentials.clone()));
     let [mut good, mut bad] = [7, 8].map(|number| {
         Good::call(&desk.addresses[0], agent(number), Some(site.credentials(&agent(number))))

@@ -8,7 +8,7 @@ use snin_protocol::codec::{VERSION, decode, encode};
 use snin_protocol::greeting::{Greet, Reason, Refused, Service, SessionMessage};
 use snin_protocol::identity::{Identity, Role};
 
-use super::lab::{Desk, Good, PATIENCE, agent, controller};
+use super::support::{Desk, Good, PATIENCE, agent, controller};
 
 /// What is answered to this greeting.
 fn greet(desk: &Desk, greet: Greet) -> SessionMessage {

@@ -8,7 +8,7 @@ use snin_daemon::session::{Address, Count, Limits};
 use snin_protocol::codec::{MAX_FRAME, VERSION, encode};
 use snin_protocol::greeting::{Greet, Service, SessionMessage};
 
-use super::lab::{Desk, Good, agent, question};
+use super::support::{Desk, Good, agent, question};
 
 fn address(desk: &Desk) -> SocketAddr {
     match desk.addresses[0] {

@@ -2,6 +2,6 @@
 
 mod certificates;
 mod greeting;
-mod lab;
 mod limits;
 mod poll;
+mod support;

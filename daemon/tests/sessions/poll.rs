@@ -13,7 +13,7 @@ use snin_protocol::identity::Role;
 use snin_protocol::message::{FromAgent, ToAgent};
 use snin_protocol::peer::PeerMessage;
 
-use super::lab::{PATIENCE, Site, agent, call, controller, question};
+use super::support::{PATIENCE, Site, agent, call, controller, question};
 
 /// What happens next.
 fn next<In: Message + Send + 'static, Out: Message + Send + 'static>(

@@ -7,7 +7,7 @@ use snin_mad::sa::*;
 use snin_mad::{Gid, Hex32, Method, PKey, QKey};
 
 use crate::client::Host;
-use crate::lab::{Keeper, Lab, PATIENCE, fabric, id};
+use crate::support::{Keeper, Lab, PATIENCE, fabric, id};
 
 pub(crate) fn is_up(keeper: &Keeper) {
     let up = |event: &serde_json::Value| event["event"] == "SUBNET_UP";

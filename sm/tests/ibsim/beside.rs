@@ -11,7 +11,7 @@ use snin_mad::{Method, NodeInfo, NodeType, PKey, Status};
 
 use crate::administration::{host, is_up, manager};
 use crate::client::Host;
-use crate::lab::{Lab, PATIENCE, fabric, id};
+use crate::support::{Lab, PATIENCE, fabric, id};
 
 /// What differs, and why.
 const DIFFERENT: &[(&str, &str, &str)] = &[

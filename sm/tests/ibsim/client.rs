@@ -12,7 +12,7 @@ use snin_protocol::Time;
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port as _, Sent};
 
-use crate::lab::PATIENCE;
+use crate::support::PATIENCE;
 
 /// How soon a question is asked again.
 const AGAIN: Duration = Duration::from_secs(2);

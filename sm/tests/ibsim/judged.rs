@@ -16,7 +16,7 @@ use snin_judges::{
 };
 
 use crate::ibdm;
-use crate::lab::{Lab, Trees, fabric, id};
+use crate::support::{Lab, Trees, fabric, id};
 
 /// Brings a fabric up and asks everyone. `lmc`: `None` lets the program choose.
 fn judged(topology: &Topology, lmc: Option<u8>) -> Result<Lab, JudgeError> {

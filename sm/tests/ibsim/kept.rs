@@ -14,7 +14,7 @@ use snin_fabric::generate::cut_cables;
 use snin_fabric::{Lmc, PortIndex, Topology};
 use snin_judges::{JudgeError, OpenSm};
 
-use crate::lab::{Keeper, Lab, PATIENCE, Trees, fabric, id};
+use crate::support::{Keeper, Lab, PATIENCE, Trees, fabric, id};
 
 /// Cables that may be out at once.
 const MOST_OUT: usize = 4;

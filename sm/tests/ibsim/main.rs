@@ -10,10 +10,10 @@ mod daemon;
 mod ibdm;
 mod judged;
 mod kept;
-mod lab;
 mod multicast;
 mod odd;
 #[allow(dead_code, reason = "the core's tests use all of them")]
 #[path = "../../core/tests/support/odd.rs"]
 mod odd_fabrics;
 mod port;
+mod support;

@@ -12,7 +12,7 @@ use snin_protocol::Time;
 use snin_sm::port::{Address, Choice, Options, Port, Sent, open};
 use snin_sm_core::{Config, Destination, Event, Group, Groups, LocalPort, Output, Saved, Sweep};
 
-use crate::lab::{PATIENCE, fabric};
+use crate::support::{PATIENCE, fabric};
 
 /// A core at a port of ibsim's.
 struct Manager {

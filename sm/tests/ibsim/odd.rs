@@ -3,8 +3,8 @@
 use serde_json::Value;
 use snin_judges::JudgeError;
 
-use crate::lab::{Lab, id};
 use crate::odd_fabrics::{back_to_back, dual_ported};
+use crate::support::{Lab, id};
 
 /// Two servers have both ports in the subnet, and hosts hang on spines.
 #[test]

@@ -10,7 +10,7 @@ use snin_protocol::message::{
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
-use crate::bench::*;
+use crate::support::*;
 
 #[test]
 fn frames_of_the_past_are_refused_and_counted() {

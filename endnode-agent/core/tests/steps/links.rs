@@ -8,7 +8,7 @@ use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::message::{Change, Grant};
 use snin_protocol::{ConnectionNumber, Time};
 
-use crate::bench::*;
+use crate::support::*;
 
 #[test]
 fn a_late_port_is_stopped_so_that_no_retry_meets_the_next_owner() {

@@ -1,6 +1,6 @@
 //! What a mesh does with leases, calls and port news, one at a time.
 
-mod bench;
 mod leases;
 mod links;
 mod sending;
+mod support;

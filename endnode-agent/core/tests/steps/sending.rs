@@ -5,7 +5,7 @@ use snin_fabric::TreeId;
 use snin_protocol::Time;
 use snin_protocol::message::{ClockAnswer, ControllerMessage, Grant};
 
-use crate::bench::*;
+use crate::support::*;
 
 #[test]
 fn nothing_is_sent_before_the_grant_begins() {

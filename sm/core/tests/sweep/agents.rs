@@ -8,7 +8,7 @@ use snin_mad::{Notice, Smp, Trap};
 use snin_protocol::Time;
 use snin_sm_core::{Config, Dropped, Event, LocalPort, Report};
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 /// A switch whose agent takes 5 ms for each SMP is not asked so much at once that its answers come too late.
 #[test]

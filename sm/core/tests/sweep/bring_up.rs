@@ -4,7 +4,7 @@ use snin_emulator::Config as Hardware;
 use snin_protocol::Time;
 use snin_sm_core::Config;
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 /// What OpenSM sends for the same fabric.
 const OPENSM: [(u8, u64, f64); 3] = [(0, 20_360, 0.62), (4, 29_270, 0.72), (5, 37_748, 0.80)];

@@ -8,7 +8,7 @@ use snin_mad::{Attribute, LinearForwarding, Method};
 use snin_protocol::Time;
 use snin_sm_core::{Config, Event};
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 /// SMPs of a cut and of a restored cable may be this many.
 const BUDGETS: [(u8, u64); 2] = [(4, 500), (5, 800)];

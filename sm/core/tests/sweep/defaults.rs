@@ -8,7 +8,7 @@ use snin_mad::{
 use snin_protocol::Time;
 use snin_sm_core::{Config, Event};
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 /// Questions and writes so far.
 fn sent(lab: &Lab, id: AttributeId) -> [u64; 2] {

@@ -5,8 +5,8 @@ use snin_fabric::{Guid, Lid, Lmc, NodeIndex};
 use snin_protocol::Time;
 use snin_sm_core::Missing;
 
-use crate::lab::{Lab, config, fabric};
 use crate::odd::meshed;
+use crate::support::{Lab, config, fabric};
 
 #[test]
 fn one_of_a_hundred_mads_lost() {

@@ -15,7 +15,7 @@ use snin_mad::{Attribute, Method, MulticastForwarding};
 use snin_protocol::Time;
 use snin_sm_core::{Event, Group, Groups, Missing};
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 fn mlid(n: usize) -> Mlid {
     Mlid::nth(n).unwrap()

@@ -6,7 +6,7 @@ use snin_mad::{Attribute, DrPath, MKey, PERMISSIVE, PortInfo, Route, Smp};
 use snin_protocol::Time;
 use snin_sm_core::{Config, Missing};
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 const KEY: MKey = MKey(0x0123_4567_89AB_CDEF);
 const OTHER: MKey = MKey(0x77);

@@ -9,7 +9,6 @@ mod defaults;
 mod faults;
 mod groups;
 mod keys;
-mod lab;
 #[path = "../support/odd.rs"]
 mod odd;
 mod ports;
@@ -18,5 +17,6 @@ mod scale;
 mod scenarios;
 mod silence;
 mod states;
+mod support;
 mod vanished;
 mod wire;

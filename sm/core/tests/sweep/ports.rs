@@ -6,8 +6,8 @@ use snin_mad::PortState;
 use snin_protocol::Time;
 use snin_sm_core::{Config, Missing};
 
-use crate::lab::{Lab, config, fabric};
 use crate::odd::{back_to_back, dual_ported};
+use crate::support::{Lab, config, fabric};
 
 #[test]
 fn servers_with_both_ports_in_the_subnet_come_up_whole() {

@@ -8,7 +8,7 @@ use snin_mad::MKey;
 use snin_protocol::Time;
 use snin_sm_core::{Config, Event, KeyPolicy, KeySecret, Missing, Saved, Sweep};
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 fn policy(policy: KeyPolicy, level: u8) -> Config {
     Config { m_key_policy: policy, m_key_protect: level, m_key_lease_s: 0, ..config(1) }

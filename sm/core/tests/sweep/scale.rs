@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::lab::Lab;
+use crate::support::Lab;
 
 /// 1,620 switches and 11,664 hosts in three stages, at LMC 0. The checkers alone take longer than the
 /// manager, so tables are only compared with what was planned: tests of smaller fabrics walk them.

@@ -12,7 +12,7 @@ use snin_mad::PortState;
 use snin_protocol::Time;
 use snin_sm_core::Config;
 
-use crate::lab::{Lab, config, fabric, for_seeds};
+use crate::support::{Lab, config, fabric, for_seeds};
 
 const FABRICS: [&str; 8] = [
     "clos:2,2,2",

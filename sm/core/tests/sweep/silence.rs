@@ -4,7 +4,7 @@ use snin_emulator::{Config as Hardware, Fault, Health};
 use snin_protocol::Time;
 use snin_sm_core::Missing;
 
-use crate::lab::{Lab, config, fabric};
+use crate::support::{Lab, config, fabric};
 
 /// What OpenSM takes to bring the same fabric up.
 const OPENSM: Time = Time::millis(1_700);

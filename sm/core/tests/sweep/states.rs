@@ -9,7 +9,7 @@ use snin_emulator::{Config as Hardware, Fault, Noise};
 use snin_fabric::{NodeIndex, PortIndex, Topology};
 use snin_protocol::Time;
 
-use crate::lab::{Lab, config, fabric, for_seeds};
+use crate::support::{Lab, config, fabric, for_seeds};
 
 const FABRICS: [&str; 6] =
     ["clos:4,3,2", "clos:6,4,3", "clos:5,3,2,2", "fattree:4", "fattree:4,3", "fattree:6,3"];

@@ -6,7 +6,7 @@ use snin_fabric::{Guid, NodeKind, PortNum, Topology};
 use snin_protocol::Time;
 use snin_sm_core::{Event, Missing};
 
-use crate::lab::{Lab, config};
+use crate::support::{Lab, config};
 
 fn gone(lab: &Lab) -> Vec<String> {
     let name = |missing: Missing| match missing {

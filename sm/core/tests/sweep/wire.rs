@@ -16,7 +16,7 @@ use snin_mad::{
 use snin_protocol::Time;
 use snin_sm_core::{Config, Dropped, Event, LocalPort, Output, Saved, Sweep};
 
-use crate::lab::{Lab, config, fabric, for_seeds};
+use crate::support::{Lab, config, fabric, for_seeds};
 
 /// A core that asked its first question, and the question.
 fn asking() -> (Sweep, Mad) {
