@@ -9,7 +9,7 @@ use snin_mad::{Notice, SmInfo, SmState, Trap};
 use snin_protocol::Time;
 
 use super::peers::rank;
-use super::{Mastership, Order, STALL};
+use super::{Mastership, Order};
 use crate::events::Report;
 
 /// How often a standby that goes before its master says so, and how many times.
@@ -165,7 +165,7 @@ impl Mastership {
     /// Whether this manager stood still, as a stopped process or a machine without time does: what was due at
     /// `due` was not done. A master asks every other manager before it writes again.
     pub(crate) fn notice_stall(&mut self, due: Option<Time>, now: Time) {
-        if due.is_none_or(|due| now <= due + STALL) {
+        if due.is_none_or(|due| now <= due + self.stall()) {
             return;
         }
         // Silence meanwhile means nothing.

@@ -44,7 +44,8 @@ use handover::{Handing, Linger};
 use peers::Peer;
 use questions::{Questions, Way};
 
-/// A manager whose deadlines are missed by so much stood still: somebody else may be master by now.
+/// A manager whose deadlines are missed by so much stood still: somebody else may be master by now. Less where
+/// managers count as dead sooner.
 const STALL: Time = Time::secs(2);
 /// Other managers that are heeded; beyond them a port is not polled.
 const MOST_PEERS: usize = 64;
@@ -189,6 +190,12 @@ impl Mastership {
             self.poll_peers(now);
         }
         self.flush();
+    }
+
+    /// How long this manager may stand still and need not ask who is there: half of the silence after which others
+    /// take it for dead.
+    fn stall(&self) -> Time {
+        STALL.min(self.poll * (u64::from(self.retries) + 1) / 2)
     }
 
     /// NOT-ACTIVE: it does nothing until it is told to.
