@@ -208,6 +208,11 @@ impl Survey {
             && self.suspects.is_empty()
     }
 
+    /// Whether all that may be asked is asked, and answers are missing.
+    pub(crate) fn only_waits(&self) -> bool {
+        self.open > 0 && self.urgent.is_empty() && self.queue.is_empty()
+    }
+
     /// The next question; `None` when answers have to come first, or nothing is left. `telling`: what is
     /// known by now is about to be told, and what is unlikely to change it waits for that.
     pub(crate) fn next(&mut self, graph: &mut Graph, telling: bool) -> Option<Query> {

@@ -224,7 +224,9 @@ impl Sweep {
             _ => None,
         };
         let probe = self.silence.next_due();
-        self.transactions.next_deadline().into_iter().chain(sweep).chain(probe).chain(held).min()
+        let slow = self.next_slow();
+        let due = self.transactions.next_deadline().into_iter().chain(slow);
+        due.chain(sweep).chain(probe).chain(held).min()
     }
 
     /// Does what is due at `now`; too early a call does nothing.
@@ -270,6 +272,7 @@ impl Sweep {
             self.retry_writes(now);
         }
         self.probe(now);
+        self.set_slow_aside(now);
         self.advance(now);
     }
 

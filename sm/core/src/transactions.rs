@@ -37,6 +37,11 @@ struct Sent {
 /// is asked.
 const MOST_LATE: usize = 512;
 
+/// The least time before an agent counts as slow.
+const LEAST_PATIENCE: Time = Time::millis(1);
+/// An agent is slow when it takes this many times as long as the slowest recent answer.
+const SLOW: u64 = 4;
+
 /// Every question in flight.
 pub(crate) struct Transactions {
     window: Window,
@@ -50,6 +55,8 @@ pub(crate) struct Transactions {
     deadlines: BTreeSet<(Time, u32)>,
     /// Those that take none of the window.
     late: usize,
+    /// The time that the slowest recent answer took; it fades by a 16th with every answer.
+    slowest: Time,
 }
 
 /// A question that was left without an answer.
@@ -92,6 +99,7 @@ impl Transactions {
             in_flight: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             late: 0,
+            slowest: Time::ZERO,
         }
     }
 
@@ -206,6 +214,18 @@ impl Transactions {
         Some(Expired::Again(id, late, sent.mad.clone()))
     }
 
+    /// How long an agent may take before it counts as slow. It is a guess, made long before the time-out: it
+    /// decides only which answers a survey waits for.
+    pub(crate) fn patience(&self) -> Time {
+        (self.slowest * SLOW).max(LEAST_PATIENCE).min(self.timeout)
+    }
+
+    /// The questions whose answers are waited for and that were asked once, by number.
+    pub(crate) fn waited_for(&self) -> impl Iterator<Item = (u32, Late)> {
+        let waited_for = self.in_flight.iter().filter(|(_, sent)| !sent.late && !sent.aside);
+        waited_for.map(|(&id, sent)| (id, sent.told()))
+    }
+
     /// Nobody waits for the answer any more; the question is asked on.
     pub(crate) fn set_aside(&mut self, id: u32) {
         if let Some(sent) = self.in_flight.get_mut(&id) {
@@ -237,6 +257,9 @@ impl Transactions {
             return Err(Dropped::Busy);
         }
         let (query, agent, deadline, aside) = (sent.query, sent.agent, sent.deadline, sent.aside);
+        if sent.lost.is_none() {
+            self.slowest = (now - sent.at).max(self.slowest - self.slowest / 16);
+        }
         // Now it is known that the SMP was lost, and not that nobody is there.
         if let Some(lost) = sent.lost {
             self.window.lost(lost, now);

@@ -30,6 +30,36 @@ impl Sweep {
         }
     }
 
+    /// A survey that waits only for agents that take longer than others goes on without them.
+    pub(super) fn set_slow_aside(&mut self, now: Time) {
+        if self.next_slow().is_none_or(|due| due > now) {
+            return;
+        }
+        let slow: Vec<(u32, Late)> = self.transactions.waited_for().collect();
+        slow.into_iter().for_each(|(id, late)| self.is_late(id, late));
+    }
+
+    /// When that is, if the survey waits for such agents only. An agent that was heard since it was asked is
+    /// there: its SMP was lost, and the time-out repeats it.
+    pub(super) fn next_slow(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Survey(survey) if !survey.is_full() && survey.only_waits() => {}
+            _ => return None,
+        }
+        let is_silent = |late: &Late| {
+            let heard = self.graph.agent(late.query).map(|agent| self.graph.node(agent).heard);
+            late.query.step().is_none() && heard.is_none_or(|heard| heard <= late.at)
+        };
+        let mut last = None;
+        for (_, late) in self.transactions.waited_for() {
+            if !is_silent(&late) {
+                return None;
+            }
+            last = last.max(Some(late.at));
+        }
+        last.map(|at| at + self.transactions.patience())
+    }
+
     /// A node answered after all, too late for the survey that asked: the next one asks again.
     pub(super) fn answered_late(&mut self, query: Query) {
         self.pending.rechecks.insert(query);
