@@ -1,7 +1,7 @@
 //! Recordings of the controller's core: what `snin-controller --record FILE` writes and `snin replay FILE` reads.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use snin_controller_core::config::{Config, Policy};
 use snin_controller_core::error::ConfigError;
 use snin_controller_core::events::{Event, Output};
 use snin_controller_core::window::{Frame, FrameError, SliceError, SliceHosts, SliceRecord};
-use snin_daemon::record::{Outcome, RecordError, Recorder, Recording, hex, unhex};
+use snin_daemon::record::{Recorder, hex, unhex};
+use snin_daemon::replay::Replay;
 use snin_fabric::routing::Placement;
 use snin_fabric::view::View;
 use snin_fabric::{Guid, TreeId};
@@ -25,7 +26,7 @@ pub const CORE: &str = "controller";
 
 /// What a core is made from.
 #[derive(Serialize, Deserialize)]
-struct Made {
+pub struct Made {
     config: Config,
     view: Seen,
 }
@@ -36,6 +37,11 @@ struct Seen {
     version: u64,
     frames: Vec<String>,
 }
+
+/// An event of a recording.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub struct Entry(Told);
 
 /// What a core is told. Messages are frames in hex.
 #[derive(Serialize, Deserialize)]
@@ -53,27 +59,6 @@ enum Told {
     AddFrame(Frame),
     RemoveFrame(u64),
     RestoreFrames(Vec<(u64, Frame)>),
-}
-
-/// Why a recording cannot be replayed, in one line.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The file.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// What the core was made from.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// An entry that no recorder writes.
-    #[error("{}: at {at}: {what}", .file.display())]
-    Entry {
-        /// The file.
-        file: PathBuf,
-        /// The entry's time.
-        at: Time,
-        /// What is wrong.
-        what: String,
-    },
 }
 
 /// A core of which everything that it is told is recorded, if that is wanted. A file that cannot be written ends
@@ -281,48 +266,40 @@ fn outcome(output: &Output) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A core that was told again what a recorded one was told.
-pub struct Replayed {
-    /// It ends as the recorded one did.
-    pub core: Core,
-    /// What came out of it.
-    pub outcome: Outcome,
-    /// What came out of the recorded one, if its recording ended well.
-    pub recorded: Option<Outcome>,
-    /// Entries.
-    pub entries: u64,
-    /// When the core was made.
-    pub began: Time,
-    /// The time of the last entry.
-    pub ended: Time,
-}
+/// A core that is told again what a recorded one was told.
+pub struct Replaying(
+    /// The core.
+    pub Core,
+);
 
-/// Makes a core again from what the recorded one was told; each output is given to `output` with the time.
-///
-/// # Errors
-/// When the file is no recording of a controller.
-pub fn replay(file: &Path, mut output: impl FnMut(Time, &Output)) -> Result<Replayed, ReplayError> {
-    let mut recording = Recording::<Made, Told>::open(file, CORE)?;
-    let began = recording.at;
-    let wrong =
-        |at: Time| move |what: String| ReplayError::Entry { file: file.to_owned(), at, what };
-    let Made { config, view } = &recording.config;
-    let mut core = Core::new(config.clone(), view.view().map_err(wrong(began))?, began)?;
-    let (mut outcome, mut entries, mut ended) = (Outcome::default(), 0, began);
-    while let Some(entry) = recording.next().transpose()? {
-        (entries, ended) = (entries + 1, entry.at);
-        match entry.event {
-            None => core.handle_deadline(entry.at),
-            Some(told) => told.give(&mut core, entry.at).map_err(wrong(entry.at))?,
-        }
-        while let Some(wanted) = core.poll_output() {
-            if let Some(bytes) = self::outcome(&wanted) {
-                outcome.add(&bytes);
+impl Replay for Replaying {
+    const CORE: &'static str = CORE;
+    type Made = Made;
+    type Told = Entry;
+    type Output = Output;
+
+    fn make(made: &Made, at: Time) -> Result<Self, String> {
+        let core = Core::new(made.config.clone(), made.view.view()?, at);
+        core.map(Self).map_err(|error| error.to_string())
+    }
+
+    fn tell(&mut self, told: Option<Entry>, now: Time) -> Result<(), String> {
+        match told.map(|Entry(told)| told) {
+            Some(told) => told.give(&mut self.0, now),
+            None => {
+                self.0.handle_deadline(now);
+                Ok(())
             }
-            output(entry.at, &wanted);
         }
     }
-    Ok(Replayed { core, outcome, recorded: recording.end, entries, began, ended })
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.0.poll_output()
+    }
+
+    fn compared(output: &Output) -> Option<Vec<u8>> {
+        outcome(output)
+    }
 }
 
 impl Told {

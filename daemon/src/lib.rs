@@ -47,6 +47,7 @@ pub mod metrics;
 pub mod page;
 pub mod pki;
 pub mod record;
+pub mod replay;
 pub mod service;
 pub mod session;
 pub mod settings;

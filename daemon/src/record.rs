@@ -119,6 +119,16 @@ pub enum RecordError {
         /// The one that was asked for.
         wanted: String,
     },
+    /// An entry that no recorder writes.
+    #[error("{}: at {at}: {what}", .file.display())]
+    Entry {
+        /// Which file.
+        file: PathBuf,
+        /// The entry's time.
+        at: Time,
+        /// What is wrong with it.
+        what: String,
+    },
 }
 
 /// Writes a recording.
@@ -163,8 +173,16 @@ impl Recorder {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn end(mut self, at: Time) -> io::Result<()> {
-        let end = self.outcome;
+    pub fn end(self, at: Time) -> io::Result<()> {
+        let outcome = self.outcome;
+        self.end_with(at, outcome)
+    }
+
+    /// Ends the recording with an outcome that was noted elsewhere.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn end_with(mut self, at: Time, end: Outcome) -> io::Result<()> {
         self.line(&Last { at, end })?;
         self.flush()
     }

@@ -1,41 +1,47 @@
 //! Recordings of an agent's core, from `snin-agent --record FILE`.
 
-use std::path::Path;
-
-use snin_agent_core::{Config, ConfigError, Event, Mesh, Output};
-use snin_daemon::record::{RecordError, Recording};
+use snin_agent_core::{Config, Event, Mesh, Output};
+use snin_daemon::replay::Replay;
 use snin_protocol::Time;
 
 /// What recordings call the agent's core.
 pub const CORE: &str = "agent";
 
-/// Why a recording cannot be replayed, in one line.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The file.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// What the core was made from.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+/// A mesh that is told again what a recorded one was told.
+#[derive(Debug)]
+pub struct Replaying(
+    /// The mesh.
+    pub Mesh,
+);
+
+impl Replay for Replaying {
+    const CORE: &'static str = CORE;
+    type Made = Config;
+    type Told = Event;
+    type Output = Output;
+
+    fn make(made: &Config, at: Time) -> Result<Self, String> {
+        Mesh::new(*made, at).map(Self).map_err(|error| error.to_string())
+    }
+
+    fn tell(&mut self, told: Option<Event>, now: Time) -> Result<(), String> {
+        match told {
+            Some(event) => self.0.handle(event, now),
+            None => self.0.handle_deadline(now),
+        }
+        Ok(())
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.0.poll_output()
+    }
+
+    fn compared(output: &Output) -> Option<Vec<u8>> {
+        Some(compared(output))
+    }
 }
 
-/// Makes a core again from what the recorded one was told; each output is given to `output` with the time. The
-/// core ends as the recorded one was.
-///
-/// # Errors
-/// When the file is no recording of an agent; its entries before the one that is none were told.
-pub fn replay(file: &Path, output: impl FnMut(Time, Output)) -> Result<Mesh, ReplayError> {
-    let mut recording = Recording::<Config, Event>::open(file, CORE)?;
-    let (config, at) = (recording.config, recording.at);
-    let mut failed = None;
-    let entries = std::iter::from_fn(|| match recording.next()? {
-        Ok(entry) => Some((entry.at, entry.event)),
-        Err(error) => {
-            failed = Some(error);
-            None
-        }
-    });
-    let mesh = snin_agent_core::replay(config, at, entries, output)?;
-    failed.map_or(Ok(mesh), |error| Err(error.into()))
+/// The bytes by which an output is compared.
+pub(crate) fn compared(output: &Output) -> Vec<u8> {
+    format!("{output:?}").into_bytes()
 }

@@ -1,7 +1,8 @@
 //! What a controller was told can be told again.
 
 use serde_json::json;
-use snin_controller::recording::replay;
+use snin_controller::recording::Replaying;
+use snin_daemon::replay::replay;
 
 use crate::agents::Agents;
 use crate::process::Controller;
@@ -22,7 +23,7 @@ fn a_controller_does_again_what_it_did() {
     controller.end();
     drop(agents);
     let mut windows = 0;
-    let replayed = replay(&controller.record(), |_, output| {
+    let replayed = replay::<Replaying>(&controller.record(), |_, output| {
         windows += u32::from(matches!(output, snin_controller_core::events::Output::Window(_)));
     });
     let replayed = replayed.unwrap();

@@ -13,7 +13,7 @@ use super::controller::ControllerSession;
 use super::factory::QpFactory;
 use super::inbound::InboundSessions;
 use super::outbound::OutboundSessions;
-use super::rings::{Command, ControlEvent, Rings};
+use super::rings::{Command, ControlEvent, Recorded, Rings};
 use snin_verbs::{AsyncEvent, AsyncEvents};
 
 /// How often it looks for orders where a data thread that never sleeps wakes nobody.
@@ -42,10 +42,7 @@ impl Control {
             self.poll(Instant::now(), &ready);
             ready = self.wait();
         }
-        self.write_record();
-        if let Some(recording) = &self.rings.recording {
-            recording.end();
-        }
+        self.end_record();
     }
 
     fn poll(&mut self, now: Instant, ready: &Ready) {
@@ -82,13 +79,36 @@ impl Control {
             return;
         };
         let mut written = Ok(());
-        while let Some((at, event)) = recording.pop() {
-            written = written.and_then(|()| recorder.write(at, event.as_ref()));
+        while let Some(entry) = recording.pop() {
+            match entry {
+                Recorded::Told(at, event) => {
+                    written = written.and_then(|()| recorder.write(at, event.as_ref()));
+                }
+                Recorded::End(at, outcome) => {
+                    let ended = self.recorder.take().map(|recorder| recorder.end_with(at, outcome));
+                    if let Some(Err(error)) = ended {
+                        warn!("the recording has no end: {error}");
+                    }
+                    return;
+                }
+            }
         }
         if let Err(error) = written.and_then(|()| recorder.flush()) {
             warn!("recording ends: {error}");
             recording.end();
             self.recorder = None;
+        }
+    }
+
+    /// Waits for the end that the data thread gives the recording.
+    fn end_record(&mut self) {
+        let until = Instant::now() + NAP;
+        while self.recorder.is_some() && Instant::now() < until {
+            self.write_record();
+            std::thread::sleep(LOOK);
+        }
+        if let Some(recording) = &self.rings.recording {
+            recording.end();
         }
     }
 

@@ -9,11 +9,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use snin_agent_core::{Call, Event, FlowId, Io, Mesh, Message, Notice, Output, Port as _};
 use snin_daemon::clock::Clock;
+use snin_daemon::record::Outcome;
 use snin_protocol::Time;
 use snin_verbs::Source;
 
 use super::port::VerbsPort;
-use super::rings::{AppCall, Rings, SnapshotBuffer};
+use super::rings::{AppCall, Recorded, Rings, SnapshotBuffer};
+use crate::replay::compared;
 
 /// The most events that one poll handles.
 const EVENTS: usize = 64;
@@ -41,11 +43,20 @@ struct DataIo {
     offered: Option<FlowId>,
     /// Something was put into a ring of the applications.
     wakes_application: bool,
+    /// What came out of the mesh, if that is recorded.
+    outcome: Outcome,
 }
 
 impl Engine {
-    pub(crate) const fn new(mesh: Mesh, port: VerbsPort, rings: Arc<Rings>, clock: Clock) -> Self {
-        let io = DataIo { port, rings, clock, offered: None, wakes_application: false };
+    pub(crate) fn new(mesh: Mesh, port: VerbsPort, rings: Arc<Rings>, clock: Clock) -> Self {
+        let io = DataIo {
+            port,
+            rings,
+            clock,
+            offered: None,
+            wakes_application: false,
+            outcome: Outcome::default(),
+        };
         Self { mesh, io }
     }
 
@@ -133,6 +144,17 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    /// The control thread ends the recording with what came out of the mesh.
+    fn drop(&mut self) {
+        let io = &self.io;
+        if let Some(recording) = &io.rings.recording {
+            recording.push(Recorded::End(io.now(), io.outcome));
+            io.rings.wake_control();
+        }
+    }
+}
+
 impl Io for DataIo {
     /// The port's events come first: what applications send waits behind what the device has done.
     fn next_event(&mut self) -> Option<Event> {
@@ -148,12 +170,15 @@ impl Io for DataIo {
 
     fn record(&mut self, now: Time, event: Option<&Event>) {
         if let Some(recording) = &self.rings.recording {
-            recording.push(now, event);
+            recording.push(Recorded::Told(now, event.cloned()));
             self.rings.wake_control();
         }
     }
 
     fn carry_out(&mut self, output: Output) {
+        if self.rings.recording.is_some() {
+            self.outcome.add(&compared(&output));
+        }
         match output {
             Output::Port(call) => self.port.carry_out(call),
             Output::Controller(message) => {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use hdrhistogram::Histogram;
+use snin_daemon::record::Outcome;
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::message::{FromAgent, ToAgent};
@@ -163,10 +164,19 @@ pub(crate) struct Rings {
     pub(crate) busy: bool,
 }
 
+/// An entry of a recording.
+#[derive(Debug)]
+pub(crate) enum Recorded {
+    /// The mesh was told of an event, or without one that a deadline had come.
+    Told(Time, Option<Event>),
+    /// The mesh ends, and this came out of it.
+    End(Time, Outcome),
+}
+
 /// What the mesh is told, on its way to a file.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    entries: ArrayQueue<(Time, Option<Event>)>,
+    entries: ArrayQueue<Recorded>,
     /// The file cannot be written any more.
     ended: AtomicBool,
 }
@@ -177,8 +187,7 @@ impl Recording {
     }
 
     /// From the data thread, which waits until there is room: a recording has no gaps.
-    pub(crate) fn push(&self, now: Time, event: Option<&Event>) {
-        let mut entry = (now, event.cloned());
+    pub(crate) fn push(&self, mut entry: Recorded) {
         while !self.ended.load(Ordering::Relaxed)
             && let Err(again) = self.entries.push(entry)
         {
@@ -188,7 +197,7 @@ impl Recording {
     }
 
     /// From the control thread.
-    pub(crate) fn pop(&self) -> Option<(Time, Option<Event>)> {
+    pub(crate) fn pop(&self) -> Option<Recorded> {
         self.entries.pop()
     }
 

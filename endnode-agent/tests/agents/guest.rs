@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use snin_agent::Agent;
+use snin_agent::replay::Replaying;
 use snin_agent_core::{Notice, PairState};
+use snin_daemon::replay::replay;
 use snin_fabric::Guid;
 
 use crate::controller::Controller;
@@ -358,7 +360,9 @@ fn what_an_agent_was_told_can_be_replayed() {
     };
     drop((flow, near));
     let mut outputs = 0;
-    let mesh = snin_agent::replay::replay(file, |_, _| outputs += 1).unwrap();
+    let replayed = replay::<Replaying>(file, |_, _| outputs += 1).unwrap();
+    assert_eq!(replayed.recorded, Some(replayed.outcome));
+    let mesh = replayed.core.0;
     let after = mesh.counters();
     assert_eq!((after.messages, after.received, after.posted_bytes), (40, 40, before.posted_bytes));
     assert!(after.leases >= before.leases && after.changes == before.changes, "{after:?}");

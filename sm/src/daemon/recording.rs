@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use snin_daemon::record::{Outcome, RecordError, Recorder, Recording, hex, unhex};
+use snin_daemon::record::{Recorder, hex, unhex};
+use snin_daemon::replay::Replay;
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::PKey;
 use snin_protocol::Time;
@@ -16,9 +17,7 @@ use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
 use snin_sm_core::database::{KeptRecord, Slice};
 use snin_sm_core::events::Preferences;
 use snin_sm_core::mastership::Control;
-use snin_sm_core::{
-    Config, ConfigError, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved,
-};
+use snin_sm_core::{Config, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved};
 use tracing::warn;
 
 use super::expected::{parse, write};
@@ -30,7 +29,7 @@ pub const CORE: &str = "sm";
 
 /// What a manager is made from.
 #[derive(Serialize, Deserialize)]
-struct Made {
+pub struct Made {
     config: Config,
     lmc: Option<u8>,
     lids: Vec<(Guid, u16, u8)>,
@@ -41,6 +40,11 @@ struct Made {
     /// The bits of what the process's clock reads when the world's reads 0, in seconds of the epoch.
     epoch: u64,
 }
+
+/// An event of a recording.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub struct Entry(Told);
 
 /// What a manager is told.
 #[derive(Serialize, Deserialize)]
@@ -100,27 +104,6 @@ enum Wanted {
     Quarantine(Guid, u8, String),
     Remember(Guid, u8, String),
     Test(Guid, u8),
-}
-
-/// Why a recording cannot be replayed, in one line.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The file.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// What the core was made from.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// An entry that no recorder writes.
-    #[error("{}: at {at}: {what}", .file.display())]
-    Entry {
-        /// The file.
-        file: std::path::PathBuf,
-        /// The entry's time.
-        at: Time,
-        /// What is wrong.
-        what: String,
-    },
 }
 
 /// Records a manager. A file that cannot be written ends the recording, not the manager.
@@ -285,65 +268,54 @@ fn outcome(output: &Output) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A manager that was told again what a recorded one was told.
-pub struct Replayed {
-    /// It ends as the recorded one did.
+/// A manager that is told again what a recorded one was told.
+pub struct Replaying {
+    /// The manager.
     pub manager: Manager,
-    /// What came out of it.
-    pub outcome: Outcome,
-    /// What came out of the recorded one, if its recording ended well.
-    pub recorded: Option<Outcome>,
-    /// Entries.
-    pub entries: u64,
-    /// When the core was made.
-    pub began: Time,
-    /// The time of the last.
-    pub ended: Time,
+    /// Computations that the manager gave out, by number, until their results are due.
+    jobs: BTreeMap<u64, Job>,
 }
 
-/// Makes a manager again from what the recorded one was told; each output is given to `output` with the time.
-///
-/// # Errors
-/// When the file is no recording of a manager.
-pub fn replay(file: &Path, mut output: impl FnMut(Time, &Output)) -> Result<Replayed, ReplayError> {
-    let mut recording = Recording::<Made, Told>::open(file, CORE)?;
-    let (mut manager, began) = (recording.config.manager(file, recording.at)?, recording.at);
-    let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
-    let (mut outcome, mut entries, mut ended) = (Outcome::default(), 0, began);
-    while let Some(entry) = recording.next().transpose()? {
-        let now = entry.at;
-        (entries, ended) = (entries + 1, now);
-        let wrong = |what: &str| ReplayError::Entry {
-            file: file.to_owned(),
-            at: now,
-            what: what.to_owned(),
-        };
-        match entry.event {
-            None => manager.handle_deadline(now),
+impl Replay for Replaying {
+    const CORE: &'static str = CORE;
+    type Made = Made;
+    type Told = Entry;
+    type Output = Output;
+
+    fn make(made: &Made, _at: Time) -> Result<Self, String> {
+        Ok(Self { manager: made.manager()?, jobs: BTreeMap::new() })
+    }
+
+    fn tell(&mut self, told: Option<Entry>, now: Time) -> Result<(), String> {
+        match told.map(|Entry(told)| told) {
+            None => self.manager.handle_deadline(now),
             Some(Told::Computed { job }) => {
-                let job = jobs.remove(&job).ok_or_else(|| wrong("of a job that was not given"))?;
-                manager.handle(Event::Computed(Box::new(job.run())), now);
+                let job = self.jobs.remove(&job).ok_or("of a job that was not given")?;
+                self.manager.handle(Event::Computed(Box::new(job.run())), now);
             }
-            Some(told) => told.give(&mut manager, now).ok_or_else(|| wrong("not understood"))?,
+            Some(told) => told.give(&mut self.manager, now).ok_or("not understood")?,
         }
-        while let Some(wanted) = manager.poll_output() {
-            if let Some(bytes) = self::outcome(&wanted) {
-                outcome.add(&bytes);
-            }
-            output(now, &wanted);
-            if let Output::Compute(job) = wanted {
-                jobs.insert(job.number(), *job);
-            }
+        Ok(())
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.manager.poll_output()
+    }
+
+    fn compared(output: &Output) -> Option<Vec<u8>> {
+        outcome(output)
+    }
+
+    fn keep(&mut self, output: Output) {
+        if let Output::Compute(job) = output {
+            self.jobs.insert(job.number(), *job);
         }
     }
-    Ok(Replayed { manager, outcome, recorded: recording.end, entries, began, ended })
 }
 
 impl Made {
-    fn manager(&self, file: &Path, at: Time) -> Result<Manager, ReplayError> {
-        let wrong =
-            |what: String| ReplayError::Entry { file: file.to_owned(), at, what: what.clone() };
-        let lmc = |bits: u8| Lmc::new(bits).ok_or_else(|| wrong(format!("no LMC is {bits}")));
+    fn manager(&self) -> Result<Manager, String> {
+        let lmc = |bits: u8| Lmc::new(bits).ok_or_else(|| format!("no LMC is {bits}"));
         let mut saved = Saved { lmc: self.lmc.map(lmc).transpose()?, ..Saved::default() };
         for &(guid, lid, bits) in &self.lids {
             saved.lids.insert(guid, (Lid(lid), lmc(bits)?));
@@ -353,10 +325,11 @@ impl Made {
         saved.keys = self.keys.map(|(secret, generation)| KeySecret { secret, generation });
         let epoch = f64::from_bits(self.epoch);
         let kept = self.kept.iter().map(|line| {
-            kept::parse(line, epoch).ok_or_else(|| wrong(format!("not understood: `{line:.60}`")))
+            kept::parse(line, epoch).ok_or_else(|| format!("not understood: `{line:.60}`"))
         });
         let kept: Vec<KeptRecord> = kept.collect::<Result<_, _>>()?;
-        let mut manager = Manager::new(self.config.clone(), saved, kept)?;
+        let mut manager =
+            Manager::new(self.config.clone(), saved, kept).map_err(|error| error.to_string())?;
         manager.set_epoch(Time((epoch.max(0.0) * 1e9) as u64));
         Ok(manager)
     }

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use serde::Serialize;
 use snin_daemon::record::{self, Outcome};
+use snin_daemon::replay::{Replay, Replayed};
 use snin_protocol::Time;
 
 use crate::Verdict;
-use crate::cli::Replay;
+use crate::cli::Replay as Asked;
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -24,7 +25,7 @@ struct Report {
     ended: Time,
     /// What came out.
     outputs: u64,
-    digest: Option<u64>,
+    digest: u64,
     /// What came out of the recorded core; none of a recording that did not end well.
     recorded: Option<Outcome>,
     /// Whether both are the same, where both are known.
@@ -34,14 +35,14 @@ struct Report {
 }
 
 /// Replays, and says whether the same came out.
-pub(crate) fn run<W: Write>(asked: &Replay, out: &mut Output<W>) -> Result<Verdict, Failure> {
+pub(crate) fn run<W: Write>(asked: &Asked, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let json = Target::open(asked.format.json.as_deref())?;
     let core = record::core_of(&asked.file).map_err(Failure::recording)?;
     let mut lines = Lines { out, shown: asked.outputs };
     let report = match core.as_str() {
-        snin_sm::daemon::recording::CORE => manager(&asked.file, &mut lines)?,
-        snin_controller::recording::CORE => controller(&asked.file, &mut lines)?,
-        snin_agent::replay::CORE => agent(&asked.file, &mut lines)?,
+        snin_sm::daemon::recording::CORE => replay(&asked.file, &mut lines, manager)?,
+        snin_controller::recording::CORE => replay(&asked.file, &mut lines, controller)?,
+        snin_agent::replay::CORE => replay(&asked.file, &mut lines, agent)?,
         other => {
             return Err(Failure::recording(format!(
                 "{}:1: a recording of `{other}`: of sm, controller and agent they are replayed",
@@ -68,62 +69,41 @@ impl<W: Write> Lines<'_, W> {
     }
 }
 
-fn manager<W: Write>(file: &Path, lines: &mut Lines<'_, W>) -> Result<Report, Failure> {
-    let replayed = snin_sm::daemon::recording::replay(file, |at, output| lines.add(at, output));
-    let replayed = replayed.map_err(Failure::recording)?;
-    let manager = &replayed.manager;
-    let view = manager.view().map_or(0, |view| view.version());
-    let state = manager.state().name().unwrap_or("unknown").to_lowercase();
+fn replay<C: Replay, W: Write>(
+    file: &Path,
+    lines: &mut Lines<'_, W>,
+    state: impl FnOnce(&C) -> String,
+) -> Result<Report, Failure> {
+    let replayed = snin_daemon::replay::replay::<C>(file, |at, output| lines.add(at, output));
+    let Replayed { core, outcome, recorded, entries, began, ended } =
+        replayed.map_err(Failure::recording)?;
     Ok(Report {
-        core: snin_sm::daemon::recording::CORE.to_owned(),
-        entries: replayed.entries,
-        began: replayed.began,
-        ended: replayed.ended,
-        outputs: replayed.outcome.outputs,
-        digest: Some(replayed.outcome.digest),
-        recorded: replayed.recorded,
-        same: replayed.recorded.map(|recorded| recorded == replayed.outcome),
-        state: format!("{state}, view {view}"),
-    })
-}
-
-fn controller<W: Write>(file: &Path, lines: &mut Lines<'_, W>) -> Result<Report, Failure> {
-    let replayed = snin_controller::recording::replay(file, |at, output| lines.add(at, output));
-    let replayed = replayed.map_err(Failure::recording)?;
-    let (granted, windows) = (replayed.core.grants().count(), replayed.core.metrics().windows);
-    Ok(Report {
-        core: snin_controller::recording::CORE.to_owned(),
-        entries: replayed.entries,
-        began: replayed.began,
-        ended: replayed.ended,
-        outputs: replayed.outcome.outputs,
-        digest: Some(replayed.outcome.digest),
-        recorded: replayed.recorded,
-        same: replayed.recorded.map(|recorded| recorded == replayed.outcome),
-        state: format!("{windows} windows, {granted} grants"),
-    })
-}
-
-fn agent<W: Write>(file: &Path, lines: &mut Lines<'_, W>) -> Result<Report, Failure> {
-    let (mut outputs, mut ended) = (0, Time::ZERO);
-    let replayed = snin_agent::replay::replay(file, |at, output| {
-        outputs += 1;
-        ended = at;
-        lines.add(at, &output);
-    });
-    let mesh = replayed.map_err(Failure::recording)?;
-    let counters = mesh.counters();
-    Ok(Report {
-        core: snin_agent::replay::CORE.to_owned(),
-        entries: 0,
-        began: Time::ZERO,
+        core: C::CORE.to_owned(),
+        entries,
+        began,
         ended,
-        outputs,
-        digest: None,
-        recorded: None,
-        same: None,
-        state: format!("{} messages sent, {} received", counters.messages, counters.received),
+        outputs: outcome.outputs,
+        digest: outcome.digest,
+        recorded,
+        same: recorded.map(|recorded| recorded == outcome),
+        state: state(&core),
     })
+}
+
+fn manager(core: &snin_sm::daemon::recording::Replaying) -> String {
+    let manager = &core.manager;
+    let view = manager.view().map_or(0, |view| view.version());
+    format!("{}, view {view}", manager.state().name().unwrap_or("unknown").to_lowercase())
+}
+
+fn controller(core: &snin_controller::recording::Replaying) -> String {
+    let (windows, grants) = (core.0.metrics().windows, core.0.grants().count());
+    format!("{windows} windows, {grants} grants")
+}
+
+fn agent(core: &snin_agent::replay::Replaying) -> String {
+    let counters = core.0.counters();
+    format!("{} messages sent, {} received", counters.messages, counters.received)
 }
 
 fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
