@@ -126,7 +126,7 @@ impl Sender {
     /// A flow's next piece, for the port to post, if it may be.
     fn post_one(&mut self, context: &mut Context, index: u32, now: Time) -> Option<Post> {
         self.flows.advance(context, index, now);
-        let (pair, end) = self.lane(context, index, now)?;
+        let (pair, end) = self.pair_of(context, index, now)?;
         let flow = self.flows.get(index)?;
         let pace = pace(context, flow);
         if pace.is_some() && flow.paced_until > now {
@@ -195,18 +195,18 @@ impl Sender {
 
     /// The queue pair that a flow may post on now, and until when by the controller's clock what it posts
     /// must have left. Changes over from the one before if that is clear.
-    fn lane(&mut self, context: &mut Context, index: u32, now: Time) -> Option<(PairId, Time)> {
+    fn pair_of(&mut self, context: &mut Context, index: u32, now: Time) -> Option<(PairId, Time)> {
         let flow = self.flows.get(index)?;
-        if let Some(lane) = self.standing_lane(context, flow, now) {
-            return Some(lane);
+        if let Some(pair) = self.standing_pair(context, flow, now) {
+            return Some(pair);
         }
         let peer = flow.peer;
         let (tree, end) = permit(context, flow, now)?;
         Some((self.change_over(context, index, (peer, tree), now)?, end))
     }
 
-    /// That lane, if it is the one that the flow posted on last.
-    fn standing_lane(&self, context: &Context, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
+    /// That queue pair, if it is the one that the flow posted on last.
+    fn standing_pair(&self, context: &Context, flow: &Flow, now: Time) -> Option<(PairId, Time)> {
         let (tree, end) = permit(context, flow, now)?;
         let on = flow.on?;
         let pair = self.links.pairs.peek(on)?;

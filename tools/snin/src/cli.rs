@@ -3,29 +3,32 @@
 mod agent;
 pub(crate) mod configuration;
 pub(crate) mod controller;
+mod lab;
 #[cfg(feature = "verbs")]
 mod lat;
 mod merge;
 mod replay;
 pub(crate) mod reserving;
+mod sm;
 mod software;
 mod study;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand};
+use snin_fabric::Lmc;
 use snin_fabric::generate::Recipe;
 use snin_fabric::routing::Engine;
-use snin_fabric::{Guid, Lmc};
-use snin_lab::bound::Limit;
-use snin_lab::event::{self, ScenarioEvent};
+use snin_lab::event;
 use snin_protocol::Time;
 
 pub(crate) use agent::{Agent, AgentSocket};
+pub(crate) use lab::{Lab, Policy, WINDOWS};
 #[cfg(feature = "verbs")]
 pub(crate) use lat::Lat;
 pub(crate) use merge::Merge;
 pub(crate) use replay::Replay;
+pub(crate) use sm::{Instruction, Simulate, Sm, SmDaemon};
 pub(crate) use software::{Emulate, Emulator, EmulatorSocket, Up};
 pub(crate) use study::{Reconfiguration, Study};
 
@@ -287,281 +290,6 @@ pub(crate) struct Verify {
     pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum Sm {
-    /// Bring up an emulated fabric in virtual time; count SMPs, and what each event costs
-    ///
-    /// Exit code 1 when the checkers find anything wrong with the tables that the switches hold at the end,
-    /// or when anything is missing.
-    Simulate(Simulate),
-    /// Say what the running daemon manages, and what is missing
-    ///
-    /// Exit code 1 when the subnet is not up by this daemon, or anything is missing.
-    Status {
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Have the running daemon look at the whole fabric, and wait until all is as it should be
-    Sweep {
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Have the running daemon give every port another M_Key, where it generates them, and wait until all have it
-    RotateKeys {
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Say which subnet managers there are: who is master, who stands by, and why
-    Managers {
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Have the running daemon, the master, tell a standby to do nothing until it is told to stand by
-    Disable(Instruction),
-    /// Have the running daemon, the master, tell a disabled manager to stand by again
-    Standby(Instruction),
-    /// Have the running daemon, the master, tell a standby to look at the subnet itself
-    Discover(Instruction),
-    /// Give the running daemon another priority until it is started again: masters hand over by it
-    Priority {
-        /// The highest is master
-        #[arg(value_name = "0..15", value_parser = clap::value_parser!(u8).range(0..=15))]
-        value: u8,
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Print the fabric as the running daemon knows it: as ibnetdiscover prints it
-    Dump {
-        /// Who has which addresses instead: OpenSM's guid2lid
-        #[arg(long, conflicts_with_all = ["json", "database"])]
-        guid2lid: bool,
-        /// The subnet database instead, for `snin sm merge`
-        #[arg(long, conflicts_with = "json")]
-        database: bool,
-        /// With --database: what the subnet is called in it; by default by its master's GUID
-        #[arg(long, requires = "database", value_name = "NAME")]
-        name: Option<String>,
-        /// With --database: M_Keys too
-        #[arg(long, requires = "database")]
-        secrets: bool,
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Make one subnet database of several, and say what that changes
-    ///
-    /// Exit code 1 when clocks could not order something, or ran ahead.
-    Merge(Merge),
-    /// Print the forwarding tables of the running daemon, as OpenSM dumps them
-    Lfts {
-        /// Of one switch only
-        #[arg(long, value_name = "GUID")]
-        switch: Option<Guid>,
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-    /// Print what happened, a line of JSON an event
-    Events {
-        /// Only events after this number
-        #[arg(long, default_value_t = 0, value_name = "SEQ")]
-        since: u64,
-        /// And everything that happens from now on
-        #[arg(long)]
-        follow: bool,
-        #[command(flatten)]
-        daemon: SmDaemon,
-    },
-}
-
-/// What another manager is told.
-#[derive(Args, Debug)]
-pub(crate) struct Instruction {
-    /// The GUID of the other manager's port, as `snin sm managers` lists it
-    #[arg(value_name = "GUID")]
-    pub(crate) guid: Guid,
-    #[command(flatten)]
-    pub(crate) daemon: SmDaemon,
-}
-
-/// A daemon that runs.
-#[derive(Args, Debug)]
-pub(crate) struct SmDaemon {
-    /// Its control socket; by default the one in /run/snin-sm, if there is but one
-    #[arg(long, value_name = "SOCKET")]
-    pub(crate) socket: Option<PathBuf>,
-    /// How long an answer may take
-    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = some_time)]
-    pub(crate) patience: Time,
-    #[command(flatten)]
-    pub(crate) format: Format,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Simulate {
-    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
-    #[arg(value_name = "TOPOLOGY")]
-    pub(crate) topology: String,
-    /// Let something happen once the fabric is up: `cut leaf3/20 @2s`, `restore leaf3/20 @3s`,
-    /// `reboot spine1 @4s`, `off NODE @5s`, `on NODE @6s`; times from the start; can be repeated
-    #[arg(long, value_name = "EVENT")]
-    pub(crate) event: Vec<ScenarioEvent>,
-    /// MADs lost on every cable, such as 1% or 0.05%
-    #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
-    pub(crate) drop: Share,
-    /// Manage the tables of service levels and virtual lanes too, by OpenSM's defaults
-    #[arg(long)]
-    pub(crate) qos: bool,
-    /// How long an agent works at a MAD
-    #[arg(long, default_value = "10us", value_name = "TIME", value_parser = event::time)]
-    pub(crate) agent_latency: Time,
-    /// Seed of all that is left to chance
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) seed: u64,
-    /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
-    #[arg(long, value_name = "LMC", value_parser = lmc)]
-    pub(crate) lmc: Option<Lmc>,
-    /// Write the tables that the switches hold at the end here, for `snin verify`: dump_fts.txt,
-    /// opensm-lfts.dump and guid2lid
-    #[arg(long, value_name = "DIR")]
-    pub(crate) lfts: Option<PathBuf>,
-    /// Write every MAD that the manager sends or gets to this file, for Wireshark
-    #[arg(long, value_name = "FILE")]
-    pub(crate) capture: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) format: Format,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Lab {
-    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
-    #[arg(value_name = "TOPOLOGY", required_unless_present = "list_patterns")]
-    pub(crate) topology: Option<String>,
-    /// Real verbs instead of virtual time: hosts are devices of the kernel's rdma_rxe, and what they send
-    /// crosses the emulated fabric frame by frame
-    ///
-    /// Needs root, /dev/net/tun and rdma_rxe (exit code 3 without; `make lab` brings a machine that has
-    /// them). Of the other options, --traffic, --seed, --windows, --bandwidth (10M), --lmc, --json and --html
-    /// count. Exit code 1 when frames took another path than they should, or the machine was too busy.
-    #[cfg(feature = "verbs")]
-    #[arg(long)]
-    pub(crate) verbs: bool,
-    /// With --verbs: forward by these tables (as `snin plan --lfts` and `snin sm simulate --lfts` write them,
-    /// or dump_fts), not by those that the subnet manager wrote
-    #[cfg(feature = "verbs")]
-    #[arg(long, value_name = "FILE", requires = "verbs")]
-    pub(crate) lfts: Option<PathBuf>,
-    /// Who talks to whom: a pattern (see --list-patterns), a CSV file, or an htsim `.cm` file
-    ///
-    /// What is deferred comes back in the next window. When all is done, the same pattern is asked for again
-    /// with the next seed.
-    #[arg(long, default_value = "permutation", value_name = "FILE|PATTERN")]
-    pub(crate) traffic: String,
-    /// How many windows are planned; by default 60, for a file as many as it takes to serve it once
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) windows: Option<u32>,
-    /// Virtual time for which hosts send in each window
-    #[arg(long, default_value = "100us", value_name = "TIME", value_parser = some_time)]
-    pub(crate) slice: Time,
-    /// In how many of the windows, spread evenly, static and ecmp carry the same traffic too; where there are
-    /// fewer, in all
-    #[arg(long, default_value_t = 12, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) samples: u32,
-    /// How long a window is; by default 1/60 s
-    #[arg(long, default_value = "16666667ns", value_name = "TIME", value_parser = some_time)]
-    pub(crate) window: Time,
-    /// For how many windows each connection has something to send
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) hold: u32,
-    /// What happens to the fabric: `cut leaf3/20 @window 30`, `restore leaf3/20 @1.5ms`, `reboot spine1 @2ms`
-    ///
-    /// A time counts from the begin of the first window; a window's event comes in the middle of its slice.
-    #[arg(long, value_name = "EVENT")]
-    pub(crate) event: Vec<ScenarioEvent>,
-    /// Is non-interference in effect? strict: tree 0, which carries all that asks nobody, is never granted;
-    /// shared: all trees are; off: nothing is
-    #[arg(long, value_enum, default_value_t = Policy::Shared)]
-    pub(crate) policy: Policy,
-    /// How many hosts, chosen at random, have no agent: what the pattern has for them they send without
-    /// asking, on tree 0, on a lane that comes after all others
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) unmanaged: u32,
-    /// The most queue pairs of an agent: two a connection at a time are enough, one of them made for the
-    /// window to come
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = value_parser!(u32).range(2..))]
-    pub(crate) queue_pairs: u32,
-    /// No packet may wait longer behind others inside the fabric: `max=2us`, `p99=500ns`
-    #[arg(long, value_name = "BOUND")]
-    pub(crate) bound: Vec<Limit>,
-    /// uc: no acknowledgements; rc: one for up to 32 packets, on a lane of their own
-    #[arg(long, value_enum, default_value_t = Transport::Uc)]
-    pub(crate) transport: Transport,
-    /// How far the clock of an agent may be from the controller's
-    #[arg(long, default_value = "1us", value_name = "TIME", value_parser = event::time)]
-    pub(crate) skew: Time,
-    /// How long a message between agent and controller takes, about
-    #[arg(long, default_value = "20us", value_name = "TIME", value_parser = some_time)]
-    pub(crate) control_latency: Time,
-    /// How many of them are lost
-    #[arg(long, default_value = "0%", value_name = "SHARE", value_parser = share)]
-    pub(crate) control_loss: Share,
-    /// Seed of random patterns, paths, clocks and losses: the same seed gives the same bytes
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) seed: u64,
-    /// Bit/s of every link, such as 400G; by default what the topology says, 400G where it says nothing
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub(crate) bandwidth: Option<u64>,
-    /// Most payload of a packet in bytes: 256, 512, 1024, 2048 or 4096
-    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
-    pub(crate) mtu: u16,
-    /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
-    #[arg(long, value_name = "LMC", value_parser = lmc)]
-    pub(crate) lmc: Option<Lmc>,
-    #[command(flatten)]
-    pub(crate) format: Format,
-    /// Write a report with pictures here: one page that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Name the patterns, and do nothing else
-    #[arg(long)]
-    pub(crate) list_patterns: bool,
-}
-
-/// Windows of a pattern, where the user names no number.
-pub(crate) const WINDOWS: u32 = 60;
-
-/// See the controller's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Policy {
-    Strict,
-    Shared,
-    Off,
-}
-
-impl From<Policy> for snin_controller_core::config::Policy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Strict => Self::Strict,
-            Policy::Shared => Self::Shared,
-            Policy::Off => Self::Off,
-        }
-    }
-}
-
-/// See the data plane's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Transport {
-    Uc,
-    Rc,
-}
-
-impl From<Transport> for snin_emulator::data::Transport {
-    fn from(transport: Transport) -> Self {
-        match transport {
-            Transport::Uc => Self::Uc,
-            Transport::Rc => Self::Rc,
-        }
-    }
 }
 
 /// A time that is not zero.
