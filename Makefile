@@ -70,6 +70,8 @@ check: toolchain deps-verbs
 # fails does not keep the others from running.
 test: toolchain space deps lint
 	@rm -f target/not-run
+	@# The programs that tests start: a test that has to build one itself builds what it depends on once more.
+	$(CARGO) build --workspace $(FEATURES) --quiet --bins
 	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast
 	@$(NOT_RUN)
 
