@@ -1,6 +1,7 @@
 //! The reconfiguration study as one HTML page that needs nothing else.
 
 mod bars;
+mod factors;
 mod time_line;
 
 use std::fmt::Write as _;
@@ -54,6 +55,9 @@ pub fn html(study: &Study, made: &str, command: &str) -> String {
     }
     if !study.sizes.is_empty() {
         sizes(&mut page, &study.sizes);
+    }
+    if !study.factors.is_empty() {
+        factors::section(&mut page, study.factors_of, &study.factors);
     }
     if !study.clos.is_empty() {
         clos(&mut page, &study.clos);
@@ -179,7 +183,7 @@ fn sizes(page: &mut String, sizes: &[Size]) {
             &(key(causes) + &lost(sizes)),
         );
     }
-    table(page, "factors", "All sizes", sizes);
+    table(page, "sizes", "All sizes", sizes);
 }
 
 fn lost(sizes: &[Size]) -> String {

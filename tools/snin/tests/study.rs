@@ -22,6 +22,21 @@ fn study(arguments: &[&str]) -> (Value, String) {
     (document, fs::read_to_string(html).unwrap())
 }
 
+#[test]
+fn wall_times_are_in_a_file_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let wall = folder.path().join("wall");
+    let arguments = ["--switches", "8", "--seeds", "1", "--packet-seeds", "0", "--wall"];
+    study(&[&arguments[..], &[wall.to_str().unwrap()]].concat());
+    let text = fs::read_to_string(wall).unwrap();
+    for line in text.lines() {
+        let (ms, what) = line.split_once('\t').unwrap();
+        assert!(ms.parse::<f64>().is_ok() && what.starts_with("8 switches"), "{line}");
+    }
+    // The time line, a seed, and every set of factors.
+    assert_eq!(text.lines().count(), 2 + 13);
+}
+
 const SMALL: [&str; 7] = ["--switches", "8", "--seeds", "3", "--packet-seeds", "1", "--clos"];
 
 #[test]
@@ -39,6 +54,12 @@ fn the_seeds_results_come_out_in_kind_and_the_same_twice() {
     assert!(gone > 10 * inactive && inactive > 0, "{gone} {inactive}");
     assert_eq!(lost(ours, "port_inactive"), 0);
     assert_eq!(ours["looping_states"], 0);
+    let rungs = document["factors"].as_array().unwrap();
+    // The baseline, six factors, five sums of them, ours.
+    assert_eq!(rungs.len(), 1 + 6 + 5 + 1);
+    for case in rungs.iter().flat_map(|rung| rung["cases"].as_array().unwrap()) {
+        assert_eq!(case["unsound"], 0, "{case}");
+    }
     for size in
         document["sizes"].as_array().unwrap().iter().chain(document["clos"].as_array().unwrap())
     {
@@ -80,7 +101,8 @@ fn a_browser_lays_its_page_out_and_prints_it() {
         ("entries", &["under 2 %"]),
         ("smps", &["discovery"]),
         ("lost", &["at inactive ports"]),
-        ("factors", &["packets lost", "addition"]),
+        ("sizes", &["packets lost", "addition"]),
+        ("factors", &["region-only discovery", "no port closed", "states with a loop", "ours"]),
     ] {
         words.iter().for_each(|word| assert!(text(id).contains(word), "no `{word}` in #{id}"));
     }

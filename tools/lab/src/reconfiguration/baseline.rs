@@ -5,19 +5,22 @@
 //! propagation order: the NodeInfo of a node not seen before leads to the PortInfo of its every port, the
 //! PortInfo of its management port to the address being written, the PortInfo of a port that is not Down to the
 //! NodeInfo one hop further. Then routes are computed, every port is set to INITIALIZE, all tables are written,
-//! and every port is set to ACTIVE.
+//! and every port is set to ACTIVE. [`Factors`] give it, one by one, what ours does instead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{ForwardingTable, Guid, Lid};
 use snin_mad::{
-    Attribute, AttributeId, DrPath, LinearForwarding, Mad, NodeInfo, NodeType, PhysicalState,
-    PortInfo, PortState, Route, Smp, SwitchInfo, TransactionId,
+    Attribute, AttributeId, DrPath, Mad, Method, NodeInfo, NodeType, Notice, PhysicalState,
+    PortInfo, PortState, Route, Smp, SwitchInfo, TransactionId, Trap,
 };
 use snin_protocol::Time;
 
-use super::Phase;
-use super::routes::{self, Graph};
+mod region;
+mod writing;
+
+use super::routes::{Graph, Router};
+use super::{Factor, Factors, Phase};
 
 /// What the baseline is told once.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,10 @@ pub struct Config {
     pub timeout: Time,
     /// How often a question is asked.
     pub attempts: u8,
+    /// SMPs in flight; the published mechanism sends all that it can.
+    pub window: usize,
+    /// What it is given of ours.
+    pub factors: Factors,
 }
 
 /// Something is to be done.
@@ -37,6 +44,8 @@ pub struct Config {
 pub enum Output {
     /// Send an SMP, on its directed route.
     Send(Box<Mad>),
+    /// Send the answer to a trap to that address.
+    Repress(Lid, Box<Mad>),
     /// Another task begins.
     Begin(Phase),
 }
@@ -45,11 +54,13 @@ pub enum Output {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     /// Whether a port changed.
-    Sweep,
+    Sweep(Guid),
     /// Who is behind this port of this node; `None`: who am I.
     Node(Option<(Guid, u8)>),
     Port(Guid, u8),
     Write,
+    /// The table of this switch.
+    Table(Guid),
 }
 
 struct Asked {
@@ -90,7 +101,22 @@ pub struct Baseline {
     order: Vec<Guid>,
     taken: BTreeSet<Lid>,
     tables: Vec<ForwardingTable>,
+    router: Router,
+    /// By switch: the table that was written.
+    held: BTreeMap<Guid, ForwardingTable>,
+    /// Writes of each switch's table that are not answered.
+    unwritten: BTreeMap<Guid, usize>,
+    /// Switches of which something changed, nodes behind links that are gone, and ports asked for that.
+    changed: BTreeSet<Guid>,
+    suspects: BTreeSet<Guid>,
+    asked_again: BTreeSet<(Guid, u8)>,
+    /// Switches that reported a change while the last was assimilated.
+    later: BTreeSet<Guid>,
     asked: BTreeMap<u64, Asked>,
+    deadlines: BTreeSet<(Time, u64)>,
+    /// Of those asked: not sweeps.
+    busy: usize,
+    waiting: VecDeque<(What, DrPath, Mad)>,
     transaction: u64,
     next_sweep: Option<Time>,
     outputs: VecDeque<Output>,
@@ -108,7 +134,17 @@ impl Baseline {
             order: Vec::new(),
             taken: BTreeSet::new(),
             tables: Vec::new(),
+            router: Router::new(),
+            held: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            suspects: BTreeSet::new(),
+            asked_again: BTreeSet::new(),
+            later: BTreeSet::new(),
             asked: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            busy: 0,
+            waiting: VecDeque::new(),
             transaction: 0,
             next_sweep: None,
             outputs: VecDeque::new(),
@@ -121,6 +157,11 @@ impl Baseline {
     pub fn start(&mut self, now: Time) {
         self.next_sweep = None;
         self.asked.clear();
+        self.deadlines.clear();
+        self.waiting.clear();
+        self.unwritten.clear();
+        self.later.clear();
+        self.busy = 0;
         self.nodes.clear();
         self.order.clear();
         self.taken.clear();
@@ -140,7 +181,7 @@ impl Baseline {
             Stage::Computation(until) => Some(until),
             _ => None,
         };
-        let answers = self.asked.values().map(|asked| asked.deadline).min();
+        let answers = self.deadlines.first().map(|deadline| deadline.0);
         [computed, answers, self.next_sweep].into_iter().flatten().min()
     }
 
@@ -164,12 +205,33 @@ impl Baseline {
         self.outputs.push_back(Output::Begin(phase));
     }
 
+    const fn has(&self, factor: Factor) -> bool {
+        self.config.factors.has(factor)
+    }
+
     fn ask(&mut self, what: What, path: DrPath, mut mad: Mad, now: Time) {
+        if self.asked.len() >= self.config.window {
+            return self.waiting.push_back((what, path, mad));
+        }
         self.transaction += 1;
         snin_mad::Header::edit(&mut mad.0).transaction_id(TransactionId(self.transaction));
         self.outputs.push_back(Output::Send(Box::new(mad.clone())));
         let deadline = now + self.config.timeout;
+        self.deadlines.insert((deadline, self.transaction));
+        self.busy += usize::from(!matches!(what, What::Sweep(_)));
         self.asked.insert(self.transaction, Asked { what, path, mad, deadline, attempts: 1 });
+    }
+
+    fn answered(&mut self, number: u64, now: Time) -> Option<Asked> {
+        let asked = self.asked.remove(&number)?;
+        self.deadlines.remove(&(asked.deadline, number));
+        self.busy -= usize::from(!matches!(asked.what, What::Sweep(_)));
+        while self.asked.len() < self.config.window
+            && let Some((what, path, mad)) = self.waiting.pop_front()
+        {
+            self.ask(what, path, mad, now);
+        }
+        Some(asked)
     }
 
     fn get(&mut self, what: What, path: DrPath, attribute: AttributeId, modifier: u8, now: Time) {
@@ -182,14 +244,17 @@ impl Baseline {
         self.ask(What::Write, path, mad, now);
     }
 
-    /// A MAD came in. What nobody asked for, traps among it, is dropped.
+    /// A MAD came in. What nobody asked for is dropped, and so are traps, unless it heeds them.
     pub fn handle(&mut self, mad: &Mad, now: Time) {
         let Ok(smp) = Smp::parse(&mad.0) else { return };
-        let Some(asked) = self.asked.remove(&smp.transaction_id.0) else { return };
+        if smp.method == Method::Trap {
+            return self.trap(mad, now);
+        }
+        let Some(asked) = self.answered(smp.transaction_id.0, now) else { return };
         match asked.what {
-            What::Sweep => {
+            What::Sweep(guid) => {
                 if mad.attribute::<SwitchInfo>().is_ok_and(|info| info.port_state_change) {
-                    return self.start(now);
+                    self.reported(guid, now);
                 }
             }
             What::Node(behind) => {
@@ -203,8 +268,44 @@ impl Baseline {
                 }
             }
             What::Write => {}
+            What::Table(guid) => self.written(guid, now),
         }
         self.go_on(now);
+    }
+
+    /// A trap 128 names its switch by an address; the answer ends its being repeated.
+    fn trap(&mut self, mad: &Mad, now: Time) {
+        let notice = mad.attribute::<Notice>().ok().and_then(|notice| notice.trap().ok().flatten());
+        let Some(Trap::LinkStateChange(details)) = notice else { return };
+        if !self.has(Factor::Traps) {
+            return;
+        }
+        let mut answer = Box::new(mad.clone());
+        answer.answer(snin_mad::Status::OK);
+        self.outputs.push_back(Output::Repress(details.lid, answer));
+        let mut nodes = self.nodes.iter();
+        if let Some((&guid, _)) = nodes.find(|(_, node)| node.switch && node.lid == details.lid) {
+            self.reported(guid, now);
+            self.go_on(now);
+        }
+    }
+
+    /// A switch reported a change: by a sweep or a trap.
+    fn reported(&mut self, guid: Guid, now: Time) {
+        match (self.stage, self.has(Factor::Region)) {
+            (Stage::Idle, false) => self.start(now),
+            (Stage::Idle, true) => {
+                self.next_sweep = None;
+                self.begin(Stage::Discovery, Phase::Discovery);
+                self.look_at(guid, now);
+            }
+            (Stage::Discovery, true) => self.look_at(guid, now),
+            // What is discovered from scratch has it already.
+            (Stage::Discovery, false) => {}
+            _ => {
+                self.later.insert(guid);
+            }
+        }
     }
 
     /// Does what is due.
@@ -212,45 +313,62 @@ impl Baseline {
         if self.next_sweep.is_some_and(|at| at <= now) {
             return self.sweep(now);
         }
-        let late: Vec<u64> = self
-            .asked
-            .iter()
-            .filter(|(_, asked)| asked.deadline <= now)
-            .map(|(&number, _)| number)
-            .collect();
-        for number in late {
-            let Some(asked) = self.asked.get_mut(&number) else { continue };
-            if asked.what == What::Sweep || asked.attempts >= self.config.attempts {
-                // A switch that does not answer a sweep is one that changed.
-                let swept = asked.what == What::Sweep;
-                self.asked.remove(&number);
-                self.given_up += 1;
-                if swept {
-                    return self.start(now);
-                }
+        while let Some(&(deadline, number)) = self.deadlines.first()
+            && deadline <= now
+        {
+            let Some(asked) = self.asked.get_mut(&number) else { break };
+            let swept = matches!(asked.what, What::Sweep(_));
+            if !swept && asked.attempts < self.config.attempts {
+                asked.attempts += 1;
+                asked.deadline = now + self.config.timeout;
+                self.deadlines.remove(&(deadline, number));
+                self.deadlines.insert((now + self.config.timeout, number));
+                self.outputs.push_back(Output::Send(Box::new(asked.mad.clone())));
                 continue;
             }
-            asked.attempts += 1;
-            asked.deadline = now + self.config.timeout;
-            self.outputs.push_back(Output::Send(Box::new(asked.mad.clone())));
+            self.given_up += 1;
+            let Some(asked) = self.answered(number, now) else { continue };
+            match (asked.what, self.stage) {
+                (What::Sweep(guid), Stage::Idle) => {
+                    match self.nodes.get(&guid).map(|node| node.path) {
+                        // The way there is another by now.
+                        Some(path) if path != asked.path => {
+                            self.get(What::Sweep(guid), path, SwitchInfo::ID, 0, now);
+                        }
+                        // A switch that does not answer a sweep is one that changed.
+                        Some(_) => return self.start(now),
+                        None => {}
+                    }
+                }
+                (What::Table(guid), _) => self.written(guid, now),
+                _ => {}
+            }
         }
         self.go_on(now);
     }
 
     fn sweep(&mut self, now: Time) {
         self.next_sweep = Some(now + self.config.sweep);
-        let paths: Vec<DrPath> = self.switches().map(|node| node.path).collect();
-        for path in paths {
-            self.get(What::Sweep, path, SwitchInfo::ID, 0, now);
+        let switches: Vec<(Guid, DrPath)> = self.switches().collect();
+        for (guid, path) in switches {
+            self.get(What::Sweep(guid), path, SwitchInfo::ID, 0, now);
         }
     }
 
-    fn switches(&self) -> impl Iterator<Item = &Node> {
-        self.order.iter().map(|guid| &self.nodes[guid]).filter(|node| node.switch)
+    fn switches(&self) -> impl Iterator<Item = (Guid, DrPath)> {
+        let nodes = self.order.iter().map(|guid| (*guid, &self.nodes[guid]));
+        nodes.filter(|(_, node)| node.switch).map(|(guid, node)| (guid, node.path))
     }
 
     fn node(&mut self, behind: Option<(Guid, u8)>, path: DrPath, info: &NodeInfo, now: Time) {
         let guid = info.node_guid;
+        if let Some(behind) = behind
+            && self.has(Factor::Region)
+            && self.nodes.contains_key(&guid)
+            && self.nodes.contains_key(&behind.0)
+        {
+            self.joined(behind, guid, info.local_port.0, now);
+        }
         if let Some((from, port)) = behind
             && let Some(from) = self.nodes.get_mut(&from)
         {
@@ -274,11 +392,16 @@ impl Baseline {
     fn port(&mut self, guid: Guid, port: u8, info: PortInfo, now: Time) {
         let Some(node) = self.nodes.get_mut(&guid) else { return };
         let (path, switch, own) = (node.path, node.switch, node.own);
-        node.ports.insert(port, info.clone());
+        if node.ports.insert(port, info.clone()).is_some() {
+            return self.port_again(guid, port, &info, now);
+        }
         if port == own {
             let lid = self.address(info.lid);
             self.nodes.entry(guid).and_modify(|node| node.lid = lid);
-            let new = quiet(PortInfo { lid, ..info.clone() }, PortState::NoChange);
+            let mut new = quiet(PortInfo { lid, ..info.clone() }, PortState::NoChange);
+            if self.has(Factor::Traps) {
+                new.master_sm_lid = self.nodes[&self.order[0]].lid;
+            }
             self.set(path, port.into(), &new, now);
         }
         // The other end of an adapter's port is where it was found from, but for the manager's own.
@@ -305,11 +428,14 @@ impl Baseline {
         if let Stage::Computation(until) = self.stage {
             if until <= now {
                 self.begin(Stage::Deactivation, Phase::Distribution);
-                self.all_ports(PortState::Initialize, now);
+                if !self.has(Factor::Open) && !self.has(Factor::Overlap) {
+                    self.close(now);
+                }
+            } else {
+                return;
             }
-            return;
         }
-        while self.asked.is_empty() && self.stage != Stage::Idle {
+        while self.busy == 0 && self.waiting.is_empty() && self.stage != Stage::Idle {
             match self.stage {
                 Stage::Idle | Stage::Computation(_) => return,
                 Stage::Discovery => return self.compute(now),
@@ -319,17 +445,24 @@ impl Baseline {
                 }
                 Stage::Tables => {
                     self.begin(Stage::Activation, Phase::Activation);
-                    self.all_ports(PortState::Active, now);
+                    self.open(now);
                 }
                 Stage::Activation => {
                     self.begin(Stage::Idle, Phase::Done);
+                    self.changed.clear();
                     self.next_sweep = Some(now + self.config.sweep);
+                    for guid in std::mem::take(&mut self.later) {
+                        self.reported(guid, now);
+                    }
                 }
             }
         }
     }
 
     fn compute(&mut self, now: Time) {
+        if self.has(Factor::Region) {
+            self.forget_unreachable();
+        }
         let switches: Vec<Guid> =
             self.order.iter().copied().filter(|guid| self.nodes[guid].switch).collect();
         let number: BTreeMap<Guid, usize> =
@@ -347,49 +480,15 @@ impl Baseline {
             }
             graph.links.push(links);
         }
-        let routes = routes::compute(&graph);
+        let routes = self.router.route(&switches, graph, self.has(Factor::Entries));
         (self.tables, self.operations) = (routes.tables, routes.operations);
         let takes = Time(self.config.operation.nanos().saturating_mul(routes.operations));
         self.begin(Stage::Computation(now + takes), Phase::Computation);
-    }
-
-    fn all_ports(&mut self, state: PortState, now: Time) {
-        let mut writes = Vec::new();
-        for node in self.order.iter().map(|guid| &self.nodes[guid]) {
-            for (&port, info) in &node.ports {
-                let linked = port > 0 && info.state != PortState::Down;
-                if linked {
-                    let lid = if port == node.own { node.lid } else { info.lid };
-                    let new = quiet(PortInfo { lid, ..info.clone() }, state);
-                    writes.push((node.path, port, new));
-                }
-            }
-        }
-        for (path, port, new) in writes {
-            self.set(path, port.into(), &new, now);
-        }
-    }
-
-    fn distribute(&mut self, now: Time) {
-        let paths: Vec<DrPath> = self.switches().map(|node| node.path).collect();
-        let tables = std::mem::take(&mut self.tables);
-        for (&path, table) in paths.iter().zip(&tables) {
-            let top = Lid(table.len().saturating_sub(1) as u16);
-            for block in 0..=top.0 / LinearForwarding::EMPTY.ports.len() as u16 {
-                let ports = table.block(block).map(snin_fabric::PortNum);
-                self.set(path, block.into(), &LinearForwarding { ports }, now);
-            }
-            // The write clears PortStateChange too.
-            let (linear_fdb_top, port_state_change, life_time) = (top, true, LIFE_TIME);
-            let rest = SwitchInfo::default();
-            let info = SwitchInfo { linear_fdb_top, port_state_change, life_time, ..rest };
-            self.set(path, 0, &info, now);
+        if self.has(Factor::Overlap) && !self.has(Factor::Open) {
+            self.close(now);
         }
     }
 }
-
-/// SwitchInfo:LifeTimeValue that is written, besides the top.
-const LIFE_TIME: u8 = 18;
 
 /// As it was read, but for the state to be written.
 fn quiet(info: PortInfo, state: PortState) -> PortInfo {

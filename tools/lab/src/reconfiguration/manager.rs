@@ -11,7 +11,7 @@ use snin_protocol::Time;
 use snin_sm_core::{Computed, Destination, Event, LocalPort, Sweep};
 
 use super::baseline::{self, Baseline};
-use super::{Costs, Phase};
+use super::{Costs, Factors, Phase};
 
 /// Where the manager sits among its own ports: it has one.
 const HOME: LocalPort = LocalPort(0);
@@ -48,12 +48,14 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    pub(super) fn baseline(client: ClientId, costs: &Costs) -> Self {
+    pub(super) fn baseline(client: ClientId, costs: &Costs, factors: Factors) -> Self {
         let config = baseline::Config {
             sweep: costs.sweep,
             operation: costs.operation,
             timeout: Time::millis(50),
             attempts: 3,
+            window: costs.window,
+            factors,
         };
         Self::new(Core::Baseline(Box::new(Baseline::new(config))), client, costs)
     }
@@ -190,6 +192,10 @@ impl Manager {
                     Some(baseline::Output::Send(mad)) => {
                         self.note(&mad, now);
                         emulator.send(self.client, &mad, PERMISSIVE, now);
+                    }
+                    Some(baseline::Output::Repress(to, mad)) => {
+                        self.note(&mad, now);
+                        emulator.send(self.client, &mad, to, now);
                     }
                     Some(baseline::Output::Begin(phase)) => {
                         if phase == Phase::Computation {

@@ -5,6 +5,7 @@
 //! ```text
 //!   fabric.rs    irregular fabrics, the Clos
 //!   baseline.rs  the mechanism, routes.rs its routes
+//!   factors.rs   what it can be given of ours, one by one
 //!   manager.rs   either mechanism on the emulated fabric: SMPs by task, phases
 //!   plane.rs     packets on the same fabric, in the same virtual time
 //!   run.rs       one change, from before to after: a time line
@@ -15,6 +16,7 @@
 
 pub mod baseline;
 mod fabric;
+mod factors;
 mod manager;
 mod plane;
 mod routes;
@@ -25,9 +27,10 @@ use serde::Serialize;
 use snin_protocol::Time;
 
 pub use fabric::{PORTS, clos, irregular, removable};
+pub use factors::{Factor, Factors};
 pub use plane::{Bin, Cause, Load, Loads, Lost, saturation};
 pub use run::{Outcome, Scenario, StudyError, change};
-pub use study::{Case, Plan, Size, Study, TimeLine, study};
+pub use study::{Case, Plan, Rung, Size, Study, TimeLine, study};
 
 /// Which mechanism assimilates the change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -122,6 +125,9 @@ pub struct Costs {
     pub agent: Time,
     /// How long the manager works at an SMP that comes in.
     pub manager: Time,
+    /// The baseline's SMPs in flight: as published, all that it can send.
+    #[serde(skip)]
+    pub window: usize,
     /// From port to port.
     pub link: Time,
     /// Data bit/s of a link: 1X at 2.5 GBd.
@@ -141,6 +147,7 @@ impl Default for Costs {
             operation: Time(20),
             agent: Time::micros(10),
             manager: Time::micros(5),
+            window: usize::MAX,
             link: Time(250),
             bits_per_second: 2_000_000_000,
             lanes: 2,

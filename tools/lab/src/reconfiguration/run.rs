@@ -16,7 +16,7 @@ use snin_sm_core::{Saved, Sweep};
 
 use super::manager::Manager;
 use super::plane::{Bin, Lost, Plane};
-use super::{Change, Costs, Mechanism, Phase};
+use super::{Change, Costs, Factors, Mechanism, Phase};
 
 /// How long a mechanism may take for anything.
 const PATIENCE: Time = Time::secs(20);
@@ -64,6 +64,8 @@ pub struct Scenario<'a> {
     pub change: Change,
     /// Who assimilates it.
     pub mechanism: Mechanism,
+    /// What the baseline is given of ours.
+    pub factors: Factors,
     /// What everything costs.
     pub costs: &'a Costs,
     /// How long after one of the baseline's sweeps, less than a period; ours does not sweep.
@@ -151,7 +153,7 @@ impl Run {
             emulator.advance(Time::ZERO);
         }
         let manager = match scenario.mechanism {
-            Mechanism::Baseline => Manager::baseline(client, costs),
+            Mechanism::Baseline => Manager::baseline(client, costs, scenario.factors),
             Mechanism::Ours => {
                 // One address a port, as the baseline gives; the rest as it ships.
                 let config = snin_sm_core::Config {

@@ -12,7 +12,7 @@ use snin_protocol::Time;
 
 use super::plane::{Cause, Loads, saturation};
 use super::run::{Outcome, Scenario, StudyError, change, home_switch};
-use super::{Change, Costs, Mechanism, Phase, clos, irregular, removable};
+use super::{Change, Costs, Factors, Mechanism, Phase, clos, irregular, removable};
 
 /// Traffic of the seed's time line, packets a second and host.
 const SEED_RATE: u64 = 300_000;
@@ -24,6 +24,11 @@ const FABRICS: u64 = 1_000;
 const SHARE: u64 = 4;
 /// Points of delay against throughput.
 const POINTS: u64 = 8;
+
+/// The factors are measured on the largest fabrics with no more switches, on so many of them.
+const LADDER_SIZE: u32 = 32;
+/// See above.
+const LADDER_SEEDS: u64 = 20;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -110,6 +115,15 @@ pub struct Size {
     pub cases: Vec<Case>,
 }
 
+/// The baseline with some of what ours does, on the fabrics of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rung {
+    /// What it has, as tables call it.
+    pub name: String,
+    /// By change; the mechanism is the baseline but in the last rung, which is ours.
+    pub cases: Vec<Case>,
+}
+
 /// What came of it all.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
@@ -121,6 +135,10 @@ pub struct Study {
     pub sizes: Vec<Size>,
     /// Of the Clos, by switch.
     pub clos: Vec<Size>,
+    /// Switches of the fabrics for [`factors`](Self::factors).
+    pub factors_of: u32,
+    /// The baseline, with one thing of ours, with more and more of them; last ours.
+    pub factors: Vec<Rung>,
 }
 
 /// Measures everything; `tell` hears what is being done.
@@ -140,15 +158,17 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
         let mut size = Size::new(format!("{switches}"), switches as usize);
         for seed in 1..=plan.seeds {
             tell(format!("{switches} switches, seed {seed} of {}", plan.seeds));
-            let topology = irregular(switches, seed)?;
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
-            let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
-            let Some(&switch) = removable(&topology, home).choose(&mut random) else { continue };
-            let after = Time(random.random_range(0..costs.sweep.nanos()));
+            let Some((topology, switch, after)) = draw(switches, seed, costs)? else { continue };
             size.add(&topology, switch, costs, (after, seed), seed <= plan.packet_seeds)?;
         }
         sizes.push(size);
     }
+    let factors_of = plan.sizes.iter().copied().filter(|&size| size <= LADDER_SIZE).max();
+    let factors_of = factors_of.or(smallest.copied()).unwrap_or(0);
+    let factors = match factors_of {
+        0 => Vec::new(),
+        size => ladder(plan, size, &mut tell)?,
+    };
     let mut by_switch = Vec::new();
     if plan.clos {
         let topology = clos().map_err(|error| StudyError::Fabric(error.to_string()))?;
@@ -161,7 +181,64 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
             by_switch.push(size);
         }
     }
-    Ok(Study { costs: costs.clone(), time_line, sizes, clos: by_switch })
+    Ok(Study { costs: costs.clone(), time_line, sizes, clos: by_switch, factors_of, factors })
+}
+
+/// What is taken from which fabric, and when after a sweep.
+fn draw(
+    switches: u32,
+    seed: u64,
+    costs: &Costs,
+) -> Result<Option<(Topology, NodeIndex, Time)>, StudyError> {
+    let topology = irregular(switches, seed)?;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
+    let Some(&switch) = removable(&topology, home).choose(&mut random) else { return Ok(None) };
+    let after = Time(random.random_range(0..costs.sweep.nanos()));
+    Ok(Some((topology, switch, after)))
+}
+
+/// The same fabrics and changes with every set of factors.
+fn ladder(
+    plan: &Plan,
+    switches: u32,
+    tell: &mut impl FnMut(String),
+) -> Result<Vec<Rung>, StudyError> {
+    let costs = &plan.costs;
+    let mut rungs = Vec::new();
+    let sets = Factors::ladder().into_iter().map(|(name, set)| (name, Mechanism::Baseline, set));
+    for (name, mechanism, factors) in
+        sets.chain([("ours".to_owned(), Mechanism::Ours, Factors::NONE)])
+    {
+        tell(format!("{switches} switches: {name}"));
+        let mut cases = Change::ALL.map(|change| Case::new(mechanism, change)).to_vec();
+        for seed in 1..=plan.seeds.min(LADDER_SEEDS) {
+            let Some((topology, switch, after_sweep)) = draw(switches, seed, costs)? else {
+                continue;
+            };
+            let traffic = seed <= plan.packet_seeds;
+            let rate = if traffic { quarter(&loads(&topology, costs, 1)?) } else { 0 };
+            for case in &mut cases {
+                let around = (Time::millis(5), Time::millis(5));
+                let outcome = change(&Scenario {
+                    topology: &topology,
+                    switch,
+                    change: case.change,
+                    mechanism,
+                    factors,
+                    costs,
+                    after_sweep,
+                    rate,
+                    around,
+                    bin: around.0,
+                    seed,
+                })?;
+                case.add(&outcome, traffic);
+            }
+        }
+        rungs.push(Rung { name, cases });
+    }
+    Ok(rungs)
 }
 
 /// The first fabric, of 8 switches the first with as many hosts as the seed's had; of the switches that can go the
@@ -188,6 +265,7 @@ fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
             switch,
             change: Change::Removal,
             mechanism,
+            factors: Factors::NONE,
             costs,
             // The seed's detection took 0.08 s.
             after_sweep: costs.sweep - Time::millis(80).min(costs.sweep),
@@ -241,6 +319,7 @@ impl Size {
                 switch,
                 change: case.change,
                 mechanism: case.mechanism,
+                factors: Factors::NONE,
                 costs,
                 after_sweep,
                 rate,

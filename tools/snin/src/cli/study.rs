@@ -41,6 +41,9 @@ pub(crate) struct Reconfiguration {
     /// Write a page with pictures
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Write how long each step took on this machine: milliseconds, a tab, the step
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wall: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
 }

@@ -1,6 +1,7 @@
 //! `snin study`: experiments of others repeated, with our own beside them.
 
 use std::io::Write;
+use std::time::Instant;
 
 use serde::Serialize;
 use snin_lab::reconfiguration::{Case, Change, Costs, Mechanism, Plan, Study, study};
@@ -26,6 +27,8 @@ pub(crate) fn reconfiguration<W: Write>(
 ) -> Result<Verdict, Failure> {
     let json = Target::open(args.format.json.as_deref())?;
     let html = args.html.as_deref().map(OutputFile::open).transpose()?;
+    let wall = args.wall.as_deref().map(OutputFile::open).transpose()?;
+    let mut clock = Wall { file: wall, steps: Vec::new() };
     let mut sizes = args.switches.clone();
     sizes.sort_unstable();
     sizes.dedup();
@@ -37,7 +40,11 @@ pub(crate) fn reconfiguration<W: Write>(
         costs: Costs::default(),
     };
     let progress = Progress::new();
-    let study = study(&plan, |what| progress.step(what))?;
+    let study = study(&plan, |what| {
+        progress.step(what.clone());
+        clock.step(what);
+    })?;
+    clock.finish()?;
     if let Some(file) = html {
         progress.step("drawing");
         let switches: Vec<String> = plan.sizes.iter().map(ToString::to_string).collect();
@@ -56,6 +63,30 @@ pub(crate) fn reconfiguration<W: Write>(
     let document = Document { schema_version: SCHEMA_VERSION, study: &study };
     out.report(json, &document, |out| print(&study, out))?;
     Ok(if is_well(&study) { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// How long each step took, in a file of its own: the document and the page hold no time of this machine.
+struct Wall {
+    file: Option<OutputFile>,
+    steps: Vec<(String, Instant)>,
+}
+
+impl Wall {
+    fn step(&mut self, what: String) {
+        self.steps.push((what, Instant::now()));
+    }
+
+    /// A line a step: milliseconds, a tab, what was done.
+    fn finish(mut self) -> Result<(), Failure> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let end = Instant::now();
+        let ends = self.steps.iter().skip(1).map(|step| step.1).chain([end]);
+        for ((what, begin), end) in self.steps.iter().zip(ends) {
+            let ms = end.duration_since(*begin).as_secs_f64() * 1e3;
+            file.line(format_args!("{ms:.3}\t{what}"))?;
+        }
+        file.publish()
+    }
 }
 
 /// Nothing that the checkers object to.
@@ -95,6 +126,18 @@ fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
             for case in size.cases.iter().filter(|case| case.change == change) {
                 out.line(describe(case))?;
             }
+        }
+    }
+    if !study.factors.is_empty() {
+        out.line(format_args!(
+            "{} switches, with one thing of ours after the other",
+            study.factors_of
+        ))?;
+    }
+    for rung in &study.factors {
+        out.line(&rung.name)?;
+        for case in &rung.cases {
+            out.line(describe(case))?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
 use super::*;
-use crate::reconfiguration::{Cause, clos, irregular, removable};
+use crate::reconfiguration::{Cause, Factor, clos, irregular, removable};
 
 fn scenario<'a>(topology: &'a Topology, costs: &'a Costs) -> Scenario<'a> {
     let switch = removable(topology, home_switch(topology).unwrap())[0];
@@ -8,6 +8,7 @@ fn scenario<'a>(topology: &'a Topology, costs: &'a Costs) -> Scenario<'a> {
         switch,
         change: Change::Removal,
         mechanism: Mechanism::Baseline,
+        factors: Factors::NONE,
         costs,
         after_sweep: Time::millis(20),
         rate: 0,
@@ -62,4 +63,32 @@ fn the_baseline_detects_by_its_sweep_and_closes_all_ports_and_ours_does_neither(
     assert!(sum(&ours) * 20 < sum(&baseline), "{:?} {:?}", ours.lost, baseline.lost);
     // The same seed, the same bytes.
     assert_eq!(format!("{:?}", change(&base).unwrap()), format!("{baseline:?}"));
+}
+
+/// One thing of ours after the other in the baseline: the fabric is as sound, and each does what it is for.
+#[test]
+fn every_factor_leaves_a_sound_fabric_and_saves_what_it_is_for() {
+    let costs = Costs::default();
+    let fabrics = [irregular(8, 1).unwrap(), irregular(16, 2).unwrap(), clos().unwrap()];
+    for (topology, kind) in fabrics.iter().flat_map(|f| Change::ALL.map(|kind| (f, kind))) {
+        let outcomes: BTreeMap<String, Outcome> = Factors::ladder()
+            .into_iter()
+            .map(|(name, factors)| {
+                let base = scenario(topology, &costs);
+                let outcome = change(&Scenario { change: kind, factors, ..base }).unwrap();
+                assert!(outcome.sound, "{name}, {kind:?}");
+                (name, outcome)
+            })
+            .collect();
+        let with = |factor: Factor| &outcomes[factor.name()];
+        let base = &outcomes["baseline"];
+        let smps = |outcome: &Outcome, task: Phase| outcome.smps.get(&task).copied().unwrap_or(0);
+        assert!(with(Factor::Traps).phases[&Phase::Detection] < base.phases[&Phase::Detection]);
+        assert!(smps(with(Factor::Region), Phase::Discovery) < smps(base, Phase::Discovery));
+        assert!(with(Factor::Entries).operations <= base.operations);
+        // A table of one block may change everywhere.
+        assert!(with(Factor::Blocks).blocks <= base.blocks);
+        assert!(with(Factor::Overlap).time < base.time);
+        assert!(smps(with(Factor::Open), Phase::Activation) < smps(base, Phase::Activation));
+    }
 }

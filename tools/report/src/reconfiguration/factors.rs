@@ -1,0 +1,61 @@
+//! What ours does, one by one and together, in the baseline: a table.
+
+use std::fmt::Write as _;
+
+use snin_lab::reconfiguration::{Case, Change, Phase, Rung};
+
+use super::mean;
+use crate::svg;
+
+pub(super) fn section(page: &mut String, switches: u32, rungs: &[Rung]) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        page,
+        "<section id=\"factors\">\n<h2>One by one, and together</h2>\n<p>The baseline on fabrics of {switches} \
+         switches with one thing of ours; then (\u{2026}) with that and all above it from traps on; last ours, \
+         which writes in an order without loops besides, and follows its own routes. Each on average of one \
+         change. Overlapped means: ports are closed while tables are computed, and a switch's ports opened as \
+         soon as its own table is there. Where no port is closed and nothing is ordered, tables that are half \
+         written lead packets in circles.</p>"
+    );
+    for change in Change::ALL {
+        let lossy = rungs.iter().flat_map(|rung| &rung.cases).any(|case| case.under_traffic > 0);
+        let lost = if lossy { "<th>packets lost</th>" } else { "" };
+        let _ = writeln!(
+            page,
+            "<h3>{}</h3>\n<table><tr><th></th><th>detection, ms</th><th>after it, ms</th><th>SMPs: discovery</th>\
+             <th>all</th><th>operations</th><th>blocks</th><th>states with a loop</th>{lost}</tr>",
+            change.name()
+        );
+        for rung in rungs {
+            if let Some(case) = rung.cases.iter().find(|case| case.change == change) {
+                row(page, &rung.name, case);
+            }
+        }
+        let _ = writeln!(page, "</table>");
+    }
+    let _ = writeln!(page, "</section>");
+}
+
+fn row(page: &mut String, name: &str, case: &Case) {
+    let detection = case.phases.get(&Phase::Detection).map_or(0, |time| time.nanos());
+    let discovery = case.smps.get(&Phase::Discovery).copied().unwrap_or(0);
+    let of = |sum: u64| mean(sum, case.changes);
+    let lost = match case.under_traffic {
+        0 => String::new(),
+        changes => format!("<td>{:.0}</td>", mean(case.all_lost(), changes)),
+    };
+    let _ = writeln!(
+        page,
+        "<tr><td>{}</td><td>{:.3}</td><td>{:.3}</td><td>{:.0}</td><td>{:.0}</td><td>{:.0}</td><td>{:.1}</td>\
+         <td>{:.1}</td>{lost}</tr>",
+        svg::escape(name),
+        of(detection) / 1e6,
+        of(case.after_detection().nanos()) / 1e6,
+        of(discovery),
+        of(case.all_smps()),
+        of(case.operations),
+        of(case.blocks),
+        of(case.looping_states),
+    );
+}
