@@ -39,8 +39,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Adapters on switches, aggregation nodes and routers left out: those are addressed, but nobody
-    /// asks for connections to them.
+    /// Adapters on switches, aggregation nodes and routers are left out: they have addresses, but no agent asks
+    /// for connections to them.
     pub fn of(topology: &Topology) -> Self {
         let host = |switch: NodeIndex| {
             topology.cables(switch).filter_map(move |(port, peer)| {

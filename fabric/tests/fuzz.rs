@@ -1,4 +1,4 @@
-//! Texts that nobody wrote: good ones with lines, words and bytes changed, through every parser of text.
+//! Random texts: good ones with lines, words and bytes changed, through every parser of text.
 //! What is refused names a line; what is taken can be recognised, routed, judged and written again.
 //!
 //! `SNIN_FUZZ` says how many rounds (a few by default), `SNIN_SEED` where they begin.
@@ -139,7 +139,7 @@ fn target(seeds: &Seeds, kind: u32, bytes: &[u8]) {
     }
 }
 
-/// What was taken is a fabric: whatever is built on one can deal with it.
+/// An accepted text is a fabric: routing has to cope with each.
 fn route(topology: &Topology) {
     let _ = recognise(topology, &Hosts::of(topology));
     let again = ibnet::parse(ibnet::write(topology).as_bytes()).expect("our own text");

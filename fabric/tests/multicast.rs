@@ -1,5 +1,5 @@
 //! Multicast trees of every kind of fabric, judged by the independent checker: every member gets one copy of
-//! everything, nobody else any, and with unicast beside it nothing can deadlock.
+//! everything, no other port gets any, and with unicast beside it nothing can deadlock.
 
 use std::collections::{BTreeMap, BTreeSet};
 

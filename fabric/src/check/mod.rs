@@ -1,7 +1,7 @@
 //! The independent checkers: they believe no planner, only cables, addresses and tables.
 //!
-//! Nothing here uses the code that recognises, routes or packs; whatever a checker needs to know it works
-//! out again from the [`Topology`](crate::Topology), the [`Addresses`](crate::Addresses) and every switch's
+//! Nothing here uses the code that recognises, routes or packs; a checker works out all that it needs from the
+//! [`Topology`](crate::Topology), the [`Addresses`](crate::Addresses) and every switch's
 //! [`ForwardingTable`](crate::ForwardingTable) (by switch index; a switch without a table forwards
 //! nothing). So a table or a plan from anywhere can be judged, and an error of a planner's is not repeated
 //! in its judge.
@@ -10,7 +10,7 @@
 //! - [`walk()`]: does every address arrive, from every switch?
 //! - [`trees`]: along its tree, wherever the cables allow?
 //! - [`credit()`]: can the fabric deadlock?
-//! - [`multicast()`]: does every member of a group get every packet once, and nobody else any?
+//! - [`multicast()`]: does every member of a group get every packet once, and no other port a copy?
 //! - [`owner()`]: does every directed link have one owner at most?
 //!
 //! Each counts everything and records the first few failures by name.

@@ -1,4 +1,4 @@
-//! Does every member of a group get every packet of every other member once, and nobody else any?
+//! Does every member of a group get every packet of every other member once, and no other port a copy?
 //!
 //! A packet is followed from each member that may send, copy by copy, as the tables say. A copy that goes where
 //! another went before is one too many, whether or not it ever ends.
@@ -31,7 +31,7 @@ pub enum Fault {
     Missing,
     /// A receiver got another.
     Twice,
-    /// Somebody got one who is no receiver, or sent it.
+    /// A port that is no receiver, or the sender itself, got a copy.
     Stray,
     /// It came to a switch where a copy had been.
     Round,
@@ -92,7 +92,7 @@ pub struct MulticastReport {
 }
 
 impl MulticastReport {
-    /// True when every receiver gets every packet once, nobody else any, and nothing can deadlock.
+    /// True when every receiver gets every packet once, no other port gets a copy, and nothing can deadlock.
     pub const fn is_ok(&self) -> bool {
         self.failures.is_empty() && self.credit.is_ok()
     }

@@ -79,7 +79,7 @@ pub struct WalkReport {
     pub disconnected: u64,
     /// Pairs (addressed port of an adapter or router, address of another such port).
     pub host_routes: u64,
-    /// Those among them that do not arrive, whatever the reason.
+    /// Those among them that do not arrive, for any reason.
     pub host_routes_lost: u64,
     /// Routes that arrive, by how many switches they pass, the first included.
     pub hops: BTreeMap<u32, u64>,
@@ -88,7 +88,8 @@ pub struct WalkReport {
 }
 
 impl WalkReport {
-    /// True when every route arrives that cables lead to: the tables are right, whatever they cover.
+    /// True when every route arrives that cables lead to: the tables are right, even if they do not cover every
+    /// port.
     pub const fn is_ok(&self) -> bool {
         self.failures.is_empty()
     }

@@ -13,7 +13,7 @@ pub(super) const CORE_HOST_SHARE: f64 = 0.25;
 /// Why a fabric is no Clos.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotClos {
-    /// Nobody to connect.
+    /// The fabric has no host.
     #[error("no host hangs on any switch")]
     NoHosts,
     /// Parts that no cable joins.

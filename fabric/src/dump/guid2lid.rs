@@ -102,7 +102,7 @@ pub fn parse(text: &[u8], topology: &Topology) -> Result<Addresses, DumpError<Pr
     if known { Ok(addresses) } else { Err(DumpError { line: last, problem: Problem::Foreign }) }
 }
 
-/// Reads the text for its own sake: the addresses of every port that is listed, whatever fabric it is of.
+/// Reads the text without a topology: the addresses of every port that the text lists, of any fabric.
 ///
 /// # Errors
 /// The first thing that is wrong, with its line.

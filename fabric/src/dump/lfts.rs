@@ -109,7 +109,7 @@ fn block(node: &Node, lid: Lid, table: &ForwardingTable, lines: &[Line], form: F
     }
     let _ = match form {
         Form::DumpFts => writeln!(text, "{count} valid lids dumped "),
-        // OpenSM counts up to the top, whatever is forwarded.
+        // OpenSM counts every LID up to the top, forwarded or not.
         Form::OpenSm => writeln!(text, "{top} lids dumped"),
     };
     text

@@ -77,7 +77,7 @@ pub struct Planner<'a> {
 /// What a group has on one switch.
 #[derive(Clone, Copy, Default)]
 struct Stop {
-    /// Ports of the switch behind which somebody receives.
+    /// Ports of the switch behind which there is a receiver.
     receive: PortMask,
     members: u32,
 }
@@ -224,7 +224,7 @@ impl<'a> Planner<'a> {
             let worth = |above: NodeIndex| (open.contains(&place(above)), waiting(above));
             let best = above().map(worth).max();
             let best = above().filter(|&above| Some(worth(above)) == best);
-            // Whatever is under the top has something above it that is, too.
+            // Every switch below the top has a switch above it that belongs to the tree too.
             let Some(best) = self.heaviest(mlid, best) else { continue };
             open.insert(place(best));
             joined.push((switch, best));
@@ -232,7 +232,7 @@ impl<'a> Planner<'a> {
         joined
     }
 
-    /// What each switch copies to: nothing is sent where nobody receives it.
+    /// The ports to which each switch copies a packet: a receiver is behind each of them.
     fn masks(
         &self,
         joined: &[(NodeIndex, NodeIndex)],
@@ -242,7 +242,7 @@ impl<'a> Planner<'a> {
         let receivers = |stop: &Stop| stop.receive.iter().count();
         let all: usize = stops.values().map(receivers).sum();
         if stops.values().map(|stop| stop.members).sum::<u32>() < 2 {
-            return BTreeMap::new(); // Nobody hears himself.
+            return BTreeMap::new(); // A sender gets no copy of its own packet.
         }
         let mut masks: BTreeMap<NodeIndex, PortMask> =
             stops.iter().map(|(&switch, stop)| (switch, stop.receive)).collect();

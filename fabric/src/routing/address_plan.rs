@@ -158,7 +158,7 @@ impl AddressPlan {
             place = if n > 0 && ends[n - 1].switch == end.switch { place + 1 } else { 0 };
             let own = forest.rooted_at(end.switch);
             for k in 0..self.lmc.addresses() {
-                // What hangs on a root is reached through that root, whatever the tree.
+                // All that hangs on a root is reached through that root, in every tree.
                 let tree = match &own {
                     Some(own) => TreeId((own.start + k % own.len()) as u16),
                     None => rotation.tree(place, leaf_in_pod[end.switch.index()], k),

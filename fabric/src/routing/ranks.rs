@@ -16,7 +16,7 @@ pub struct Ranks {
 
 impl Ranks {
     /// Ranks of a Clos. The transit leaf is at the top, so that roots (and what hangs on them) reach each
-    /// other through it; below it everything as its stage demands, whatever cables are missing: ranks
+    /// other through it; below it every switch has the rank of its stage, even if cables are missing: ranks
     /// that stay when cables come and go keep every mixture of old and new tables free of loops.
     ///
     /// Two stages: transit leaf 0, spines 1, other leaves 2. Three: transit leaf 0, the aggregation

@@ -11,8 +11,8 @@ const FAR: u32 = u32::MAX;
 type Cables = Vec<(u8, u32)>;
 
 /// The switch-to-switch cables of a fabric, up and down. Switches whose cables of a direction lead from the
-/// same ports to the same switches are *twins* in it: whatever is asked, they answer alike, so it is worked
-/// out once for all of them. In a regular Clos that is one for the leaves of a pod.
+/// same ports to the same switches are *twins* in it: every question has the same answer for all twins, so the
+/// answer is worked out once for them. In a regular Clos the leaves of a pod are twins.
 pub(super) struct Links {
     up: Direction,
     down: Direction,

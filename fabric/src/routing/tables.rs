@@ -130,7 +130,7 @@ struct Kin {
     like: Vec<Like>,
     /// By switch: whose model it is.
     followers: Vec<Vec<NodeIndex>>,
-    /// The switches that are like nobody.
+    /// The switches that have no twin before them.
     heads: Vec<NodeIndex>,
 }
 

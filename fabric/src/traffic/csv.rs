@@ -58,7 +58,7 @@ fn rate(text: &str) -> Result<u64, Problem> {
     let units = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
     let unit = units.iter().find_map(|&(suffix, unit)| Some((text.strip_suffix(suffix)?, unit)));
     let (digits, unit) = unit.unwrap_or((text, 1));
-    // `+5` parses as a number, but nobody means it.
+    // `+5` parses as a number, but no traffic file means it as one.
     let number = digits.parse::<u64>().ok().filter(|_| !digits.starts_with('+'));
     let rate = number.and_then(|number| number.checked_mul(unit)).filter(|&rate| rate > 0);
     rate.ok_or_else(|| Problem::Rate(text.to_owned()))
