@@ -7,7 +7,7 @@ use crate::Time;
 pub struct ClockSample {
     /// Nanoseconds to be added to the own clock.
     pub ahead: i64,
-    /// The truth is within this of it, whatever way the messages took.
+    /// The greatest difference from the true time, for any split of the round trip into its two ways.
     pub error: Time,
 }
 

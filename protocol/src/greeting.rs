@@ -91,7 +91,7 @@ pub enum Reason {
     /// The caller's role has no business here.
     #[error("this role is not served here")]
     Role,
-    /// The certificate, or the user of the local socket, says that it is somebody else.
+    /// The certificate, or the user of the local socket, is of another identity than the greeting says.
     #[error("it claims to be somebody else than it is")]
     Identity,
     /// As many sessions as there may be.

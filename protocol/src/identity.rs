@@ -14,7 +14,7 @@ pub const DOMAIN: &str = "snin.internal";
 /// The longest name of a host or person, in bytes: a DNS name has at most 253.
 pub const MAX_NAME: usize = 200;
 
-/// What somebody is.
+/// The role of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// An end-node agent: named by the GUID of its port.
@@ -66,7 +66,7 @@ impl FromStr for Role {
     }
 }
 
-/// Who somebody is. It is written `agent/0x0002c9030000abcd` or `controller/ctl1`.
+/// The name of a participant. It is written `agent/0x0002c9030000abcd` or `controller/ctl1`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Identity {
     /// The agent of a port.
@@ -75,7 +75,7 @@ pub enum Identity {
     Named(Role, String),
 }
 
-/// A text that names nobody.
+/// A text that is no identity.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{0}` names nobody: expected agent/GUID, manager/HOST, controller/HOST, operator/NAME or launcher/NAME"
@@ -83,7 +83,7 @@ pub enum Identity {
 pub struct BadIdentity(pub String);
 
 impl Identity {
-    /// Somebody of a role. A name is a DNS name: letters, digits, hyphens and dots.
+    /// The identity of a role and a name. A name is a DNS name: letters, digits, hyphens and dots.
     ///
     /// # Errors
     /// When the name cannot be in a certificate; for an agent, when it is no GUID.

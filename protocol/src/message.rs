@@ -193,7 +193,7 @@ pub struct Grant {
     pub from: Time,
     /// Until then, less the guard.
     pub until: Time,
-    /// Bit/s of the slowest link of the way: nobody sends faster than it forwards. 0: not known.
+    /// Bit/s of the slowest link of the way: no sender is faster than that link forwards. 0: not known.
     pub rate: u64,
     /// It never moves.
     pub pinned: bool,
@@ -281,7 +281,7 @@ pub enum Refusal {
     /// No such host.
     #[error("the destination is no host of the fabric")]
     UnknownDestination,
-    /// Nobody sends to itself through the fabric.
+    /// A port does not send to itself through the fabric.
     #[error("source and destination are the same port")]
     Itself,
     /// More than the host's link carries.

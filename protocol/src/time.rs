@@ -1,4 +1,4 @@
-//! Time as every core knows it: a number that somebody else counts.
+//! Time as every core knows it: a number that the caller counts.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};

@@ -28,9 +28,9 @@ pub const MAX_VIEW: usize = 64 << 20;
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
 )]
 pub enum Policy {
-    /// Tree 0, which carries everything that asks nobody, is never granted.
+    /// Tree 0, which carries all traffic without a grant, is never granted.
     Strict,
-    /// All trees are granted: what asks nobody has a virtual lane of its own.
+    /// All trees are granted: traffic without a grant has a virtual lane of its own.
     #[default]
     Shared,
     /// Nothing is granted.

@@ -146,7 +146,7 @@ fn view_change() -> impl Strategy<Value = ViewChange> {
         .prop_map(|(version, unusable)| ViewChange { version, unusable })
 }
 
-/// Read back as written, whatever follows; and never from a part of it.
+/// A frame is read back as written, with any bytes after it, and never from a part of it.
 fn comes_back<M: Message + PartialEq + std::fmt::Debug>(message: &M) -> Result<(), TestCaseError> {
     let mut bytes = encode(message).unwrap();
     let length = bytes.len();
@@ -160,7 +160,7 @@ fn comes_back<M: Message + PartialEq + std::fmt::Debug>(message: &M) -> Result<(
     Ok(())
 }
 
-/// Whatever is read is a message that can be written; anything else is said to be none.
+/// Every accepted message can be written; all other bytes are refused.
 fn does_no_harm<M: Message + PartialEq + std::fmt::Debug>(
     bytes: &[u8],
 ) -> Result<(), TestCaseError> {

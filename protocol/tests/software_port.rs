@@ -103,7 +103,7 @@ proptest! {
         comes_back(&message)?;
     }
 
-    /// Whatever the bytes, they are refused or are a frame that would be written as they are.
+    /// Any bytes are refused, or are a frame that is written as the same bytes.
     #[test]
     fn bytes_do_no_harm(bytes in vec(any::<u8>(), 0..300), question: [u8; 32], frame in vec(any::<u8>(), FRAME)) {
         let mut framed = (bytes.len() as u32 + 1).to_be_bytes().to_vec();

@@ -1,6 +1,6 @@
 //! Messages as bytes: frames of a length (u32, big endian), a version (u8) and a body.
 //!
-//! The body is bincode's; nobody else knows that. Every list has a limit, every frame has a limit, and
+//! The body is bincode's; no other module knows that. Every list has a limit, every frame has a limit, and
 //! bytes from the wire can be refused but cannot do harm.
 
 mod table;

@@ -7,7 +7,7 @@
 //! Numbers of a question are in the machine's own order, those of a frame in the network's.
 //!
 //! - The server writes the slot over the upper 16 bits of a request's transaction id. What comes back has them.
-//! - A request that nobody answered, however often the server sent it, comes back with [`TIMED_OUT`] as status.
+//! - A request without an answer, after all of the server's attempts, comes back with [`TIMED_OUT`] as status.
 //! - Requests for a subnet manager, and traps, go to the client of the port that has said [`Ask::SetManager`].
 
 use snin_fabric::Lid;
@@ -20,7 +20,7 @@ pub const DATA: usize = 64;
 pub const FRAME: usize = HEAD + MAD;
 /// Bytes of a MAD.
 pub const MAD: usize = 256;
-/// The status of a request that nobody answered.
+/// The status of a request without an answer.
 pub const TIMED_OUT: u32 = 110;
 /// The longest name of a place to connect to, its NUL aside.
 pub const LONGEST_PLACE: usize = 31;
