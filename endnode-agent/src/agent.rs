@@ -100,7 +100,7 @@ impl Agent {
         let run = move || {
             let pinned = core.map_or(Ok(()), pin);
             let runs = pinned.is_ok();
-            // Nobody waits if the agent is gone already.
+            // No caller waits for this if the agent is gone already.
             let _ = pinned_sender.send(pinned);
             if runs {
                 engine.run();

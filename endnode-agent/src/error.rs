@@ -26,7 +26,7 @@ pub enum AgentError {
     /// The certificate and what goes with it.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The certificate names somebody else than the port's agent.
+    /// The certificate is of another identity than the port's agent.
     #[error(
         "the certificate is that of {named}, and the port is {port}: `snin pki issue agent/{port}` makes its own"
     )]

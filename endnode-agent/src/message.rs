@@ -125,7 +125,7 @@ impl<'a> Outgoing<'a> {
         None
     }
 
-    /// The memory, which nobody gives back any more, and how much of it is the message.
+    /// The memory, which the message no longer gives back, and how much of it is the message.
     pub(crate) fn into_parts(mut self) -> Option<(Source, usize)> {
         self.buffer.take().map(|buffer| (buffer, self.length))
     }

@@ -37,7 +37,7 @@ snin_daemon::settings! {
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
         /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
-        /// traffic that asks nobody).
+        /// traffic without a grant).
         policy: String = "silent".to_owned(),
         /// rc: a reliable queue pair for each (peer, tree). ud: one for all, datagrams of one packet that
         /// may be lost.
@@ -114,7 +114,7 @@ pub(crate) struct Checked {
     loss: LossPolicy,
 }
 
-/// Cores for the data thread, the control thread and an application; with fewer nobody spins.
+/// Cores for the data thread, the control thread and an application; with fewer no thread spins.
 const POLLERS: usize = 3;
 
 /// The most datagrams under way.

@@ -40,13 +40,13 @@ pub struct IoCounters {
     pub declined: u64,
     /// Peers that ended or did not answer.
     pub gone: u64,
-    /// Pieces that came from nobody known, or without a header.
+    /// Pieces from an unknown sender, or without a header.
     pub strange: u64,
     /// Messages of several pieces that were given up: a piece did not come, or too many had come in part.
     pub unjoined: u64,
     /// Queue pairs that receive, at present.
     pub inbound: u64,
-    /// Notices that nobody read in time.
+    /// Notices that the application did not read in time.
     pub unread: u64,
     /// Buffers that no message is in, at present.
     pub free_buffers: u64,
@@ -87,7 +87,7 @@ impl Snapshot {
             latency,
         };
         let rings = &shared.rings;
-        // Nobody else looks; one that was given up on is out of date.
+        // Only this thread looks; a snapshot from a look that it gave up on is out of date.
         while rings.snapshots.pop().is_some() || rings.snapshots_wanted.pop().is_some() {}
         let _ = rings.snapshots_wanted.push(Box::new(buffer));
         rings.to_data.ring();

@@ -62,7 +62,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Nobody is here.
+    /// Without any session.
     pub const fn new(limits: AdmissionLimits) -> Self {
         Self { limits, peers: BTreeMap::new(), pairs: 0, forgotten: Vec::new() }
     }

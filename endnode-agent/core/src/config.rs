@@ -32,8 +32,8 @@ pub struct Config {
     pub overhead: u32,
     /// What the port sends, in bits per second: says how long a piece takes.
     pub rate: u64,
-    /// Whether there is a controller that could be asked. Where there is none it is lost from the start, and
-    /// nobody is told so or called.
+    /// Whether there is a controller that could be asked. Where there is none the controller counts as lost from
+    /// the start: the core sends it no message and reports no loss.
     pub controller: bool,
     /// How far from the controller's time the own clock may be, if something keeps it there (PTP); `None`:
     /// the controller is asked.
@@ -59,7 +59,7 @@ pub struct Config {
     pub reconnect: Time,
     /// The longest such pause.
     pub reconnect_most: Time,
-    /// What nobody answered is said again after this.
+    /// How long the agent waits for an answer before it repeats a message.
     pub ask_again: Time,
     /// A request that was refused is made again after this.
     pub ask_refused: Time,
@@ -79,7 +79,7 @@ pub enum LossPolicy {
     /// Nothing: a promise once made to others is kept.
     #[default]
     Silent,
-    /// They send along tree 0, which carries all traffic that asks nobody.
+    /// They send along tree 0, which carries all traffic without a grant.
     BestEffort,
 }
 

@@ -157,7 +157,7 @@ impl Flow {
         self.queue.is_empty() && self.outstanding == 0
     }
 
-    /// Whether it has something to post and nobody was asked.
+    /// Whether the flow has something to post and has not asked a controller for a grant.
     pub(super) fn is_unserved(&self) -> bool {
         self.is_backlogged() && self.wish == RequestState::None && !self.closing
     }

@@ -11,7 +11,7 @@ use super::flows::Flows;
 use super::pairs::{Pairs, Place, State};
 use super::timers::Timer;
 
-/// The tree that carries everything that asks nobody.
+/// The tree that carries all traffic without a grant.
 pub(super) const UNASKED: TreeId = TreeId(0);
 
 /// The queue pairs of a mesh, and the port that they share.

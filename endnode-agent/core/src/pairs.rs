@@ -7,7 +7,7 @@
 //!    │                    │ └── its pause is over ──┐     Closing
 //!    │                    └── Broken ──▶ Closing ─┐ │        │
 //!    │                                            ▼ │        │ Closed
-//!    └───────── nobody wants it ───────────────── Paused ◀───┘
+//! │    └───────── not wanted ───────────────────── Paused ◀───┘
 //! ```
 
 use std::collections::VecDeque;

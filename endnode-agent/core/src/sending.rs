@@ -102,7 +102,7 @@ impl Sender {
         let granted = flow.next.or(flow.current).map(|grant| grant.tree);
         let goes_on = flow.current.is_some_and(|current| Some(current.tree) != granted);
         let on = flow.on.and_then(|on| self.links.pairs.peek(on)).map(|pair| pair.route.tree);
-        // What is sent without a grant is nobody's business.
+        // What is sent without a grant is not reported to the controller.
         let unasked = flow.clear_by == Time::MAX;
         !goes_on && (clear || unasked || on.is_some() && on == granted)
     }

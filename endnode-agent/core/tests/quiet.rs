@@ -1,4 +1,4 @@
-//! The core allocates and frees nothing once its flows are open, whatever happens to it: grants that come,
+//! The core allocates and frees nothing once its flows are open, through every kind of event: grants that come,
 //! move, end and are lost, queue pairs that break and are evicted, controllers that forget, asks said again.
 
 use std::alloc::System;

@@ -30,7 +30,7 @@ snin_daemon::settings! {
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
         /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
-        /// traffic that asks nobody).
+        /// traffic without a grant).
         policy: String = "silent".to_owned(),
         /// Where it is asked.
         control_socket: PathBuf = PathBuf::from("/run/snin/agents.sock"),
@@ -49,7 +49,7 @@ snin_daemon::settings! {
         stall_ms: u64 = 5_000,
         /// A controller not heard of for this long is lost.
         silence_ms: u64 = 2_000,
-        /// What nobody answered is said again after this.
+        /// How long an agent waits for an answer before it repeats a message.
         ask_again_ms: u64 = 100,
         /// A connection that nothing is sent on is given back after this.
         linger_ms: u64 = 200,

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 16 * MAX_FRAME;
 /// Why there is no fabric, or none any more.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// Nobody serves it.
+    /// No server listens at the name.
     #[error(
         "no fabric in software is called {name}: {error}: `snin emulate ... --socket {name}` serves one"
     )]
@@ -56,7 +56,7 @@ impl Link {
     /// Connects to the fabric of that name.
     ///
     /// # Errors
-    /// When nobody serves it.
+    /// When no server listens at the name.
     pub fn connect(name: &str) -> Result<Self, LinkError> {
         let connected = SocketAddr::from_abstract_name(socket(name, "messages"))
             .and_then(|address| UnixStream::connect_addr(&address))

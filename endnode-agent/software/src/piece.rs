@@ -1,5 +1,5 @@
-//! A piece of a message as its receiver gets it: who sent it, and which it is. What it says is nobody's
-//! business here.
+//! A piece of a message as its receiver gets it: its sender and its number. This module does not look at its
+//! bytes.
 
 use snin_agent_core::{Arrival, FlowId, Piece};
 use snin_fabric::Guid;

@@ -32,7 +32,7 @@ use tracing::info;
 use crate::host::{Host, Job, Outcome};
 use crate::link::{Link, LinkError};
 
-/// How long the fabric may take to attach everybody.
+/// How long the fabric may take to attach all ports.
 const ATTACHING: Duration = Duration::from_secs(60);
 /// Jobs whose time is kept.
 const TIMES: usize = 1 << 20;
@@ -105,7 +105,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Attaches everybody: what follows is in [`run`](Self::run).
+    /// Attaches all ports; [`run`](Self::run) does the rest.
     ///
     /// # Errors
     /// What is missing or cannot be used.

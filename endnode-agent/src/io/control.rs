@@ -16,7 +16,7 @@ use super::outbound::OutboundSessions;
 use super::rings::{Command, ControlEvent, Recorded, Rings};
 use snin_verbs::{AsyncEvent, AsyncEvents};
 
-/// How often it looks for orders where a data thread that never sleeps wakes nobody.
+/// How often the control thread looks for orders where a data thread that never sleeps does not wake it.
 const LOOK: Duration = Duration::from_millis(1);
 /// The longest wait.
 const NAP: Duration = Duration::from_secs(1);

@@ -70,7 +70,7 @@ impl ControllerSession {
             self.rings.to_data.ring();
         }
         while let Some(message) = self.rings.to_controller.pop() {
-            // Without a session nobody hears it, and the mesh sends all of it again.
+            // Without a session the message is dropped, and the mesh sends all of it again.
             if self.is_open {
                 self.post.send(message);
             }

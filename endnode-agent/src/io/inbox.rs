@@ -70,7 +70,8 @@ impl Inbox {
         self.receives.posted_it(completion)
     }
 
-    /// The piece that came; none if it is nobody's, which is counted. Its buffer is posted again when the next one
+    /// The piece that came; none if it belongs to no flow, which is counted. Its buffer is posted again when the
+    /// next
     /// comes, unless [`take_last`](Self::take_last) takes it.
     pub(crate) fn receive(&mut self, completion: Completion) -> Option<Arrival> {
         self.post_last_again();
@@ -107,7 +108,7 @@ impl Inbox {
         }
     }
 
-    /// What came is nobody's piece. Without it what follows on the queue pair means nothing either.
+    /// The piece belongs to no flow. Without it the pieces that follow on the queue pair mean nothing either.
     fn is_strange(&mut self, number: u32) {
         Rings::count(&self.rings.counters.strange);
         let senders = self.senders.iter_mut().filter(|known| known.number == number);

@@ -159,7 +159,7 @@ impl Outbox {
         if self.datagrams.is_some() {
             return self.sent_datagrams(completion);
         }
-        // One that was destroyed meanwhile is nobody's.
+        // A completion of a queue pair that was destroyed meanwhile is dropped.
         let number = completion.queue_pair();
         let at = self.numbers.partition_point(|&(known, _)| known < number);
         let &(_, slot) = self.numbers.get(at).filter(|&&(known, _)| known == number)?;

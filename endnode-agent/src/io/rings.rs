@@ -120,13 +120,13 @@ pub(crate) struct Counters {
     pub(crate) declined: AtomicU64,
     /// Peers that ended or did not answer.
     pub(crate) gone: AtomicU64,
-    /// Pieces that came from nobody known, or without a header.
+    /// Pieces from an unknown sender, or without a header.
     pub(crate) strange: AtomicU64,
     /// Messages of several pieces that were given up: a piece did not come, or too many had come in part.
     pub(crate) unjoined: AtomicU64,
     /// Queue pairs that receive.
     pub(crate) inbound: AtomicU64,
-    /// Notices that nobody read in time.
+    /// Notices that the application did not read in time.
     pub(crate) unread: AtomicU64,
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct Rings {
     /// What the mesh is told, if that is recorded.
     pub(crate) recording: Option<Recording>,
     pub(crate) stop: AtomicBool,
-    /// Whether the data thread never sleeps: then it wakes nobody either, and the control thread looks often.
+    /// Whether the data thread never sleeps: then it does not wake the control thread, which looks often.
     pub(crate) busy: bool,
 }
 

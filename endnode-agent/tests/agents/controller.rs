@@ -1,4 +1,5 @@
-//! A controller as agents see one: it grants whatever is asked, along the tree that the test says. It speaks the
+//! A controller as agents see it: it grants all that agents ask for, along the tree that the test says. It speaks
+//! the
 //! sessions' protocol by itself, so that it can talk nonsense.
 
 use std::collections::BTreeSet;

@@ -65,7 +65,7 @@ fn the_least_recently_used_queue_pair_gives_way() {
     assert!(came.iter().all(|came| came.repeated == 0 && came.lost == 0), "{came:?}");
 }
 
-/// Both ways of sending in turn, along a flow that nobody has to grant.
+/// Both ways of sending in turn, along a flow that needs no grant.
 #[test]
 #[ignore = "runs in the virtual machine"]
 fn what_is_written_into_reserved_memory_arrives_and_memory_comes_back() {
@@ -93,7 +93,7 @@ fn what_is_written_into_reserved_memory_arrives_and_memory_comes_back() {
     let mut held = all_memory();
     assert_eq!(held.len(), 4, "all memory that there is");
     assert_eq!(agents[0].reserve(1).unwrap_err().kind(), ErrorKind::WouldBlock);
-    // Somebody else's memory, and more than may wait, come back as they were.
+    // Another agent's memory, and more than may wait, come back as they were.
     let mut foreign = agents[1].reserve(3).unwrap();
     foreign.copy_from_slice(b"abc");
     let refused = flow.commit(foreign).unwrap_err();

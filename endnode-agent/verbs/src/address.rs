@@ -38,7 +38,7 @@ impl AddressHandle {
     /// To the end of `path`, by `port`.
     ///
     /// # Errors
-    /// When the device cannot, for one because nobody has that IP address.
+    /// When the device cannot, for example because no port has that IP address.
     pub fn new(domain: &Domain, port: u8, path: &Path) -> Result<Self, VerbsError> {
         let mut vector = address_vector(path, port);
         // SAFETY: the domain is there and is kept; the call reads one structure.

@@ -4,7 +4,7 @@ use super::attributes::Transport;
 use sealed::Sealed;
 
 mod sealed {
-    /// Nobody else may add kinds or states.
+    /// Other crates may add no kinds or states.
     pub trait Sealed {}
 }
 

@@ -60,7 +60,7 @@ impl fmt::Debug for Domain {
     }
 }
 
-/// Registered memory; unregistered and freed when nobody has a part of it.
+/// Registered memory; unregistered and freed when no slot of it is left.
 struct Region {
     memory: NonNull<u8>,
     layout: Layout,
@@ -90,7 +90,7 @@ impl Region {
         let registration = unsafe { ibv_reg_mr(pd, start, layout.size(), flags) };
         let Some(registration) = NonNull::new(registration) else {
             let error = std::io::Error::last_os_error();
-            // SAFETY: it was allocated just now with this layout, and nobody has it.
+            // SAFETY: it was allocated just now with this layout, and there is no other pointer to it.
             unsafe { dealloc(memory.as_ptr(), layout) };
             return Err(match error.raw_os_error() {
                 Some(libc::ENOMEM) => VerbsError::MemoryLocked { bytes: layout.size() },
@@ -116,7 +116,7 @@ impl Drop for Region {
         // SAFETY: it is registered, and all parts, those posted too, hold an `Arc` of this: no device works
         // on it any more.
         unsafe { ibv_dereg_mr(self.registration.as_ptr()) };
-        // SAFETY: it was allocated with this layout, and nobody has a part of it.
+        // SAFETY: it was allocated with this layout, and no slot of it is left.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
@@ -130,7 +130,7 @@ pub struct Slot {
     _region: Arc<Region>,
 }
 
-// SAFETY: as `Region`, of which it is a part that nobody else has.
+// SAFETY: as `Region`, of which it is a part that no other slot has.
 unsafe impl Send for Slot {}
 // SAFETY: as above: threads that share it only read.
 unsafe impl Sync for Slot {}
@@ -184,17 +184,17 @@ impl Slot {
     }
 }
 
-/// A slot that devices read. Its poster keeps it too, and until the completion nobody writes it.
+/// A slot that devices read. Its poster keeps it too, and no thread writes it until the completion.
 #[derive(Clone, Debug)]
 pub struct Source(Arc<Slot>);
 
 impl Source {
-    /// One that nobody else has.
+    /// A source with a single owner.
     pub fn new(slot: Slot) -> Self {
         Self(Arc::new(slot))
     }
 
-    /// What is in it, to be changed, if nobody else has it.
+    /// The bytes, to be changed, if there is no other owner.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         Arc::get_mut(&mut self.0).map(Slot::bytes_mut)
     }

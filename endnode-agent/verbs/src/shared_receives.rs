@@ -52,7 +52,7 @@ impl fmt::Debug for SharedQueue {
 
 pub(super) struct Queue {
     queue: NonNull<ibv_srq>,
-    /// What was posted when nobody was left to take it back; freed after the device's queue.
+    /// Slots that were still posted when their owner was dropped; freed after the device's queue.
     kept: Mutex<Vec<Slot>>,
     _domain: Arc<Allocated>,
 }

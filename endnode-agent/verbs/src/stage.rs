@@ -11,7 +11,7 @@ const BATCH: usize = 32;
 pub(super) struct Stage {
     pub(super) works: Box<[ibv_send_wr]>,
     pub(super) entries: Box<[[ibv_sge; 2]]>,
-    /// For bytes that are nobody's slot.
+    /// For bytes that are in no slot.
     copies: Box<[u8]>,
     /// How many are staged.
     pub(super) count: usize,

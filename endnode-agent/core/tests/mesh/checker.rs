@@ -29,7 +29,7 @@ impl Checker {
         }
     }
 
-    /// Inside the union of the flow's grants for that tree, and nobody else on the links meanwhile.
+    /// Inside the union of the flow's grants for that tree, and no other flow is on the links meanwhile.
     pub(crate) fn sent(&mut self, sent: &Transmission, guard: Time) {
         self.transmissions += 1;
         let key = (sent.host, sent.piece.flow);

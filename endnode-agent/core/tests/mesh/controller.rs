@@ -48,7 +48,7 @@ impl Controller {
         Self { terms, term: Term(1), trees, agents, rng }
     }
 
-    /// Another controller takes over. It knows nobody, and nothing but until when grants may last.
+    /// Another controller takes over. It knows no agent, and only until when grants may last.
     pub(crate) fn take_over(&mut self) {
         self.term.0 += 1;
         self.agents.iter_mut().for_each(|agent| *agent = Agent::default());

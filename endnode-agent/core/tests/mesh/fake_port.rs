@@ -46,7 +46,7 @@ pub(crate) enum Later {
 struct FakePair {
     peer: Guid,
     tree: TreeId,
-    /// It sends nothing more, though nobody was told: pieces vanish.
+    /// The port sends nothing more, and reports no error: pieces vanish.
     silent: bool,
     broken: bool,
     last_delivery: Time,

@@ -60,7 +60,7 @@ impl Bench {
         bench
     }
 
-    /// A mesh that knows nobody.
+    /// A mesh that knows no peer.
     pub(crate) fn stranger(config: Config) -> Self {
         let now = Time::secs(1);
         let session = Session(config.session);
