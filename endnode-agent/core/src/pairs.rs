@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!            open                Ready                 Broken, stalled, evicted
-//!   Free ───────────▶ Connecting ─────▶ Ready ───────────────┐
-//!    ▲                    │ ▲                                ▼
-//!    │                    │ └── its pause is over ──┐     Closing
-//!    │                    └── Broken ──▶ Closing ─┐ │        │
-//!    │                                            ▼ │        │ Closed
-//! │    └───────── not wanted ───────────────────── Paused ◀───┘
+//!   Free -----------> Connecting -----> Ready ---------------+
+//!    ^                    | ^                                v
+//!    |                    | +-- its pause is over --+     Closing
+//!    |                    +-- Broken --> Closing -+ |        |
+//!    |                                            v |        | Closed
+//!    +--------- no flow needs it ---------------- Paused <---+
 //! ```
 
 use std::collections::VecDeque;
