@@ -18,6 +18,8 @@ pub enum Service {
     Views,
     /// Queue pairs: an agent calls the agent of a port that it sends to.
     Peers,
+    /// The subnet database: a standby manager calls the master.
+    Mirrors,
 }
 
 impl Service {
@@ -27,6 +29,7 @@ impl Service {
             Self::Grants => "grants",
             Self::Views => "views",
             Self::Peers => "queue pairs",
+            Self::Mirrors => "mirrors",
         }
     }
 }

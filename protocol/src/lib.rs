@@ -5,6 +5,7 @@ pub mod codec;
 pub mod greeting;
 pub mod identity;
 pub mod message;
+pub mod mirror;
 pub mod peer;
 pub mod software_port;
 pub mod view;

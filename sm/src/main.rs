@@ -71,6 +71,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         port = Box::new(Capture::new(port, file)?);
     }
     let outlets = Outlets::open(settings, log)?;
+    manager.set_readable(outlets.mirrors.is_readable());
     let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
     let mut daemon = daemon.recorded(tape);
     daemon.configure(settings)?;

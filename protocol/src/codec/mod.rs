@@ -13,6 +13,7 @@ use bincode::error::DecodeError;
 
 use crate::greeting::SessionMessage;
 use crate::message::{FromAgent, ToAgent, ViewChange, ViewClear};
+use crate::mirror::{FromMaster, FromStandby};
 use crate::peer::PeerMessage;
 use crate::software_port::messages::{FromFabric, ToFabric};
 use crate::view::{FromManager, ToManager};
@@ -51,6 +52,8 @@ impl Message for ToAgent {}
 impl Message for ViewChange {}
 impl Message for ViewClear {}
 impl Message for PeerMessage {}
+impl Message for FromMaster {}
+impl Message for FromStandby {}
 impl Message for ToFabric {}
 impl Message for FromFabric {}
 

@@ -15,6 +15,9 @@ use crate::message::{
     PinnedPath, Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair, Verdict,
     ViewChange, ViewClear, Wait,
 };
+use crate::mirror::{
+    Checksum, Follow, FromMaster, FromStandby, Have, MAX_LINES, Part, PartKind, Standing,
+};
 use crate::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
 };
@@ -59,6 +62,11 @@ records! {
     ViewBegin { version, parts, topology, lmc, places, unusable, tables }
     ViewPart { version, number, bytes }
     Computed { version, tables }
+    Follow { guid, term, sequence }
+    Have { term, sequence }
+    Standing { guid, term, sequence, settings }
+    Part { term, sequence, kind, lines }
+    Checksum { term, sequence, table, records, sum }
     Attach { port }
     Post { port, token, flow, to, path_bits, bytes, begin, payload }
     Cancel { port, token, at }
@@ -90,11 +98,14 @@ choices! {
     DeclineReason { 0 Full, 1 Device, 2 NoPath, 3 OtherMode }
     EndAddress { 0 Lid(it), 1 Gid(it) }
     SessionMessage { 0 Greet(it), 1 Welcome(it), 2 Refused(it), 3 Ping, 4 Pong }
-    Service { 0 Grants, 1 Views, 2 Peers }
+    Service { 0 Grants, 1 Views, 2 Peers, 3 Mirrors }
     Reason { 0 Version, 1 Service, 2 Role, 3 Identity, 4 Full }
     Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }
     FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }
     ToManager { 0 Clear(it), 1 Computed(it), 2 Preferred(it) }
+    FromStandby { 0 Follow(it), 1 Have(it) }
+    FromMaster { 0 Standing(it), 1 Part(it), 2 Checksum(it) }
+    PartKind { 0 First, 1 More, 2 Last, 3 Change }
     Policy { 0 Strict, 1 Shared, 2 Off }
     ToFabric { 0 Attach(it), 1 Detach(it), 2 Post(it), 3 Cancel(it), 4 Find(it) }
     FromFabric { 0 Attached(it), 1 Refused(it), 2 Completed(it), 3 Arrived(it), 4 Found(it) }
@@ -116,6 +127,9 @@ lists! {
     u16 up to MAX_TREES;
     u8 up to MAX_PART;
 }
+
+// Lists of bytes have one limit.
+const _: () = assert!(MAX_LINES == MAX_PART);
 
 /// Its number of bits.
 impl Wire for Lmc {

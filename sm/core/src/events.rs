@@ -12,6 +12,7 @@ use crate::administration::Origin;
 use crate::configuration::{Instruction, PortReport};
 use crate::database::{KeptRecord, Slice};
 use crate::mastership::{Control, Outcome};
+use crate::mirror::{MirrorEvent, MirrorOutput, MirrorReport};
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
@@ -62,6 +63,8 @@ pub enum Event<'a> {
     },
     /// The operator gives this manager another priority, 0 to 15.
     Priority(u8),
+    /// Something happened in a session with another manager.
+    Mirror(Box<MirrorEvent>),
     /// These are the multicast groups from now on, and nobody else is a member of any.
     Groups(Arc<Groups>),
     /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
@@ -121,6 +124,8 @@ pub enum Output {
     Served(Arc<Groups>),
     /// Store this in place of what was stored before: it has to survive a restart.
     Save(Arc<Saved>),
+    /// Say this to another manager.
+    Mirror(MirrorOutput),
     /// Tell the operator.
     Report(Report),
 }
@@ -176,6 +181,8 @@ pub enum Report {
         /// `node/port`.
         at: String,
     },
+    /// Of the copy of another manager's database.
+    Mirror(MirrorReport),
     /// Somebody else wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
@@ -225,6 +232,7 @@ impl fmt::Display for Report {
             }
             Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
+            Self::Mirror(report) => report.fmt(f),
             Self::Port(report) => report.fmt(f),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")

@@ -49,6 +49,7 @@ mod keyring;
 mod lft_shadow;
 mod manager;
 pub mod mastership;
+pub mod mirror;
 pub mod multicast;
 mod order;
 mod planning;

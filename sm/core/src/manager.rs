@@ -3,6 +3,8 @@
 //! What one core changes the others see before the turn ends. The sweep writes what it found when a stage
 //! ends; administration then tells subscribers, and answers from it.
 
+mod mirrored;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
 use crate::mastership::{Act, Mastership, Order, SM_INFO, Standing};
 use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
+use crate::mirror::Mirror;
 use crate::multicast::Groups;
 use crate::planning::Saved;
 use crate::sweep::Sweep;
@@ -41,6 +44,7 @@ pub struct Manager {
     administration: Administration,
     configuration: Configuration,
     mastership: Mastership,
+    mirror: Mirror,
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
     stored: u64,
@@ -72,7 +76,7 @@ impl Manager {
         let mut sweep = Sweep::new(config.clone(), saved)?;
         sweep.be_judged();
         sweep.consult();
-        let mastership = Mastership::new(&config);
+        let (mastership, mirror) = (Mastership::new(&config), Mirror::new(&config));
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
@@ -92,6 +96,7 @@ impl Manager {
             administration,
             configuration,
             mastership,
+            mirror,
             outputs: VecDeque::new(),
             stored,
             grouped: 0,
@@ -128,6 +133,9 @@ impl Manager {
             Event::Instruct { to, control } => self.mastership.instruct(to, control, now),
             Event::Priority(priority) => self.mastership.set_priority(priority.min(15), now),
             Event::Prefer(preferences) => self.prefer(*preferences, now),
+            Event::Mirror(event) => {
+                self.mirror(now, |mirror, around| mirror.handle(*event, around))
+            }
             event => self.sweep.handle(event, now),
         }
         self.follow(now);
@@ -189,7 +197,8 @@ impl Manager {
         let groups = (self.owes_groups && self.sweep.is_waiting()).then_some(self.group_from);
         let configuration = self.configuration.next_deadline();
         let mastership = self.mastership.next_deadline();
-        let others = [mastership, administration, groups, configuration];
+        let mirror = self.mirror.next_deadline();
+        let others = [mastership, administration, groups, configuration, mirror];
         self.sweep.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -235,6 +244,7 @@ impl Manager {
     pub const fn set_epoch(&mut self, epoch: Time) {
         self.epoch = epoch;
         self.database.set_epoch(epoch);
+        self.mirror.set_epoch(epoch);
     }
 
     /// The database as a file and a merge have it, with the addresses of absent ports. `name` is what the subnet
@@ -332,6 +342,7 @@ impl Manager {
         while let Some(output) = self.sweep.poll_output() {
             self.outputs.push_back(output);
         }
+        self.mirror(now, |_, _| ());
         let kept = self.database.kept_since(self.stored);
         self.stored = self.database.cursor();
         if !kept.is_empty() {

@@ -203,7 +203,7 @@ impl Sweep {
             Event::Groups(groups) => self.groups = groups,
             Event::Computed(computed) => self.computed(*computed, now),
             // Mastership's.
-            Event::Instruct { .. } | Event::Priority(_) => {}
+            Event::Instruct { .. } | Event::Priority(_) | Event::Mirror(_) => {}
         }
         self.advance(now);
     }
@@ -324,6 +324,22 @@ impl Sweep {
     /// What hosts had registered was not kept: all that are found are told.
     pub(crate) const fn forget_clients(&mut self) {
         self.forgot = true;
+    }
+
+    /// What hosts had registered is known after all.
+    pub(crate) const fn recall_clients(&mut self) {
+        self.forgot = false;
+    }
+
+    /// Another manager gave these addresses and trees, and its keys follow from this.
+    pub(crate) fn adopt(&mut self, saved: Arc<Saved>) {
+        if saved.keys != self.saved.keys
+            && let Ok(keyring) = Keyring::new(&self.config, saved.keys.as_ref())
+        {
+            self.graph.keyring = keyring;
+        }
+        self.saved = saved;
+        self.outputs.push_back(Output::Save(self.saved.clone()));
     }
 
     /// Whether it waits for something to happen.

@@ -20,6 +20,7 @@
 //! | [`activity`] | what one time of being busy came to |
 //! | [`dumps`] | tables as files |
 //! | [`views`] | sessions with controllers: the fabric as it is |
+//! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
 //!
 //! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
@@ -34,6 +35,7 @@ pub mod expected;
 pub mod failure;
 pub mod kept;
 pub mod memory;
+pub mod mirroring;
 pub mod outlets;
 pub mod preferring;
 pub mod recording;

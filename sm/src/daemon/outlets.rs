@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::dumps::Dumps;
 use super::failure::Failure;
+use super::mirroring::Mirrors;
 use super::settings::Settings;
 use super::views::Views;
 
@@ -29,6 +30,8 @@ pub struct Outlets {
     pub dumps: Option<Dumps>,
     /// Sessions with controllers.
     pub views: Option<Views>,
+    /// Sessions with other managers.
+    pub mirrors: Mirrors,
 }
 
 impl Outlets {
@@ -49,7 +52,8 @@ impl Outlets {
         let dumps = settings.dump_files_dir.clone().map(Dumps::start).transpose();
         let dumps = dumps.map_err(Failure::system("a thread"))?;
         let views = Views::open(settings)?;
-        Ok(Self { log, journal, control, server, dumps, views })
+        let mirrors = Mirrors::open(settings)?;
+        Ok(Self { log, journal, control, server, dumps, views, mirrors })
     }
 
     /// Waits for who asks.
@@ -63,6 +67,7 @@ impl Outlets {
         if let Some(views) = &self.views {
             views.watch(watch);
         }
+        self.mirrors.watch(watch);
     }
 
     /// An event, to everybody who listens. `fields` is an object. `false` where it is so frequent that it is

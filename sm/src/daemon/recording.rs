@@ -11,12 +11,13 @@ use snin_daemon::record::{Recorder, hex, unhex};
 use snin_daemon::replay::Replay;
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::PKey;
-use snin_protocol::Time;
+use snin_protocol::{Time, codec};
 use snin_sm_core::administration::Origin;
 use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
 use snin_sm_core::database::{KeptRecord, Slice};
 use snin_sm_core::events::Preferences;
 use snin_sm_core::mastership::Control;
+use snin_sm_core::mirror::{Link, MirrorEvent};
 use snin_sm_core::{Config, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved};
 use tracing::warn;
 
@@ -79,6 +80,8 @@ enum Told {
         control: u32,
     },
     Priority(u8),
+    /// The session's number, what happened (called, answered, closed, asked, heard), and the frame in hex.
+    Mirror(u64, u8, String),
     Computed {
         job: u64,
     },
@@ -205,9 +208,32 @@ impl Told {
             Event::Configuration(ref instruction) => Self::Configuration(Wanted::of(instruction)),
             Event::Instruct { to, control } => Self::Instruct { to, control: control.modifier() },
             Event::Priority(priority) => Self::Priority(priority),
+            Event::Mirror(ref event) => mirrored(event),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
         }
     }
+}
+
+fn mirrored(event: &MirrorEvent) -> Told {
+    let (link, what, frame) = match event {
+        MirrorEvent::Called(link) => (link, 0, None),
+        MirrorEvent::Answered(link) => (link, 1, None),
+        MirrorEvent::Closed(link) => (link, 2, None),
+        MirrorEvent::Asked(link, said) => (link, 3, codec::encode(said).ok()),
+        MirrorEvent::Heard(link, said) => (link, 4, codec::encode(said).ok()),
+    };
+    Told::Mirror(link.0, what, hex(&frame.unwrap_or_default()))
+}
+
+fn mirror_event(link: Link, what: u8, frame: &[u8]) -> Option<MirrorEvent> {
+    Some(match what {
+        0 => MirrorEvent::Called(link),
+        1 => MirrorEvent::Answered(link),
+        2 => MirrorEvent::Closed(link),
+        3 => MirrorEvent::Asked(link, codec::decode(frame).ok()??.0),
+        4 => MirrorEvent::Heard(link, codec::decode(frame).ok()??.0),
+        _ => return None,
+    })
 }
 
 impl Wanted {
@@ -369,6 +395,10 @@ impl Told {
                 manager.handle(Event::Instruct { to, control }, now);
             }
             Self::Priority(priority) => manager.handle(Event::Priority(priority), now),
+            Self::Mirror(link, what, frame) => {
+                let event = mirror_event(Link(link), what, &unhex(&frame)?)?;
+                manager.handle(Event::Mirror(Box::new(event)), now);
+            }
             Self::Computed { .. } => return None,
         }
         Some(())

@@ -50,6 +50,7 @@ impl Daemon {
                 error!(%at, %guid, "master with another sm_key: nothing is written until one of the two ends");
                 self.outlets.notify("FOREIGN_SM", json!({ "at": at, "guid": guid.to_string() }));
             }
+            Report::Mirror(report) => self.report_mirror(&report),
             Report::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
                 self.outlets.notify("OVERWRITTEN", json!({ "at": at }));

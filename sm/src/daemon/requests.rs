@@ -132,7 +132,7 @@ impl Daemon {
             json!({
                 "guid": manager.guid.to_string(), "at": manager.at, "own": manager.own, "state": state,
                 "priority": manager.priority, "heard_seconds_ago": manager.heard.map(seconds),
-                "why": manager.why,
+                "why": manager.why, "mirror": self.mirror_of(manager.guid),
             })
         };
         let all = self.manager.managers(self.clock.now());

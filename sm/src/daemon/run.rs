@@ -188,6 +188,9 @@ impl Daemon {
             self.feed(Event::Clear { version })?;
         }
         self.outlets.journal.settle(self.outlets.control.as_mut());
+        while let Some(event) = self.outlets.mirrors.next() {
+            self.feed(Event::Mirror(Box::new(event)))?;
+        }
         if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {
             self.feed(Event::Prefer(set))?;
         }
@@ -290,6 +293,7 @@ impl Daemon {
                         dumps.put(view);
                     }
                 }
+                Output::Mirror(said) => self.outlets.mirrors.say(said),
                 Output::Served(_) => {}
                 Output::Report(report) => self.report(report),
             }

@@ -108,6 +108,11 @@ snin_daemon::settings! {
         session_listen: Vec<String> = Vec::new(),
         /// Users (by number) whose controllers may call over Unix sockets, beside root and the manager's own.
         session_users: Vec<u32> = Vec::new(),
+        /// Where other managers call for the subnet database, which a standby mirrors: addresses as above. Over
+        /// plain:// no M_Key is told.
+        mirror_listen: Vec<String> = Vec::new(),
+        /// Where the other managers of this subnet answer such calls.
+        mirror_of: Vec<String> = Vec::new(),
         /// The manager's certificate (PEM), for tls://. `snin pki issue manager/NAME` makes one.
         certificate: Option<PathBuf> = None,
         /// Its key.

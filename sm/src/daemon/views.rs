@@ -52,18 +52,7 @@ impl Views {
         }
         let at = settings.session_listen.iter().map(|text| text.parse());
         let at = at.collect::<Result<Vec<_>, _>>()?;
-        let files = Files::configured(
-            settings.certificate.as_deref(),
-            settings.key.as_deref(),
-            settings.ca_certificate.as_deref(),
-            settings.revoked.as_deref(),
-        )?;
-        let credentials = files.map(Credentials::load).transpose()?.map(Arc::new);
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let identity = match &credentials {
-            Some(credentials) => credentials.identity(),
-            None => Identity::new(Role::Manager, &host)?,
-        };
+        let (credentials, identity) = identity(settings)?;
         let post = Post::listen(Listen {
             at,
             service: Service::Views,
@@ -177,6 +166,25 @@ impl Views {
             }
         }
     }
+}
+
+/// Who this manager is in sessions, and how it proves that.
+pub(super) fn identity(
+    settings: &Settings,
+) -> Result<(Option<Arc<Credentials>>, Identity), Failure> {
+    let files = Files::configured(
+        settings.certificate.as_deref(),
+        settings.key.as_deref(),
+        settings.ca_certificate.as_deref(),
+        settings.revoked.as_deref(),
+    )?;
+    let credentials = files.map(Credentials::load).transpose()?.map(Arc::new);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let identity = match &credentials {
+        Some(credentials) => credentials.identity(),
+        None => Identity::new(Role::Manager, &host)?,
+    };
+    Ok((credentials, identity))
 }
 
 /// Whether nothing but that more is unusable has changed.

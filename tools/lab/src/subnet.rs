@@ -292,7 +292,9 @@ impl Subnet {
                 self.view = Some(view);
             }
             // The sweep alone runs here: nobody asks it for records, and nothing has to survive.
-            Output::Answer { .. } | Output::Keep(_) | Output::Save(_) | Output::Served(_) => {}
+            Output::Answer { .. } | Output::Keep(_) | Output::Save(_) => {}
+            // One manager needs no mirror.
+            Output::Served(_) | Output::Mirror(_) => {}
             Output::Report(report) => self.reports.push(report),
         }
     }

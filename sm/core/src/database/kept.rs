@@ -110,7 +110,12 @@ impl Database {
     }
 
     /// A record as it was, with its stamp; later changes have later ones.
-    fn set<K: Kind>(&mut self, key: K::Key, value: Option<K::Value>, stamp: Option<Stamp>) {
+    pub(crate) fn set<K: Kind>(
+        &mut self,
+        key: K::Key,
+        value: Option<K::Value>,
+        stamp: Option<Stamp>,
+    ) {
         let stamp = stamp.unwrap_or_else(|| self.clock.tick(Time::ZERO));
         self.clock.see(stamp);
         K::index(self, &key, value.as_ref());

@@ -20,6 +20,9 @@ const AFTER: Time = Time::secs(10);
 /// and for so long altogether.
 const LONGEST: Time = Time::secs(60);
 
+/// So long mastership waits for the copy of the database that the other manager is about to have.
+const COPYING: Time = Time::secs(10);
+
 /// Mastership on its way to another manager.
 #[derive(Debug)]
 pub(super) struct Handing {
@@ -67,7 +70,11 @@ impl Mastership {
 
     /// Offers mastership to another manager, as soon as nothing of this one's is on its way.
     pub(super) fn hand_over(&mut self, to: Guid, now: Time) {
-        let paused = self.peers.get(&to).is_none_or(|peer| peer.not_before > now);
+        let copies = self.copying.contains(&to);
+        let Some(peer) = self.peers.get_mut(&to) else { return };
+        let since = *peer.awaited.get_or_insert(now);
+        peer.awaited = Some(since).filter(|_| copies);
+        let paused = peer.not_before > now || copies && now < since + COPYING;
         if self.handing.is_none() && !paused {
             self.handing = Some(Handing { to, quiet_by: Some(now + QUIET) });
         }

@@ -114,6 +114,8 @@ pub(crate) struct Mastership {
     rivals: BTreeSet<Guid>,
     /// A standby without a master, since when.
     lost: Option<Time>,
+    /// Managers that are about to have a copy of this one's database.
+    copying: BTreeSet<Guid>,
     /// When a standby that goes before its master says so again, and how often it will.
     claim: Option<(Time, u32)>,
     /// Questions that came before this manager knew where it sits.
@@ -145,6 +147,7 @@ impl Mastership {
             held: false,
             rivals: BTreeSet::new(),
             lost: None,
+            copying: BTreeSet::new(),
             claim: None,
             early: VecDeque::new(),
             activity: 0,
@@ -250,6 +253,11 @@ impl Mastership {
             }
             self.consider(now);
         }
+    }
+
+    /// These managers are about to have a copy of this one's database: none of them is handed over to before.
+    pub(crate) fn set_copying(&mut self, copying: BTreeSet<Guid>) {
+        self.copying = copying;
     }
 
     /// Whether this is an answer that this core waits for.

@@ -46,10 +46,14 @@ pub(super) struct Peer {
     /// It was polled and has not answered yet.
     pub(super) waiting: bool,
     pub(super) due: Time,
+    /// It spoke in a session since it was last polled.
+    pub(super) spoke: bool,
     /// When it last answered.
     pub(super) heard: Option<Time>,
     /// It showed another SM_Key.
     pub(super) foreign: bool,
+    /// Since when it is to have mastership, and a copy of the database first.
+    pub(super) awaited: Option<Time>,
     /// Mastership is not offered to it before.
     pub(super) not_before: Time,
 }

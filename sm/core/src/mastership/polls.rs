@@ -37,7 +37,9 @@ impl Mastership {
     pub(super) fn poll_one(&mut self, guid: Guid, now: Time) {
         let (own, master) = (self.info(), self.master_lid());
         let Some(peer) = self.peers.get_mut(&guid) else { return };
-        if peer.waiting {
+        // One that speaks in its session lives, whatever was cut between the ports.
+        let spoke = std::mem::replace(&mut peer.spoke, false);
+        if peer.waiting && !spoke {
             peer.unanswered = peer.unanswered.saturating_add(1);
         }
         (peer.waiting, peer.due) = (true, now + self.poll);
@@ -119,6 +121,19 @@ impl Mastership {
             (peer.waiting, peer.due) = (false, now);
         }
         self.poll_peers(now);
+    }
+
+    /// A manager spoke in its session. What it said of itself decides nothing: where that is news it is asked.
+    pub(crate) fn spoke(&mut self, guid: Guid, state: SmState, now: Time) {
+        if let Some(peer) = self.peers.get_mut(&guid) {
+            (peer.spoke, peer.unanswered) = (true, 0);
+            let known = peer.info.as_ref().map(|info| info.state);
+            if !peer.waiting
+                && known.is_some_and(|known| known != state && known != SmState::Discovering)
+            {
+                peer.due = peer.due.min(now);
+            }
+        }
     }
 
     /// A trap came from this address: who sits there is asked now.

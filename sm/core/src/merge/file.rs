@@ -80,11 +80,16 @@ pub fn write(snapshot: &Snapshot, secrets: bool) -> String {
 
 fn rows<R: Row>(snapshot: &Snapshot, out: &mut String) {
     for (key, entry) in R::table(snapshot) {
-        let Stamp { time, count, origin } = entry.stamp;
-        let value = entry.value.as_ref().map_or_else(|| "-".to_owned(), R::write_value);
-        let key = R::write_key(key);
-        let _ = writeln!(out, "{} {}.{count}@{origin} {key} {value}", R::NAME, time.0);
+        out.push_str(&line::<R>(key, entry.value.as_ref(), entry.stamp));
     }
+}
+
+/// A record's line.
+pub(crate) fn line<R: Row>(key: &R::Key, value: Option<&R::Value>, stamp: Stamp) -> String {
+    let Stamp { time, count, origin } = stamp;
+    let value = value.map_or_else(|| "-".to_owned(), R::write_value);
+    let key = R::write_key(key);
+    format!("{} {}.{count}@{origin} {key} {value}\n", R::NAME, time.0)
 }
 
 fn number(number: &Number) -> (&'static str, String) {
@@ -184,7 +189,7 @@ fn head(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bo
     })
 }
 
-fn record(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
+pub(crate) fn record(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
     match kind {
         Nodes::NAME => row::<Nodes>(words, snapshot),
         Ports::NAME => row::<Ports>(words, snapshot),

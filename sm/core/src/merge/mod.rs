@@ -18,16 +18,16 @@
 mod assign;
 pub mod check;
 mod clocks;
-mod file;
+pub(crate) mod file;
 mod join;
 mod map;
 mod report;
-mod row;
+pub(crate) mod row;
 mod seen;
 mod snapshot;
 mod taken;
 mod tell;
-mod words;
+pub(crate) mod words;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,7 +13,7 @@ use crate::database::{
 };
 
 /// One table of a snapshot.
-pub(super) trait Row {
+pub(crate) trait Row {
     type Key: Ord + Clone;
     type Value: Clone + PartialEq;
     /// What its lines begin with.
@@ -28,9 +28,9 @@ pub(super) trait Row {
 }
 
 /// Addresses of ports.
-pub(super) struct Lids;
+pub(crate) struct Lids;
 /// Partitions.
-pub(super) struct Partitions;
+pub(crate) struct Partitions;
 
 macro_rules! row {
     ($kind:ident, $name:literal, $field:ident: $key:ty => $value:ty) => {

@@ -6,52 +6,52 @@ use snin_fabric::Guid;
 use snin_mad::{Gid, Table};
 
 /// The words of a line, taken one by one.
-pub(super) struct Words<'a> {
+pub(crate) struct Words<'a> {
     rest: std::iter::Peekable<std::str::SplitAsciiWhitespace<'a>>,
 }
 
 impl<'a> Words<'a> {
-    pub(super) fn new(line: &'a str) -> Self {
+    pub(crate) fn new(line: &'a str) -> Self {
         Self { rest: line.split_ascii_whitespace().peekable() }
     }
 
-    pub(super) fn next(&mut self) -> Option<&'a str> {
+    pub(crate) fn next(&mut self) -> Option<&'a str> {
         self.rest.next()
     }
 
-    pub(super) fn peek(&mut self) -> Option<&'a str> {
+    pub(crate) fn peek(&mut self) -> Option<&'a str> {
         self.rest.peek().copied()
     }
 
     /// Whether there are no more.
-    pub(super) fn end(&mut self) -> Option<()> {
+    pub(crate) fn end(&mut self) -> Option<()> {
         self.rest.peek().is_none().then_some(())
     }
 
-    pub(super) fn guid(&mut self) -> Option<Guid> {
+    pub(crate) fn guid(&mut self) -> Option<Guid> {
         self.next()?.parse().ok()
     }
 
-    pub(super) fn gid(&mut self) -> Option<Gid> {
+    pub(crate) fn gid(&mut self) -> Option<Gid> {
         let address: std::net::Ipv6Addr = self.next()?.parse().ok()?;
         Some(Gid(address.octets()))
     }
 
     /// With `0x`.
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         number(self.next()?)
     }
 
-    pub(super) fn decimal(&mut self) -> Option<u64> {
+    pub(crate) fn decimal(&mut self) -> Option<u64> {
         self.next()?.parse().ok()
     }
 
-    pub(super) fn text(&mut self) -> Option<Box<str>> {
+    pub(crate) fn text(&mut self) -> Option<Box<str>> {
         untext(self.next()?)
     }
 
     /// What [`structure`] wrote: a structure of the specification.
-    pub(super) fn structure<T: Table>(&mut self) -> Option<T> {
+    pub(crate) fn structure<T: Table>(&mut self) -> Option<T> {
         let bytes = unoctets(self.next()?)?;
         let mut data = T::ZERO;
         let whole = data.as_mut();
@@ -63,11 +63,11 @@ impl<'a> Words<'a> {
     }
 }
 
-pub(super) fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-pub(super) fn octets(bytes: &[u8]) -> String {
+pub(crate) fn octets(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a String cannot fail.
@@ -76,7 +76,7 @@ pub(super) fn octets(bytes: &[u8]) -> String {
     text
 }
 
-pub(super) fn unoctets(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unoctets(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
     }
@@ -84,7 +84,7 @@ pub(super) fn unoctets(text: &str) -> Option<Vec<u8>> {
 }
 
 /// A structure's bytes in hex, without the zeros at its end.
-pub(super) fn structure<T: Table>(value: &T) -> String {
+pub(crate) fn structure<T: Table>(value: &T) -> String {
     let mut data = T::ZERO;
     value.emit(&mut data);
     let bytes = data.as_ref();
@@ -93,7 +93,7 @@ pub(super) fn structure<T: Table>(value: &T) -> String {
 }
 
 /// Text as one word: what could end it, and `%`, in hex after a `%`. Empty text is `%`; `-` is no record.
-pub(super) fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     match text {
         "" => return "%".to_owned(),
         "-" => return "%2d".to_owned(),
@@ -113,7 +113,7 @@ pub(super) fn text(text: &str) -> String {
     word
 }
 
-pub(super) fn untext(word: &str) -> Option<Box<str>> {
+pub(crate) fn untext(word: &str) -> Option<Box<str>> {
     if word == "%" {
         return Some("".into());
     }

@@ -108,7 +108,7 @@ impl Sweep {
     }
 
     /// What survives a restart, as it was last stored.
-    pub(crate) fn saved(&self) -> &crate::planning::Saved {
+    pub(crate) const fn saved(&self) -> &std::sync::Arc<crate::planning::Saved> {
         &self.saved
     }
 

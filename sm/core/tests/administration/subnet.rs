@@ -166,7 +166,8 @@ impl Subnet {
                         self.manager.handle(Event::Computed(Box::new(job.run())), now);
                     }
                     Output::Save(saved) => self.saved = (*saved).clone(),
-                    Output::View(_) | Output::Report(_) | Output::Served(_) => {}
+                    Output::View(_) | Output::Report(_) | Output::Served(_) | Output::Mirror(_) => {
+                    }
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };

@@ -4,5 +4,6 @@
 
 mod foreign;
 mod handover;
+mod mirrored;
 mod subnet;
 mod two;

@@ -1,11 +1,14 @@
 //! Managers at ports of an emulated fabric, each a process that can be stopped, continued and killed.
 
+use std::collections::VecDeque;
+
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
 use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute, Mad, Method, PERMISSIVE, SmInfo, SmState, Status};
 use snin_protocol::Time;
+use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Report, Saved};
 
 pub(crate) fn fabric(recipe: &str) -> Topology {
@@ -60,7 +63,12 @@ pub(crate) struct Subnet {
     pub(crate) seats: Vec<Seat>,
     pub(crate) foreign: Option<Foreign>,
     pub(crate) written: Vec<Written>,
+    /// What is said in sessions between managers, and to whom.
+    pub(crate) said: VecDeque<(usize, MirrorEvent)>,
 }
+
+/// The link of a session in which this seat called.
+const CALLS: u64 = 1_000;
 
 impl Subnet {
     pub(crate) fn new(recipe: &str) -> Self {
@@ -69,7 +77,8 @@ impl Subnet {
 
     pub(crate) fn on(topology: Topology, hardware: Hardware) -> Self {
         let emulator = Emulator::new(&topology, hardware);
-        Self { topology, emulator, seats: Vec::new(), foreign: None, written: Vec::new() }
+        let (seats, written, said) = (Vec::new(), Vec::new(), VecDeque::new());
+        Self { topology, emulator, seats, foreign: None, written, said }
     }
 
     /// Seats a manager at a host's first port; it has not begun yet.
@@ -99,8 +108,51 @@ impl Subnet {
         self.seats[n].stopped = stopped;
     }
 
+    /// One manager has a session with another, which it called.
+    pub(crate) fn call(&mut self, from: usize, to: usize) {
+        self.said.push_back((from, MirrorEvent::Answered(Link(to as u64))));
+        self.said.push_back((to, MirrorEvent::Called(Link(CALLS + from as u64))));
+    }
+
+    /// The session is over.
+    pub(crate) fn hang_up(&mut self, from: usize, to: usize) {
+        self.said.push_back((from, MirrorEvent::Closed(Link(to as u64))));
+        self.said.push_back((to, MirrorEvent::Closed(Link(CALLS + from as u64))));
+    }
+
+    /// What was said arrives at once; who stands still does not hear it.
+    fn deliver(&mut self) -> bool {
+        let (now, mut some) = (self.emulator.now(), false);
+        for _ in 0..self.said.len() {
+            let Some((to, event)) = self.said.pop_front() else { break };
+            match &mut self.seats[to] {
+                seat if seat.dead => {}
+                seat if seat.stopped => self.said.push_back((to, event)),
+                seat => {
+                    some = true;
+                    seat.manager.handle(Event::Mirror(Box::new(event)), now);
+                }
+            }
+        }
+        some
+    }
+
+    /// Where one was killed another begins, with nothing in its head or on its disk.
+    pub(crate) fn revive(&mut self, n: usize, config: Config) {
+        self.emulator.detach(self.seats[n].client);
+        let seat = &mut self.seats[n];
+        seat.client = self.emulator.attach(seat.at).unwrap();
+        seat.manager = Manager::new(config, Saved::default(), []).unwrap();
+        (seat.dead, seat.reports) = (false, Vec::new());
+        self.start(n);
+    }
+
     /// Kills it: its port says still that a manager sits there.
     pub(crate) fn kill(&mut self, n: usize) {
+        for other in (0..self.seats.len()).filter(|&other| other != n) {
+            self.hang_up(other, n);
+            self.hang_up(n, other);
+        }
         (self.seats[n].dead, self.seats[n].stopped) = (true, true);
     }
 
@@ -176,6 +228,14 @@ impl Subnet {
                         }
                         Output::Save(saved) => seat.saved = (*saved).clone(),
                         Output::Report(report) => seat.reports.push(report),
+                        Output::Mirror(MirrorOutput::ToMaster(Link(to), said)) => {
+                            let link = Link(CALLS + by as u64);
+                            self.said.push_back((to as usize, MirrorEvent::Asked(link, said)));
+                        }
+                        Output::Mirror(MirrorOutput::ToStandby(Link(to), said)) => {
+                            let (to, link) = ((to - CALLS) as usize, Link(by as u64));
+                            self.said.push_back((to, MirrorEvent::Heard(link, said)));
+                        }
                         _ => {}
                     }
                 }
@@ -190,6 +250,9 @@ impl Subnet {
     pub(crate) fn run_until(&mut self, until: Time) {
         loop {
             self.work();
+            while self.deliver() {
+                self.work();
+            }
             self.answer_for_the_foreign();
             let running = self.seats.iter().filter(|seat| !seat.stopped);
             let due = running.filter_map(|seat| seat.manager.next_deadline());

@@ -246,6 +246,7 @@ impl Manager {
             | Output::Keep(_)
             | Output::Save(_)
             | Output::Served(_)
+            | Output::Mirror(_)
             | Output::Report(_) => {}
         }
     }

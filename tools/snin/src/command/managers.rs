@@ -49,17 +49,35 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     for manager in said["managers"].as_array().into_iter().flatten() {
         let own = if manager["own"] == true { "this one" } else { "" };
         out.line(format_args!(
-            "{} {:<12} priority {:>2}  {} {}{}: {}",
+            "{} {:<12} priority {:>2}  {} {}{}: {}{}",
             text(&manager["guid"]),
             text(&manager["state"]),
             manager["priority"],
             text(&manager["at"]),
             own,
             heard(manager),
-            text(&manager["why"])
+            text(&manager["why"]),
+            mirror(&manager["mirror"])
         ))?;
     }
     Ok(())
+}
+
+/// How far the mirror between it and the daemon that was asked is, where there is one.
+fn mirror(mirror: &Value) -> String {
+    if mirror.is_null() {
+        return String::new();
+    }
+    let what =
+        if mirror["follows"] == true { "it mirrors this one" } else { "this one mirrors it" };
+    let far = match (mirror["whole"] == true, mirror["behind"].as_u64().unwrap_or(0)) {
+        (false, _) => "not all yet".to_owned(),
+        (true, 0) => "up to date".to_owned(),
+        (true, behind) => format!("{behind} changes behind"),
+    };
+    let differ = mirror["differ"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let differ: String = differ.map(|what| format!("; {what}")).collect();
+    format!("; {what}, {far}{differ}")
 }
 
 fn heard(manager: &Value) -> String {

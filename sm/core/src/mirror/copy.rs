@@ -1,0 +1,168 @@
+//! The standby's side: whom it follows, and what it has of it.
+
+use snin_fabric::Guid;
+use snin_mad::SmState;
+use snin_protocol::Time;
+use snin_protocol::mirror::{
+    Checksum, Follow, FromMaster, FromStandby, Have, Part, PartKind, Standing as Told,
+};
+
+use super::rows::{Gathered, TABLES, Telling, checksum};
+use super::{Link, Mirror, MirrorOutput, MirrorReport, Surroundings, settings};
+
+/// After a difference was mended, none is looked for: one that comes back at once is no reason to read everything
+/// without end.
+const REST: Time = Time::secs(60);
+
+/// What a standby has.
+#[derive(Debug, Default)]
+pub(super) struct Copy {
+    /// Where it comes from, while this manager follows.
+    from: Option<Link>,
+    master: Option<Guid>,
+    term: u64,
+    sequence: u64,
+    /// The whole database is on its way.
+    gathered: Option<Gathered>,
+    /// It had all at least once.
+    whole: bool,
+    /// Checksums are not looked at before.
+    rests: Time,
+}
+
+impl Copy {
+    pub(super) const fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Of whom it is a copy, and up to where.
+    pub(super) fn master(&self) -> Option<(Guid, u64)> {
+        self.master.filter(|_| self.from.is_some()).map(|master| (master, self.sequence))
+    }
+
+    pub(super) fn closed(&mut self, link: Link) {
+        if self.from == Some(link) {
+            self.stop();
+        }
+    }
+
+    /// Follows no more; what it has stays.
+    pub(super) fn stop(&mut self) {
+        (self.from, self.gathered) = (None, None);
+    }
+
+    fn ask(&mut self, link: Link, guid: Guid) -> MirrorOutput {
+        self.from = Some(link);
+        let (term, sequence) = if self.whole { (self.term, self.sequence) } else { (0, 0) };
+        let follow = Follow { guid, term, sequence };
+        MirrorOutput::ToMaster(link, FromStandby::Follow(follow))
+    }
+}
+
+impl Mirror {
+    /// A called manager said something.
+    pub(super) fn learn(&mut self, link: Link, said: FromMaster, around: &mut Surroundings<'_>) {
+        if !self.called.contains_key(&link) {
+            return;
+        }
+        match said {
+            FromMaster::Standing(told) => self.met(link, told),
+            _ if self.copy.from != Some(link) || around.state != SmState::Standby => {}
+            FromMaster::Part(part) => self.take(link, &part, around),
+            FromMaster::Checksum(checksum) => self.check(&checksum, around),
+        }
+    }
+
+    fn met(&mut self, link: Link, told: Told) {
+        let state = if told.term == 0 { SmState::Standby } else { SmState::Master };
+        self.heard.push_back((told.guid, state));
+        if told.term == 0 && self.copy.from == Some(link) {
+            self.copy.stop();
+        }
+        let Some(known) = self.called.get_mut(&link) else { return };
+        let is_new = known.as_ref().is_none_or(|known| known.settings != told.settings);
+        if is_new {
+            let differ = settings::compare(&self.settings, &told.settings);
+            if !differ.is_empty() {
+                self.reports.push_back(MirrorReport::Settings { other: told.guid, differ });
+            }
+        }
+        *known = Some(told);
+    }
+
+    /// A standby follows the first master that answers; of another term than it knows, from the beginning.
+    pub(super) fn choose_master(&mut self, around: &Surroundings<'_>) {
+        let (Some(guid), SmState::Standby) = (around.guid, around.state) else { return };
+        if self.copy.from.is_some() {
+            return;
+        }
+        let is_master = |told: &Told| told.term != 0 && told.guid != guid;
+        let mut masters = self.called.iter().filter_map(|(&link, told)| {
+            told.as_ref().filter(|told| is_master(told)).map(|told| (link, told.guid))
+        });
+        if let Some((link, master)) = masters.next() {
+            self.copy.master = Some(master);
+            let asks = self.copy.ask(link, guid);
+            self.outputs.push_back(asks);
+        }
+    }
+
+    fn take(&mut self, link: Link, part: &Part, around: &mut Surroundings<'_>) {
+        let copy = &mut self.copy;
+        let (now, epoch) = (around.now, self.telling.epoch);
+        match part.kind {
+            PartKind::First => copy.gathered = Some(Gathered::new()),
+            PartKind::More | PartKind::Last => {
+                let Some(gathered) = &mut copy.gathered else { return };
+                gathered.take(&part.lines);
+            }
+            // It changes what is not there yet.
+            PartKind::Change if !copy.whole || copy.gathered.is_some() => return,
+            PartKind::Change => {
+                let mut gathered = Gathered::new();
+                gathered.take(&part.lines);
+                gathered.apply(around.database, around.saved, false, epoch, now);
+            }
+        }
+        if part.kind == PartKind::Last
+            && let Some(gathered) = copy.gathered.take()
+        {
+            let changed = gathered.apply(around.database, around.saved, true, epoch, now);
+            copy.whole = true;
+            if let Some(master) = copy.master {
+                self.reports.push_back(MirrorReport::Complete { master, changed });
+            }
+        }
+        if copy.gathered.is_none() {
+            (copy.term, copy.sequence) = (part.term, part.sequence);
+        }
+        let have = Have { term: part.term, sequence: part.sequence };
+        self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Have(have)));
+    }
+
+    /// A table has to come to this. Where it does not, all is read anew.
+    fn check(&mut self, told: &Checksum, around: &Surroundings<'_>) {
+        let copy = &mut self.copy;
+        let number = usize::from(told.table);
+        let same = (copy.term, copy.sequence) == (told.term, told.sequence);
+        if !same || copy.gathered.is_some() || around.now < copy.rests {
+            return;
+        }
+        // A table that this version does not have.
+        let Some(&table) = TABLES.get(number) else { return };
+        // What was told without keys is held without keys.
+        let telling = Telling { secrets: true, ..self.telling };
+        let held = checksum(number, around.database, around.saved, telling);
+        if held == (told.records, told.sum) {
+            return;
+        }
+        let (Some(master), Some(link), Some(guid)) = (copy.master, copy.from, around.guid) else {
+            return;
+        };
+        self.reports.push_back(MirrorReport::Differs { master, table });
+        copy.rests = around.now + REST;
+        (copy.term, copy.sequence) = (0, 0);
+        let follow = Follow { guid, term: 0, sequence: 0 };
+        self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Follow(follow)));
+    }
+}

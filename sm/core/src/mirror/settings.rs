@@ -1,0 +1,51 @@
+//! Settings that have to be the same at all managers of a subnet.
+
+use crate::config::Config;
+
+/// This manager's, a line each. Keys are not among them: a session may be readable.
+pub(super) fn of(config: &Config) -> String {
+    let Config { lmc, m_key_policy, m_key_protect, m_key_lease_s, partitions, qos, .. } = config;
+    let lanes = (&config.qos_sl2vl, &config.qos_vlarb_high, &config.qos_vlarb_low);
+    let version = env!("CARGO_PKG_VERSION");
+    let lines = [
+        format!("version {version}"),
+        format!("lmc {lmc:?}"),
+        format!("subnet_prefix {:#018x}", config.subnet_prefix),
+        format!("m_key_policy {m_key_policy:?}"),
+        format!("m_key_protection_level {m_key_protect}"),
+        format!("m_key_lease_period {m_key_lease_s}"),
+        format!("partitions {partitions:?}"),
+        format!("qos {qos}"),
+        format!("qos_tables {lanes:?} {}", config.qos_high_limit),
+        format!("packet_life_time {}", config.packet_lifetime),
+    ];
+    lines.join("\n")
+}
+
+/// What differs, in words. What only one of them has is passed over: versions have different settings.
+pub(super) fn compare(own: &str, other: &[u8]) -> Vec<String> {
+    let other = String::from_utf8_lossy(other);
+    let differs = |line: &str| {
+        let (key, here) = line.split_once(' ')?;
+        let theirs = other.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+        (theirs != here).then(|| format!("{key} is {here:.80} here and {theirs:.80} there"))
+    };
+    own.lines().filter_map(differs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named() {
+        let own = of(&Config { lmc: None, ..Config::default() });
+        assert_eq!(compare(&own, own.as_bytes()), Vec::<String>::new());
+        let other = Config { partitions: vec![0xFFFF, 7], packet_lifetime: 9, ..Config::default() };
+        let other = of(&other).replace(env!("CARGO_PKG_VERSION"), "9.9.9") + "\nnew 1";
+        let differs = compare(&own, other.as_bytes());
+        assert_eq!(differs.len(), 3, "{differs:?}");
+        assert!(differs[0].ends_with("here and 9.9.9 there"), "{differs:?}");
+        assert_eq!(differs[1], "partitions is [65535] here and [65535, 7] there");
+    }
+}

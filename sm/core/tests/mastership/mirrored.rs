@@ -1,0 +1,221 @@
+//! A standby's copy of the master's database, and what it is good for when the master is gone.
+
+use snin_fabric::{Lid, NodeKind, PortIndex};
+use snin_mad::sa::{
+    ComponentMask, InformInfo, JoinState, McMemberRecord, Record, SaRequest, ServiceRecord,
+};
+use snin_mad::{
+    Attribute as _, Gid, GidPrefix, LinearForwarding, Method, MulticastForwarding, PKey, QKey,
+    SmState,
+};
+use snin_protocol::Time;
+use snin_sm_core::administration::Origin;
+use snin_sm_core::database::{Aliases, KeptRecord, Links, Nodes, Services};
+use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
+use snin_sm_core::{Config, Event, LocalPort, Manager, Report};
+
+use crate::subnet::{Subnet, config};
+
+const PREFIX: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
+/// What is said of a group that is created.
+const CREATE: [u8; 9] = [0, 1, 2, 6, 7, 12, 13, 14, 16];
+
+fn hosts(subnet: &Subnet) -> Vec<PortIndex> {
+    let topology = &subnet.topology;
+    let adapters = topology.nodes().filter(|&n| topology.node(n).kind == NodeKind::Adapter);
+    adapters.filter_map(|node| Some(topology.cables(node).next()?.0)).collect()
+}
+
+/// A host asks a manager for something.
+fn ask<R: Record>(subnet: &mut Subnet, n: usize, host: usize, record: &R, bits: &[u8]) {
+    let port = hosts(subnet)[host];
+    let now = subnet.now();
+    let manager = &mut subnet.seats[n].manager;
+    let lid = manager.view().and_then(|view| view.addresses().base(port)).unwrap();
+    let from = Origin { lid, qp: 1, sl: 0, p_key: PKey::DEFAULT };
+    let request = SaRequest::new(Method::Set, record, ComponentMask::of(bits));
+    let id = now.nanos() + host as u64;
+    let mad = request.transaction(id).mad();
+    manager.handle(Event::General { port: LocalPort(0), from, bytes: &mad.0 }, now);
+    subnet.run(Time::millis(1));
+}
+
+fn gid(subnet: &Subnet, host: usize) -> Gid {
+    Gid::new(PREFIX, subnet.topology.port(hosts(subnet)[host]).guid)
+}
+
+/// Every host is in one of three groups, offers a service and wants to be told of ports.
+fn register(subnet: &mut Subnet, n: usize, group: u8) {
+    for host in 1..hosts(subnet).len() {
+        let mut mgid = [0; 16];
+        (mgid[0], mgid[1], mgid[14], mgid[15]) = (0xFF, 0x12, group, host as u8 % 3);
+        let member = McMemberRecord {
+            mgid: Gid(mgid),
+            port_gid: gid(subnet, host),
+            q_key: QKey(0xB1B),
+            p_key: PKey::DEFAULT,
+            join_state: JoinState::FULL,
+            ..McMemberRecord::default()
+        };
+        ask(subnet, n, host, &member, &CREATE);
+        let service = ServiceRecord {
+            id: 0x10 + u64::from(group),
+            gid: gid(subnet, host),
+            p_key: PKey::DEFAULT,
+            lease: 3_600,
+            ..ServiceRecord::default()
+        };
+        ask(subnet, n, host, &service, &[0, 1, 2, 4]);
+        let inform = InformInfo {
+            subscribe: 1,
+            is_generic: 1,
+            kind: 0xFFFF,
+            lid_begin: Lid(0xFFFF),
+            trap_number: 64 + u16::from(group),
+            ..InformInfo::default()
+        };
+        ask(subnet, n, host, &inform, &[]);
+    }
+}
+
+/// What hosts said, without stamps, and leases without the time that is the same in all of virtual time.
+fn kept(manager: &Manager) -> Vec<KeptRecord> {
+    manager.database().kept()
+}
+
+/// Whether a manager's copy is what the other one has: what was found, and what hosts said.
+#[track_caller]
+fn assert_equal(subnet: &Subnet, a: usize, b: usize) {
+    let [a, b] = [a, b].map(|n| &subnet.seats[n].manager);
+    assert_eq!(kept(a), kept(b));
+    let nodes = |manager: &Manager| {
+        let all = manager.database().all::<Nodes>();
+        all.entries().map(|(key, value, stamp)| (*key, value.cloned(), stamp)).collect::<Vec<_>>()
+    };
+    assert_eq!(nodes(a), nodes(b));
+    let links = |manager: &Manager| {
+        let all = manager.database().all::<Links>();
+        all.iter().map(|(key, value)| (*key, *value)).collect::<Vec<_>>()
+    };
+    assert_eq!(links(a), links(b));
+    assert_ne!(links(a), []);
+}
+
+/// Two managers that call each other, the first of them master, with what hosts said.
+fn pair(recipe: &str) -> Subnet {
+    let mut subnet = Subnet::new(recipe);
+    subnet.seat("host0", config(5));
+    let last = hosts(&subnet).len() - 1;
+    subnet.seat(&format!("host{last}"), config(1));
+    subnet.call(0, 1);
+    subnet.call(1, 0);
+    subnet.start(0);
+    subnet.run(Time::secs(1));
+    subnet.start(1);
+    subnet.run(Time::secs(1));
+    register(&mut subnet, 0, 1);
+    subnet.run(Time::secs(1));
+    subnet
+}
+
+fn blocks(manager: &Manager) -> [u64; 2] {
+    let set = Method::Set.code();
+    let sent = |id| manager.metrics().sent.get(&(id, set)).copied().unwrap_or(0);
+    [sent(LinearForwarding::ID), sent(MulticastForwarding::ID)]
+}
+
+#[test]
+fn a_standby_has_all_that_the_master_knows() {
+    let mut two = pair("clos:4,2,4");
+    assert_equal(&two, 0, 1);
+    let states = two.seats[0].manager.mirrors();
+    let [state] = &states[..] else { panic!("{states:?}") };
+    assert_eq!((state.follows, state.whole, state.behind), (true, true, 0));
+    assert_eq!(state.differ, Vec::<String>::new());
+    // It goes on where it stopped: what was said meanwhile comes from the log, and nothing is read anew.
+    two.hang_up(1, 0);
+    two.run(Time::secs(1));
+    register(&mut two, 0, 2);
+    assert_ne!(kept(&two.seats[0].manager), kept(&two.seats[1].manager));
+    two.call(1, 0);
+    two.run(Time::secs(1));
+    assert_equal(&two, 0, 1);
+    let complete =
+        |report: &&Report| matches!(report, Report::Mirror(MirrorReport::Complete { .. }));
+    assert_eq!(two.seats[1].reports.iter().filter(complete).count(), 1);
+}
+
+#[test]
+fn a_difference_is_named_and_mended() {
+    let mut two = pair("clos:4,2,4");
+    // One change is lost on its way.
+    two.run(Time::secs(1));
+    let before = kept(&two.seats[1].manager);
+    two.seats[1].stopped = true;
+    register(&mut two, 0, 3);
+    two.said.retain(|(_, event)| {
+        !matches!(event, MirrorEvent::Heard(_, snin_protocol::mirror::FromMaster::Part(part))
+            if String::from_utf8_lossy(&part.lines).contains("service"))
+    });
+    two.seats[1].stopped = false;
+    two.run(Time::millis(300));
+    assert_ne!(kept(&two.seats[1].manager), before);
+    assert_ne!(kept(&two.seats[1].manager), kept(&two.seats[0].manager));
+    two.run(Time::secs(60));
+    assert_equal(&two, 0, 1);
+    let named = two.seats[1].reports.iter().any(|report| {
+        matches!(report, Report::Mirror(MirrorReport::Differs { table: "services", .. }))
+    });
+    assert!(named, "{:?}", two.seats[1].reports);
+}
+
+#[test]
+fn settings_that_differ_are_named() {
+    let mut two = Subnet::new("clos:4,2,4");
+    two.seat("host0", config(5));
+    two.seat("host7", Config { partitions: vec![0xFFFF, 0x8007], ..config(1) });
+    two.call(1, 0);
+    two.start(0);
+    two.run(Time::secs(1));
+    two.start(1);
+    two.run(Time::secs(1));
+    let differ = two.seats[1].manager.mirrors()[0].differ.clone();
+    assert_eq!(differ, ["partitions is [65535, 32775] here and [65535] there"]);
+}
+
+/// Killed three times, each time the other one: nothing that hosts said is lost, no table is written, no group
+/// gets another address.
+#[test]
+fn a_failover_loses_nothing_and_writes_no_table() {
+    let mut two = pair("clos:6,3,4");
+    for turn in 0..3 {
+        let (old, new) = (turn % 2, 1 - turn % 2);
+        let (said, before) = (kept(&two.seats[old].manager), blocks(&two.seats[new].manager));
+        assert!(said.len() > 60, "{said:?}");
+        two.kill(old);
+        two.run(Time::secs(5));
+        two.check(new);
+        let manager = &two.seats[new].manager;
+        assert_eq!(kept(manager), said, "after {} failovers", turn + 1);
+        assert_eq!(blocks(manager), before, "after {} failovers", turn + 1);
+        assert!(manager.database().all::<Services>().len() >= 22);
+        assert_eq!(manager.database().all::<Aliases>().len(), 0);
+        two.revive(old, config([5, 1][old]));
+        two.call(0, 1);
+        two.call(1, 0);
+        two.run(Time::secs(5));
+        // The one with the higher priority is master again, and has what the other one was told.
+        two.check(0);
+        assert_equal(&two, 0, 1);
+        if turn == 0 {
+            let priority = Event::Priority(9);
+            let now = two.now();
+            two.seats[1].manager.handle(priority, now);
+            two.run(Time::secs(3));
+            two.check(1);
+            register(&mut two, 1, 7);
+            two.run(Time::secs(1));
+        }
+    }
+    assert_eq!(two.states()[0], SmState::Master);
+}
