@@ -134,7 +134,7 @@ impl Manager {
             Event::Priority(priority) => self.mastership.set_priority(priority.min(15), now),
             Event::Prefer(preferences) => self.prefer(*preferences, now),
             Event::Mirror(event) => {
-                self.mirror(now, |mirror, around| mirror.handle(*event, around))
+                self.mirror(now, |mirror, around| mirror.handle(*event, around));
             }
             event => self.sweep.handle(event, now),
         }

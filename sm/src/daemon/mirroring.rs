@@ -104,7 +104,7 @@ impl Mirrors {
     }
 
     /// What has happened next.
-    pub fn next(&mut self) -> Option<MirrorEvent> {
+    pub fn next_event(&mut self) -> Option<MirrorEvent> {
         let posted = self.post.as_mut().map(Post::work).unwrap_or_default();
         for heard in posted {
             self.called(heard);

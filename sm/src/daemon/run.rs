@@ -188,7 +188,7 @@ impl Daemon {
             self.feed(Event::Clear { version })?;
         }
         self.outlets.journal.settle(self.outlets.control.as_mut());
-        while let Some(event) = self.outlets.mirrors.next() {
+        while let Some(event) = self.outlets.mirrors.next_event() {
             self.feed(Event::Mirror(Box::new(event)))?;
         }
         if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {

@@ -8,9 +8,9 @@ use snin_daemon::settings::Settings as _;
 use snin_sm::daemon::settings::Settings;
 
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, partitions in a
-/// file of their own, its memory where a variable says, a console in place of socket, metrics and events, and
-/// levels of its log as bits.
-const OURS_ALONE: [&str; 22] = [
+/// file of their own, its memory where a variable says, a console in place of socket, metrics and events,
+/// levels of its log as bits, and no mirror.
+const OURS_ALONE: [&str; 24] = [
     "ca",
     "port",
     "partitions",
@@ -18,6 +18,8 @@ const OURS_ALONE: [&str; 22] = [
     "state_dir",
     "control_socket",
     "metrics_listen",
+    "mirror_listen",
+    "mirror_of",
     "events_file",
     "log_level",
     "m_key_policy",

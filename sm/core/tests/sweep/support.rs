@@ -177,8 +177,8 @@ impl Lab {
                     Output::Served(groups) => self.served = groups,
                     Output::Save(saved) => self.saved = saved,
                     Output::Report(report) => self.reports.push(report),
-                    // The sweep alone says nothing of administration.
-                    Output::Answer { .. } | Output::Keep(_) => unreachable!(),
+                    // The sweep alone says nothing of administration, and to no other manager.
+                    Output::Answer { .. } | Output::Keep(_) | Output::Mirror(_) => unreachable!(),
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };
