@@ -78,7 +78,7 @@ impl Emulator {
         Ok(ClientId(id as u32))
     }
 
-    /// The client's program ends: what comes for it comes to nobody, and IsSM is taken back. The next client
+    /// The client's program ends: what comes for it is dropped, and IsSM is taken back. The next client
     /// may get its id.
     pub fn detach(&mut self, client: ClientId) {
         self.set_manager(client, false);

@@ -112,7 +112,7 @@ impl Emulator {
         self.fabric.protect(port, key, level, lease);
     }
 
-    /// As if somebody had given a port these addresses, whether they make sense or not.
+    /// As if another manager had given a port these addresses, even addresses that make no sense.
     pub fn address(&mut self, port: PortIndex, lid: Lid, lmc: snin_fabric::Lmc) {
         self.fabric.address(port, lid, lmc);
     }

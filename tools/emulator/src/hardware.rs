@@ -82,7 +82,7 @@ pub(crate) struct Port {
     pub(crate) counted_from: Option<Box<[Counters; 2]>>,
     pub(crate) tables: Option<Box<PortTables>>,
     pub(crate) notices: Option<Box<Notices>>,
-    /// When the M_Key is given up, if nobody shows the right one first (IBA 14.2.4.2).
+    /// When the M_Key is given up, unless a manager shows the right one first (IBA 14.2.4.2).
     pub(crate) lease_ends: Option<Time>,
     pub(crate) noise: Noise,
     /// It takes no writes; a switch's port 0: none to its tables.

@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Trained { port: u32, attempt: u32 },
     /// A port that was told to take its link down, by that link, has answered.
     Rest { port: u32, attempt: u32 },
-    /// A trap that nobody repressed is due again.
+    /// A trap that no manager repressed is due again.
     Trap { port: u32, round: u32 },
     /// A fault that was asked for.
     Fault { fault: u32 },
@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same as a list sorted by time and order of planning, whatever is planned when.
+        /// The same as a list sorted by time and order of planning, for any plan.
         #[test]
         fn events_come_in_the_order_of_time_and_planning(
             steps in prop::collection::vec((any::<u64>(), 0..64_u32, 0..4_u8), 1..300),

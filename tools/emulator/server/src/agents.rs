@@ -53,7 +53,7 @@ pub(crate) struct Agents {
 }
 
 impl Agents {
-    /// Nobody is connected.
+    /// Listens for clients; no client is connected yet.
     pub(crate) fn listen(name: &str, topology: &Topology) -> Result<Self, ServerError> {
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::AddrInUse => ServerError::Taken(name.to_owned()),

@@ -16,7 +16,7 @@ pub enum ServerError {
     /// Another process has the name.
     #[error("{0}: another emulator, or ibsim, has this name: choose one with --socket")]
     Taken(String),
-    /// A fabric to which nobody can attach.
+    /// A fabric without a port to which a client can attach.
     #[error("no adapter of the fabric has a cable")]
     NoHost,
     /// A socket cannot be made.

@@ -86,7 +86,7 @@ pub(crate) fn address(fabric: &str, what: &str) -> io::Result<SocketAddr> {
 }
 
 impl Mads {
-    /// Nobody is attached. Who does not say where to be is at `first`.
+    /// Listens; no client is attached yet. A client that does not name its port is put at `first`.
     pub(crate) fn listen(
         name: &str,
         first: PortIndex,
@@ -120,7 +120,7 @@ impl Mads {
         }
     }
 
-    /// When something is due: a request that nobody answered, a look after clients.
+    /// When something is due: a request without an answer, a look after clients.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let look = (!self.slots.is_empty()).then_some(self.look_at);
         let due = self.due.first().map(|&(at, _)| at);
@@ -160,7 +160,7 @@ impl Mads {
             let id = header.transaction_id().0;
             let id = TransactionId(id & !(0xFFFF << SLOT_SHIFT) | u64::from(slot) << SLOT_SHIFT);
             Header::edit(&mut mad.0).transaction_id(id);
-            // Nobody answers what says something, and asks nothing.
+            // A trap or a Send asks nothing, so no answer is waited for.
             let asks = !matches!(method, Method::Trap | Method::TrapRepress | Method::Send);
             if asks && self.slots.get(&slot).is_some_and(|slot| slot.waits < WAITING) {
                 self.expect((slot, id), MadFrame { mad: mad.0, ..frame.clone() }, TRIES - 1, now);
@@ -193,7 +193,7 @@ impl Mads {
         Some(waiting)
     }
 
-    /// Nobody has answered in time: the request is sent again, or given back.
+    /// No answer came in time: the request is sent again, or given back.
     fn overdue(&mut self, key: Key, emulator: &mut Emulator, now: Time) {
         let Some(Waiting { frame, tries, .. }) = self.settle(key) else { return };
         let port = self.slots.get(&key.0).map(|slot| slot.port);

@@ -38,7 +38,7 @@ pub(crate) enum Move {
     Up(PortState),
 }
 
-/// The legal moves (IBA 14.2.5.6, 7.2.7). Initialize is nobody's to write: a port is there once its link
+/// The legal moves (IBA 14.2.5.6, 7.2.7). Initialize cannot be written: a port is there once its link
 /// is trained. Armed is reached from Initialize only, Active from Armed only; to write the state that is
 /// changes nothing. A physical state can be written to bring the link down, not otherwise.
 pub(crate) fn next_move(

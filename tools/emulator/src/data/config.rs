@@ -8,7 +8,7 @@ use super::packet::{BLOCK, blocks, data_bytes};
 /// Where a switch keeps packets that wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Queues {
-    /// One queue an input, VL and output: nobody waits behind a packet for another output.
+    /// One queue for each input, VL and output: no packet waits behind a packet for another output.
     #[default]
     PerOutput,
     /// One queue an input and VL. For comparison: its head holds up all that came after it (Karol, Hluchyj

@@ -16,7 +16,7 @@ pub struct Counters {
     pub discards: u64,
     /// Packets that came in and had nowhere to go (PortRcvSwitchRelayErrors).
     pub relay_errors: u64,
-    /// Packets that came in damaged, or for somebody else (PortRcvErrors).
+    /// Packets that came in damaged, or for another port (PortRcvErrors).
     pub receive_errors: u64,
     /// How long the port sent nothing although this VL had packets, for want of credits or because the
     /// inputs that hold them were busy (PortXmitWait).

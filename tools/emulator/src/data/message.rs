@@ -46,7 +46,7 @@ pub struct Message {
     pub flow: u32,
     /// What is acknowledged.
     pub transport: Transport,
-    /// Whether [statistics](super::Statistics) leave it out: somebody else's traffic.
+    /// Whether [statistics](super::Statistics) leave the message out, as background traffic.
     pub background: bool,
 }
 

@@ -119,5 +119,5 @@ pub trait Observer {
     }
 }
 
-/// Nobody looks.
+/// An observer that sees nothing.
 impl Observer for () {}

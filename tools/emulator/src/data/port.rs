@@ -78,7 +78,7 @@ pub(super) struct Port {
     pub(super) of_switch: bool,
     pub(super) to_switch: bool,
     pub(super) link: Link,
-    /// Sends, or has sent and nobody has asked since.
+    /// The port sends, or has sent and its end has not been noticed yet.
     pub(super) busy: bool,
     /// There will be an event when it has sent.
     pub(super) planned: bool,

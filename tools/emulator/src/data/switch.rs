@@ -103,7 +103,7 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
-    /// Makes it known that a port has sent, if it has and nobody waited for that.
+    /// Frees the input of a port that has sent, where no event was planned for that.
     fn settle(&mut self, output: u32) {
         let state = &self.ports[output as usize];
         if state.busy && !state.planned && state.busy_until <= self.now {

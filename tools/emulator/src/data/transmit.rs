@@ -120,7 +120,8 @@ impl<Q: Agenda> Network<Q> {
         self.agenda.push(known, Event::Arrive(id));
     }
 
-    /// Somebody waits for this port to have sent. Nobody does for most: that saves an event a packet.
+    /// Plans the event that a port has sent, because something waits for it. Most ports need none, which saves an
+    /// event a packet.
     pub(super) fn plan(&mut self, port: u32) {
         let state = &mut self.ports[port as usize];
         if !state.planned {

@@ -67,7 +67,7 @@ impl Count {
 /// Why frames were dropped, and how many.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Dropped {
-    /// No RoCE v2: whatever else a kernel sends by itself.
+    /// No RoCE v2: other frames that a kernel sends by itself.
     pub other_protocol: u64,
     /// The cable was not there, or down.
     pub link_down: u64,
@@ -420,7 +420,7 @@ mod tests {
         let mut bench = Bench::new();
         let now = Time::ZERO;
         bench.frames.send(bench.host(0), vec![0; 60], now);
-        // Nobody has that address; then a cable that is not there.
+        // No port has that address; then a cable that is not there.
         bench.frames.send(bench.host(0), frame(bench.lid(0, 0), 0xbeef, 4, 0), now);
         bench.frames.set_down(bench.host(0), true);
         bench.send((0, 3), 0, now);

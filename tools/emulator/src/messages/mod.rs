@@ -22,7 +22,7 @@ pub use owners::{Clash, Owner, Owners, Span};
 /// Limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// What ports send whose rate nobody knows, in bit/s.
+    /// The rate of ports whose rate is not known, in bit/s.
     pub rate: u64,
     /// What every port sends instead of what its link says, in bit/s.
     pub every_rate: Option<u64>,
@@ -139,7 +139,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// A fabric with so many ports, nobody at any of them.
+    /// A fabric with so many ports, and no host at any of them.
     pub fn new(ports: usize, config: Config) -> Self {
         Self {
             adapters: std::iter::repeat_with(Adapter::default).take(ports).collect(),

@@ -2,7 +2,7 @@
 //!
 //! A message owns every link of its way while its port sends it. Spans of time are compared, not the order in
 //! which they become known, so it does not matter how long a message took to be told of. Of each link the
-//! spans of the last seconds are kept; what is told later than that is counted, and judged by nobody.
+//! spans of the last seconds are kept; a message that is told of later is counted, and not judged.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Owner {
     pub flow: u32,
 }
 
-/// A time for which a link is somebody's.
+/// A time for which a message owns a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// From then on.
@@ -88,7 +88,7 @@ impl Owners {
         }
     }
 
-    /// A link was somebody's for a time.
+    /// A message owned a link for a time.
     pub fn note(&mut self, link: PortIndex, span: Span, now: Time) {
         self.spans += 1;
         let Link { spans: known, longest } = &mut self.links[link.index()];
@@ -150,7 +150,7 @@ impl Owners {
         &self.named
     }
 
-    /// Times that links were somebody's.
+    /// Times for which a message owned a link.
     pub const fn spans(&self) -> u64 {
         self.spans
     }

@@ -1,4 +1,4 @@
-//! Credits and bytes are conserved, whatever is sent and whatever is cut; and the same calls give the same
+//! Credits and bytes are conserved, for any traffic and any cut; and the same calls give the same
 //! run, on a wheel and on a heap.
 
 use proptest::prelude::*;

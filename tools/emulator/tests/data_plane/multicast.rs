@@ -1,4 +1,4 @@
-//! Multicast packets: every member gets one copy, nobody else any, credits are conserved, and trees that obey
+//! Multicast packets: every member gets one copy, no other port any, credits are conserved, and trees that obey
 //! the ranks deadlock with nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ fn every_member_gets_one_copy_of_every_packet_and_nobody_else_any() {
 
 #[test]
 fn beside_unicast_of_everybody_nothing_deadlocks() {
-    // One packet's room at each input: whatever could wait for itself would.
+    // One packet's room at each input: a circle of waiting packets would form where one is possible.
     let config = Config { buffer: 64 * 65, ..Config::default() };
     let fabric = Fabric::of("clos:6,3,3", Engine::Trees);
     let groups: Vec<(Vec<u32>, Vec<u32>)> =

@@ -57,7 +57,7 @@ fn granted_flows_never_wait() {
     let network = slice(&fabric, &flows, Transport::Uc);
     assert_eq!(goodput(&network, &flows), 1.0);
     assert_eq!(network.statistics().queueing_ns.max(), 0);
-    // Nobody waits for credits either.
+    // No port waits for credits either.
     let waits = fabric.topology.ports().map(|port| network.counters(port, 0).xmit_wait);
     assert_eq!(waits.max(), Some(Time::ZERO));
 }

@@ -1,4 +1,4 @@
-//! Whatever comes in a MAD: nothing panics, nothing hangs, and the fabric still answers.
+//! Random bytes in a MAD: nothing panics, nothing hangs, and the fabric still answers.
 
 use proptest::prelude::*;
 use snin_emulator::{Config, Fault};

@@ -71,7 +71,7 @@ fn the_protection_table() {
     }
 }
 
-/// Without a key nobody is asked for one.
+/// A port without a key accepts every key.
 #[test]
 fn no_key_lets_everyone_in() {
     let mut lab = Lab::new("clos:2,2,2");
@@ -86,7 +86,7 @@ fn no_key_lets_everyone_in() {
 #[test]
 fn the_lease_runs_from_the_first_wrong_key_and_stops_at_a_right_one() {
     let mut lab = protected(2, 2);
-    // Nobody came: it does not run.
+    // No request came: the lease does not run.
     lab.wait(Time::secs(10));
     lab.m_key = WRONG;
     assert_eq!(lab.get::<PortInfo>("host1", 1), Answer::Silence);

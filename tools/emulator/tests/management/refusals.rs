@@ -77,7 +77,7 @@ fn other_versions_are_refused_before_anything_else() {
     }
 }
 
-/// A class that nobody at the port knows.
+/// A class that the port does not know.
 #[test]
 fn other_classes_are_refused() {
     let mut lab = Lab::new("clos:2,2,2");
@@ -94,7 +94,7 @@ fn other_classes_are_refused() {
     }
 }
 
-/// Answers nobody asked for, and traps for somebody who is no manager, are not answered in turn.
+/// Unsolicited answers, and traps for a port that is no manager, are not answered in turn.
 #[test]
 fn answers_are_not_answered() {
     let mut lab = Lab::new("clos:2,2,2");

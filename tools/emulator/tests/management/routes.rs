@@ -106,7 +106,7 @@ fn smps_are_routed_by_lid() {
 fn tables_are_taken_at_their_word() {
     let mut lab = addressed();
     let stats = *lab.emulator.stats();
-    // Above LinearFDBTop, no entry, nobody's LID at all.
+    // Above LinearFDBTop, no entry, a LID of no port.
     for lid in [12, 7, 0xBFFF, 0] {
         assert_eq!(description(&mut lab, Route::Lid, Lid(lid)), None, "{lid}");
     }

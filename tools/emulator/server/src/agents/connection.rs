@@ -11,7 +11,7 @@ use snin_protocol::software_port::messages::{FromFabric, ToFabric};
 
 /// The most bytes that wait for one who does not read; who is slower is cut off.
 const BACKLOG: usize = 64 << 20;
-/// The most bytes that are read in one turn, so that nobody keeps the thread to itself.
+/// The most bytes that are read from a connection at once, so that the other connections get the thread too.
 const AT_ONCE: usize = MAX_FRAME;
 
 /// See the module's documentation.
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Writes what can be; false where nobody reads.
+    /// Writes what can be; false where the client does not read.
     pub(super) fn flush(&mut self) -> bool {
         while !self.owed.is_empty() && !self.gone {
             let (front, _) = self.owed.as_slices();

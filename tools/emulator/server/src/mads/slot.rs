@@ -9,7 +9,7 @@ use snin_daemon::watch::Watch;
 use snin_fabric::PortIndex;
 use snin_protocol::software_port::management::{FRAME, MadFrame};
 
-/// Frames that are taken in one turn, so that nobody keeps the thread to itself.
+/// Frames that are taken from a client at once, so that the other clients get the thread too.
 const AT_ONCE: usize = 64;
 /// Frames that wait for a client that does not read.
 const BACKLOG: usize = 4096;
@@ -92,7 +92,7 @@ impl Slot {
         }
     }
 
-    /// Whether its process has ended: nobody has its socket.
+    /// Whether the client's process has ended: its socket is closed.
     pub(super) fn is_gone(&self) -> bool {
         let answers = UnixDatagram::unbound().and_then(|probe| probe.connect_addr(&self.peer));
         self.gone || answers.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
