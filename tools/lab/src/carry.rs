@@ -1,5 +1,5 @@
-//! Hosts that send back to back, for a slice of virtual time or until their messages are sent, over whatever
-//! tables and addresses.
+//! Hosts that send back to back, for a slice of virtual time or until their messages are sent, over the tables and
+//! addresses that the caller gives.
 
 use snin_emulator::data::{
     Config, ConfigError, Message, Network, Outcome, SendError, Statistics, Transport,
@@ -67,7 +67,7 @@ pub struct Carried {
     pub statistics: Statistics,
     /// By port: what the directed link had to carry, of what it can in the time; above 1 it takes longer.
     pub load: Vec<f64>,
-    /// Flows of which nothing was sent: their source has no cable that is whole, or nobody has their address.
+    /// Flows of which nothing was sent: their source has no whole cable, or no port has their address.
     pub unsent: u64,
 }
 

@@ -43,7 +43,7 @@ pub struct Job {
     pub flows: Vec<Flow>,
     /// What becomes of cables meanwhile.
     pub changes: Vec<CableChange>,
-    /// How long the longest message took where nobody was in its way.
+    /// How long the longest message took where no other message was in its way.
     pub longest: Time,
     /// What a message's last packet needs besides being sent.
     pub grace: Time,
@@ -67,7 +67,7 @@ struct Carrier {
 impl Carrier {
     /// One job after the other, until there will be no more.
     fn work(&self) {
-        // Nobody panics with the lock in hand.
+        // No thread panics with the lock in hand.
         while let Ok(Ok(waiting)) = self.waiting.lock().map(|waiting| waiting.recv()) {
             let Some(job) = waiting.upgrade() else { continue };
             let Routed { topology, addresses, tables } = &job.routed;
@@ -87,8 +87,7 @@ impl Carrier {
 /// Threads that carry.
 #[derive(Debug)]
 pub struct Comparison {
-    /// The jobs that count, by window and way: what is in nobody's hands any more is not carried, and what came
-    /// of it is not told.
+    /// The jobs that count, by window and way. A job that was replaced is not carried, and its result is dropped.
     wanted: BTreeMap<(u32, usize), Arc<Job>>,
     jobs: Sender<Weak<Job>>,
     finished: Receiver<Finished>,
@@ -110,8 +109,8 @@ impl Comparison {
         Self { wanted: BTreeMap::new(), jobs, finished, threads }
     }
 
-    /// Has it carried as soon as a thread is free, in place of whatever was to be carried of that window in that
-    /// way; not once more where that is the same. What was taken already cannot be replaced.
+    /// Has the job carried as soon as a thread is free, in place of an earlier job of that window and way; not
+    /// again where the two are the same. A job that a thread has finished cannot be replaced.
     pub fn start(&mut self, job: Job) {
         let place = (job.window, job.way);
         let same = |known: &Arc<Job>| {
@@ -121,17 +120,17 @@ impl Comparison {
             return;
         }
         let job = Arc::new(job);
-        // Threads wait for jobs until nobody can start one.
+        // Threads wait for jobs until the sender is dropped.
         let _ = self.jobs.send(Arc::downgrade(&job));
         self.wanted.insert(place, job);
     }
 
-    /// What was carried since somebody asked, in whatever order.
+    /// The results since the last call, in any order.
     pub fn take_done(&self) -> impl Iterator<Item = Done> + '_ {
         self.finished.try_iter().filter_map(told)
     }
 
-    /// Waits for what is left, and gives what nobody took.
+    /// Waits for the jobs that are left, and gives the results that were not taken yet.
     pub fn finish(self) -> Vec<Done> {
         let Self { wanted, jobs, finished, threads } = self;
         drop(jobs);

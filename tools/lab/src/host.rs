@@ -58,7 +58,7 @@ pub struct Host {
     /// Bit/s that each flow asks for, where that is less than the links carry.
     rates: Vec<Option<u64>>,
     free: Vec<u32>,
-    /// When it is to be woken; [`Time::MAX`] where nobody has to.
+    /// When it is to be woken; [`Time::MAX`] where it need not be.
     wake_at: Time,
     outcomes: Vec<(u32, Outcome)>,
     said: Vec<FromAgent>,
@@ -218,7 +218,7 @@ impl Host {
         })
     }
 
-    /// Somebody wakes it: whether it is time, or an earlier call made up for this one.
+    /// Whether it is time to wake the host; false where an earlier call did it already.
     pub fn is_due(&mut self, now: Time) -> bool {
         let due = self.wake_at <= now;
         if due {

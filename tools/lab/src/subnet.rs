@@ -90,10 +90,10 @@ pub struct Subnet {
     emulator: Emulator,
     client: ClientId,
     sweep: Sweep,
-    /// Every view that nobody took yet, and the last.
+    /// Every view that was not taken yet, and the last.
     views: Vec<Arc<FabricView>>,
     view: Option<Arc<FabricView>>,
-    /// Switches that were written to since somebody asked.
+    /// Switches that were written to since [`take_written`](Self::take_written) was last called.
     written: Rc<RefCell<BTreeSet<NodeIndex>>>,
     /// SMPs sent when the first view after [`Subnet::mark`] came.
     first_view: Option<u64>,
@@ -291,7 +291,7 @@ impl Subnet {
                 self.views.push(view.clone());
                 self.view = Some(view);
             }
-            // The sweep alone runs here: nobody asks it for records, and nothing has to survive.
+            // The sweep alone runs here: no program asks it for records, and nothing has to survive.
             Output::Answer { .. } | Output::Keep(_) | Output::Save(_) => {}
             // One manager needs no mirror.
             Output::Served(_) | Output::Mirror(_) => {}
@@ -314,12 +314,12 @@ impl Subnet {
         self.view.clone()
     }
 
-    /// The views published since somebody asked, in order.
+    /// The views published since the last call, in order.
     pub fn take_views(&mut self) -> Vec<Arc<FabricView>> {
         std::mem::take(&mut self.views)
     }
 
-    /// The nodes that were written to since somebody asked.
+    /// The nodes that were written to since the last call.
     pub fn take_written(&mut self) -> BTreeSet<NodeIndex> {
         self.written.take()
     }

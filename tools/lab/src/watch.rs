@@ -2,8 +2,8 @@
 //!
 //! A message owns a link from its first packet there to its last. Messages are numbered in the order in which
 //! they are given to adapters, so on each link of a fabric without interference the numbers only rise: one
-//! that comes after a greater one was given away before the greater one and is still there. And nobody
-//! waits behind somebody else's last packet. Acknowledgements have a lane of their own and own nothing.
+//! that comes after a greater one was given away before the greater one and is still there. And no message
+//! waits behind another message's last packet. Acknowledgements have a lane of their own and own nothing.
 
 use std::fmt;
 

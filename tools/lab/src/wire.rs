@@ -11,7 +11,7 @@ use snin_protocol::Time;
 use super::bound::Judge;
 use super::watch::Watch;
 
-/// Set in the numbers of flows that nobody granted anything.
+/// Set in the numbers of flows without a grant.
 pub const UNASKED: u32 = 1 << 31;
 
 /// A piece that was given to the network, by whom and for whom.

@@ -63,7 +63,7 @@ pub struct Setup {
     pub queue_pairs: u32,
     /// Is non-interference in effect?
     pub policy: Policy,
-    /// How many hosts have no agent, and so ask nobody.
+    /// How many hosts have no agent, and so ask for no grants.
     pub unmanaged: u32,
     /// Bounds to judge.
     pub bounds: Vec<Limit>,
@@ -134,12 +134,12 @@ pub struct Carried {
     pub possible: u64,
 }
 
-/// What is known of a window as soon as everybody has begun.
+/// The state of a window as soon as all senders have begun.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sending {
     /// From 0.
     pub number: u32,
-    /// A message each: first of who was granted a tree, then of who asks nobody.
+    /// A message each: first of flows with a granted tree, then of hosts without an agent.
     pub sent: Vec<Sent>,
     /// How long the longest takes to be sent.
     pub longest: Time,
@@ -154,7 +154,7 @@ pub struct Window {
     pub longest: Time,
     /// What was sent in it by who was granted a tree.
     pub granted: Carried,
-    /// What was sent by who asks nobody.
+    /// What hosts without an agent sent.
     pub unasked: Carried,
     /// What the controller says of it; nothing where the window could not be decided.
     pub report: WindowReport,
@@ -225,7 +225,7 @@ pub struct World<'a> {
     channel: Channel,
     wire: Wire,
     traffic: Traffic,
-    /// Hosts that ask nobody, and whom they have to send to.
+    /// Hosts without an agent, and the hosts to which they send.
     unasked: BTreeMap<HostId, Vec<Demand>>,
     addresses: Addresses,
     tables: Arc<Vec<ForwardingTable>>,
@@ -396,7 +396,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Goes on to whatever happens next, `until` at the latest.
+    /// Goes on to the next event, `until` at the latest.
     fn step(&mut self, until: Time) {
         let first = self.queue.first_key_value().map(|(&(at, _), _)| at);
         let others = [first, self.controller.next_deadline(), self.subnet.next_time()];

@@ -195,7 +195,7 @@ impl Baseline {
         self.next_sweep
     }
 
-    /// Questions that nobody answered.
+    /// Questions without an answer.
     pub const fn given_up(&self) -> u64 {
         self.given_up
     }
@@ -244,7 +244,7 @@ impl Baseline {
         self.ask(What::Write, path, mad, now);
     }
 
-    /// A MAD came in. What nobody asked for is dropped, and so are traps, unless it heeds them.
+    /// A MAD came in. Unsolicited answers are dropped, and so are traps, unless the baseline heeds them.
     pub fn handle(&mut self, mad: &Mad, now: Time) {
         let Ok(smp) = Smp::parse(&mad.0) else { return };
         if smp.method == Method::Trap {
@@ -414,7 +414,7 @@ impl Baseline {
         }
     }
 
-    /// The one that the port has, if nobody else has it; else the first that is free.
+    /// The address that the port has, if no other port has it; else the first that is free.
     fn address(&mut self, has: Lid) -> Lid {
         let free = |lid: &Lid| !self.taken.contains(lid);
         let lid = Some(has).filter(|&lid| lid != Lid::NONE).filter(free);

@@ -240,7 +240,7 @@ impl Manager {
                 self.computing = Some((now + takes, computed));
                 self.enter(Phase::Computation, now);
             }
-            // Nobody asks for records here, and nothing has to survive.
+            // No program asks for records here, and nothing has to survive.
             Output::View(_)
             | Output::Answer { .. }
             | Output::Keep(_)

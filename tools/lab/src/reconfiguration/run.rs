@@ -405,7 +405,7 @@ fn sound(emulator: &Emulator) -> bool {
     let live = fabric.live_topology();
     let Ok(addresses) = fabric.addresses() else { return false };
     let tables = fabric.tables();
-    // A host whose switch is gone keeps its address, and nobody can reach it.
+    // A host whose switch is gone keeps its address, but no host can reach it.
     let mut present = Addresses::none(live.port_count());
     for (port, lid, lmc) in addresses.iter() {
         let node = live.port(port).node;

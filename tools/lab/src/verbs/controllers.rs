@@ -15,7 +15,7 @@ use snin_protocol::{ConnectionNumber, Session, Term, Time};
 pub(super) enum Controller {
     /// The real one, and what it noted.
     Packing(Box<Core>, Vec<String>),
-    /// One that puts everybody on the same tree, for ever.
+    /// A controller that puts all agents on the same tree, for ever.
     Forced(Forced),
 }
 

@@ -43,7 +43,7 @@ pub struct Fabric {
     topology: Topology,
     cost: Cost,
     places: Vec<Place>,
-    /// Somebody else's, in place of those that the switches hold.
+    /// Tables of another planner, in place of those that the switches hold.
     replaced: Option<Vec<ForwardingTable>>,
 }
 

@@ -133,7 +133,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Everybody's turn, once; how long until something is due again.
+    /// Lets every host work once; how long until something is due again.
     pub(super) fn work(&mut self) -> Result<Time, VerbsLabError> {
         self.drive.check()?;
         for sender in &mut self.senders {

@@ -123,7 +123,7 @@ impl Judge {
     }
 
     /// The root that frames of a flow have to cross: `None` within a leaf, an error where an address is
-    /// nobody's or the two ends are of different trees.
+    /// of no port or the two ends are of different trees.
     fn expected(&self, flow: Flow) -> Result<Option<NodeIndex>, ()> {
         let owner = |lid| self.owners.get(lid).ok_or(());
         let (source, destination) = (owner(&flow.source)?, owner(&flow.destination)?);

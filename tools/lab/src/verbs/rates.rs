@@ -78,7 +78,7 @@ impl Rates {
             message: self.piece,
             buffers: ROOM.max(hosts as u32),
             receives: ROOM.max(hosts as u32),
-            // Links are slow, and what is lost is lost by somebody's fault.
+            // Links are slow, and every loss is an error of the fabric or of an agent.
             resend_ms: 1000,
             stall_ms: 10_000,
             connect_ms: 5000,

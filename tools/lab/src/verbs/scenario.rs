@@ -176,7 +176,7 @@ impl Lab {
         self.until_none(|hosts| Ok(hosts.cold()))
     }
 
-    /// Until nobody has anything under way.
+    /// Until no host has anything under way.
     pub(super) fn rest(&mut self) -> Result<(), VerbsLabError> {
         self.until_none(Hosts::unrest)
     }

@@ -48,7 +48,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.stop();
         if let Some(thread) = self.thread.take() {
-            // What it failed of was told by `check`, or nobody wants to know any more.
+            // `check` has told of a failure already, or the caller has no use for it any more.
             let _ = thread.join();
         }
     }

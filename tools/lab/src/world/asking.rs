@@ -99,7 +99,7 @@ impl World<'_> {
         if takes > most { Err(WorldError::TooLong(takes, window)) } else { Ok((bytes, 1)) }
     }
 
-    /// Bit/s that the links of two hosts carry, or less where less is asked for; `None` where nobody says.
+    /// Bit/s that the links of two hosts carry, or less where less is asked for; `None` where no rate is known.
     pub(super) fn rate_between(&self, demand: &Demand) -> Option<u64> {
         let link = |host| {
             let port = self.hosts_of.get(host)?.port;
@@ -115,7 +115,7 @@ impl World<'_> {
     }
 }
 
-/// Bit/s of the slowest cable of a fabric; `None` where nobody says.
+/// Bit/s of the slowest cable of a fabric; `None` where no rate is known.
 pub(super) fn slowest(topology: &Topology, config: &data::Config) -> Option<u64> {
     topology.ports().filter_map(|port| rate_of(topology, config, port)).min()
 }

@@ -1,5 +1,5 @@
 //! Hosts without an agent. They send to base addresses whenever they have something to send, on a lane that
-//! comes after everybody else's: what they can do to others is one packet a link.
+//! that comes after all others: what they can do to others is one packet a link.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::{Setup, World, WorldError};
 /// The lane of those who do not ask.
 const LANE: u8 = 2;
 
-/// The data plane's configuration, with a lane more where somebody needs it.
+/// The data plane's configuration, with a lane more where hosts without an agent need it.
 pub(super) fn lanes(setup: &Setup) -> Config {
     let data = setup.data.clone();
     if setup.unmanaged == 0 {
@@ -31,7 +31,7 @@ pub(super) fn lanes(setup: &Setup) -> Config {
     Config { vls: LANE + 1, arbitration, ..data }
 }
 
-/// Which hosts ask nobody: any, each equally likely.
+/// Which hosts have no agent: any, each equally likely.
 pub(super) fn chosen(
     setup: &Setup,
     hosts: usize,
