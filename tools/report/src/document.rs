@@ -90,7 +90,7 @@ pub struct Traffic {
     unmanaged: Option<Unmanaged>,
 }
 
-/// What came of those who asked nobody.
+/// Results of the hosts without an agent.
 #[derive(Serialize)]
 struct Unmanaged {
     /// What arrived in time, of what could have been sent.

@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What came of those who ask nobody.
+/// Results of the hosts without an agent.
 #[derive(Clone, Copy, Default)]
 pub struct Unasked {
     in_time: u64,
