@@ -154,7 +154,7 @@ impl Prepared<'_> {
         let room = size + if carrier == Carrier::Ud { ROUTE } else { 0 };
         let memory = Shared::new(domain, room)?;
         if receives {
-            // All messages come into the same memory, which stays in the caches: nobody looks at them.
+            // All messages come into the same memory, which stays in the caches: the bench does not read them.
             (0..depth.receives).try_for_each(|_| pair.receive(&memory))?;
         }
         // Reads go to slots of their own.
@@ -236,8 +236,8 @@ impl Prepared<'_> {
     }
 }
 
-/// How many sources a flow has. Those of writes that are answered are marked anew each time, once they are sent:
-/// so that nobody waits for that there are several, as long as they are short.
+/// How many sources a flow has. Sources of writes that are answered are marked anew each time, once they are sent:
+/// several sources, as long as they are short, keep the flow from waiting for that.
 fn sources(plan: &Plan) -> usize {
     if is_marked(plan) { (SOURCES_BYTES / plan.size.max(1)).clamp(1, MOST_SOURCES) } else { 1 }
 }
@@ -253,7 +253,7 @@ fn signal_every(plan: &Plan, sources: usize) -> u64 {
     if is_marked(plan) { most.min(sources as u64 / 2).max(1) } else { most }
 }
 
-/// The path to the peer along a tree; tree 0 is the base address, whatever that is.
+/// The path to the peer along a tree; tree 0 is the base address, along any tree that it has.
 fn way(port: &Port, peer: &Ends, tree: u16, level: u8) -> Result<Path, LatError> {
     let address = peer.address.into();
     let base = match address {
@@ -388,9 +388,9 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Looks for completions: how many there are. They are told by [`Self::whose`] until [`Self::settle`] ends
-    /// them, which has to be before the next poll. So whatever came can be answered first, for the answer is not
-    /// to wait for what ending takes.
+    /// Looks for completions: how many there are. [`Self::whose`] names the flow of each until [`Self::settle`]
+    /// ends them, which has to be before the next poll. So messages are answered first: the answer does not wait
+    /// for the time that ending takes.
     ///
     /// # Errors
     /// When something failed.
@@ -411,7 +411,7 @@ impl Connected {
     /// failed is for [`Self::settle`] to say.
     ///
     /// # Errors
-    /// When it is nobody's.
+    /// When it is of no flow.
     #[inline]
     pub fn whose(&self, done: Done, at: usize) -> Result<usize, LatError> {
         if self.flows.len() == 1 {

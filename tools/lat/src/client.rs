@@ -58,7 +58,7 @@ impl Client {
     /// Calls the server at `peer` (`host:port`).
     ///
     /// # Errors
-    /// When nobody answers.
+    /// When no server answers.
     pub fn new(peer: &str, bench: Bench) -> Result<Self, LatError> {
         let unreachable = |error| LatError::Unreachable { peer: peer.to_owned(), error };
         let mut last = std::io::ErrorKind::NotFound.into();
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// At fixed times, whatever came of the message before.
+    /// At fixed times, no matter how long the message before takes.
     fn open_loop(&mut self, rate: f64) -> Result<(), LatError> {
         let (flows, messages) = (self.sent.len(), self.plan.messages());
         let window = self.plan.window() as usize;

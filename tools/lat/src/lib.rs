@@ -33,7 +33,7 @@ pub enum LatError {
     /// No way leads to the peer.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Nobody listens there.
+    /// No server listens there.
     #[error("cannot reach {peer}: {error} (does `snin lat` wait there?)")]
     Unreachable {
         /// Who was called.
