@@ -19,7 +19,7 @@ pub fn shared(file: &str) -> Option<(PathBuf, Vec<u8>)> {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{} is absent", path.display());
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let list = OpenOptions::new().append(true).create(true).open(repository.join("target/not-run"));
-    // Nobody to tell if this fails.
+    // If this fails there is no place left to report it to.
     let _ = list.and_then(|mut list| writeln!(list, "{test}"));
     None
 }

@@ -66,7 +66,7 @@ fn discovered(simulator: &Simulator) -> Result<Topology, JudgeError> {
     Ok(ibnet::parse(&ibnetdiscover(simulator)?).unwrap())
 }
 
-/// Whatever OpenSM did, everyone must agree that this is what the fabric holds.
+/// OpenSM and all our readers must agree on the tables that the fabric holds.
 fn assert_holds(
     simulator: &Simulator,
     left: &BringUp,
