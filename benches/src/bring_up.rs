@@ -14,7 +14,7 @@ use crate::{Hash, Outcome, Size};
 
 const PATIENCE: Time = Time::secs(600);
 
-/// What OpenSM sends for 648 hosts on 36 x 18 whatever the LMC, by attribute.
+/// What OpenSM sends for 648 hosts on 36 x 18 at any LMC, by attribute.
 const OPENSM: [(&str, u64); 5] = [
     ("NodeDescription", 702),
     ("NodeInfo", 1_892),

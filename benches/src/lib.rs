@@ -130,7 +130,7 @@ fn assert_repeats(run: fn(Size) -> Vec<Outcome>) {
     }
 }
 
-/// FNV-1a, over whatever an answer is made of.
+/// FNV-1a, over all parts of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hash(pub u64);
 

@@ -207,7 +207,7 @@ impl Bench {
                     AgentMessage::Confirm(confirm) => {
                         self.confirmed.insert(from, confirm.sequence);
                     }
-                    // Nobody asks the core of this bench for the time.
+                    // No agent asks the core of this bench for the time.
                     AgentMessage::Clock(_) => {
                         self.echoed += 1;
                         return;
@@ -315,7 +315,7 @@ fn thread_time() -> f64 {
     time.tv_nsec as f64 / 1e9 + time.tv_sec as f64
 }
 
-/// Everybody sends to somebody else, and everybody is sent to.
+/// Every port sends to another port, and every port is sent to.
 fn permutation(ports: &[Guid], random: &mut ChaCha8Rng) -> BTreeMap<Guid, Guid> {
     let mut order = ports.to_vec();
     order.shuffle(random);

@@ -27,7 +27,7 @@ impl Sides {
         match called {
             Ok(calls) => Ok(Self { waits, calls }),
             Err(error) => {
-                // A side that waits for nobody must not outlive its turn.
+                // A side that waits for no peer must not outlive its turn.
                 waits.kill()?;
                 Err(format!("{error}: {:?}", waits.wait_with_output()?).into())
             }
@@ -48,7 +48,7 @@ impl Sides {
     }
 }
 
-/// Waits until somebody listens at a TCP port.
+/// Waits until a server listens at a TCP port.
 fn listens(port: u16) -> Result<(), Box<dyn Error>> {
     let wanted = format!(":{port:04X}");
     let deadline = Instant::now() + PATIENCE;

@@ -15,7 +15,7 @@ use snin_protocol::{ConnectionNumber, Session, Term, Time};
 use tokio::select;
 use tokio::sync::watch;
 
-/// Whom everybody is to send to, and how often that was told.
+/// The peer of every agent, and how often that was told.
 type Told = (u64, Arc<BTreeMap<Guid, Guid>>);
 
 /// See the module's documentation. They end when this is dropped.
@@ -43,7 +43,7 @@ impl Agents {
         Self { tell: Some(tell), thread: Some(thread) }
     }
 
-    /// Everybody asks for another peer.
+    /// Every agent asks for another peer.
     pub(super) fn ask(&self, round: u64, peers: BTreeMap<Guid, Guid>) {
         if let Some(tell) = &self.tell {
             // Agents that have ended are missed by who waits for them.
