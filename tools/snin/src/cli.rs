@@ -114,7 +114,7 @@ pub(crate) enum Command {
     Path(controller::PathOf),
     /// Show whose a directed link is, by the running controller
     Owner(controller::OwnerOf),
-    /// Set links aside for a job, so that nobody else is ever on them
+    /// Set links aside for a job, so that no other traffic is ever on them
     ///
     /// What a job's hosts send to each other goes over its slice's links only, and nothing else does. Root, the
     /// controller's user, operators and launchers may change slices (`operators`, `launchers` in the

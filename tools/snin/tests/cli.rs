@@ -198,7 +198,7 @@ fn tables_that_are_wrong_end_with_one_and_are_named() {
     assert!(said.ends_with("NOT healthy\n") && said.contains("1 lost"), "{said}");
 }
 
-/// Ports whose LIDs nobody knows are ports whose routes nobody checked.
+/// Ports without a known LID are ports whose routes were not checked.
 #[test]
 fn a_fabric_whose_lids_are_not_all_known_is_not_healthy() {
     let folder = Folder::new();
@@ -261,7 +261,7 @@ fn hosts_that_cannot_reach_each_other_are_not_healthy() {
         said.contains("host to host: 8 of 12 lost") && said.ends_with("NOT healthy\n"),
         "{said}"
     );
-    // Nobody to reach.
+    // A fabric without hosts.
     let bare =
         folder.file("bare", "Switch 2 \"a\"\n[1] \"b\"[1]\n\nSwitch 2 \"b\"\n[1] \"a\"[1]\n");
     done(&["plan", &bare, "--lfts", &lfts]);

@@ -62,7 +62,7 @@ impl Managed {
         command.args(arguments).arg("--socket").arg(&self.socket).output().unwrap()
     }
 
-    /// What it prints, whatever the exit code.
+    /// What the command prints, at any exit code.
     fn text(&self, arguments: &[&str]) -> String {
         let output = self.snin(arguments);
         String::from_utf8_lossy(if output.stdout.is_empty() {
@@ -133,14 +133,14 @@ fn swapped_cables_are_found_named_and_disabled_and_pass_when_they_are_swapped_ba
     let disabled = disabled.lines().filter(|line| line.contains("Disabled")).count();
     assert_eq!(disabled, 2);
 
-    // Swapped back they stay as they are until somebody says that they may.
+    // Swapped back they stay as they are until an operator says that they may.
     managed.emulation.ask(&["fault", "swap", "leaf1/1", "leaf2/1"]);
     assert_eq!(managed.cables("down"), 2);
     assert!(managed.snin(&["port", "release", "leaf1/1"]).status.success());
     assert!(managed.snin(&["port", "release", "leaf2/1"]).status.success());
     wait("both come up", || managed.cables("active") == all && passed());
     assert_eq!(managed.text(&["config", "diff"]), "");
-    // What an operator took out of use stays so, whoever starts anew.
+    // A port that an operator took out of use stays so after every restart.
     let quarantine = ["port", "quarantine", "leaf3/2", "--why", "cable exchange"];
     assert!(managed.snin(&quarantine).status.success());
     wait("it is disabled", || managed.cables("down") == 1);
@@ -176,7 +176,7 @@ fn what_would_cut_the_fabric_is_refused_and_without_consent_nothing_is_enforced(
         said.contains("--force applies it nevertheless") && said.lines().count() == 1,
         "{said}"
     );
-    // Nothing was applied, and nobody consents.
+    // Nothing was applied, and there is no consent.
     assert!(managed.text(&["config", "diff"]).contains("nothing is expected"));
     let file = managed.file("on.toml", &learnt.replace("num = 4", "num = 44"));
     assert_eq!(managed.ask(&["config", "apply", &file])["enforced"], false);

@@ -163,7 +163,7 @@ fn who_does_not_ask_is_in_nobody_s_way_or_in_one_packet_s() {
     assert!((1.0..=249.0).contains(&queueing(&shared)), "{shared}");
     assert!(number(&shared, "/traffic/snin/goodput") >= 0.99, "{shared}");
     assert_eq!(number(&shared, "/windows/requested"), 6.0 * 16.0);
-    // A tree of their own: nobody else waits at all.
+    // A tree of their own: no other flow waits at all.
     let strict = run("strict");
     assert_eq!(queueing(&strict), 0.0, "{strict}");
     assert!(number(&strict, "/traffic/snin/goodput") >= 0.99, "{strict}");
@@ -262,7 +262,7 @@ fn traffic_can_come_from_a_file() {
     assert_eq!(number(&report, "/windows/requested"), 3.0);
     assert_eq!(number(&report, "/windows/granted"), 3.0);
     assert_eq!(number(&report, "/windows/deferred"), 1.0);
-    // Where nobody says how long, a file is served once.
+    // Without a given length, a file is served once.
     let report = lab(&["clos:4,2,2", "--slice", "2us", "--traffic", &path]);
     assert_eq!(number(&report, "/windows/count"), 2.0);
     assert_eq!(number(&report, "/traffic/static/windows"), 2.0);

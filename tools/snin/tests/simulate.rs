@@ -170,7 +170,7 @@ fn what_passed_is_captured() {
     assert_eq!(said, "snin: /no/such/folder/mads: No such file or directory (os error 2)\n");
 }
 
-/// Nothing came up, or not all of it: whatever the tables say, that is no healthy fabric.
+/// Nothing came up, or not all of it: that is no healthy fabric, even with correct tables.
 #[test]
 fn what_did_not_come_up_is_not_healthy() {
     let cases: [(&[&str], u64, &str); 4] = [

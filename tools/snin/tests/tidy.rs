@@ -319,7 +319,7 @@ fn pages_stay_short() {
 
 #[test]
 fn nothing_prints_past_its_output() {
-    // Clippy forbids the macros; nobody may switch that off.
+    // Clippy forbids the macros; no file may switch that off.
     let own = Path::new(file!()).file_name().expect("a name");
     for path in files(&root(), &[".rs"]).into_iter().filter(|path| path.file_name() != Some(own)) {
         let text = fs::read_to_string(&path).expect("source");

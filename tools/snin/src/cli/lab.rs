@@ -56,7 +56,7 @@ pub(crate) struct Lab {
     /// A time counts from the begin of the first window; a window's event comes in the middle of its slice.
     #[arg(long, value_name = "EVENT")]
     pub(crate) event: Vec<ScenarioEvent>,
-    /// Is non-interference in effect? strict: tree 0, which carries all that asks nobody, is never granted;
+    /// Is non-interference in effect? strict: tree 0, which carries all traffic without a grant, is never granted;
     /// shared: all trees are; off: nothing is
     #[arg(long, value_enum, default_value_t = Policy::Shared)]
     pub(crate) policy: Policy,

@@ -9,7 +9,7 @@ use super::Format;
 /// Databases that become one.
 #[derive(Args, Debug)]
 pub(crate) struct Merge {
-    /// Subnet databases, as `snin sm dump --database` prints them; the result is the same whatever their order
+    /// Subnet databases, as `snin sm dump --database` prints them, in any order: the result is the same
     #[arg(value_name = "FILE", required = true)]
     pub(crate) databases: Vec<PathBuf>,
     /// The subnet whose numbers stay, by name or by its master's GUID; by default the one whose master has the
@@ -29,7 +29,7 @@ pub(crate) struct Merge {
     pub(crate) format: Format,
 }
 
-/// A partition by its P_Key, whatever the membership.
+/// A partition by its P_Key, of either membership.
 fn p_key(text: &str) -> Result<u16, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     match u16::from_str_radix(digits, 16).map(|key| key & 0x7FFF) {

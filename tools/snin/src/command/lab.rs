@@ -134,7 +134,7 @@ impl From<WorldError> for Failure {
 }
 
 impl<'a> Lab<'a> {
-    /// Whatever can be wrong with what the user gave is found here.
+    /// All checks of what the user gave are here.
     fn new(args: &'a cli::Lab, name: &str, topology: &'a Topology) -> Result<Self, Failure> {
         let routing = Routing::compute(topology, Engine::Trees, args.lmc)
             .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
@@ -187,7 +187,7 @@ impl<'a> Lab<'a> {
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
         let manager = snin_sm_core::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
-            // As long as grants may be in force of agents that nobody hears of any more.
+            // As long as grants may be in force of agents that the controller does not hear of any more.
             clear_wait_ms: 200,
             seed: args.seed,
             ..snin_sm_core::Config::default()
@@ -252,7 +252,7 @@ impl<'a> Lab<'a> {
             runs[SNIN].count(window.number, window.granted.in_time, window.granted.possible);
             unasked.add(&window.unasked);
             if is_compared {
-                // Again where somebody began late, or something happened to cables meanwhile.
+                // Again where a host began late, or where cables changed meanwhile.
                 self.compare(&mut comparison, &window.sending(), &ways, &world);
                 if window.granted.possible > 0 {
                     last.sampled = window.number;

@@ -14,7 +14,7 @@ use crate::{Verdict, cli, input};
 
 /// Slow enough to be what limits real verbs on an emulated machine.
 const BANDWIDTH: u64 = 10_000_000;
-/// Permutations, or whatever the pattern gives for as many seeds.
+/// Permutations, or the pattern's flows for as many seeds.
 const PATTERNS: u64 = 3;
 
 /// Brings the fabric up, tells the story, reports.

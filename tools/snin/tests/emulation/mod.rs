@@ -111,7 +111,7 @@ impl Emulation {
         Agents { stream, came: Vec::new(), kept: Vec::new() }
     }
 
-    /// Something that nobody expects.
+    /// Sends a datagram that the server does not expect.
     pub(crate) fn datagram(&self, what: &str, bytes: &[u8]) {
         let address = SocketAddr::from_abstract_name(socket(&self.name, what)).unwrap();
         UnixDatagram::unbound().unwrap().send_to_addr(bytes, &address).unwrap();

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// Packets of all hosts in the longer of two trials, about: it takes a tenth of a second.
 const TRIAL: u64 = 100_000;
-/// How often each is timed: the quickest counts, as nobody interrupted it.
+/// How often each is timed: the quickest counts, as no other process interrupted it.
 const TIMES: usize = 2;
 /// Packets of a host in the shorter one at least: queues are to fill.
 const FEW: u64 = 4;

@@ -159,11 +159,11 @@ pub(super) fn run(
     Ok(driven)
 }
 
-/// Everybody sends to somebody else, and everybody is sent to.
+/// Every port sends to another port, and every port is sent to.
 fn permutation(ports: &[Guid], random: &mut ChaCha8Rng) -> Vec<(Guid, Guid)> {
     let mut order: Vec<usize> = (0..ports.len()).collect();
     order.shuffle(random);
-    // Along one cycle nobody sends to itself.
+    // Along one cycle no port sends to itself.
     let mut moves: Vec<(usize, usize)> = Vec::with_capacity(order.len());
     for (place, &from) in order.iter().enumerate() {
         moves.push((from, order[(place + 1) % order.len()]));

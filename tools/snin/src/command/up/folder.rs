@@ -70,7 +70,7 @@ impl Folder {
         host / each.max(1)
     }
 
-    /// Writes the fabric and everybody's configuration.
+    /// Writes the fabric and the configuration of every daemon.
     pub(super) fn write(&mut self, topology: &Topology) -> Result<(), Failure> {
         self.put("fabric.ibnetdiscover", &ibnet::write(topology))?;
         let path = |name: &str| toml_text(&self.path.join(name).display().to_string());

@@ -142,7 +142,7 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
         children.wait_for_signal()?;
         Ok(None)
     });
-    // What has been seen is asked for while there is somebody to ask.
+    // The counts are asked for while the daemons still run to answer.
     let ask = |socket: &str, command: &str| -> Value {
         let open = Connection::open(&folder.path().join(socket), Some(Duration::from_secs(10)));
         let said = open.and_then(|mut connection| connection.ask(&json!({ "command": command })));
