@@ -46,7 +46,7 @@ snin_daemon::settings! {
         window_us: u64 = 16_667,
         /// How long before a window its grants are decided.
         lead_us: u64 = 2_000,
-        /// For how many windows a connection is granted at once when nobody else wants its ports.
+        /// For how many windows a connection is granted at once when no other connection wants its ports.
         lease: u32 = 6,
         /// The furthest that an agent's clock may be from the controller's, in microseconds.
         clock_error_us: u64 = 500,

@@ -29,7 +29,7 @@ use crate::daemon::Daemon;
 use crate::error::Failure;
 use crate::io::kept::TimeOfDay;
 
-/// What somebody at the control socket may do.
+/// What a user of the control socket may do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     /// Look.
@@ -66,7 +66,7 @@ impl Daemon {
         Asker { user: request.user, rank }
     }
 
-    /// Refuses what somebody may not do: counted, and one line.
+    /// Refuses what the user may not do: counted, and one line.
     pub(crate) fn permit(&mut self, asker: Asker, least: Rank, what: &str) -> Result<(), String> {
         if asker.rank >= least {
             return Ok(());
@@ -124,7 +124,7 @@ impl Daemon {
             core.resize_slice(&owner, &wanted).map_err(|error| error.to_string())?;
         }
         if let Err(failure) = self.keep_slices() {
-            // Nobody is told of what a restart would forget.
+            // A user is not told of a slice that a restart would forget.
             if let Some(core) = self.core.as_mut().filter(|_| created) {
                 core.delete_slice(&owner);
             }

@@ -5,8 +5,8 @@
 //! receiving lanes (a link of K units is K lanes), and a window is a matching:
 //!
 //! 1. It serves every lane of greatest degree, the degree being the windows that a lane's requests
-//!    still want. So requests of degree d are done in d windows when no others come, whatever the
-//!    pattern (`cover`).
+//! still want. So requests of degree d are done in d windows when no others come, in any pattern
+//! (`cover`).
 //! 2. Among the lanes left over, the oldest request comes first (`fill`).
 //! 3. Requests of other rates than the unit share what is then left of the links, the oldest first.
 //!
@@ -17,7 +17,7 @@
 //!
 //! **The longest wait.** Let a request between hosts s and t want k windows, and become overdue when
 //! other requests of s and t that came no later still want m windows, a request of both counting
-//! twice. Then it is done at most m + k windows on, whatever comes later. For in each of these windows
+//! twice. Then it is done at most m + k windows on, in spite of all that comes later. For in each of these windows
 //! either it is served, or s or t serves one that came no later: the oldest arrival's matching holds
 //! none younger; walking on by age, a request is passed over only where a link is taken by what was
 //! chosen before. The latter happens m times at most. (This counts windows in which what was chosen
@@ -252,7 +252,7 @@ impl Admission {
         window.saturating_sub(self.table.arrival(id)) >= self.overdue_after
     }
 
-    /// The oldest arrival by degree, then whatever else is overdue by age.
+    /// The oldest arrival by degree, then all else that is overdue, by age.
     fn choose_overdue(&mut self, window: u64) {
         self.table.count_cohort();
         let oldest = self.table.arrival(self.table.oldest());

@@ -1,5 +1,5 @@
 //! The most connections that the leaves' links can carry at all: every connection takes one uplink of
-//! its source leaf and one down link of its destination leaf, whatever tree it gets. A maximum flow
+//! its source leaf and one down link of its destination leaf, along any tree. A maximum flow
 //! (Dinic) through the bipartite graph of leaves.
 
 /// A largest choice of connections that the leaves have links for.

@@ -21,7 +21,7 @@ pub struct Config {
     pub window: Time,
     /// How long before a window its grants are decided: several times what a message takes.
     pub lead: Time,
-    /// For how many windows a connection is granted at once when nobody else wants its ports. A longer
+    /// For how many windows a connection is granted at once when no other connection wants its ports. A longer
     /// lease means fewer messages; a lost agent's links come back later.
     pub lease: u32,
     /// The furthest that an agent's clock is from the controller's.

@@ -64,7 +64,7 @@ pub enum Note {
         by: Term,
     },
     /// An agent says that it has heard of a later term, and so will not follow this controller. Agents depose
-    /// nobody.
+    /// no controller.
     AgentAhead {
         /// Its port.
         port: Guid,

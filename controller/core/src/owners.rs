@@ -1,6 +1,6 @@
 //! Is a packer's [`Certificate`] true? Judged by the granted connections and what the fabric is, without
-//! anything that the packer packs by: each connection must own each link of its way, and nobody anything
-//! else. As a link in a certificate has one owner, no two connections then share one.
+//! anything that the packer packs by: each connection must own each link of its way, and no connection any other
+//! link. As a link in a certificate has one owner, no two connections then share one.
 
 use snin_fabric::TreeId;
 
@@ -32,7 +32,7 @@ pub enum Untrue {
         /// Who owns it instead.
         owner: Option<ConnectionId>,
     },
-    /// Somebody owns links that are on nobody's way.
+    /// Connections own links that are not on their ways.
     #[error("{owned} links have an owner, but {used} are on somebody's way")]
     Unused {
         /// Links with an owner.

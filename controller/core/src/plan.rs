@@ -57,7 +57,7 @@ pub enum Wait {
 /// Why a demand can never be granted on this fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refuse {
-    /// Nobody sends to itself through the fabric.
+    /// A host does not send to itself through the fabric.
     #[error("source and destination are the same host")]
     Itself,
     /// More than the links carry.
@@ -214,7 +214,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Bit/s of the slowest link that the switches of a way send on; as many as can be where nobody says.
+    /// Bit/s of the slowest link that the switches of a way send on; the greatest number where no rate is known.
     fn carries(&self, path: &[Hop]) -> u64 {
         let rate = |hop: &Hop| {
             let port = self.topology.port_of(hop.switch, hop.port)?;

@@ -1,4 +1,4 @@
-//! Slices: links set aside for a job, so that programs that ask nobody never share one with another job's.
+//! Slices: links set aside for a job, so that programs without grants never share one with another job's.
 //!
 //! A slice is hosts, and (leaf, tree) pairs: the links that lead from the hosts' leaves to trees. As many
 //! as make any traffic inside the job fit (the condition and its proof are in `slices/condition.rs`),

@@ -1,4 +1,4 @@
-//! Patterns are done in their degree, nobody waits beyond the bound, links are never overfull: judged
+//! Patterns are done in their degree, no request waits beyond the bound, links are never overfull: judged
 //! window by window by a checker that knows only the requests.
 
 mod admission_checker;

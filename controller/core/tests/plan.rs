@@ -72,7 +72,7 @@ fn full_permutations_on_regular_fabrics_are_granted_whole() {
     }
 }
 
-/// Every pattern of the smallest fabrics: each host sends to any other or to nobody, and receives from one
+/// Every pattern of the smallest fabrics: each host sends to any other or to none, and receives from one
 /// at most.
 #[test]
 fn every_pattern_of_the_smallest_fabrics_is_granted_whole() {

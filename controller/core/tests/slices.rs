@@ -166,7 +166,7 @@ fn chosen_hosts_get_links_whenever_there_are_any() {
     assert!(granted > 300 && refused > 100, "{granted} granted, {refused} refused");
 }
 
-/// With nobody else there, a job has as many links as connections can leave its leaves, and no more.
+/// In an empty fabric a job has as many links as connections can leave its leaves, and no more.
 #[test]
 fn as_few_links_as_the_hosts_on_each_leaf_need() {
     let fabric = Fabric::new(1, 8, 4, 4, 1);

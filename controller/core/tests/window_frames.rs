@@ -1,5 +1,5 @@
 //! Time frames: admitted against each other when they are asked for, and when one comes its connection is
-//! granted, whoever else wants its ports.
+//! granted, even if others want its ports.
 
 mod window_support;
 

@@ -1,6 +1,7 @@
 //! Slices while traffic goes on: made, resized and deleted, cables cut, controllers replaced. A judge that
-//! shares nothing with the controller looks at every window: nobody outside a slice's links who is in it,
-//! and no other on them.
+//! shares nothing with the controller looks at every window: no connection of a slice is outside the slice's
+//! links,
+//! and no other connection is on them.
 
 mod window_support;
 
@@ -214,7 +215,7 @@ fn whatever_a_slice_sends_has_its_links_though_others_want_them() {
         let mut world = World::new(Fabric::generated(recipe), Life::calm(), seed);
         world.run(10);
         let all = world.agents.len();
-        // Everybody sends before there is a slice.
+        // Every host sends before there is a slice.
         let around = |place: usize| (place + all / 2 + 1) % all;
         (0..all).for_each(|place| world.request(place, 0, around(place), 0));
         world.run(12);

@@ -219,7 +219,7 @@ impl Manager {
     }
 
     fn send(&mut self, message: &ToManager) {
-        // Every message fits a frame; without a session it is said to nobody.
+        // Every message fits a frame; without a session the message is dropped.
         let _: Result<bool, CodecError> = self.caller.send(message);
     }
 

@@ -44,7 +44,7 @@ impl Outlets {
         Ok(Self { log, journal, control, server, signals })
     }
 
-    /// An event, to everybody who listens. `fields` is an object.
+    /// An event, to every follower. `fields` is an object.
     pub fn notify(&mut self, event: &str, fields: Value) {
         let fields = match fields {
             Value::Object(fields) => fields,

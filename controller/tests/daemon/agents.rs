@@ -89,7 +89,7 @@ impl Drop for Agents {
     }
 }
 
-/// Whom everybody sends to: one random permutation after the other.
+/// The peer of every agent: one random permutation after the other.
 struct Plan {
     hosts: Vec<Guid>,
     seed: u64,

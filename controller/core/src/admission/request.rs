@@ -40,7 +40,7 @@ pub enum Refused {
         /// As many as there are.
         hosts: u32,
     },
-    /// Nobody sends to itself through the fabric.
+    /// A host does not send to itself through the fabric.
     #[error("host {0} sends to itself")]
     Itself(HostId),
     /// Nothing to send.

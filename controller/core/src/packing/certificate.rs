@@ -67,7 +67,7 @@ impl Certificate {
     }
 
     /// How many links have an owner, by the tables of both directions: where these contradict each other it is
-    /// not the number of [`owners`](Self::owners), and nobody should believe them.
+    /// not the number of [`owners`](Self::owners), and a checker must not believe them.
     pub fn owned(&self) -> usize {
         self.leaves.owned() + self.pods.iter().map(Owners::owned).sum::<usize>()
     }

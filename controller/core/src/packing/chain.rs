@@ -4,7 +4,7 @@
 //! both. The connections that hold `a` and `b` alternately, from the row where `a` is taken onwards,
 //! form a chain; if each of them changes to the other column, `a` is free at both ends. Likewise from
 //! the row where `b` is taken. Of all chains over all pairs the shortest is taken: with every link
-//! there and nobody pinned it has at most rows - 1 connections, since the two chains of one pair share
+//! there and no connection pinned it has at most rows - 1 connections, since the two chains of one pair share
 //! no row.
 
 use super::matrix::{Chain, Matrix, NO_ROW, Side};
@@ -59,8 +59,8 @@ impl Search {
         self.race(matrix, ends, may_move)
     }
 
-    /// A short chain, the shortest over `FEW` pairs, where all may move. While a fabric is filled nobody
-    /// is disturbed by moves, and to look at all pairs costs more than the moves that it spares.
+    /// A short chain, the shortest over `FEW` pairs, where all may move. While a fabric is filled moves disturb no
+    /// traffic, and to look at all pairs costs more than the moves that it spares.
     pub(super) fn short(&mut self, matrix: &Matrix, ends: (usize, usize)) -> Option<Chain> {
         self.begin(matrix, ends, |_| true, FEW);
         let chain = self.race(matrix, ends, |_, _, _| true);

@@ -1,5 +1,5 @@
-//! A whole pattern into an empty fabric, where every connection may have every tree: nobody is there
-//! who could be disturbed, so each stage is filled by itself. Three stages are filled in `parts`.
+//! A whole pattern into an empty fabric, where every connection may have every tree: a move would disturb no
+//! connection, so each stage is filled by itself. Three stages are filled in `parts`.
 
 use super::fill::Filler;
 use super::matrix::Edge;
@@ -34,8 +34,8 @@ impl Cold {
         allowed.bits() | u32::from(pinned) | u32::from(tree.is_some())
     }
 
-    /// Packs into the empty `state`; who finds no tree is left in `failed`. False, and nobody is packed,
-    /// where some request is not plain or its number is not known or asked for twice.
+    /// Packs into the empty `state`; requests without a tree are left in `failed`. False, and no request is
+    /// packed, where some request is not plain or its number is not known or asked for twice.
     pub(super) fn pack(
         &mut self,
         state: &mut State,
@@ -66,7 +66,8 @@ impl Cold {
         true
     }
 
-    /// Two stages: how many were packed; nobody, and what was done is to be cleared, where not all can be loaded.
+    /// Two stages: how many were packed. `None`, and the caller has to clear what was done, where not all can be
+    /// loaded.
     fn pack_leaves(&mut self, state: &mut State, requests: &[Request]) -> Option<usize> {
         let State { connections, trees, leaves, .. } = state;
         let filler = &mut self.leaves;

@@ -95,7 +95,7 @@ impl Ejector {
                 (None, _) if self.shift(state, at, tree) => return true,
                 (Some(f), None) if !state.get(f).pinned() => {
                     let new = self.reach(Ejected { id: f, by: at as u32, by_takes: tree as u16 });
-                    // Most searches end here: nobody has to be expanded whose way out is free.
+                    // Most searches end here: a connection with a free way out is not expanded.
                     let free = if new { state.first_free(f) } else { None };
                     if free.is_some_and(|free| self.shift(state, self.queue.len() - 1, free)) {
                         return true;

@@ -1,4 +1,4 @@
-//! Insertion of one connection, by whatever finds room with the fewest moves.
+//! Insertion of one connection, by the way that finds room with the fewest moves.
 
 use super::eject::Ejector;
 use super::rearrange::Rearranger;

@@ -10,7 +10,7 @@ use super::sets;
 
 /// No connection.
 pub(super) const NOBODY: u32 = u32::MAX;
-/// No row: nobody owns the link.
+/// No row: no connection owns the link.
 pub(super) const NO_ROW: u16 = u16::MAX;
 
 /// Which of a connection's two rows.
@@ -57,7 +57,7 @@ struct Links {
     free: Vec<u64>,
     /// The row at the other end of the connection that owns the link, by column and row. Each column has
     /// one more row, nowhere, that leads to itself: a search that is led there stays there. And there is one
-    /// more column, which nobody reads: there a loop writes what has no place.
+    /// more column, which is never read: there a loop writes what has no place.
     other: Vec<u16>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Owners {
     /// The row where the connection ends that starts in this one, and the other way round.
     pub(super) ends: Vec<u16>,
     pub(super) starts: Vec<u16>,
-    /// Its number, by the row of its start; stale where nobody is.
+    /// Its number, by the row of its start; stale where there is no connection.
     pub(super) numbers: Vec<u32>,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Matrix {
     words: usize,
     up: Links,
     down: Links,
-    /// The number of each connection, by column and row of its start; stale where nobody is.
+    /// The number of each connection, by column and row of its start; stale where there is none.
     owners: Vec<u32>,
     /// What is free in an empty matrix.
     links: Vec<u64>,
@@ -108,7 +108,7 @@ impl Matrix {
         matrix
     }
 
-    /// Takes everybody off.
+    /// Removes all connections.
     pub(super) fn clear(&mut self) {
         for side in [&mut self.up, &mut self.down] {
             side.free.copy_from_slice(&self.links);
@@ -119,7 +119,7 @@ impl Matrix {
     }
 
     /// Takes over who owns what in the columns from `first` on from a matrix that has these alone, and where
-    /// nobody was before. It begins with a word of its own, or all columns are in one.
+    /// no connection was before. It begins with a word of its own, or all columns are in one.
     pub(super) fn adopt(&mut self, first: usize, part: &Self) {
         let places = part.places();
         let begin = first * self.stride;
@@ -147,7 +147,7 @@ impl Matrix {
         self.owners[..places].clone_into(&mut copy.numbers);
     }
 
-    /// How long tables by column and row are without the column that nobody reads.
+    /// How long tables by column and row are without the column that is never read.
     const fn places(&self) -> usize {
         self.columns * self.stride
     }
@@ -236,7 +236,7 @@ impl Matrix {
 
     /// The same for up to 64 columns, the case that matters: every instruction here is one for every
     /// connection of a pattern. Whether there is a common column is chance, which no processor can guess:
-    /// where there is none, the column that nobody reads is taken, and `found` hears of it.
+    /// where there is none, the column that is never read is taken, and `found` hears of it.
     fn settle_in_a_word(&mut self, edges: &mut Vec<Edge>, mut found: impl FnMut(u32, usize)) {
         let Self { rows, columns, stride, up: ups, down: downs, owners, .. } = self;
         // Of one length, so that one comparison with it does for a place in two of them.
@@ -318,7 +318,7 @@ impl Matrix {
 
     /// Moves the connections of a chain and tells each with its new column. Every row on the way has
     /// all that it has in the two columns in the chain, so its two entries just change places; in the
-    /// first and the last row one of them is nobody.
+    /// first and the last row one of them is no connection.
     pub(super) fn exchange(&mut self, chain: Chain, mut moved: impl FnMut(u32, usize)) {
         let Chain { gain, give, side, row } = chain;
         // The columns by which the chain leaves its rows of either side; it comes by the other one.

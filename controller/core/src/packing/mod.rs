@@ -142,13 +142,13 @@ impl Packer {
                 self.first = first;
                 return;
             }
-            // Numbers that nobody had before are known now.
+            // Numbers of new connections are known now.
             whole = kind.plain && self.pack_whole(insertions);
             if !whole {
                 self.pack_into(insertions, kind);
             }
         }
-        // Nobody was there before a whole pattern, so it is known at once whether all are.
+        // The fabric was empty before a whole pattern, so it is known at once whether all are packed.
         if whole && self.state.packed_count() == insertions.len() {
             let trees = &self.state.trees;
             let granted = insertions.iter().map(|r| (r.id, TreeId(trees[r.id.index()])));
@@ -247,8 +247,8 @@ impl Packer {
     }
 
     /// Finds trees for those that wait. With `free_first`, those that find a free tree come before the
-    /// others, so that fewer of those have to move anybody. That is no help where trees are few: then
-    /// everybody's search is better early.
+    /// others, so that fewer of those have to move other connections. That is no help where trees are few: then
+    /// it is better to search for all early.
     fn insert_waiting(&mut self, free_first: bool) {
         let Self { state, inserter, last_resort, waiting, failed, .. } = self;
         if free_first {

@@ -1,6 +1,6 @@
 //! Evict and retry: where no chain finds room, a connection takes the place of others, which then
 //! look for room themselves. One that was refused often is pushed aside less readily, so that the
-//! search does not turn in circles; whatever it tried beyond its best is taken back.
+//! search does not turn in circles; all that it tried beyond its best is taken back.
 
 use std::collections::VecDeque;
 

@@ -3,7 +3,8 @@
 //!
 //! An Euler split: the connections at a row are paired as they come, where they start and where they end. From
 //! a connection to its pair at one end, from there to that one's pair at the other end, and so on, the way comes
-//! back to where it began or ends at somebody without a pair, and the halves take turns along it. So the two of a
+//! back to where it began or ends at a connection without a pair, and the halves take turns along it. So the two
+//! of a
 //! pair are always in different halves.
 
 use super::matrix::Edge;
@@ -17,9 +18,10 @@ pub(super) struct Splitter {
     /// The connection at each row that waits for another, where they start and where they end.
     waiting: [Vec<u32>; 2],
     /// With whom each connection is paired where it starts and where it ends, side by side, since a way needs
-    /// one after the other. `count`, who is nobody, stands for no pair, and has an entry that leads nowhere.
+    /// one after the other. `count`, the number of no connection, stands for no pair; its own entry leads back to
+    /// it.
     pairs: Vec<[u32; 2]>,
-    /// The half of each connection; nobody counts as seen.
+    /// The half of each connection; the entry of no connection counts as seen.
     half: Vec<u8>,
 }
 
@@ -54,8 +56,8 @@ impl Splitter {
         &half[..count]
     }
 
-    /// Pairs the connections at each row, without a condition that a processor would have to guess: nobody is
-    /// written to like anybody.
+    /// Pairs the connections at each row, without a condition that a processor would have to guess: the entry of
+    /// no connection is written to like any other.
     fn pair(&mut self, rows: usize, edges: &[Edge]) {
         let Self { waiting: [up, down], pairs, .. } = self;
         let nobody = edges.len() as u32;
@@ -83,7 +85,7 @@ impl Splitter {
     }
 }
 
-/// Goes from pair to pair, both ways at once, until either comes to nobody or to somebody seen: a processor
+/// Goes from pair to pair, both ways at once, until either comes to no connection or to a seen one: a processor
 /// waits for one way's next while it waits for the other's. After as many steps both are in the same half.
 fn follow(half: &mut [u8], pairs: &[[u32; 2]], begin: usize) {
     let nobody = pairs.len() - 1;

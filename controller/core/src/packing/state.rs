@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// Takes everybody off, at the cost of clearing the tables.
+    /// Removes all connections, at the cost of clearing the tables.
     pub(super) fn clear(&mut self) {
         self.leaves.clear();
         self.pods.iter_mut().for_each(Matrix::clear);

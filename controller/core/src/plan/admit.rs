@@ -14,7 +14,7 @@ pub(super) struct Admitted {
     pub(super) waiting: Vec<(usize, Wait)>,
 }
 
-/// Admits what the first window of the whole pattern would hold. Whatever its rate, a demand has the
+/// Admits what the first window of the whole pattern would hold. A demand of any rate has the
 /// links of both hosts to itself: the plan promises that no link has two owners.
 pub(super) fn admit(demands: &[Demand], possible: &[usize], hosts: usize) -> Admitted {
     let limits = Limits { requests: demands.len() as u32, overdue_after: u64::MAX };

@@ -1,4 +1,4 @@
-//! Which links a job needs so that whatever its hosts send, none of it waits for another link.
+//! Which links a job needs so that no traffic between its hosts, in any pattern, waits for another link.
 //!
 //! Let h_i of a job's n hosts hang on leaf i. At most d_i = min(h_i, n - h_i) connections leave the leaf
 //! at a time, as every host sends one and receives one, and as many come. The slice gives leaf i a set

@@ -19,7 +19,7 @@ pub struct Start {
 pub struct Replay {
     /// Those that ran, in the order in which they began.
     pub started: Vec<Start>,
-    /// Those that did not fit even with nobody else there.
+    /// Those that did not fit even into an empty fabric.
     pub impossible: Vec<(JobId, Refusal)>,
     /// How often the job at the head was refused and had to wait for others.
     pub refused: usize,
@@ -101,7 +101,7 @@ mod tests {
         let leaf_of_host = [0, 0, 1, 1].map(LeafId);
         let mut slices = Slices::new(&shape, &leaf_of_host, Limits::default()).unwrap();
         let job = |id, hosts, arrival, run| Job { id: JobId(id), hosts, arrival, run };
-        // 2 waits for 1, 3 waits behind 2 though there is room; 4 never fits, and holds up nobody.
+        // 2 waits for 1, 3 waits behind 2 though there is room; 4 never fits, and holds up no other job.
         let jobs = [job(1, 3, 0, 10), job(2, 2, 1, 5), job(4, 5, 1, 1), job(3, 1, 2, 1)];
         let replay =
             replay(&mut slices, &jobs, |slices, job, hosts| slices.allocate(job, hosts).map(drop));

@@ -80,7 +80,7 @@ impl Core {
         self.send(port, session, ControllerMessage::Welcome(terms), now);
     }
 
-    /// Forgets an agent and what it wants. What it holds stands until it has run out: nobody is left to
+    /// Forgets an agent and what it wants. What it holds stands until it has run out: no agent is left to
     /// confirm anything.
     pub(super) fn lose(&mut self, port: Guid) {
         let Some(agent) = self.agents.remove(&port) else {

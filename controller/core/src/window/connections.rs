@@ -54,7 +54,7 @@ impl Connection {
 
     /// The tree to ask the packer for.
     pub(super) fn wished_tree(&self) -> Option<TreeId> {
-        // A pinned connection keeps what it got, whatever it would have liked.
+        // A pinned connection keeps the tree that it got, even if it wished for another.
         if self.request.pinned { self.last_tree.or(self.request.tree) } else { self.wish() }
     }
 

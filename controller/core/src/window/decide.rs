@@ -324,7 +324,7 @@ impl Core {
         report.moved = moving.len() as u32 + again;
         self.metrics.moved += u64::from(report.moved);
         self.pending.extend(moving.iter().map(|&(slot, _)| slot));
-        // What ends with the window before is in nobody's way.
+        // A claim that ends with the window before is in no connection's way.
         let movers: Vec<u32> = moving.iter().filter(|(_, lasts)| *lasts).map(|m| m.0).collect();
         let place = |slot: &u32| movers.binary_search(slot).ok();
         let waits_for: Vec<Vec<usize>> = movers

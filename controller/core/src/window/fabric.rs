@@ -51,7 +51,7 @@ pub(super) struct Route {
     pub(super) hops: Vec<(NodeIndex, PortNum)>,
     /// The directed links, the source's own first.
     pub(super) links: Vec<LinkId>,
-    /// Bit/s of the slowest of these; 0 where nobody says.
+    /// Bit/s of the slowest of these; 0 where no rate is known.
     pub(super) rate: u64,
 }
 
@@ -196,7 +196,7 @@ impl Fabric {
         switch(ends.0) == switch(ends.1)
     }
 
-    /// The way along a tree; within a leaf there is one way, whatever the tree, and it is called tree 0.
+    /// The way along a tree; within a leaf all trees have the same way, and it is called tree 0.
     pub(super) fn route(&self, ends: (HostId, HostId), tree: TreeId) -> Result<Route, Refusal> {
         let destination = self.host(ends.1).ok_or(Refusal::UnknownDestination)?.port;
         let (tree, dlid) = if self.on_one_leaf(ends) {
@@ -224,7 +224,7 @@ impl Fabric {
         std::iter::once(Some(own)).chain(out).map(link).collect()
     }
 
-    /// Bit/s of the slowest link of a way; 0 where nobody says.
+    /// Bit/s of the slowest link of a way; 0 where no rate is known.
     fn slowest(&self, source: HostId, hops: &[(NodeIndex, PortNum)]) -> u64 {
         let topology = self.view.topology();
         let own = self.host(source).map(|host| host.port);

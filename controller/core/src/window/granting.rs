@@ -150,7 +150,7 @@ impl Core {
         };
         let holder = claim.holder;
         let agent = self.agents.get(&holder.port).filter(|agent| agent.session == holder.session);
-        // Without its agent nobody can confirm: it runs out.
+        // Without its agent there is no confirmation: the grant runs out.
         if let Some(agent) = agent {
             self.ledger.end(id, agent.next_sequence());
             self.dirty.insert(holder.port);

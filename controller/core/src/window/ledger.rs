@@ -1,6 +1,6 @@
 //! Who may be on which link, and until when: the one place that decides whether a link can be given anew.
 //!
-//! A claim stands from the moment that a grant is sent until it is certain that nobody acts on it: its
+//! A claim stands from the moment that a grant is sent until it is certain that no agent acts on it: its
 //! agent has confirmed a lease without it, or `until` + guard has passed. Two claims of different
 //! connections meet on a link only where one is over before the other begins.
 
@@ -41,7 +41,7 @@ pub(super) struct Claim {
     pub(super) links: Vec<LinkId>,
     pub(super) from: Time,
     pub(super) until: Time,
-    /// Bit/s of the slowest link; 0 where nobody says.
+    /// Bit/s of the slowest link; 0 where no rate is known.
     pub(super) rate: u64,
     pub(super) pinned: bool,
     pub(super) class: u8,
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(clear(&ledger, &claim(3, 3, &[2, 5, 6], 0, 0)), 210);
         assert_eq!(clear(&ledger, &claim(3, 3, &[2, 5, 7], 0, 0)), 110);
         assert_eq!(clear(&ledger, &claim(3, 3, &[2, 7], 0, 0)), 0);
-        // Nobody is in its own way.
+        // A connection is not in its own way.
         assert_eq!(clear(&ledger, &claim(1, 1, &[0, 5], 0, 0)), 0);
         ledger.release(ids[1]);
         assert_eq!(clear(&ledger, &claim(3, 3, &[2, 6], 0, 0)), 0);

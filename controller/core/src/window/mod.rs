@@ -3,8 +3,8 @@
 //!
 //! Every window is decided a `lead` before it begins: `collect -> admit -> pack -> certify -> grant`
 //! (`decide`). What the packer wants becomes grants as soon as the ledger says that
-//! links are clear (`granting`), and that alone decides whether they may: whatever admission and packer
-//! do, no link is given to a second connection before it is certain that the first has left it.
+//! links are clear (`granting`), and that alone decides whether they may: even if admission or packer are wrong,
+//! no link is given to a second connection before it is certain that the first has left it.
 //!
 //! Links become clear when an agent confirms a lease without the grant, or when the grant's `until` +
 //! guard has passed. A connection that has to leave, to move or to pause is left out of its agent's next
@@ -101,7 +101,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// A controller that begins at `now` with nobody known.
+    /// A controller that begins at `now` and knows no agent.
     ///
     /// # Errors
     /// When the configuration cannot work.
@@ -183,7 +183,7 @@ impl Core {
             return;
         }
         if now >= self.decide_at() {
-            // Whatever begins within the lead is due; what was missed is gone.
+            // A window that begins within the lead is due; windows that were missed are gone.
             let due = Epoch::of(now + self.config.lead, self.config.window).max(self.next);
             self.metrics.windows_missed += due.0 - self.next.0;
             self.next = due.after(1);

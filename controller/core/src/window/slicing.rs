@@ -43,7 +43,7 @@ pub enum SliceHosts {
     Ports(Vec<Guid>),
 }
 
-/// A slice as it is kept, whatever the fabric is.
+/// A slice as it is kept, for any fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SliceRecord {
     /// Whose it is: any name, such as a job's number.
@@ -67,7 +67,7 @@ pub struct SliceStatus {
     pub wanted: SliceHosts,
     /// Its hosts, by their ports.
     pub hosts: Vec<Guid>,
-    /// Its (leaf switch, tree) pairs: what its connections may use, and nobody else.
+    /// Its (leaf switch, tree) pairs: its connections alone may use them.
     pub pairs: Vec<(Guid, TreeId)>,
     /// Links between switches in each direction.
     pub links: u32,
@@ -184,7 +184,7 @@ impl Slicing {
         slices.job_of(ends.0).filter(|&job| slices.job_of(ends.1) == Some(job))
     }
 
-    /// Whether nobody has a slice.
+    /// Whether there is no slice.
     pub(super) fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }

@@ -1,14 +1,14 @@
 //! Who must stop so that others can change trees.
 //!
-//! A connection that moves needs links that others still have, and they may move too. Where nobody waits
-//! in a circle an order does it, one after the other, and nobody stops. But two neighbours of a Kempe
+//! A connection that moves needs links that others still have, and they may move too. Where no connections wait
+//! in a circle an order does it, one after the other, and none stops. But two neighbours of a Kempe
 //! chain each want the other's link: one of them must let go first. In a chain these pairs alternate
 //! between two classes; the smaller one pauses, the other moves, and the first resumes in its place.
 
 use std::collections::BTreeSet;
 
 /// Given for every mover those whose links it waits for: the movers that have to pause. Without them
-/// nobody waits in a circle.
+/// no connections wait in a circle.
 pub(super) fn pausing(waits_for: &[Vec<usize>]) -> BTreeSet<usize> {
     let tangled = tangled(waits_for);
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); waits_for.len()];
@@ -35,8 +35,8 @@ pub(super) fn pausing(waits_for: &[Vec<usize>]) -> BTreeSet<usize> {
     pausing
 }
 
-/// Movers that are part of a circle or lie between two: the others wait for nobody in the end, or nobody
-/// waits for them.
+/// Movers that are part of a circle or lie between two: the others wait for no mover in the end, or no mover waits
+/// for them.
 fn tangled(waits_for: &[Vec<usize>]) -> Vec<bool> {
     let mut tangled = vec![true; waits_for.len()];
     loop {
@@ -103,7 +103,7 @@ fn pause_all_but_some(
 mod tests {
     use super::*;
 
-    /// Pauses, then everyone else moves as soon as nobody is in the way.
+    /// Pauses, then all others move as soon as their links are free.
     fn all_can_move(waits_for: &[Vec<usize>], pausing: &BTreeSet<usize>) -> bool {
         let mut gone = pausing.clone();
         loop {

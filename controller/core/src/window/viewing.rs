@@ -55,7 +55,7 @@ impl Core {
         let changed: Vec<(ClaimId, Vec<LinkId>)> = self.ledger.iter().filter_map(changed).collect();
         for (id, links) in changed {
             outstanding.insert(id);
-            // Until it has stopped its packets may go the new way: nobody else is to meet them there.
+            // Until it has stopped its packets may go the new way: no other connection may meet them there.
             self.ledger.widen(id, &links);
             self.metrics.cut_short += 1;
             let slot = self.ledger.get(id).map(|claim| claim.slot);
@@ -82,7 +82,7 @@ impl Core {
         (!same).then_some(links)
     }
 
-    /// Says which views' unusable pairs nobody uses any more. A later view may wait for what an earlier one
+    /// Says which views' unusable pairs no connection uses any more. A later view may wait for what an earlier one
     /// waits for, so they become clear in order.
     pub(super) fn send_clear(&mut self, now: Time) {
         // What a predecessor granted is not known.

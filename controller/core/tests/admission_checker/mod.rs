@@ -219,7 +219,7 @@ impl Ledger {
         }
     }
 
-    /// The bound on waiting: fixed when a request becomes overdue, whatever comes later.
+    /// The bound on waiting: fixed when a request becomes overdue, for all that comes later.
     fn judge_waiting(&mut self, window: u64, faults: &mut Vec<Fault>) {
         for (&id, wanted) in &self.pending {
             if !self.is_overdue(wanted, window) || self.due.contains_key(&id) {

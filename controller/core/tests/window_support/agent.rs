@@ -269,7 +269,7 @@ impl Agent {
                 self.wanted.remove(&number);
             }
         }
-        // Whatever is followed must be what the lease says, and all else must have drained.
+        // All that is followed must be what the lease says, and all else must have drained.
         let moving = self.held.values().any(|held| held.now.is_some() && held.next.is_some());
         if !self.confirmed && !moving && (self.draining.is_empty() || self.hasty) {
             self.confirmed = true;

@@ -1,5 +1,5 @@
 //! Watches every directed link: from the moment that a connection may send until what it sent has drained,
-//! nobody else may be on it.
+//! no other connection may be on it.
 
 use std::collections::BTreeMap;
 

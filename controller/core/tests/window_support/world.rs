@@ -32,7 +32,7 @@ pub struct Life {
     /// In a thousand messages, those that take up to `straggle`.
     pub stragglers: u32,
     pub straggle: Time,
-    /// The furthest that clocks are off, and the longest way of a packet, whatever is configured.
+    /// The furthest that clocks are off, and the longest way of a packet; the configuration may say otherwise.
     pub skew: Time,
     pub drain: Time,
     /// Per window and agent, in a thousand.
@@ -139,7 +139,7 @@ enum Happening {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manager {
     Idle,
-    /// Cables are cut; it waits until nobody uses them to repair tables.
+    /// Cables are cut; the manager waits until no connection uses them to repair tables.
     WaitsForClear(u64),
     Writes,
 }
@@ -319,7 +319,7 @@ impl World {
                     if let (true, snin_protocol::message::ControllerMessage::Lease(lease)) =
                         (self.life.forged, &message.body)
                     {
-                        // A planted bug: somebody confirms for the agent, at once.
+                        // A planted bug: a confirmation that is not the agent's is sent at once.
                         let body = AgentMessage::Confirm(Confirm { sequence: lease.sequence });
                         let forged = FromAgent { session: message.session, body };
                         let forged = encode(&forged).unwrap();
