@@ -192,7 +192,7 @@ impl Connections {
     }
 
     fn accept(&mut self, now: Instant) {
-        // Whatever is wrong with one who wants in, the others are served.
+        // One bad connection must not keep the others from being served.
         while let Ok(stream) = self.listener.accept() {
             if self.open.len() >= MOST {
                 self.turned_away += 1;

@@ -31,7 +31,7 @@ pub enum ControlError {
     /// Another daemon listens there.
     #[error("{}: another daemon listens there", .0.display())]
     Taken(PathBuf),
-    /// Nobody listens.
+    /// No daemon listens.
     #[error("{}: {error}: does the daemon run?", path.display())]
     Nobody {
         /// Where.
@@ -72,7 +72,7 @@ pub struct Request {
 }
 
 impl Control {
-    /// Listens. A socket that a daemon left behind is replaced; one at which somebody listens is not.
+    /// Listens. A socket that a daemon left behind is replaced; one at which a daemon listens is not.
     ///
     /// # Errors
     /// When the socket cannot be made.
@@ -175,7 +175,7 @@ impl Connection {
     /// Connects; `patience` is the longest that an answer is waited for.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When no daemon listens there.
     pub fn open(path: &Path, patience: Option<Duration>) -> Result<Self, ControlError> {
         let stream = UnixStream::connect(path)
             .and_then(|stream| stream.set_read_timeout(patience).map(|()| stream));

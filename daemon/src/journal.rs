@@ -69,7 +69,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Something happened: to everybody who listens, and to the file. `false` where it happens so often that it
+    /// An event: to every follower, and to the file. `false` where it happens so often that it
     /// is only counted: how many were left out is an event of its own, `EVENTS_LEFT_OUT`.
     pub fn notify(
         &mut self,

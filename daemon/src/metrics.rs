@@ -1,4 +1,4 @@
-//! What `/metrics` says: families of samples, taken when somebody asks, in OpenMetrics' text.
+//! What `/metrics` says: families of samples, taken at each request, in OpenMetrics' text.
 
 use std::fmt;
 

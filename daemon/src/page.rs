@@ -28,7 +28,7 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// What somebody wants to see.
+/// The page that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
     /// `/metrics`

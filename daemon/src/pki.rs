@@ -212,7 +212,7 @@ impl Pki {
         let mut params = params(days)?;
         params.distinguished_name.push(DnType::CommonName, who.to_string());
         let names = match who.role() {
-            // Nobody calls them by their role.
+            // No caller looks for these by their role.
             Role::Agent | Role::Operator | Role::Launcher => vec![who.dns()],
             role @ (Role::Manager | Role::Controller) => vec![who.dns(), role.dns()],
         };
@@ -238,7 +238,7 @@ impl Pki {
             until: seconds(SystemTime::now()) + u64::from(days) * DAY.as_secs(),
             revoked: None,
         });
-        // Known before it exists: what nobody knows of cannot be revoked.
+        // Kept before it exists: a certificate that is not on the list cannot be revoked.
         self.keep(&issued)?;
         write(&files.key, pair.serialize_pem().as_bytes(), 0o600)?;
         write(&files.certificate, made.pem().as_bytes(), 0o644)?;

@@ -28,6 +28,6 @@ pub fn watchdog() -> Option<std::time::Duration> {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without systemd there is nobody to tell; a systemd that cannot be reached is no reason to end.
+    // Without systemd there is no supervisor to tell; a systemd that cannot be reached is no reason to end.
     let _ = sd_notify::notify(states);
 }

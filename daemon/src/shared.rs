@@ -72,7 +72,7 @@ pub trait Shared: Send {
     /// When that cannot be found out.
     fn list(&self, prefix: &str) -> Result<Vec<(String, Versioned)>, SharedError>;
 
-    /// Changes a key that was last changed by `expected`, or by nobody: to `value`, or to nothing. It is
+    /// Changes a key that was last changed by `expected`, or that was never set: to `value`, or to nothing. It is
     /// durable when this returns. The new revision.
     ///
     /// # Errors

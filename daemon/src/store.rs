@@ -1,4 +1,4 @@
-//! Files that are there as a whole, or as they were before: whatever happens, at whatever moment.
+//! Files that are there as a whole, or as they were before, even if the program ends in between.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-/// A file that is being written, and that nobody sees before it is whole: until [`Draft::publish`] it has no
-/// name. So whatever ends the program leaves neither a part of the file nor a hidden one beside it.
+/// A file that is being written, and that no program sees before it is whole: until [`Draft::publish`] it has no
+/// name. So a program that ends at any point leaves neither a part of the file nor a hidden one beside it.
 ///
 /// What is there and is no file - a pipe, `/dev/stdout` - is written to as it is.
 #[derive(Debug)]

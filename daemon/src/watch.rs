@@ -12,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Default)]
 pub struct Watch<'a> {
     fds: Vec<PollFd<'a>>,
-    /// It does not wait longer, whatever is ready.
+    /// The end of the wait, even if nothing is ready.
     by: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Watch<'a> {
         self.add(fd, PollFlags::OUT)
     }
 
-    /// Not beyond this time: then there is something to do, whatever is ready.
+    /// Not beyond this time: then there is something to do, even if nothing is ready.
     pub fn until(&mut self, time: Instant) {
         self.by = self.by.into_iter().chain([time]).min();
     }
@@ -93,7 +93,7 @@ impl Place {
         self.0.set(Some(watch.readable(fd)));
     }
 
-    /// Whether it was ready in the wait that it was last watched in; whatever was never watched may be.
+    /// Whether it was ready in the wait that it was last watched in; true if it was never watched.
     pub fn is_ready(&self, ready: &Ready) -> bool {
         self.0.get().is_none_or(|place| ready.is(place))
     }

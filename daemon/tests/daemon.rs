@@ -1,4 +1,4 @@
-//! A small daemon of these parts, asked by a socket and by HTTP as programs that nobody here wrote do.
+//! A small daemon of these parts, asked by a socket and by HTTP as foreign programs do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -123,7 +123,7 @@ fn requests_are_answered_and_events_followed() {
     assert_eq!((&event["event"], &event["seq"]), (&json!("TRAP"), &json!(1)));
     assert!(event["time"].as_str().unwrap().ends_with('Z'));
 
-    // Nonsense is refused; a flood without an end of line is cut off; who leaves early harms nobody.
+    // Nonsense is refused; a flood without an end of line is cut off; a client that leaves early harms no other.
     assert!(one.ask(&json!({"no": "command"})).is_err());
     let mut flood = UnixStream::connect(&daemon.socket).unwrap();
     flood.set_read_timeout(PATIENCE).unwrap();

@@ -14,7 +14,7 @@ use crate::watch::Watch;
 /// Names of hosts that are looked up at a time.
 const LOOKUPS: usize = 4;
 
-/// False when nobody takes it.
+/// False when the receiver is gone.
 pub(super) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) -> bool {
     let is_taken = to.send(heard).await.is_ok();
     bell.ring();

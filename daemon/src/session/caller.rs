@@ -1,4 +1,4 @@
-//! The calling end: calls again until somebody answers, and goes on with a new certificate without a break.
+//! The calling end: calls again until the called end answers, and goes on with a new certificate without a break.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{Error, ErrorKind};

@@ -45,7 +45,7 @@ where
     In: Message + Send + 'static,
     Out: Message + Send + 'static,
 {
-    /// Calls nobody yet. `waiting`: the most messages of all called ends that wait for the daemon.
+    /// Without any session. `waiting`: the most messages of all called ends that wait for the daemon.
     ///
     /// # Errors
     /// When the system has no more threads or descriptors.

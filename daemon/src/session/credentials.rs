@@ -76,7 +76,7 @@ pub enum CredentialsError {
         /// What is wrong.
         what: String,
     },
-    /// The certificate names nobody, or several.
+    /// The certificate names no identity, or several.
     #[error(
         "{}: the certificate names nobody in snin.internal: `snin pki issue` makes one that does",
         .0.display()

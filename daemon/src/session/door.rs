@@ -60,7 +60,7 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// Binds. A socket that a daemon left behind is replaced; one at which somebody listens is not.
+    /// Binds. A socket that a daemon left behind is replaced; one at which a daemon listens is not.
     pub(super) fn bind(address: &Address) -> io::Result<Self> {
         Ok(match address {
             Address::Unix(path) => Self::Unix(bind_unix(path)?, path.clone()),

@@ -26,7 +26,7 @@ pub enum SessionEnd {
     /// The called end does not want it.
     #[error("refused: {}; it speaks versions {} to {}", .0.reason, .0.first, .0.last)]
     Refused(Refused),
-    /// The other end is somebody else than it says.
+    /// The other end is of another identity than it says.
     #[error("it says that it is {claimed}, but {proof}")]
     Imposter {
         /// What it says.

@@ -198,7 +198,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         let events = self.to_us.clone();
         tokio::spawn(async move {
             let end = work.run(events.clone()).await;
-            // Without a listener nobody asks.
+            // Without a listener the event is dropped.
             let _ = events.send((number, SessionEvent::Closed(end))).await;
         });
         outbox
@@ -252,7 +252,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         self.ended.push((peer, end));
     }
 
-    /// Everybody who has a session.
+    /// All peers that have a session.
     pub fn peers(&self) -> impl Iterator<Item = &Identity> {
         self.sessions.keys().map(AsRef::as_ref)
     }

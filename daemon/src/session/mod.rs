@@ -9,13 +9,13 @@
 //! | [`Address`] | `tls://host:port`, `unix:///path`, `plain://127.0.0.1:port` |
 //! | [`Credentials`] | certificate, key, CA and revocation list, read again when the files change |
 //! | [`Listener`] | the called end: one session for each identity, the latest |
-//! | [`Caller`] | the calling end: calls again until somebody answers |
+//! | [`Caller`] | the calling end: calls again until the called end answers |
 //! | [`Post`] | either of them on a thread of its own, for daemons that poll |
 //! | [`Callers`] | many calling ends on one thread, for daemons that poll |
 //!
 //! What a peer can cost is bounded by [`Limits`]: handshakes run on a thread of their own and the oldest gives way
-//! when there are too many, a frame has a greatest size, a peer's frames are paced, and who does not read or
-//! says nothing is cut off. Whatever is refused is [counted](Tally) and one line is logged.
+//! when there are too many, a frame has a greatest size, a peer's frames are paced, and a peer that does not read
+//! or says nothing is cut off. Every refusal is [counted](Tally) and one line is logged.
 
 mod address;
 mod bell;

@@ -43,7 +43,7 @@ pub struct Post<In, Out> {
 }
 
 impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> {
-    /// Calls somebody.
+    /// Calls the address.
     ///
     /// # Errors
     /// When the system has no more threads or descriptors.

@@ -25,7 +25,7 @@ pub enum Count {
     Handshake,
     /// Callers that did not greet in time, or gave way to others.
     Slow,
-    /// Callers that claimed to be somebody else, or whose role has no business here.
+    /// Callers that claimed another identity than theirs, or whose role has no business here.
     Imposter,
     /// Callers that speak no version that is spoken here, or want another service.
     Stranger,
