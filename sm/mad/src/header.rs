@@ -235,7 +235,7 @@ impl Status {
         self.0 & 1 != 0
     }
 
-    /// Ask somebody else: ClassPortInfo says whom.
+    /// Another port answers such requests: ClassPortInfo says which.
     pub const fn is_redirect(self) -> bool {
         self.0 & 2 != 0
     }

@@ -189,7 +189,7 @@ codes! {
         Fatal = 0 "Fatal",
         /// Something changed that wants attention.
         Urgent = 1 "Urgent",
-        /// Somebody tried what is not allowed.
+        /// A requester tried what is not allowed.
         Security = 2 "Security",
         /// For the subnet manager.
         SubnetManagement = 3 "SubnetManagement",

@@ -16,7 +16,7 @@ use crate::sa::SaHeader;
 use crate::table::Table;
 use crate::wire::{Hex32, MKey, Octets};
 
-/// The 256 bytes of a MAD (IBA 13.4.2), whatever is in them.
+/// The 256 bytes of a MAD (IBA 13.4.2), unchecked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mad(pub [u8; 256]);
 
@@ -239,7 +239,7 @@ impl Mad {
         Ok(A::parse(A::data(&self.0))?)
     }
 
-    /// Whatever attribute the header says.
+    /// The payload, of the attribute that the header says.
     pub fn payload(&self) -> Result<Payload, Error> {
         Payload::parse(self.header().class(), self.header().attribute(), &self.0)
     }
@@ -297,7 +297,7 @@ impl Mad {
 }
 
 impl fmt::Display for Mad {
-    /// On one line, or with `{:#}` one field a line. Never fails, whatever the bytes.
+    /// On one line, or with `{:#}` one field a line. Never fails, for any bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let class = self.header().class();
         let separator = if f.alternate() { "\n" } else { "; " };

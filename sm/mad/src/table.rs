@@ -53,7 +53,7 @@ pub struct Field {
 pub struct Layout {
     /// The specification's name.
     pub name: &'static str,
-    /// The number of bytes of the structure's carrier (an SMP's data is 64 bytes whatever is in it).
+    /// The number of bytes of the structure's carrier (an SMP's data is always 64 bytes).
     pub bytes: usize,
     /// The rows, in the specification's order.
     pub fields: &'static [Field],
@@ -388,7 +388,7 @@ macro_rules! table {
         }
 
         impl Default for $table {
-            /// All zeros, as in a buffer that nobody wrote.
+            /// All zeros, as in an unwritten buffer.
             fn default() -> Self {
                 let view = Self::view(&[0; $bytes]);
                 Self { $($field: view.$field(),)* }

@@ -112,7 +112,7 @@ impl PKey {
         self.0 & 0x8000 != 0
     }
 
-    /// The partition, whatever the membership.
+    /// The partition, without the membership bit.
     pub const fn base(self) -> u16 {
         self.0 & 0x7FFF
     }

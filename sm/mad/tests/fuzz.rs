@@ -1,4 +1,4 @@
-//! Bytes that nobody meant: random ones, and good MADs with a few bits changed, through every parser and
+//! Malformed bytes: random ones, and good MADs with a few bits changed, through every parser and
 //! every printer. Nothing may panic; a fuzzer may call [`target`] for as long as it likes.
 //!
 //! `SNIN_FUZZ` says how many rounds (a few by default), `SNIN_SEED` where they begin.

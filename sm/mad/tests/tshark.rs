@@ -1,6 +1,6 @@
 //! The oracle: tshark takes apart what we put together, and must find the same values under the same names.
 //!
-//! Needs the Debian package `tshark`; without it the test fails, so that nobody believes that it ran.
+//! Needs the Debian package `tshark`; without it the test fails, so that it never seems to have run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

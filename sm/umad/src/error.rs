@@ -38,7 +38,7 @@ pub enum Error {
         /// What the system says.
         error: io::Error,
     },
-    /// A management class that somebody else has.
+    /// A management class that another program has.
     #[error(
         "{name}: management class {class:#04x} is taken ({error}): does another manager run here?"
     )]

@@ -216,7 +216,7 @@ impl Handle {
         let fd = unsafe { umad_open_port(adapter.as_ptr(), port.into()) };
         match fd {
             0.. => Ok(Self(fd)),
-            // Whatever the kernel refused; why, it left in `errno`.
+            // The kernel refused; it left the reason in `errno`.
             code if code == -libc::EIO => Err(io::Error::last_os_error()),
             code => Err(failed(code)),
         }

@@ -1,4 +1,4 @@
-//! Ports: described, chosen by somebody else, opened.
+//! Ports: described, chosen by the caller, opened.
 
 use std::fmt;
 use std::io;
@@ -140,7 +140,7 @@ impl Open {
     /// Opens a port for these classes.
     ///
     /// # Errors
-    /// When it is not there, for lack of rights, or when somebody else has a class.
+    /// When it is not there, for lack of rights, or when another program has a class.
     pub fn new(description: Description, agents: &[Agent]) -> Result<Self, Error> {
         let Description { adapter, number, .. } = &description;
         let name = description.to_string();

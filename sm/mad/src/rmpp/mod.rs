@@ -5,7 +5,7 @@
 //! come out.
 //!
 //! The sender begins with a window of one segment. The receiver acknowledges the first one, each that ends
-//! a window, the last, and whatever came twice; an acknowledgement also says how far the sender may go on.
+//! a window, the last, and each that came twice; an acknowledgement also says how far the sender may go on.
 
 mod receiver;
 mod sender;

@@ -10,7 +10,7 @@ use crate::wire::{Gid, Hex8, Hex32, PKey, QKey, flags};
 table! {
     /// A port in a multicast group, or a group (IBA 15.2.5.17).
     pub struct McMemberRecord("MCMemberRecord", 56 bytes) {
-        /// The group; 0 in a request: whatever is free.
+        /// The group; 0 in a request: any free one.
         "MGID" mgid: Gid = 0, 128;
         /// The member.
         "PortGID" port_gid: Gid = 128, 128;
@@ -44,7 +44,7 @@ table! {
         "Scope" scope: u8 = 384, 4;
         /// What the port is in the group.
         "JoinState" join_state: JoinState = 388, 4;
-        /// Somebody else may ask in the port's place.
+        /// Another port may ask in the port's place.
         "ProxyJoin" proxy_join: bool = 392, 1;
     }
 }

@@ -15,7 +15,7 @@ table! {
         "ServiceP_Key" p_key: PKey = 192, 16;
         /// Seconds; 0xFFFFFFFF: for ever.
         "ServiceLease" lease: u32 = 224, 32;
-        /// Without it nobody changes the record.
+        /// Without it the record cannot be changed.
         "ServiceKey" key: Octets<16> = 256, 128;
         /// For people.
         "ServiceName" name: NodeString = 384, 512;
