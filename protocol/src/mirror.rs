@@ -4,7 +4,7 @@
 //! The standby calls. It says [`Follow`]: what it has already, by the master's term and a place in its log. The
 //! master answers with [`Part`]s: the log from there on, or, where the log does not reach back so far, the whole
 //! database. Each part is acknowledged by [`Have`], and at most [`WINDOW`] of them are on their way. The master
-//! says [`Standing`] regularly, whatever else there is to say, and now and then the [`Checksum`] of a table.
+//! says [`Standing`] regularly, besides all other messages, and now and then the [`Checksum`] of a table.
 
 use snin_fabric::Guid;
 

@@ -11,7 +11,7 @@ use snin_fabric::{Addresses, Guid, Lid, Lmc, PortIndex, Topology};
 /// Everything that has a say in it.
 pub(crate) struct Wishes<'a> {
     pub(crate) topology: &'a Topology,
-    /// What the planner would give if nobody had anything.
+    /// The addresses that the planner would give if no port had any yet.
     pub(crate) canonical: &'a Addresses,
     /// By port GUID: what was given in the past.
     pub(crate) saved: &'a BTreeMap<Guid, (Lid, Lmc)>,
@@ -19,7 +19,7 @@ pub(crate) struct Wishes<'a> {
     pub(crate) held: &'a [Lid],
     /// The highest address that every switch can forward.
     pub(crate) most: Lid,
-    /// The manager's own port: nobody takes its address from it.
+    /// The manager's own port: no other port takes its address from it.
     pub(crate) own: Option<PortIndex>,
 }
 
@@ -216,7 +216,7 @@ mod tests {
         let (a, c) = (case.host(0), case.host(2));
         case.hold(a, 300);
         case.hold(c, 200);
-        // 202 is misaligned; block 8 is saved for somebody who is not there; 200 is taken.
+        // 202 is misaligned; block 8 is saved for an absent port; 200 is taken.
         assert_eq!(case.bases(), [200, 12, 16, 20]);
     }
 

@@ -52,7 +52,7 @@ pub struct Config {
     pub window: u32,
     /// The most SMPs in flight.
     pub window_max: u32,
-    /// The most SMPs in flight to one agent: one that is slow keeps nobody else waiting.
+    /// The most SMPs in flight to one agent: a slow agent keeps no other waiting.
     pub window_agent: u32,
     /// The key by which managers of one subnet know each other: one that shows another is heeded by none. 0:
     /// any.
@@ -68,7 +68,7 @@ pub struct Config {
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
     /// Milliseconds for which tables are left as they are after a view was published, unless the controller
-    /// says sooner that nobody uses what the view took away. 0: no controller is waited for.
+    /// says sooner that no connection uses what the view took away. 0: no controller is waited for.
     pub clear_wait_ms: u32,
     /// The key by which requests to subnet administration are trusted. 0: none is.
     pub sa_key: u64,

@@ -60,7 +60,7 @@ pub enum Dropped {
     /// A request: some other manager's, or meant for the agent of this port.
     #[error("a request to an agent")]
     Request,
-    /// An answer to a question that nobody here asked.
+    /// An answer to a question that this manager did not ask.
     #[error("unsolicited")]
     Unsolicited,
     /// An answer that was there before, or came too late.
@@ -75,13 +75,13 @@ pub enum Dropped {
     /// The agent is busy; the question is asked again.
     #[error("busy")]
     Busy,
-    /// A trap from an address that was given to nobody.
+    /// A trap from an address that was given to no port.
     #[error("a trap from an unknown address")]
     UnknownIssuer,
     /// Another manager tells something, and has another SM_Key.
     #[error("a wrong SM_Key")]
     WrongKey,
-    /// A computation whose result nobody waits for any more.
+    /// A computation whose result is not waited for any more.
     #[error("an outdated computation")]
     Outdated,
 }

@@ -32,7 +32,7 @@ pub enum Event<'a> {
         port: LocalPort,
         /// From which address; [`Lid`] 0xFFFF on directed routes.
         source: Lid,
-        /// What came, of whatever length.
+        /// The received bytes, of any length.
         bytes: &'a [u8],
     },
     /// Bytes came to queue pair 1: a request to subnet administration, or what belongs to one.
@@ -41,7 +41,7 @@ pub enum Event<'a> {
         port: LocalPort,
         /// From where.
         from: Origin,
-        /// What came, of whatever length.
+        /// The received bytes, of any length.
         bytes: &'a [u8],
     },
     /// The controller says that nothing is sent any more along what the view with this version, and all
@@ -65,7 +65,7 @@ pub enum Event<'a> {
     Priority(u8),
     /// Something happened in a session with another manager.
     Mirror(Box<MirrorEvent>),
-    /// These are the multicast groups from now on, and nobody else is a member of any.
+    /// These are the multicast groups from now on, with all of their members.
     Groups(Arc<Groups>),
     /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
     /// port.
@@ -183,7 +183,7 @@ pub enum Report {
     },
     /// Of the copy of another manager's database.
     Mirror(MirrorReport),
-    /// Somebody else wrote over addresses or tables; all are read again, and put right.
+    /// Another manager wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
         at: String,
@@ -244,7 +244,7 @@ impl fmt::Display for Report {
 /// One thing that keeps a fabric from being complete. Names are `node/port`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Missing {
-    /// A cable is up, but nobody answers at its other end.
+    /// A cable is up, but the port at its other end does not answer.
     #[error("nobody answers behind {0}")]
     Mute(String),
     /// Another manager is master of this subnet too, and does not stand aside.

@@ -24,9 +24,9 @@ pub(crate) struct Link {
 /// Why there is no link although the cable is up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trouble {
-    /// Nobody answers.
+    /// The neighbour does not answer.
     Mute,
-    /// Somebody with a GUID that another has already.
+    /// The neighbour has a GUID that another node has already.
     Clash(Guid),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Port {
     pub(crate) guess: u8,
     pub(crate) link: Option<Link>,
     pub(crate) trouble: Option<Trouble>,
-    /// Who was behind it until nobody answered there any more.
+    /// The node that was behind it until it stopped to answer there.
     pub(crate) formerly: Option<NodeId>,
     /// Why it is left as it is: port 0 for its switch.
     pub(crate) locked: Option<Lock>,
@@ -296,7 +296,7 @@ impl Graph {
         holder
     }
 
-    /// Joins two ports; whatever they were joined to before is not any more.
+    /// Joins two ports, and ends the links that they had before.
     pub(crate) fn connect(&mut self, a: PortId, b: PortId, survey: u32) {
         for (end, other) in [(a, b), (b, a)] {
             if self.link(end).is_some_and(|link| link.to != other) {

@@ -26,15 +26,15 @@ pub enum KeyPolicy {
     Given,
     /// Generated, one for all ports.
     One,
-    /// Generated, one for each port. Only with protection levels 0 and 1: at higher levels nobody could ask a
-    /// port who it is, to know its key.
+    /// Generated, one for each port. Only with protection levels 0 and 1: at higher levels the manager could not
+    /// ask a port who it is, to know its key.
     PerPort,
 }
 
 /// What generated keys follow from. Secret; has to survive a restart.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySecret {
-    /// Random bytes, of which nobody else may know.
+    /// Random bytes, which must be kept secret.
     pub secret: [u8; 32],
     /// How often the keys were changed.
     pub generation: u32,
@@ -175,7 +175,7 @@ impl Graph {
             | Query::ReadKeys(id, port)
             | Query::ReadQosTable(id, port, _)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
-            // Nobody knows who is there.
+            // The port is not known yet.
             Query::Identify(Some(_)) | Query::Probe(_) | Query::Step(_) => {
                 let nobody = Guid::default();
                 let candidate = self.keyring.candidate(nobody, further);

@@ -35,7 +35,7 @@ pub struct Metrics {
     pub blocks_rewritten: u64,
     /// Blocks of multicast forwarding tables written, 16 ports each.
     pub masks_written: u64,
-    /// How often it was found that somebody else had written what this manager writes.
+    /// How often another manager was found to have written what this manager writes.
     pub overwritten: u64,
     /// Links that were told to come up or to stay down.
     pub link_orders: u64,

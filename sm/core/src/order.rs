@@ -303,8 +303,8 @@ struct Retired {
 }
 
 impl Retired {
-    /// Whether nothing is forwarded by the port yet: then what goes over its cable to its destination there
-    /// holds up nobody, whatever the ranks were.
+    /// Whether nothing is forwarded by the port yet: then packets over its cable to its destination there
+    /// hold up no others, in any ranks.
     fn is_idle(&mut self, tables: &Tables<'_>, switch: usize, port: u8) -> bool {
         let held = tables.held[switch];
         let used = self.used.entry(switch).or_insert_with(|| {

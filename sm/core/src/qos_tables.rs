@@ -84,7 +84,7 @@ pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
     tables
 }
 
-/// Every table that a port has, whatever it is joined to: what requests to administration are about.
+/// Every table that a port has, joined or not: requests to administration are about these.
 pub(crate) fn every(graph: &Graph, end: PortId) -> Vec<QosTableId> {
     let node = graph.node(end.0);
     let Some(info) = graph.port(end).and_then(|port| port.info.as_ref()) else {

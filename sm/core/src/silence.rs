@@ -1,5 +1,5 @@
-//! Ports behind which nobody answers: each is asked again by itself, less and less often, beside whatever else
-//! goes on, so that silence never delays anything.
+//! Ports whose neighbour does not answer: each is asked again by itself, less and less often, beside all other
+//! work, so that silence never delays anything.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ struct Silent {
     asked: bool,
 }
 
-/// Every port behind which nobody answers. An entry goes when somebody does, when the port goes down, or when
+/// Every port whose neighbour does not answer. An entry goes when the neighbour answers, when the port goes down,
+/// or when
 /// the port itself is out of reach.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
@@ -48,7 +49,7 @@ impl Silence {
         }
     }
 
-    /// Everybody is asked anew, without waiting.
+    /// All are asked anew, without waiting.
     pub(crate) fn ask_all(&mut self, now: Time) {
         for silent in self.ports.values_mut().filter(|silent| !silent.asked) {
             (silent.wait, silent.due) = (FIRST_WAIT, now);
@@ -73,14 +74,14 @@ impl Silence {
         Some(end)
     }
 
-    /// Somebody answered.
+    /// The neighbour answered.
     pub(crate) fn broken(&mut self, end: PortId) {
         if self.ports.remove(&end).is_some_and(|silent| silent.asked) {
             self.in_flight -= 1;
         }
     }
 
-    /// Nobody did, or nobody could be asked.
+    /// The neighbour did not answer, or could not be asked.
     pub(crate) fn lasts(&mut self, end: PortId, now: Time) {
         let Some(silent) = self.ports.get_mut(&end) else { return };
         if std::mem::take(&mut silent.asked) {

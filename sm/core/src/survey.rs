@@ -59,13 +59,13 @@ pub(crate) struct Survey {
     cut_off: BTreeSet<NodeId>,
     /// Ports at their other cables that were asked.
     facing: BTreeSet<Query>,
-    /// Newcomers whose GUID somebody has already: the port of the one, the port of the other.
+    /// Newcomers whose GUID another node has already: the port of the one, the port of the other.
     disputes: Vec<(PortId, PortId)>,
     /// The address of this manager, once it has written anything.
     manager: Option<Lid>,
     /// Nothing is written, not even that a change was seen: another manager may be master.
     pub(crate) reads_only: bool,
-    /// A port, or the switch of a table, that somebody else has written to.
+    /// A port, or the switch of a table, that another manager has written to.
     pub(crate) overwritten: Option<PortId>,
     /// Something was read that a computation may see.
     learnt: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Survey {
     demands: BTreeSet<Query>,
     /// A cable between known nodes was taken off, or found and known from both ends.
     pub(crate) has_news: bool,
-    /// A GUID that two had is in use once only: what was learnt while nobody could tell one from the other
+    /// A GUID that two had is in use once only: what was learnt while the two could not be told apart
     /// is worth nothing.
     pub(crate) distrusts: bool,
 }

@@ -88,7 +88,7 @@ pub struct Sweep {
     next_light: Option<Time>,
     failures: Failures,
     silence: Silence,
-    /// Questions to nodes that are silent just now, as long as nobody knows why.
+    /// Questions to nodes that are silent just now, as long as the reason is not known.
     unsent: BTreeMap<NodeId, BTreeSet<Query>>,
     /// Light sweeps since everything was last looked at anew, and how many there shall be.
     back_off: (u32, u32),
@@ -114,7 +114,7 @@ pub struct Sweep {
 enum Stage {
     Idle,
     Survey(Box<Survey>),
-    /// It waits for configuration's judgement; whether there is something to be computed whatever that is.
+    /// It waits for configuration's judgement; whether there is something to be computed in either case.
     Judging(bool),
     /// Links are told to come up or to stay down.
     Ordering(Orders),
@@ -402,7 +402,7 @@ impl Sweep {
         self.publish_early();
     }
 
-    /// Whatever is under way makes room for a new survey, as soon as it can.
+    /// The present stage makes room for a new survey, as soon as it can.
     fn interrupt(&mut self) {
         if let Stage::Applying(applying) = &mut self.stage {
             applying.schedule.stop();
@@ -431,9 +431,9 @@ impl Sweep {
         self.view.as_ref().map(|view| view.manager()).filter(|&lid| lid != Lid::NONE)
     }
 
-    /// Nothing is left to be done: the fabric stays as it is until somebody says something.
+    /// Nothing is left to be done: the fabric stays as it is until the next event.
     fn settle(&mut self, now: Time) {
-        // Whatever keeps happening, the next look at everything is not put off.
+        // Even if events keep coming, the next look at everything is not put off.
         let interval = self.config.sweep_interval();
         self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
         self.silence.update(&self.graph, now);

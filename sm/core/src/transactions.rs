@@ -27,7 +27,7 @@ struct Sent {
     lost: Option<Time>,
     /// It takes none of the window: it was left without an answer once, or is a probe.
     late: bool,
-    /// Nobody waits for it any more.
+    /// Its answer is not waited for any more.
     aside: bool,
     /// How often it was sent again.
     repeats: u8,
@@ -65,7 +65,7 @@ pub(crate) struct Late {
     pub(crate) query: Query,
     /// When it was last sent.
     pub(crate) at: Time,
-    /// It was set aside: nobody waits for it.
+    /// It was set aside: its answer is not waited for.
     pub(crate) aside: bool,
     /// How often it was sent again, this time included.
     pub(crate) repeats: u8,
@@ -136,7 +136,7 @@ impl Transactions {
         self.begin(query, None, mad, again, true, now)
     }
 
-    /// Nobody waits any more for any but some.
+    /// Ends all transactions but some.
     pub(crate) fn abandon(&mut self, but: impl Fn(Query) -> bool) {
         self.in_flight.retain(|_, sent| but(sent.query));
         let in_flight = &self.in_flight;
@@ -226,7 +226,7 @@ impl Transactions {
         waited_for.map(|(&id, sent)| (id, sent.told()))
     }
 
-    /// Nobody waits for the answer any more; the question is asked on.
+    /// The answer is not waited for any more; the question is asked on.
     pub(crate) fn set_aside(&mut self, id: u32) {
         if let Some(sent) = self.in_flight.get_mut(&id) {
             sent.aside = true;
@@ -260,7 +260,7 @@ impl Transactions {
         if sent.lost.is_none() {
             self.slowest = (now - sent.at).max(self.slowest - self.slowest / 16);
         }
-        // Now it is known that the SMP was lost, and not that nobody is there.
+        // Now it is known that the SMP was lost, and not that there is no node.
         if let Some(lost) = sent.lost {
             self.window.lost(lost, now);
         }

@@ -109,7 +109,7 @@ fn answer(port: &Port, lid: Lid, number: u8, world: &World<'_>) -> Outcome {
     Ok(Answer::one(&GuidInfoRecord { lid, block: number, guids }))
 }
 
-/// A GUID that nobody has: locally administered, made of the port's and the entry's number.
+/// A GUID that no port has: locally administered, made of the port's and the entry's number.
 fn chosen(own: Guid, entry: u16, world: &World<'_>) -> Option<Guid> {
     let local = (own.0 | 0x0200_0000_0000_0000) ^ u64::from(entry) << 40;
     (0..256).map(|n| Guid(local ^ n << 24)).find(|guid| world.database.by_guid(*guid).is_none())

@@ -64,7 +64,7 @@ pub(super) fn append<R: Record>(data: &mut Vec<u8>, record: &R) {
     data.resize(data.len() + length.saturating_sub(bytes.len()), 0);
 }
 
-/// The status for a method that an attribute does not have, or that nobody has.
+/// The status for a method that an attribute does not have, or that no attribute has.
 pub(super) fn refusal(attribute: AttributeId, method: snin_mad::Method) -> Status {
     use snin_mad::Method;
     let known = snin_mad::sa::layout(attribute).is_some();

@@ -87,7 +87,7 @@ pub enum Unanswered {
     /// In a partition that the requester is not in.
     #[error("a foreign P_Key")]
     ForeignPartition,
-    /// From an address that nobody has.
+    /// From an address that no port has.
     #[error("an unknown requester")]
     UnknownRequester,
     /// Something about a message that is not under way.
@@ -102,7 +102,7 @@ pub enum Unanswered {
     /// An answer to a report that was not sent, or was answered before.
     #[error("no such report")]
     StrayReport,
-    /// A response, or a method that nobody answers.
+    /// A response, or a method that has no answer.
     #[error("no request")]
     NoRequest,
 }
@@ -138,7 +138,7 @@ pub struct Administration {
     parked: Parked,
 }
 
-/// Requests that wait for tables which nobody has read yet, the oldest first.
+/// Requests that wait for tables which were not read yet, the oldest first.
 #[derive(Debug, Default)]
 struct Parked {
     requests: VecDeque<(Time, Origin, Box<SaRequest>)>,
@@ -151,7 +151,7 @@ const MOST_PARKED: usize = 1_024;
 const PARKED_FOR: Time = Time::secs(10);
 
 impl Administration {
-    /// One that nobody has asked yet.
+    /// Without any requests.
     pub fn new(limits: Limits) -> Self {
         Self {
             transport: Transport::new(limits),

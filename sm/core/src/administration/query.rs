@@ -30,7 +30,7 @@ pub(super) struct RecordQuery<'a> {
 pub(super) enum At {
     /// Of any.
     Anywhere,
-    /// Of none: nobody has the address.
+    /// Of none: no port has the address.
     Nowhere,
     /// Of this one, or, where it is a switch's, of all of the switch's.
     Port(Place),

@@ -1,4 +1,4 @@
-//! MADs to requests, answers to MADs: RMPP for whatever asks for several records.
+//! MADs to requests, answers to MADs: RMPP for every method that asks for several records.
 //!
 //! Every message under way is kept until its receiver has acknowledged it, or has said nothing for long
 //! enough. Clients that never acknowledge (ibsim's preload is one) cost the room of a message for that long;
@@ -61,7 +61,7 @@ pub(super) struct Transport {
     senders: BTreeMap<Key, Sender>,
     receivers: BTreeMap<Key, Receiver>,
     deadlines: BTreeSet<(Time, Key)>,
-    /// Messages that nobody has acknowledged yet, the oldest first.
+    /// Messages without any acknowledgement yet, the oldest first.
     unheard: BTreeMap<u64, Key>,
     began: BTreeMap<Key, u64>,
     count: u64,
@@ -84,7 +84,7 @@ impl Transport {
         }
     }
 
-    /// Takes a MAD: a request as it is, or a part of a message. An ACK is no request, whatever its method.
+    /// Takes a MAD: a request as it is, or a part of a message. An ACK of any method is no request.
     pub(super) fn receive(
         &mut self,
         from: Origin,
@@ -95,7 +95,7 @@ impl Transport {
         let key = (from, mad.header().transaction_id());
         if !rmpp::is_active(mad) || mad.rmpp().kind() == RmppType::None {
             let request = SaRequest::parse(mad).map_err(|_| Unanswered::Malformed)?;
-            // While an answer is on its way the same question is no new one. Where nobody has acknowledged any
+            // While an answer is on its way the same question is no new one. Before the first acknowledgement
             // of it, it may be another's: programs number their questions from 1.
             if self.senders.get(&key).is_some_and(Sender::is_heard) {
                 return Err(Unanswered::Repeated);

@@ -51,7 +51,7 @@ impl Requester {
     }
 }
 
-/// Whether two tables let their ports talk. A table of which nothing is known keeps nobody out.
+/// Whether two tables let their ports talk. A table of which nothing is known keeps no port out.
 pub(super) fn shares(a: &[PKey], b: &[PKey]) -> bool {
     a.is_empty() || b.is_empty() || a.iter().any(|&key| meets(key, b))
 }

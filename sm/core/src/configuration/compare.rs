@@ -26,7 +26,7 @@ pub struct Difference {
 pub enum What {
     /// An expected switch is not there.
     NoSwitch,
-    /// A switch is there that nobody expects.
+    /// A switch is there that is not expected.
     StrangeSwitch,
     /// An expected switch has no such port.
     NoPort,
@@ -34,12 +34,12 @@ pub enum What {
     Disabled,
     /// The link is enabled and shall not be.
     Enabled,
-    /// Somebody is expected, and the link is down.
+    /// A neighbour is expected, and the link is down.
     Down {
         /// Who is expected.
         expected: String,
     },
-    /// Somebody else is there.
+    /// Another neighbour is there than expected.
     Miswired {
         /// Who is expected.
         expected: String,

@@ -130,7 +130,7 @@ impl Configuration {
         if !self.trials.contains_key(&place) {
             let nobody = port.link == LinkState::Down && !self.wanted.contains(&place);
             if nobody || self.trials.len() >= expected.tests.at_once as usize {
-                // Nobody is there; or there are so many that it has to wait.
+                // No neighbour is there; or there are so many that it has to wait.
                 if !port.active && !judging.own.contains(&place) {
                     judging.judgement.withheld.insert(place);
                 }

@@ -8,7 +8,7 @@
 //! It decides and writes nothing: the sweep asks for a judgement after every discovery, before it computes
 //! tables. Ports that are withheld get no address and do not become ACTIVE; link orders are written by the
 //! sweep, whose next discovery says whether they took. Without [`Consent`] nothing is judged: the sweep gives
-//! addresses and routes to whatever is there, and takes what is dead out of both.
+//! addresses and routes to all that is there, and takes what is dead out of both.
 
 mod compare;
 mod decide;
@@ -59,7 +59,7 @@ pub enum LinkOrder {
 /// What follows from a discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Ports whose cables are left out of routes: nobody behind them gets an address by them.
+    /// Ports whose cables are left out of routes: no port behind them gets an address by them.
     pub withheld: BTreeSet<Place>,
     /// What links are told; those farthest away first.
     pub orders: Vec<(Place, LinkOrder)>,
@@ -146,7 +146,7 @@ pub struct ConfigurationMetrics {
     pub deferred: u64,
 }
 
-/// Reports that wait; what is beyond is counted by nobody, since every one is of a port whose state says the same.
+/// Reports that wait; further ones are dropped uncounted, since every one is of a port whose state says the same.
 const MOST_REPORTS: usize = 65_536;
 
 /// The core of configuration.

@@ -11,7 +11,7 @@ use crate::database::Place;
 pub enum Reason {
     /// The expected configuration wants it so.
     Expected,
-    /// Somebody else is behind it.
+    /// Another neighbour is behind it than expected.
     Miswired {
         /// Who is expected.
         expected: String,

@@ -35,7 +35,7 @@ pub struct SeenPort {
     pub active: bool,
     /// What the link carries, where it is up.
     pub rate: Option<LinkRate>,
-    /// Who is at the other end, where somebody answers.
+    /// The port at the other end, where it answers.
     pub neighbour: Option<Neighbour>,
 }
 
@@ -44,7 +44,7 @@ pub struct SeenPort {
 pub enum LinkState {
     /// PortPhysicalState is Disabled: it comes up when it is told to.
     Disabled,
-    /// It is down, and comes up by itself when there is somebody at the other end.
+    /// It is down, and comes up by itself when a port is at the other end.
     #[default]
     Down,
     /// It is up.

@@ -101,7 +101,7 @@ impl Trial {
                 let (expected, found) = (pattern.to_string(), found.port_name());
                 return Progress::Failed(Reason::Miswired { expected, found });
             }
-            // Nobody answers yet.
+            // The neighbour does not answer yet.
             (None, _) if self.step == Step::Miswire => return self.due(tests, now),
             _ => {}
         }

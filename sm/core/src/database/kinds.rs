@@ -186,7 +186,7 @@ pub struct Member {
     pub port_gid: Gid,
     /// What it is in the group.
     pub state: JoinState,
-    /// Somebody else joined in its place.
+    /// Another port joined in its place.
     pub proxy: bool,
 }
 

@@ -49,7 +49,7 @@ impl Clock {
         self.last.time.max(now + self.epoch)
     }
 
-    /// The next stamp: later than all before it, whatever `now` is.
+    /// The next stamp: later than all before it, for any `now`.
     pub fn tick(&mut self, now: Time) -> Stamp {
         let now = now + self.epoch;
         if now > self.last.time {

@@ -139,7 +139,7 @@ impl Mastership {
         }
     }
 
-    /// Nothing is written while mastership is being handed over, while it is not known whether somebody else
+    /// Nothing is written while mastership is being handed over, while it is not known whether another manager
     /// is master by now, and beside a master of another SM_Key.
     fn hold_or_resume(&mut self) {
         if self.state != SmState::Master {
@@ -153,7 +153,7 @@ impl Mastership {
         }
     }
 
-    /// Whoever answered, or does not live any more, need not be waited for.
+    /// A manager that answered, or does not live any more, need not be waited for.
     fn lower_fence(&mut self) {
         let fence = std::mem::take(&mut self.fence);
         let waits = |guid: &Guid| {

@@ -27,7 +27,7 @@ const COPYING: Time = Time::secs(10);
 #[derive(Debug)]
 pub(super) struct Handing {
     pub(super) to: Guid,
-    /// Writes are in flight still; then HANDOVER is sent at this time whatever happens.
+    /// Writes are in flight still; HANDOVER is sent at this time, even if they are not done.
     quiet_by: Option<Time>,
 }
 

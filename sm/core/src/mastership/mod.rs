@@ -15,7 +15,7 @@
 //!
 //! This core knows ports, addresses and times, and nothing of the fabric: a survey's `Found` tells it where
 //! managers sit, and its `Order`s tell the sweep what it may do. Every other manager is polled by itself,
-//! whatever else goes on. A standby polls by directed route and by LID; only when both stay without an answer
+//! at all times. A standby polls by directed route and by LID; only when both stay without an answer
 //! for long enough is a master dead.
 
 mod control;
@@ -44,7 +44,7 @@ use handover::{Handing, Linger};
 use peers::Peer;
 use questions::{Questions, Way};
 
-/// A manager whose deadlines are missed by so much stood still: somebody else may be master by now. Less where
+/// A manager whose deadlines are missed by so much stood still: another may be master by now. Less where
 /// managers count as dead sooner.
 const STALL: Time = Time::secs(2);
 /// Other managers that are heeded; beyond them a port is not polled.
@@ -56,13 +56,13 @@ const MOST_EARLY: usize = 16;
 /// What the sweep is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// Go on after a survey: nobody goes before this manager.
+    /// Go on after a survey: no manager goes before this one.
     Proceed,
     /// Write nothing more for now.
     Hold,
     /// Write again, after everything was looked at anew.
     Resume,
-    /// Look at everything anew: somebody else may have written.
+    /// Look at everything anew: another manager may have written.
     Begin,
     /// From now on ask nothing and write nothing: another manager is master.
     StandAside,
@@ -282,7 +282,7 @@ impl Mastership {
         done
     }
 
-    /// Somebody asks who is master here.
+    /// A node asks who is master here.
     fn asked(&mut self, source: Lid, mad: &Mad, smp: &Smp, now: Time) -> Result<(), Dropped> {
         let asker = mad.attribute::<SmInfo>().ok();
         let way = Way::back(smp, source).ok_or(Dropped::Request)?;

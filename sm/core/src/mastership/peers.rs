@@ -142,7 +142,7 @@ impl Mastership {
         living.filter_map(|(&guid, peer)| Some((guid, peer.info.as_ref()?)))
     }
 
-    /// Masters beside this one, of whatever key.
+    /// Masters beside this one, of any key.
     pub(crate) fn rivals(&self) -> impl Iterator<Item = (Guid, &str, bool)> {
         let is_master =
             |peer: &&Peer| peer.info.as_ref().is_some_and(|info| info.state == SmState::Master);

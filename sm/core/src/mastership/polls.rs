@@ -37,7 +37,7 @@ impl Mastership {
     pub(super) fn poll_one(&mut self, guid: Guid, now: Time) {
         let (own, master) = (self.info(), self.master_lid());
         let Some(peer) = self.peers.get_mut(&guid) else { return };
-        // One that speaks in its session lives, whatever was cut between the ports.
+        // A manager that speaks in its session lives, even if the cables between the ports are cut.
         let spoke = std::mem::replace(&mut peer.spoke, false);
         if peer.waiting && !spoke {
             peer.unanswered = peer.unanswered.saturating_add(1);
@@ -45,7 +45,7 @@ impl Mastership {
         (peer.waiting, peer.due) = (true, now + self.poll);
         let Some(mut own) = own else { return };
         own.sm_key = snin_mad::SmKey(self.sm_key);
-        // An answer that comes later than this finds nobody waiting.
+        // An answer that comes later than this is not waited for.
         let until = now + self.poll * (u64::from(self.retries) + 1);
         let watched = self.state == SmState::Standby || peer.unanswered > 0;
         let ways = peer.ways(master).into_iter().take(if watched { 2 } else { 1 });

@@ -89,7 +89,7 @@ impl Assign<'_> {
         let blocks = self.survivor.lids.values().filter_map(|entry| entry.value);
         let mut used = super::taken::Blocks::default();
         blocks.for_each(|block| used.take(block));
-        // Reports to a subscriber whose address is nobody's must not reach somebody else.
+        // Reports to a subscriber whose address is no port's must not reach another port.
         let subscribers = self.survivor.subscriptions.keys();
         subscribers.for_each(|subscriber| used.take((subscriber.lid, Lmc::ZERO)));
         for (guid, entry) in &self.absorbed.lids {

@@ -57,7 +57,7 @@ fn table<R: Renumber>(joining: &mut Joining<'_>) {
     }
 }
 
-/// Of one stamp, what it says decides: whatever the order of databases, it is the same.
+/// Of two entries of one stamp the value decides, so that every order of databases gives the same.
 fn order<R: Renumber>(entry: &Entry<R::Value>) -> (Stamp, Option<String>) {
     (entry.stamp, entry.value.as_ref().map(R::write_value))
 }

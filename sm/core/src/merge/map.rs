@@ -152,7 +152,7 @@ impl Renumber for Ports {
 
     fn value(map: &Map, _: &Place, mut port: Port) -> Port {
         let held = (port.info.lid, port.info.lmc);
-        // A switch's port that is not its port 0 has no address of its own, whatever is in the field.
+        // A switch's port that is not its port 0 has no address of its own; the field means nothing.
         if held.0 != Lid::NONE {
             (port.info.lid, port.info.lmc) = map.range(held);
         }
@@ -250,7 +250,7 @@ impl Renumber for Subscriptions {
     fn key(map: &Map, key: &Subscriber) -> Subscriber {
         // A key that is none was refused when it was read.
         let to = InformInfo::parse(&key.to).map_or(key.to, |info| map.info(&info).bytes());
-        // An address that is nobody's is not kept: somebody else may have it now.
+        // An address that is no port's is not kept: another port may have it now.
         let lid = match map.block(key.lid) {
             Some(_) => map.lid(key.lid),
             None if map.is_copy => key.lid,

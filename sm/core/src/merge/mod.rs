@@ -1,7 +1,7 @@
 //! Several subnet databases become one.
 //!
 //! Two subnets that are cabled together have numbers in common: LIDs, P_Keys, MLIDs, names that managers made
-//! up. [`merge`] is one pure function of any number of [`Snapshot`]s, the same whatever their order:
+//! up. [`merge`] is one pure function of any number of [`Snapshot`]s, the same in every order:
 //!
 //! 1. One subnet survives with its numbers: the one that is to be kept, else the one whose master has the highest
 //!    priority, and of these the lowest GUID.
@@ -98,7 +98,7 @@ pub enum MergeError {
     Full(#[from] Full),
 }
 
-/// Merges databases. The result is the same whatever their order.
+/// Merges databases. The result is the same in every order.
 ///
 /// # Errors
 /// When one contradicts itself, or there are not enough numbers.

@@ -135,7 +135,7 @@ impl Snapshot {
         self.subscriptions = table::<Subscriptions>(database);
         self.aliases = table::<Aliases>(database);
         for port in self.ports.values_mut().filter_map(|entry| entry.value.as_mut()) {
-            // They follow from the configuration of whoever manages the port.
+            // They follow from the configuration of the manager of the port.
             port.qos_tables.clear();
         }
         for service in self.services.values_mut().filter_map(|entry| entry.value.as_mut()) {

@@ -146,7 +146,7 @@ pub(super) fn table(
     }
 }
 
-/// Number of a table's records, and the sum of their lines' hashes (FNV-1a): whatever the order.
+/// Number of a table's records, and the sum of their lines' hashes (FNV-1a), in any order.
 pub(super) fn checksum(
     number: usize,
     database: &Database,

@@ -101,7 +101,7 @@ fn multicast_top(groups: &super::Groups, capacity: u16) -> Option<Lid> {
 }
 
 /// The top that a switch shall have and has not: one below which everything is known. Blocks above it drop,
-/// whatever another manager left there. Without the capability there is no top (IBA 14.2.5.4).
+/// even if another manager left entries there. Without the capability there is no top (IBA 14.2.5.4).
 fn other_top(graph: &Graph, target: &Target, plan: &McPlan, switch: NodeIndex) -> Option<Lid> {
     let node = graph.node(target.discovered.id(switch));
     let info = node.switch.as_ref().filter(|_| !node.masks.is_absent())?;

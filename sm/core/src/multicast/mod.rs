@@ -16,7 +16,7 @@ pub(crate) use distribute::{MaskBlock, distribute, unread};
 pub(crate) use masks::Masks;
 pub(crate) use plan::McPlan;
 
-/// Everybody that shares one multicast LID: members of one group, or of several that have it in common. Ports are
+/// All members that share one multicast LID: of one group, or of several that have it in common. Ports are
 /// named by their GUIDs, port 0 of a switch by the switch's.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Group {

@@ -33,7 +33,7 @@ impl Survey {
                 ]);
             }
         }
-        // Blocks whose writing nobody acknowledged.
+        // Blocks whose writing was not acknowledged.
         let number = self.number;
         let silent = |id: &NodeId| self.aside.contains(id);
         let stale = graph.managed().filter(|(id, node)| node.mirrored != number && !silent(id));
@@ -51,7 +51,7 @@ impl Survey {
         self.is_done()
     }
 
-    /// Tables of service levels and lanes that nobody has read: now it is known which ports are cabled.
+    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled.
     fn read_qos_tables(&mut self, graph: &Graph) {
         for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
             for (num, port) in node.external() {

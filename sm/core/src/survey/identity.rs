@@ -47,7 +47,7 @@ impl Survey {
         }
     }
 
-    /// Whether somebody else holds this end already, or may.
+    /// Whether another node holds this end already, or may.
     fn is_disputed(&mut self, graph: &mut Graph, via: PortId, end: PortId) -> bool {
         if graph.node(via.0).contested {
             return false; // Its own ports' word holds.
@@ -132,7 +132,7 @@ impl Survey {
         }
         if node.path.is_none() {
             node.ports.iter_mut().for_each(|port| port.locked = None);
-            // Nobody can tell what became of it while it was out of reach.
+            // It is not known what became of it while it was out of reach.
             node.shaken = true;
             node.ports.iter_mut().for_each(|port| port.steady = false);
             graph.retrace_one(id);

@@ -57,7 +57,8 @@ impl Survey {
             self.queue
                 .extend([Query::ReadPort(id, PortNum::ZERO), Query::ReadKeys(id, PortNum::ZERO)]);
         }
-        // Nobody says which port changed. First those that most likely did: what was down, and what leads to
+        // The switch does not say which port changed. First those that most likely did: what was down, and what
+        // leads to
         // another switch that saw a change.
         let likely = |port: &Port| {
             let suspected = port.link.is_some_and(|link| self.suspects.contains(&link.to.0));
@@ -102,8 +103,8 @@ impl Survey {
         port.steady &= now.state == PortState::Active;
         let was_up = before.as_ref().is_some_and(is_up);
         if is_up(now) {
-            // A port comes to INIT only by way of DOWN, however short. Where it was INIT before, nobody
-            // can tell.
+            // A port comes to INIT only by way of DOWN, however short. Where it was INIT before, this cannot
+            // be told.
             let came_up = !was_up || now.state == PortState::Initialize;
             // Who is known to be silent is asked in his own time.
             let mute = port.trouble == Some(Trouble::Mute) && was_up;

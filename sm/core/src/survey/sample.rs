@@ -1,4 +1,4 @@
-//! What was written is looked at now and then: somebody else may have written over it.
+//! Written values are read again now and then: another manager may have written over them.
 
 use snin_fabric::PortNum;
 use snin_mad::PortInfo;
@@ -35,7 +35,7 @@ impl Survey {
         self.queue.extend(sampled.map(|(node, port)| Query::ReadPort(node, port)));
     }
 
-    /// Whether what a port holds now was written by somebody else: it has another manager or another address,
+    /// Whether the values that a port holds now were written by another manager: it has another master or address,
     /// and was not reset.
     pub(super) fn compare(&mut self, end: PortId, before: Option<&PortInfo>, now: &PortInfo) {
         let written = |info: &PortInfo| (info.lid, info.lmc, info.master_sm_lid);

@@ -1,5 +1,5 @@
 //! A switch that may be gone. It says nothing itself, and what its neighbours say is lost where it comes by way of
-//! it: until they repeat it, nobody would know that their cables are off too.
+//! it: until they repeat it, the manager would not know that their cables are off too.
 
 use super::Survey;
 use crate::graph::Graph;

@@ -121,7 +121,7 @@ impl Sweep {
         true
     }
 
-    /// Tables are left alone as long as somebody may send by what they are to be: in between packets would
+    /// Tables are left alone as long as a host may send by what they are to be: in between packets would
     /// meet others on links that are not theirs.
     fn is_held(&mut self, now: Time) -> bool {
         let Stage::Applying(applying) = &mut self.stage else { return false };
@@ -142,7 +142,7 @@ impl Sweep {
             self.outputs.push_back(Output::Report(Report::Tables { switches }));
         }
         if applying.schedule.is_stopped() {
-            // Nobody else can write the own switch's tables, nor does it help to try harder.
+            // No other program can write the own switch's tables, nor does it help to try harder.
             let own = (NodeId::OWN, PortNum::ZERO);
             let refuses = self.failures.holds(own, now) || self.graph.is_locked(own);
             if self.graph.node(NodeId::OWN).is_switch() && refuses {
@@ -258,7 +258,7 @@ impl Sweep {
         }
     }
 
-    /// The step was refused, or nobody can tell whether it was done: what it wrote is read again. It is the
+    /// The step was refused, or it cannot be told whether it was done: what it wrote is read again. It is the
     /// port's own trouble, unless tables lead over it.
     pub(super) fn step_failed(&mut self, id: StepId, silent: bool, now: Time) {
         let Stage::Applying(applying) = &mut self.stage else { return };
@@ -350,7 +350,7 @@ impl Sweep {
         let mut saved = Saved { lmc: Some(target.routing.plan.lmc()), ..(*self.saved).clone() };
         let topology = &target.discovered.topology;
         let given = |lid| target.addresses.owner(Lid(lid)).is_some();
-        // An address that somebody else got is nobody else's any more.
+        // An address that another port got is no longer remembered for an absent one.
         saved.lids.retain(|_, (lid, lmc)| {
             let last = lid.0.saturating_add((lmc.addresses() - 1) as u16);
             !(lid.0..=last).any(given)

@@ -147,7 +147,7 @@ impl Sweep {
         }
     }
 
-    /// Asks the node behind a port, beside whatever goes on.
+    /// Asks the node behind a port, beside all other work.
     pub(crate) fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
         let end = self.graph.find(guid).map(|node| (node, port));
         let query = end.map(|end| Query::Trial(end, ask));

@@ -1,5 +1,5 @@
-//! Tables of service levels and lanes that nobody needs but those who ask administration for them: they are read
-//! when they are asked for, some at a time, so that no repair waits for all of them.
+//! Tables of service levels and lanes that only requests to administration need: they are read when they are asked
+//! for, some at a time, so that no repair waits for all of them.
 
 use std::collections::BTreeSet;
 

@@ -15,9 +15,9 @@ use crate::query::{PortId, Query};
 pub(super) struct Leave {
     /// After each survey it asks which managers go before this one, and waits for the answer.
     pub(super) consults: bool,
-    /// It waits for that answer: where somebody else was found to have written, the place.
+    /// It waits for that answer: where another manager was found to have written, the place.
     awaits: Option<Option<PortId>>,
-    /// A survey has ended, and nobody has asked yet what it met.
+    /// A survey has ended, and its finds were not asked for yet.
     surveyed: bool,
     /// It writes nothing for now.
     held: bool,
@@ -121,7 +121,7 @@ impl Sweep {
         Some((own, found.into_iter().map(|(_, found)| found).collect()))
     }
 
-    /// Whether a survey has ended, and nobody has asked yet what it met.
+    /// Whether a survey has ended whose finds were not asked for yet.
     pub(crate) const fn has_surveyed(&self) -> bool {
         self.leave.surveyed
     }
@@ -182,7 +182,7 @@ impl Sweep {
         self.stage_ended = true;
     }
 
-    /// What came in for nobody.
+    /// Counts a MAD that was dropped.
     pub(crate) fn count_dropped(&mut self, why: Dropped) {
         self.metrics.count_dropped(why);
     }

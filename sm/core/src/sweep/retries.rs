@@ -79,7 +79,7 @@ impl Sweep {
         self.pending.silent.extend(unsent.into_iter().flatten());
     }
 
-    /// Asks who is behind ports where nobody answered, as far as it is their time.
+    /// Asks which node is behind ports without an answer, as far as it is their time.
     pub(super) fn probe(&mut self, now: Time) {
         while let Some(end) = self.silence.next(now) {
             match smp::question(&self.graph, Query::Probe(end)) {

@@ -21,7 +21,7 @@ pub(super) struct Pending {
     pub(super) rechecks: BTreeSet<Query>,
     /// Questions that were never answered.
     pub(super) silent: BTreeSet<Query>,
-    /// Ports behind which somebody answers after all.
+    /// Ports whose neighbour answers after all.
     pub(super) awake: BTreeSet<PortId>,
     /// Nodes that are asked whether something changed.
     pub(super) verify: BTreeSet<NodeId>,

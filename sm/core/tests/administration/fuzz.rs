@@ -1,4 +1,4 @@
-//! Requests that nobody meant: random ones, and good ones with bits changed. Nothing panics, nothing grows
+//! Malformed requests: random ones, and good ones with bits changed. Nothing panics, nothing grows
 //! beyond its limits, and afterwards the subnet answers as before.
 //!
 //! `SNIN_FUZZ` says how many (a few by default), `SNIN_SEED` where they begin.
@@ -72,7 +72,7 @@ fn nothing_that_is_asked_panics() {
     assert!(groups <= 16_384 && database.all::<Members>().len() <= 8 * groups.max(1));
     assert!(database.all::<Services>().len() <= 65_536);
     assert!(database.all::<Subscriptions>().len() <= 262_144);
-    // What hosts made survives a restart, whatever it is.
+    // All that hosts made survives a restart.
     let counts = |subnet: &Subnet| {
         let database = subnet.manager.database();
         let (groups, members) = (database.all::<Groups>(), database.all::<Members>());

@@ -81,7 +81,7 @@ fn groups_that_come_and_go_are_told() {
     assert_eq!(subscribe(&mut subnet, 1, 66, 0), SaStatus::REQ_INVALID);
     subnet.member(3, Method::Set, &other, &OTHERS).unwrap();
     assert_eq!(reports(&mut subnet, true), []);
-    // Keys that were wrong are told to nobody who is not trusted.
+    // Notices of wrong keys go to trusted subscribers only.
     assert_eq!(subscribe(&mut subnet, 1, 257, 1), SaStatus::REQ_INVALID);
 }
 

@@ -114,7 +114,7 @@ fn a_pinned_address_comes_first_and_then_the_slices() {
     assert_eq!(preferred(&mut subnet, &[(4, 5, 2), (1, 6, 2)], &both), [1, 0, 2]);
     assert_eq!(preferred(&mut subnet, &[], &[(1, 7, 1), (5, 8, 1)]), [0, 1, 2], "two jobs");
     assert_eq!(preferred(&mut subnet, &[], &[(5, 7, 1)]), [0, 1, 2], "one end only");
-    // An alias, an address of somebody else.
+    // An alias, an address of another port.
     assert_eq!(preferred(&mut subnet, &[(1, 5, 3)], &[]), [0, 1, 2]);
     assert_eq!(preferred(&mut subnet, &[(1, 5, 400)], &[]), [0, 1, 2]);
     // One that a requester names goes before all.

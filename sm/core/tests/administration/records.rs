@@ -70,7 +70,7 @@ fn a_get_has_one_answer_or_a_reason() {
     assert_eq!(subnet.table(1, &RandomForwardingRecord::default(), &[]), []);
     let info = subnet.get(1, &ClassPortInfo::default(), &[]).unwrap();
     assert_eq!((info.base_version, info.class_version), (1, 2));
-    // What an attribute does not have, and what nobody has.
+    // Methods that an attribute does not have, and methods that none has.
     let refused = |subnet: &mut Subnet, method, attribute| {
         let request = SaRequest::new(method, &LinkRecord::default(), ComponentMask(0));
         let request = SaRequest { attribute: snin_mad::AttributeId(attribute), ..request };

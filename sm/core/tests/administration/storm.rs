@@ -145,7 +145,7 @@ impl Storm {
         }
     }
 
-    /// Until everybody has what they asked for; how long that took.
+    /// Until all hosts have what they asked for; how long that took.
     fn pass(&mut self) -> Time {
         let begin = self.subnet.now();
         while !self.asking.is_empty() {
@@ -257,7 +257,7 @@ fn all_hosts_at_once_while_a_cable_is_cut() {
         "{said} requests in {took}: {} datagrams to the manager, {} from it, {:?} lost",
         books.given, books.taken, books.lost
     );
-    // Everybody is answered, and everything is accounted for.
+    // Every host is answered, and everything is accounted for.
     assert_eq!(books.answered, said);
     let metrics = subnet.manager.administration();
     let answers: u64 = metrics.answers.values().sum();

@@ -238,7 +238,7 @@ impl Subnet {
         Origin { lid: self.lid(host), qp: 1, sl: 0, p_key: PKey::DEFAULT }
     }
 
-    /// Gives the manager a MAD from somebody.
+    /// Gives the manager a MAD from a requester.
     pub(crate) fn give(&mut self, from: Origin, bytes: &[u8]) {
         let now = self.now();
         self.manager.handle(Event::General { port: LocalPort(0), from, bytes }, now);

@@ -18,7 +18,7 @@ fn keys_make_the_difference() {
         subnet.try_ask(1, &request.clone().key(key))
     };
     let members = SaRequest::new(Method::GetTable, &McMemberRecord::default(), ComponentMask(0));
-    // Not trusted: a record a group, which names nobody.
+    // Not trusted: a record a group, which names no member.
     let answer = ask(&mut subnet, 0, &members).unwrap();
     let [group] = &answer.records::<McMemberRecord>().collect::<Vec<_>>()[..] else { panic!() };
     assert_eq!((group.port_gid.0, group.join_state.0), ([0; 16], 0));
@@ -43,7 +43,7 @@ fn keys_make_the_difference() {
     let shown = |answer: SaRequest| answer.records::<ServiceRecord>().next().unwrap().key;
     assert_eq!(shown(ask(&mut subnet, 0, &all).unwrap()), Octets([0; 16]));
     assert_eq!(shown(ask(&mut subnet, 1, &all).unwrap()), key);
-    // Nobody else changes it.
+    // No other port changes it.
     let other = ServiceRecord { key: Octets([8; 16]), ..service };
     let set = SaRequest::new(Method::Set, &other, ComponentMask::of(&[0, 1, 5]));
     assert_eq!(subnet.ask(1, &set).status, SaStatus::DENIED);
@@ -97,7 +97,7 @@ fn nobody_asks_from_nowhere() {
     }
     assert!(subnet.mail.is_empty());
     assert_eq!(subnet.manager.administration().unanswered[&Unanswered::UnknownRequester], 4);
-    // Somebody else's GID: the port is named, not the one who asks, and only the operator may.
+    // Another port's GID: the port is named, not the one who asks, and only the operator may.
     let foreign = McMemberRecord {
         port_gid: snin_mad::Gid::new(snin_mad::GidPrefix(0x1234), subnet.guid(2)),
         ..broadcast(&subnet, 1)

@@ -143,7 +143,7 @@ fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched()
     lab.check_all_but(&all);
     untouched(&lab, &all);
 
-    // Nothing more is done, whatever is discovered.
+    // Nothing more is done, after any discovery.
     let writes = |lab: &Lab| {
         lab.writes.borrow().iter().filter(|write| write.attribute == PortInfo::ID).count()
     };

@@ -238,7 +238,7 @@ fn statement_58_every_discovered_port_of_a_switch_is_looked_at() {
 #[test]
 fn statement_59_a_port_is_disabled_or_enabled_or_tested_or_miswired_in_this_order() {
     let foreign = || SeenPort { neighbour: Some(host(Guid(0x30))), ..up() };
-    // (a) To be disabled: whoever is there.
+    // (a) To be disabled, with any neighbour.
     let mut a = core(&expected(Mode::Disabled, by_sight()));
     assert_eq!(orders(&a.judge(&seen(foreign()), Time::ZERO)), [LinkOrder::Disable]);
     assert_ne!(state(&a).0, "failed");

@@ -1,4 +1,4 @@
-//! A manager that is not ours, as a script: one master, and whoever asks is told who that is.
+//! A foreign manager, as a script: one master, which is named to each node that asks.
 
 use snin_emulator::Fault;
 use snin_fabric::{Guid, Lid};
@@ -143,7 +143,7 @@ fn of_equal_priorities_the_lower_guid_goes_before() {
     assert_eq!(state_of(&subnet) == SmState::Master, own < other);
 }
 
-/// Mastership is not lost with a HANDOVER that nobody takes.
+/// Mastership is not lost with a HANDOVER that no manager takes.
 #[test]
 fn a_handover_that_is_refused_changes_nothing() {
     let mut subnet = beside(SmState::Standby, 15);
@@ -260,7 +260,7 @@ fn the_five_packets_are_taken_where_they_are_for() {
     assert_eq!(tell(&mut subnet, 3, 2, master), None, "another key is not even answered");
     assert_eq!(tell(&mut subnet, 3, 1, master), Some((Status::OK, SmState::NotActive)));
     let quiet = subnet.seats[0].manager.metrics().smps();
-    // It does nothing, whatever becomes of the master.
+    // It does nothing, even if the master is lost.
     subnet.foreign.as_mut().unwrap().mute = true;
     subnet.run(Time::secs(10));
     assert_eq!(state_of(&subnet), SmState::NotActive);

@@ -40,7 +40,7 @@ pub(crate) struct Seat {
     pub(crate) saved: Saved,
     /// As a stopped process: what comes in waits, and no time passes.
     pub(crate) stopped: bool,
-    /// Killed: nobody is there, though the port says so still.
+    /// Killed: no manager is there, though the port says so still.
     pub(crate) dead: bool,
     pub(crate) reports: Vec<Report>,
 }

@@ -5,7 +5,7 @@ use snin_protocol::Time;
 
 use crate::subnet::{Subnet, config};
 
-/// Nobody has begun yet. The first has priority 5, the second 1.
+/// Neither has begun yet. The first has priority 5, the second 1.
 fn two() -> Subnet {
     let mut subnet = Subnet::new("clos:6,3,4");
     subnet.seat("host0", config(5));

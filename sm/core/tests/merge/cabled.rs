@@ -169,7 +169,8 @@ struct World {
 }
 
 impl World {
-    /// Every fabric up, by a manager at its first host, which then ends. Whoever is to be absorbed is frozen.
+    /// Every fabric up, by a manager at its first host, which then ends. Fabrics that are to be absorbed are
+    /// frozen.
     fn new(parts: &[&str]) -> Self {
         Self::with(parts, Health::Well)
     }

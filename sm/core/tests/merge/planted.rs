@@ -35,7 +35,7 @@ const PLANTS: [Plant; 21] = [
         Some(())
     }),
     ("the manager's address in a PortInfo", |one, south| {
-        // The surviving manager's own first address may be the same number: one that is nobody's.
+        // The surviving manager's own first address may be the same number: an address that no port has.
         let old = south.ports.iter().next()?;
         one.ports.get_mut(old.0)?.value.as_mut()?.info.master_sm_lid = Lid(0xBFFF);
         Some(())

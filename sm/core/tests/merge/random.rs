@@ -1,4 +1,4 @@
-//! Random sets of databases: whatever is in them, the rules hold.
+//! Random sets of databases: the rules hold for each.
 //!
 //! `SNIN_MERGES` says how many sets (1,000), `SNIN_SEED` from which seed they are drawn.
 

@@ -1,4 +1,4 @@
-//! Agents that are slow, traps of the last manager's addresses, and what somebody else overwrites.
+//! Agents that are slow, traps of the last manager's addresses, and what another manager overwrites.
 
 use snin_emulator::{Config as Hardware, Fault, Health};
 use snin_fabric::routing::{Engine, Routing};
@@ -48,7 +48,7 @@ fn a_trap_from_an_address_of_the_last_manager() {
     }
 }
 
-/// A node may send whatever trap it likes: what is counted has as many names as the specification knows traps.
+/// A node may send any trap: what is counted has as many names as the specification knows traps.
 #[test]
 fn traps_are_counted_by_the_specifications_numbers_and_others_as_one() {
     let mut lab = Lab::new("clos:4,2,4", 1);

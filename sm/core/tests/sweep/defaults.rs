@@ -66,7 +66,7 @@ fn lanes_are_written_where_they_differ() {
     // By port: what comes in by each of its switch's other ports, low and high priority.
     let (ends, leaves, spines) = (4, 2 * 4, 2 * 2);
     let mappings = ends + leaves * 3 + spines;
-    // After power on SLs go round the lanes, which is what we want, and nobody has his turn yet.
+    // After power on SLs go round the lanes, which is what we want, and no lane has a turn yet.
     assert_eq!(sent(&lab, SlToVl::ID), [mappings, 0]);
     let quarters = 2 * (ends + leaves + spines);
     assert_eq!(sent(&lab, VlArbitration::ID), [quarters, quarters]);

@@ -89,8 +89,8 @@ fn counts(lab: &Lab) -> (u64, u64) {
     (of(Method::Get), of(Method::Set))
 }
 
-/// Has every state of the tables from now on checked: nobody of these groups, which may be changed, gets a
-/// copy twice, and none goes round. Where they are `whole` nobody misses one either, else none goes to strangers.
+/// Has every state of the tables from now on checked: no member of these groups, which may be changed, gets a copy
+/// twice, and none goes round. Where they are `whole` no member misses a copy either, else none goes to strangers.
 struct Watch {
     groups: Rc<RefCell<(Groups, bool)>>,
     states: Rc<RefCell<u64>>,
@@ -123,7 +123,7 @@ impl Watch {
         Self { groups, states }
     }
 
-    /// Nobody misses anything of what these are sent.
+    /// No member misses anything of what these are sent.
     fn whole(&self, groups: &Groups) {
         *self.groups.borrow_mut() = (groups.clone(), true);
     }
@@ -159,7 +159,7 @@ fn a_join_writes_only_what_differs() {
         let (reads, sets) = counts(&lab);
         assert_eq!((reads - read, sets - written), (if n == 0 { 9 } else { 0 }, writes), "{why}");
     }
-    // A leave takes off as little, and nobody else notices.
+    // A leave takes off as little, and no other member notices.
     let (_, written) = counts(&lab);
     groups.get_mut(&mlid(0)).unwrap().full.remove(&guid(&lab, 16));
     watch.whole(&groups);

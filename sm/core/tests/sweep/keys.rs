@@ -1,5 +1,5 @@
 //! M_Keys, on agents that insist on them (IBA 14.2.4): set everywhere, shown with everything, defended while
-//! leased, and somebody else's named.
+//! leased, and another manager's named.
 
 use snin_emulator::Config as Hardware;
 use snin_mad::{Attribute, DrPath, MKey, PERMISSIVE, PortInfo, Route, Smp};
@@ -62,7 +62,7 @@ fn every_port_is_guarded_and_a_restart_with_the_key_writes_nothing() {
     }
 }
 
-/// Level 0 shows the key to everybody: a manager with another one, or none, puts that in its place.
+/// Level 0 shows the key to every requester: a manager with another one, or none, puts that in its place.
 #[test]
 fn a_key_that_is_shown_is_exchanged() {
     let mut lab = lab(guarded(OTHER, 0, 0));
@@ -159,7 +159,7 @@ fn a_lease_that_ran_out_lets_the_port_be_taken_over() {
     }
 }
 
-/// Somebody tries a wrong key: the port says so, and its manager shows the right one before the lease ends.
+/// A requester tries a wrong key: the port says so, and its manager shows the right one before the lease ends.
 #[test]
 fn a_lease_is_kept_while_the_manager_lives() {
     for lives in [true, false] {
@@ -187,7 +187,7 @@ fn a_lease_is_kept_while_the_manager_lives() {
     }
 }
 
-/// Adapters say nothing by themselves as long as nobody tries: each light sweep shows them the key.
+/// Adapters say nothing by themselves as long as no requester tries: each light sweep shows them the key.
 #[test]
 fn a_light_sweep_shows_the_key_to_every_port_that_leases_it() {
     let asked = |lease| {

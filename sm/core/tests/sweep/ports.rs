@@ -70,7 +70,7 @@ fn a_port_without_a_cable_is_not_healthy() {
     lab.strike(Fault::Cut(lab.port("host0", 1)));
     lab.bring_up();
     assert_eq!(lab.missing(), [Missing::NoCable("host0/1".to_owned())]);
-    // Somebody plugs one in.
+    // A cable is plugged in.
     lab.strike(Fault::Restore(lab.port("host0", 1)));
     lab.run(Time::secs(11));
     lab.settle();
@@ -86,7 +86,7 @@ fn refused(lab: &Lab) -> Vec<String> {
     lab.missing().into_iter().map(name).collect()
 }
 
-/// Whatever refuses: the others are brought up, it is named, and tried again less and less often.
+/// One node refuses: the others are brought up, it is named, and tried again less and less often.
 #[test]
 fn what_one_port_refuses_is_no_other_ports_trouble() {
     for (name, number) in [("host5", 1), ("leaf1", 2), ("leaf2", 0), ("leaf1", 5)] {

@@ -1,4 +1,4 @@
-//! Silent nodes: asked side by side, each in its own time, and nobody waits for them.
+//! Silent nodes: asked side by side, each in its own time, and no other node waits for them.
 
 use snin_emulator::{Config as Hardware, Fault, Health};
 use snin_protocol::Time;
@@ -95,7 +95,7 @@ fn a_node_that_falls_silent_delays_no_other_repair() {
     let without = repair(&mut lab, "leaf3", 19, None);
     let dead = lab.node("spine7");
     lab.strike(Fault::Agent(dead, Health::Dead));
-    // It bounces a cable, so that everybody looks at it.
+    // It bounces a cable, so that every neighbour is looked at.
     let cable = lab.port("spine7", 30);
     lab.strike(Fault::Bounce(cable));
     lab.run(Time::millis(6));

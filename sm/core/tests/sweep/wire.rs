@@ -1,4 +1,4 @@
-//! What comes in and is nobody's answer: counted by reason, dropped, and without effect.
+//! Received MADs that answer no question: counted by reason, dropped, and without effect.
 //!
 //! `SNIN_FUZZ` says how many random sequences of it each test gives (a few by default), `SNIN_SEED` where they
 //! begin.

@@ -67,7 +67,7 @@ impl<'a> Subject<'a> {
         }
         let guid = wanted.port_gid.guid();
         let (place, port) = world.database.by_guid(guid).ok_or(SaStatus::REQ_INVALID)?;
-        // Somebody else may ask in a port's place if the two may talk.
+        // Another port may ask in a port's place if the two may talk.
         if place != requester.place && !requester.trusted && !requester.sees(port) {
             return Err(SaStatus::REQ_INVALID);
         }

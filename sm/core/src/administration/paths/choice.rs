@@ -71,7 +71,7 @@ fn preferred(
     let slice = |guid| world.database.get::<Slices>(&guid).copied();
     let slice = slice(from).zip(slice(to)).filter(|(a, b)| a.job == b.job).map(|(_, to)| to.lid);
     let (base, room) = (destination.base.0, destination.lmc.addresses());
-    // An address that is the port's no more is nobody's preference.
+    // An address that is no longer the port's is no preference.
     let offset =
         move |lid: Lid| lid.0.checked_sub(base).filter(|&offset| usize::from(offset) < room);
     pin.into_iter().chain(slice).filter_map(offset)

@@ -33,7 +33,7 @@ impl<'a> Endpoint<'a> {
         Self::find(gid, lid, world)
     }
 
-    /// The port with both, or every port. A GID that nobody has leads nowhere, which is no error.
+    /// The port with both, or every port. A GID that no port has leads nowhere, which is no error.
     fn find(gid: Option<Gid>, lid: Option<Lid>, world: &'a World<'_>) -> Result<Vec<Self>, Status> {
         let by_lid = |lid: Lid| {
             let (place, port) = world.database.by_lid(lid)?;

@@ -14,7 +14,7 @@ use crate::database::{Links, Managers, Nodes, Port, Ports};
 /// Status of a source: most have nothing to refuse.
 type Offered = Result<(), Status>;
 
-/// Nobody has any: no switch of this manager is given a random forwarding table.
+/// There are none: no switch of this manager is given a random forwarding table.
 pub(super) fn none(_query: &mut RecordQuery<'_>, _world: &World<'_>) -> Offered {
     Ok(())
 }

@@ -286,7 +286,7 @@ impl<'a> Image<'a> {
     ) {
         for (subscriber, entry) in &self.of.subscriptions {
             let port = self.guid(subscriber.port.0);
-            // An address that is nobody's may be somebody's there: the port's own takes its place.
+            // An address that is no port's here may be a port's there: the port's own takes its place.
             let of_port = || {
                 let first =
                     self.of.lids.get(&subscriber.port).and_then(|_| self.now(subscriber.port));
