@@ -57,7 +57,7 @@ impl Versions {
                 Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
                 Err(error) => return Err(Failure::file(&history)(error)),
             };
-            // Half a line is of a version that nobody was told of.
+            // Half a line is of a version that was not announced.
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);
             for (number, line) in whole.lines().enumerate() {
                 let what = || format!("{}: not understood: `{line:.60}`", number + 1);

@@ -15,14 +15,14 @@ use snin_sm_core::{Event, LocalPort};
 
 use crate::port::Received;
 
-/// Why a datagram is nobody's.
+/// Why a datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Nobodys {
     /// Not version 1 of datagrams.
     BaseVersion,
-    /// A class that nobody here serves.
+    /// A class that this daemon does not serve.
     Class,
-    /// A version of the class that nobody here knows.
+    /// A version of the class that this daemon does not know.
     ClassVersion,
     /// A class at a queue pair where it has no business.
     QueuePair,
@@ -41,7 +41,7 @@ impl Nobodys {
     ];
 }
 
-/// Sorts, and counts what is nobody's.
+/// Sorts, and counts the datagrams that it drops.
 #[derive(Debug)]
 pub struct Demultiplexer {
     dropped: BTreeMap<Nobodys, u64>,
@@ -61,7 +61,7 @@ impl Demultiplexer {
         found.and_then(|index| u16::try_from(index).ok()).unwrap_or(0)
     }
 
-    /// The event that a datagram is; none if it is nobody's.
+    /// The event that a datagram is; none if it is dropped.
     pub fn sort<'a>(&mut self, received: &'a Received) -> Option<Event<'a>> {
         match sort(received, &self.partitions) {
             Ok(event) => Some(event),

@@ -10,7 +10,7 @@
 //! 0x0002c90300a1b2c3 1 1
 //! ```
 //!
-//! Where M_Keys are generated, what they follow from is in `m_keys`, which nobody but the owner may read:
+//! Where M_Keys are generated, what they follow from is in `m_keys`, which only the owner may read:
 //!
 //! ```text
 //! secret 00..ff
@@ -108,13 +108,13 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     }
 }
 
-/// Replaces a file that nobody but the owner may read, not even while it is written.
+/// Replaces a file that only the owner may read, even while it is written.
 fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|held| held == bytes) {
         return Ok(());
     }
     let beside = path.with_extension("new");
-    // Whatever an earlier run left may have another mode.
+    // A file that an earlier run left may have another mode.
     let _ = fs::remove_file(&beside);
     let mut options = fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&beside);

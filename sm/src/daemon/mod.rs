@@ -24,7 +24,7 @@
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
 //!
 //! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
-//! no lock guards anything and whatever happens has an order.
+//! no lock guards anything and all events have an order.
 
 pub mod activity;
 pub mod cli;

@@ -70,7 +70,7 @@ impl Outlets {
         self.mirrors.watch(watch);
     }
 
-    /// An event, to everybody who listens. `fields` is an object. `false` where it is so frequent that it is
+    /// An event, to every follower. `fields` is an object. `false` where it is so frequent that it is
     /// only counted.
     pub fn notify(&mut self, event: &str, fields: Value) -> bool {
         let fields = match fields {

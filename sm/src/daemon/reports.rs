@@ -139,7 +139,7 @@ impl Daemon {
         }
     }
 
-    /// Whoever had a manager told something is told what became of it.
+    /// Tells the sender of an instruction to a manager what became of it.
     fn instructed(&mut self, to: Guid, control: Control, outcome: Outcome) {
         let told = control.name();
         info!(%to, "{told}: {outcome}");

@@ -267,7 +267,8 @@ impl Daemon {
             self.tape.output(&output);
             match output {
                 Output::Keep(changes) => self.storage.append(&changes, now),
-                // Before the first write goes out: what is given is not forgotten, whatever happens then.
+                // Before the first write goes out: addresses that were given are not forgotten after any end of
+                // the process.
                 Output::Save(saved) => self.storage.save(saved, now),
                 output => outputs.push(output),
             }

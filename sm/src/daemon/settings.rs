@@ -35,7 +35,8 @@ snin_daemon::settings! {
         /// port has a generated one of its own; only with protection level 0 or 1. What they are generated from is
         /// kept in state_dir, and "snin sm rotate-keys" changes them all.
         m_key_policy: KeyPolicy = KeyPolicy::Given,
-        /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with somebody else's key
+        /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with another manager's
+        /// key
         /// is taken over if it shows that key, and else left alone and named as missing.
         m_key: Hex = Hex(0),
         /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: writes; 1: writes, and it shows no key; 2
@@ -87,7 +88,7 @@ snin_daemon::settings! {
         /// The most SMPs in flight. Their number begins at a quarter of this, grows while answers come, and
         /// halves when one does not.
         max_wire_smps: u32 = 128,
-        /// The most SMPs in flight to one agent: one that is slow keeps nobody else waiting.
+        /// The most SMPs in flight to one agent: a slow agent keeps no other waiting.
         max_agent_smps: u32 = 16,
 
         /// Where addresses and trees are remembered over restarts: guid2lid in OpenSM's format, and trees.
@@ -96,7 +97,8 @@ snin_daemon::settings! {
         /// The expected configuration at the first start, as `snin config learn` writes it. What
         /// `snin config apply` says later counts more; it is kept in state_dir. Unset: nothing is expected.
         expected_configuration: Option<PathBuf> = None,
-        /// Who consents to this manager's enforcing the expected configuration. "none": nobody; addresses and
+        /// Who consents to this manager's enforcing the expected configuration. "none": there is no consent;
+        /// addresses and
         /// routes are given, and nothing is disabled. "static": this file does, for a site with one manager.
         consent: ConsentFrom = ConsentFrom::None,
         /// Whether it is only said what would be done to ports.
@@ -192,7 +194,7 @@ pub enum KeyPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConsentFrom {
-    /// Nobody.
+    /// There is no consent.
     None,
     /// The file of settings.
     Static,

@@ -87,7 +87,7 @@ impl Views {
         self.now = Some(view.clone());
         if self.controllers.is_empty() {
             self.whole = None;
-            // Nobody grants anything.
+            // No controller grants anything.
             self.clear.push_back(view.version());
             return;
         }

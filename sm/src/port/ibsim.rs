@@ -54,7 +54,7 @@ const NAMES: u32 = 64;
 /// Why there is no port on a simulated fabric.
 #[derive(Debug, thiserror::Error)]
 pub enum IbsimError {
-    /// Nobody listens.
+    /// No simulator listens.
     #[error("no ibsim listens at {0}: start it with IBSIM_SOCKNAME={0} or name the one that runs")]
     Absent(String),
     /// The name of the node is longer than ibsim takes.
@@ -277,7 +277,7 @@ fn frame(mad: &Mad, to: &Address) -> [u8; FRAME] {
 impl Drop for IbsimPort {
     fn drop(&mut self) {
         if self.client.is_some() {
-            // There is nobody left to be told that it failed.
+            // The port is closed already, so a failure cannot be reported.
             let _ = self.ask(Question::SetManager, &0_u32.to_ne_bytes());
             let _ = self.ask(Question::Disconnect, &[]);
         }

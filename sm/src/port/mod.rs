@@ -18,8 +18,8 @@
 //! One thread, one `poll`: [`Port::readable`] becomes readable when there is something to receive, and stays
 //! so until [`Port::receive`] has said `None`; neither `send` nor `receive` ever blocks. When `send` says
 //! [`Sent::Full`], the driver keeps the MAD, goes on receiving, and tries again when [`Port::writable`] is
-//! writable (at once after the next receive, where a port has no such descriptor). Requests that nobody
-//! answers are no business of a port: the asking core has a clock. What a port learns early of such a request
+//! writable (at once after the next receive, where a port has no such descriptor). Requests without an
+//! answer are no business of a port: the asking core has a clock. What a port learns early of such a request
 //! (ibsim and the kernel hand it back) is dropped and counted in [`Counters::undelivered`].
 //!
 //! Transaction ids: the lower 32 bits are the manager's, the upper 32 belong to the one that shares the port (the

@@ -208,7 +208,7 @@ fn osmtest_passes() -> Result<(), JudgeError> {
     let keeper = lab.keep("lmc = 0\n")?;
     is_up(&keeper);
     // Not its flow m, nor stress 3, which OpenSM itself does not pass on this fabric.
-    // osmtest sees 200 bytes of a table through ibsim's preload, whatever it holds: three groups fill them.
+    // osmtest sees 200 bytes of a table through ibsim's preload, in any case: three groups fill them.
     let mut maker = Host::new(&lab.simulator, &host(&lab, 2), manager(&lab));
     for scope in 1..=3 {
         let group = McMemberRecord {

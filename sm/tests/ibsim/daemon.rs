@@ -44,7 +44,7 @@ fn once_brings_the_subnet_up_and_says_how() -> Result<(), JudgeError> {
     assert_eq!(tables.iter().filter(full).count(), 9);
     let links = iblinkinfo(&simulator)?;
     assert!(links.contains("Active") && !links.contains("Initialize"), "{links}");
-    // Somebody else, through the library and its preload, finds nothing left to be written.
+    // Another program, through the library and its preload, finds nothing left to be written.
     let mut command = simulator.command(Program { name: SNIN_SM, package: "" }, None)?;
     command.args(["--once", "--json"]);
     // It ends as soon as it is done, long before its receiving thread looks by itself whether it shall end.

@@ -217,7 +217,7 @@ fn what_is_wrong_is_seen() -> Result<(), JudgeError> {
         let fault = held.fault(trees.as_ref()).unwrap_or_default();
         assert!(fault.contains(why), "{port}: {fault}");
     }
-    // Nobody is there to put these right.
+    // No manager is there to put these right.
     let (leaf, host) = (id(&lab.topology, NodeIndex(0)), lab.topology.nodes().last().unwrap());
     lab.simulator.unlink(&leaf, Some(4))?;
     assert!(fault()?.contains("without a cable"), "{}", fault()?);

@@ -1,5 +1,5 @@
-//! A daemon that stays: it writes nothing that is there already, puts right whatever happens, and stands
-//! aside where somebody else is master.
+//! A daemon that stays: it writes nothing that is there already, puts every change right, and stands
+//! aside where another manager is master.
 //!
 //! `SNIN_EVENTS` says how many things happen (200), `SNIN_SEED` from which seed they are drawn.
 
@@ -90,7 +90,7 @@ fn another_master_is_left_alone() -> Result<(), JudgeError> {
         };
         events.iter().any(stands)
     });
-    // OpenSM is told of the newcomer and looks at everything; when it has done so nobody writes any more.
+    // OpenSM is told of the newcomer and looks at everything; when it has done so neither manager writes any more.
     let a_while = || lab.simulator.receive(|| sleep(Duration::from_millis(1_500)));
     let begin = Instant::now();
     while a_while()?.0.writes() != 0 {
@@ -197,7 +197,7 @@ fn whatever_happens_to_three_stages_is_put_right() -> Result<(), JudgeError> {
 fn put_right(topology: &Topology, trees: Option<&Trees>, count: u64) -> Result<(), JudgeError> {
     let seed = number("SNIN_SEED", 1);
     let lab = Lab::new(topology)?;
-    // A notice may be lost: a second later somebody looks.
+    // A notice may be lost: a second later a sweep looks.
     let keeper = lab.keep("lmc = 2\nsweep_interval = 1\ntransaction_timeout = 50\n")?;
     let mut fate = Fate { lab: &lab, random: ChaCha8Rng::seed_from_u64(seed), lossy: false };
     let (mut what, mut first, mut longest) = (String::from("the start"), None, Duration::ZERO);

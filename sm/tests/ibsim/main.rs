@@ -1,4 +1,4 @@
-//! The subnet manager on fabrics that ibsim simulates, judged by programs that nobody here wrote.
+//! The subnet manager on fabrics that ibsim simulates, judged by foreign programs.
 
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 

@@ -96,7 +96,7 @@ fn ten_clients_and_no_more() -> Result<(), JudgeError> {
     let attach = || IbsimPort::attach(simulator.name(), None);
     let ports: Vec<_> = (0..10).map(|_| attach().unwrap()).collect();
     assert!(attach().is_err());
-    // As if killed: nobody says good-bye.
+    // As if killed: the ports do not say good-bye.
     ports.into_iter().for_each(std::mem::forget);
     assert_eq!(simulator.clients()?.len(), 10);
     for client in simulator.clients()? {

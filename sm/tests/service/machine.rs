@@ -21,7 +21,7 @@ type Port = (&'static str, u8, u64, &'static str, bool);
 struct Machine(TempDir);
 
 impl Machine {
-    /// Nobody may open the devices.
+    /// No user may open the devices.
     fn of(ports: &[Port]) -> Self {
         let machine = Self::without_umad(ports);
         let put =

@@ -120,7 +120,7 @@ fn mastership_is_handed_over_in_both_directions() -> Result<(), JudgeError> {
     let done = AtomicBool::new(false);
     let asked = scope(|threads| {
         let asking = threads.spawn(|| ask_until(&done, &simulator, &hosts[7]));
-        // Whatever happens here, the other thread ends.
+        // The other thread ends, even if this one fails.
         let turns = threads.spawn(|| {
             for turn in 0..4 {
                 let priority = if turn % 2 == 0 { 12 } else { 3 };
