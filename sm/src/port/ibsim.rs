@@ -277,7 +277,7 @@ fn frame(mad: &Mad, to: &Address) -> [u8; FRAME] {
 impl Drop for IbsimPort {
     fn drop(&mut self) {
         if self.client.is_some() {
-            // The port is closed already, so a failure cannot be reported.
+            // A drop cannot report a failure.
             let _ = self.ask(Question::SetManager, &0_u32.to_ne_bytes());
             let _ = self.ask(Question::Disconnect, &[]);
         }
