@@ -57,7 +57,7 @@ fn on(recipe: &str, slice: Time, runs: usize) -> Vec<Outcome> {
     cases.into_iter().map(outcome).collect()
 }
 
-/// Who sends to which address on which fabric.
+/// The senders and their destinations on a fabric.
 struct Case<'a> {
     topology: &'a Topology,
     routing: Routing,

@@ -123,7 +123,7 @@ impl Case {
         let fat_tree = (self.lmc == 0).then_some(Some("ftree"));
         let mut best: Option<(Duration, Option<&str>)> = None;
         for engine in [None, Some("updn")].into_iter().chain(fat_tree) {
-            // One that does not take this fabric is out of the race; the default takes any.
+            // An engine that does not take this fabric is out of the race; the default takes any.
             match self.opensm(engine, Some(MANY)).time(&self.fabric()?) {
                 Ok(time) if best.is_none_or(|(least, _)| time < least) => {
                     best = Some((time, engine));

@@ -140,7 +140,7 @@ pub fn ask(length: &str, count: &str) -> Result<(), Box<dyn Error>> {
         answer = Some(came);
     }
     side.flow.try_send(b"")?;
-    // Who has heard that may end before its acknowledgement has left, and then none comes.
+    // A peer that has heard the last message may end before its acknowledgement has left, and then none comes.
     let last = Instant::now() + FAREWELL;
     while side.flow.waiting() > 0 && Instant::now() < last {
         side.driver.poll();

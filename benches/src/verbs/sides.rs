@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// How long a side may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// One that waits for the other, and the other, which says what they measured.
+/// A side that waits for the other, and the other side, which says what they measured.
 pub(super) struct Sides {
     waits: Child,
     calls: Child,

@@ -33,7 +33,7 @@ pub enum Kind {
     SendBandwidth,
 }
 
-/// Who measures.
+/// The program that measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Who {
     /// The peer.
@@ -120,7 +120,7 @@ impl Case {
         self.kind != Kind::SendBandwidth
     }
 
-    /// Who measures it in a round; the peer first.
+    /// The programs that measure it in a round; the peer first.
     pub const fn who(&self) -> &'static [Who] {
         match self.kind {
             Kind::SendLatency => &[Who::Perftest, Who::Snin, Who::Agent, Who::Again],
