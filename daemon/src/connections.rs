@@ -26,7 +26,7 @@ const PER_TURN: usize = 8;
 /// A connection on which nothing happens for so long ends.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// One who asks, as long as the connection lives.
+/// A client, as long as its connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Client(pub(crate) u64);
 

@@ -61,7 +61,7 @@ pub struct Control {
 /// A request that came in.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The client that asks.
     pub client: Client,
     /// The user whose process asks; `None` where the connection is over already.
     pub user: Option<u32>,

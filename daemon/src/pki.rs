@@ -320,7 +320,7 @@ fn date(seconds: u64) -> String {
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), PkiError> {
     let failed = |error| PkiError::File { path: path.to_owned(), error };
     let beside = path.with_extension("new");
-    // One that was left behind may have another mode.
+    // A file that was left behind may have another mode.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}

@@ -133,7 +133,7 @@ fn requests_are_answered_and_events_followed() {
     drop(follower);
     assert_eq!(one.ask(&json!({"command": "happen"})).unwrap(), json!(2));
     assert!(matches!(Control::listen(&daemon.socket), Err(ControlError::Taken(_))));
-    // Who asks and hangs up his end is still answered.
+    // A client that asks and closes its sending half is still answered.
     let mut half = UnixStream::connect(&daemon.socket).unwrap();
     half.write_all(b"{\"command\": \"echo\", \"what\": 3}\n").unwrap();
     half.shutdown(std::net::Shutdown::Write).unwrap();
@@ -211,7 +211,7 @@ fn idle_connections_end_after_a_time_and_those_who_wait_or_follow_do_not() {
     follower.ask(&json!({"command": "follow", "follow": true})).unwrap();
     let mut waiting = UnixStream::connect(&daemon.socket).unwrap();
     waiting.write_all(b"{\"command\": \"never\"}\n").unwrap();
-    // One who says nothing, one who never ends his line however often he adds to it, and two of HTTP.
+    // A client that says nothing, one that never ends its line however often it adds to it, and two of HTTP.
     let idle = UnixStream::connect(&daemon.socket).unwrap();
     idle.set_read_timeout(PATIENCE).unwrap();
     assert!(is_closed(idle), "the control socket");

@@ -42,7 +42,7 @@ pub struct Call {
     pub role: Role,
     /// Which of that role, where only one will do.
     pub peer: Option<Identity>,
-    /// Who this end is. With `tls://` the certificate has to say the same.
+    /// The identity of this end. With `tls://` the certificate has to say the same.
     pub identity: Identity,
     /// What the called end may cost.
     pub limits: Limits,

@@ -45,7 +45,7 @@ pub(super) struct Rules {
     pub(super) credentials: Option<Arc<Credentials>>,
 }
 
-/// One who has greeted and is who it says. It has not been answered yet.
+/// A caller that has greeted, and whose identity is proved. It has not been answered yet.
 pub(super) struct Admitted {
     pub(super) pipe: Pipe<Moving>,
     pub(super) peer: Identity,
@@ -270,7 +270,7 @@ async fn admit(caller: Caller, rules: Arc<Rules>, admitted: mpsc::Sender<Admitte
             let _ = admitted.send(new).await;
         }
         Err(end) => {
-            // One who goes away before it has said who it is has failed to shake hands.
+            // A caller that goes away before it has named itself has failed to shake hands.
             let what = match end.count() {
                 None | Some(Count::Gone) => Count::Handshake,
                 Some(what) => what,

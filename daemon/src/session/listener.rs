@@ -28,7 +28,7 @@ pub struct Listen {
     pub at: Vec<Address>,
     /// What for.
     pub service: Service,
-    /// Who this end is.
+    /// The identity of this end.
     pub identity: Identity,
     /// The roles that are served.
     pub roles: Vec<Role>,
@@ -164,7 +164,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
             );
             let limit = self.limits.handshake;
             tokio::spawn(async move {
-                // One who does not even read that is not waited for.
+                // A caller that does not even read the refusal is not waited for.
                 let _ = tokio::time::timeout(limit, refuse(&mut pipe, Reason::Full)).await;
             });
             return None;

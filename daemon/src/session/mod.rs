@@ -46,7 +46,7 @@ pub use listener::{Listen, ListenError, Listener};
 pub use post::Post;
 pub use tally::{Count, Tally};
 
-/// Who is at the other end.
+/// The identity of the other end.
 pub type Peer = Arc<Identity>;
 
 /// What happened in a session.

@@ -61,7 +61,7 @@ async fn a_certificate_of_another_ca_is_refused_at_both_ends() {
     let mut desk = Desk::tls(&site, Limits::default());
     let other = Site::new();
     let pair = other.pki.issue(&agent(8), 10, None).unwrap();
-    // One that trusts only its own CA, and one that trusts the site's.
+    // A caller that trusts only its own CA, and one that trusts the site's.
     let both = [other.pki.file("ca.crt"), site.pki.file("ca.crt")];
     let rogues =
         both.map(|ca| Good::call(&desk.addresses[0], agent(8), Some(other.load(&pair, &ca))));

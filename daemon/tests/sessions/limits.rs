@@ -17,7 +17,7 @@ fn address(desk: &Desk) -> SocketAddr {
     }
 }
 
-/// One who greets and then does what it likes.
+/// A caller that greets and then breaks the protocol.
 fn rogue(desk: &Desk, number: u64) -> TcpStream {
     let mut socket = TcpStream::connect(address(desk)).unwrap();
     let greet =
@@ -137,7 +137,7 @@ async fn there_are_no_more_sessions_than_may_be_until_one_ends() {
     assert!(desk.next().await.ends_with("is there"));
     let mut third = Good::call(&desk.addresses[0], agent(3), None);
     desk.counts(Count::Full, 1).await;
-    // One that calls again takes its own place, and was never gone.
+    // A caller that calls again takes its own place, and was never gone.
     let mut again = Good::call(&desk.addresses[0], agent(2), None);
     again.opened().await;
     again.asks(1).await;
