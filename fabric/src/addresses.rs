@@ -35,7 +35,7 @@ pub enum AddressError {
     Taken {
         /// The address.
         lid: Lid,
-        /// Who has it.
+        /// The port that has it.
         owner: PortIndex,
     },
 }

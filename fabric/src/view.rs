@@ -17,7 +17,7 @@ pub trait View: Debug + Send + Sync {
     fn topology(&self) -> &Topology;
     /// Hosts, trees, tables.
     fn routing(&self) -> &Routing;
-    /// Who has which address.
+    /// The addresses of all ports.
     fn addresses(&self) -> &Addresses;
     /// The address of a host port along a tree, if it has one.
     fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid>;

@@ -194,7 +194,7 @@ fn extra_and_missing_cables() {
 fn aggregation_nodes_and_routers_are_addressed_but_no_hosts() {
     let (mut draft, leaf, spine) = Draft::clos(3, 2, 2);
     draft.end_node(NodeKind::Adapter, "Mellanox Technologies Aggregation Node", leaf[0]);
-    // One that does not say so, but shares the SystemImageGUID of its switch.
+    // An adapter that does not say so, but shares the SystemImageGUID of its switch.
     let built_in = draft.end_node(NodeKind::Adapter, "built in", spine[1]);
     draft.builder.node_mut(spine[1]).system_image = Guid(0x77);
     draft.builder.node_mut(built_in).system_image = Guid(0x77);

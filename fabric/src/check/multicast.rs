@@ -59,7 +59,7 @@ impl fmt::Display for Fault {
 pub struct BadCopy {
     /// The group's address.
     pub mlid: u16,
-    /// Who sent.
+    /// The port that sent.
     pub from: String,
     /// What is wrong.
     pub fault: Fault,
@@ -111,7 +111,7 @@ impl fmt::Display for MulticastReport {
 pub struct Held<'a> {
     /// Nodes and cables.
     pub topology: &'a Topology,
-    /// Who has which unicast address.
+    /// The unicast addresses of all ports.
     pub addresses: &'a Addresses,
     /// Unicast tables by switch.
     pub unicast: &'a [ForwardingTable],

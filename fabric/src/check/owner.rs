@@ -28,9 +28,9 @@ pub enum Violation {
     Shared {
         /// The link.
         link: String,
-        /// Who owned it first.
+        /// The first owner.
         owner: String,
-        /// Who was given it too.
+        /// The second owner.
         other: String,
     },
     /// The address is not the destination's.

@@ -56,7 +56,7 @@ pub enum Problem {
         guid: Guid,
         /// Why not.
         error: AddressError,
-        /// Who has the LID already.
+        /// The port that has the LID already.
         taken_by: Option<Guid>,
     },
     /// A file from elsewhere.

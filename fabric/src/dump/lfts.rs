@@ -115,7 +115,7 @@ fn block(node: &Node, lid: Lid, table: &ForwardingTable, lines: &[Line], form: F
     text
 }
 
-/// Who answers to `lid`. OpenSM takes a LID that the GUID does not have for that port's first.
+/// The port that answers to `lid`. OpenSM takes a LID that the GUID does not have for that port's first.
 fn destination(topology: &Topology, addresses: &Addresses, lid: Lid, form: Form) -> String {
     let Some((index, offset)) = addresses.owner(lid) else {
         return match form {

@@ -7,7 +7,7 @@ use super::{MulticastTable, PortMask};
 use crate::routing::{Forest, Ranks};
 use crate::{Guid, Mlid, NodeIndex, PortIndex, PortNum, Topology};
 
-/// Who is in a group: ports of adapters and routers, and ports 0 of switches.
+/// The members of a group: ports of adapters and routers, and ports 0 of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Members {
     /// Those that get every packet but their own; they may send too.

@@ -114,7 +114,7 @@ impl AddressPlan {
         Ok(plan)
     }
 
-    /// Who has which address.
+    /// The addresses of all ports.
     pub const fn addresses(&self) -> &Addresses {
         &self.addresses
     }

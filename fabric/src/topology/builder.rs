@@ -34,9 +34,9 @@ pub enum TopologyError {
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
-        /// Who had it first.
+        /// The node that had it first.
         first: String,
-        /// Who has it too.
+        /// The node that has it too.
         second: String,
     },
     /// A port the node does not have.

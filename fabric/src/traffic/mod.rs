@@ -1,4 +1,4 @@
-//! Who wants to send to whom: generated patterns, and files.
+//! The demands of hosts: generated patterns, and files.
 //!
 //! Everything here speaks of hosts by number (see [`Hosts`](crate::hosts::Hosts)); [`HostNames`]
 //! translates the GUIDs and descriptions that people write.
@@ -19,9 +19,9 @@ use crate::hosts::HostId;
 /// One host wants to send to another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Demand {
-    /// Who sends.
+    /// The host that sends.
     pub source: HostId,
-    /// Who receives, never the source itself.
+    /// The host that receives, never the source itself.
     pub destination: HostId,
     /// How much, in bit/s; `None` is as much as a host link carries.
     pub rate: Option<u64>,

@@ -39,9 +39,9 @@ pub enum NameError {
     Ambiguous {
         /// The text.
         description: String,
-        /// Who has it.
+        /// The host that has it.
         first: HostId,
-        /// Who has it too.
+        /// The host that has it too.
         second: HostId,
     },
 }
