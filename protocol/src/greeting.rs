@@ -49,7 +49,7 @@ pub enum SessionMessage {
     Pong,
 }
 
-/// Who calls, and for what.
+/// The caller's identity, and what it calls for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Greet {
     /// The caller.

@@ -1,4 +1,4 @@
-//! Who speaks in a session: a role and a name.
+//! The identity of an end of a session: a role and a name.
 //!
 //! A certificate names its owner by a DNS name under [`DOMAIN`], which is reserved for private use and so can
 //! never be a site's own: `0002c9030000abcd.agent.snin.internal`, `ctl1.controller.snin.internal`. Beside it
@@ -129,7 +129,7 @@ impl Identity {
         }
     }
 
-    /// Who is named so in a certificate; `None` for names of roles and of other domains.
+    /// The identity that a certificate names so; `None` for names of roles and of other domains.
     pub fn from_dns(name: &str) -> Option<Self> {
         let name = name.strip_suffix(DOMAIN)?.strip_suffix('.')?;
         let (name, role) = name.rsplit_once('.')?;

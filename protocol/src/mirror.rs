@@ -71,7 +71,7 @@ pub struct Standing {
 pub struct Part {
     /// The mastership whose log this is.
     pub term: u64,
-    /// Who has this part has the log up to here.
+    /// A standby that has this part has the log up to here.
     pub sequence: u64,
     /// What the lines are.
     pub kind: PartKind,

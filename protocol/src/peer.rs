@@ -29,7 +29,7 @@ pub enum PeerMessage {
     Pong(u64),
 }
 
-/// Who calls.
+/// The identity of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// The port that it sends from.

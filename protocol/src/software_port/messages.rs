@@ -75,9 +75,9 @@ pub struct Cancel {
 /// A port that is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Find {
-    /// Who asks.
+    /// The port that asks.
     pub port: Guid,
-    /// Who is looked for.
+    /// The port that is looked for.
     pub peer: Guid,
 }
 
@@ -209,9 +209,9 @@ pub struct Arrived {
 /// Where a port is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Who asked.
+    /// The port that asked.
     pub port: Guid,
-    /// Who was looked for.
+    /// The port that was looked for.
     pub peer: Guid,
     /// Its base address, 0 if it has none, or there is no such port.
     pub lid: Lid,
