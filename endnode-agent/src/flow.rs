@@ -26,7 +26,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// One that has just been opened.
+    /// A flow that has just been opened.
     pub(crate) const fn new(shared: Arc<Shared>, flow: FlowId, peer: Guid) -> Self {
         Self { shared, flow, peer, next: 0 }
     }

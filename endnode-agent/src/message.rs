@@ -33,7 +33,7 @@ pub(crate) enum Whole<'a> {
 }
 
 impl Incoming<'_> {
-    /// Who sent it.
+    /// The port that sent it.
     pub fn peer(&self) -> Guid {
         match &self.0 {
             Whole::Held(held) => held.received().arrival.peer,

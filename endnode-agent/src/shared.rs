@@ -103,7 +103,7 @@ impl Drop for Shared {
         let threads =
             std::mem::take(self.threads.get_mut().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // One that panicked has said so.
+            // A thread that panicked has reported it already.
             let _ = thread.join();
         }
     }

@@ -67,7 +67,7 @@ pub struct Piece {
 /// A piece as it came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Who sent it.
+    /// The port that sent it.
     pub peer: Guid,
     /// The sender's [`Config::session`](super::Config::session).
     pub session: u64,
@@ -268,14 +268,14 @@ pub enum Notice {
     },
     /// A piece came in, in order and for the first time.
     Received {
-        /// Who sent it.
+        /// The port that sent it.
         peer: Guid,
         /// What.
         piece: Piece,
     },
     /// Pieces of a flow to here never came; only UC and UD can lose.
     Lost {
-        /// Who sent them.
+        /// The port that sent them.
         peer: Guid,
         /// The sender's number of the flow.
         flow: FlowId,

@@ -12,7 +12,7 @@ pub(crate) const HEADER: usize = 48;
 /// The top bit of the length says that a message ends here.
 const LAST: u32 = 1 << 31;
 
-/// Who sends what.
+/// The sender of a piece, and the piece's place in its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) peer: Guid,

@@ -105,7 +105,7 @@ impl InboundSessions {
             match event {
                 Received::Opened(peer) => {
                     if let Some(port) = peer.port() {
-                        // One that took another's place has to say what it is.
+                        // A session that took another's place has to say hello again.
                         self.sessions.entry(port).or_default().has_said_hello = false;
                     }
                 }

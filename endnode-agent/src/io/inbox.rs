@@ -24,7 +24,7 @@ pub(crate) struct Inbox {
     last: Option<Box<ReceiveBuffer<Received>>>,
 }
 
-/// Who sends by a queue pair; for datagrams the number is the sender's.
+/// The sender on a queue pair; for datagrams the number is the sender's.
 #[derive(Debug)]
 struct Sender {
     number: u32,

@@ -234,7 +234,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Whom it has started ends first, and then it does.
+        // The process that it has started ends first, and then it does.
         let own = self.process.id();
         let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
         let children = children.unwrap_or_default();

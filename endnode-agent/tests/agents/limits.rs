@@ -130,7 +130,7 @@ fn datagrams_that_nobody_has_room_for_are_counted_as_lost() {
     );
     flow.send(&message(0, longest)).unwrap();
     assert_eq!(agents[1].recv_timeout(PATIENCE).unwrap()[..], message(0, longest)[..]);
-    // Who shows himself has posted again what was given back.
+    // An agent that gives a snapshot has posted again the buffers that were given back.
     agents[1].snapshot(None).unwrap();
     // The receiver has four receives, and takes nothing until all have been sent.
     for number in 1..=20 {

@@ -14,7 +14,7 @@ use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 use crate::checker::Checker;
 
-/// Who may be on a tree.
+/// The flow that may be on a tree.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     host: usize,
