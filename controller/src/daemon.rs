@@ -438,7 +438,7 @@ fn recall(state: &State, from: Guid, message: &mut FromAgent) {
     }
 }
 
-/// Who this controller is: its certificate says so, else its configuration, else the machine.
+/// The identity of this controller: its certificate says it, else its configuration, else the machine.
 fn identity(settings: &Settings, credentials: Option<&Credentials>) -> Result<Identity, Failure> {
     if let Some(credentials) = credentials {
         return Ok(credentials.identity());

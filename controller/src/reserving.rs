@@ -40,7 +40,7 @@ pub(crate) enum Rank {
     Operator,
 }
 
-/// Who asks.
+/// The user that asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
     user: Option<u32>,

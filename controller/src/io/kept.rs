@@ -18,7 +18,7 @@ const FRAME: &str = "controller/frame/";
 /// A frame by the time of day: the controller's own clock begins anew with the machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KeptFrame {
-    /// Who asked.
+    /// The user that asked.
     pub owner: String,
     /// The port that sends.
     pub source: Guid,

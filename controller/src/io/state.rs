@@ -79,7 +79,7 @@ impl State {
         let revision = held.map(|held| held.revision);
         let kept = self.shared.compare_and_swap(TERM, revision, Some(&bytes))?;
         kept.map_err(|_| Failure::Taken)?;
-        // One that was told a least term has lost its state: what was granted before is not known.
+        // A controller that was told a least term has lost its state: what was granted before is not known.
         let is_first = before.is_none() && least.0 <= 1;
         let longest = before.map_or(longest, |before| Time(before.longest).max(longest));
         Ok(Begun { term: Term(term), predecessor: (!is_first).then_some(longest) })

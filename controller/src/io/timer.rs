@@ -18,7 +18,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// One that never rings.
+    /// A timer that never rings.
     ///
     /// # Errors
     /// When the system has no more descriptors.

@@ -1,4 +1,4 @@
-//! Who was on which directed link, and when: by the tables that the topology gives, sharing nothing with the
+//! The owners of every directed link over time: by the tables that the topology gives, sharing nothing with the
 //! controller.
 
 use std::collections::BTreeMap;
