@@ -76,7 +76,7 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-/// Who is attached.
+/// A client that is attached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
     /// ibsim's number for it.
@@ -179,7 +179,7 @@ impl Simulator {
         self.console(&format!("Error {} {percent}", At(node, None))).map(drop)
     }
 
-    /// Who is attached.
+    /// The clients that are attached.
     ///
     /// # Errors
     /// As [`Self::console`].
