@@ -12,7 +12,7 @@ use snin_protocol::Time;
 pub struct Forwarding<'a> {
     /// Nodes and cables.
     pub topology: &'a Topology,
-    /// Who has which address.
+    /// The addresses of all ports.
     pub addresses: &'a Addresses,
     /// One a switch.
     pub tables: &'a [ForwardingTable],
@@ -127,7 +127,7 @@ impl Forwarding<'_> {
         }
         network.run_until(end);
         let in_time = network.statistics().bytes;
-        // Who has no cable any more waits for it, which would be for ever.
+        // A source without a cable waits for one, which would be for ever.
         let cut_off = sent.iter().filter(|&&(source, _)| !network.is_up(source));
         for (source, message) in cut_off.copied().collect::<Vec<_>>() {
             network.cancel(message);

@@ -16,7 +16,7 @@ use super::carry::{CableChange, Carried, CarryError, Flow, Forwarding};
 pub struct Routed {
     /// Nodes and cables.
     pub topology: Arc<Topology>,
-    /// Who has which address.
+    /// The addresses of all ports.
     pub addresses: Arc<Addresses>,
     /// One a switch.
     pub tables: Arc<Vec<ForwardingTable>>,
@@ -39,7 +39,7 @@ pub struct Job {
     pub way: usize,
     /// How packets find their way.
     pub routed: Routed,
-    /// Who sends what.
+    /// The flows that are sent.
     pub flows: Vec<Flow>,
     /// What becomes of cables meanwhile.
     pub changes: Vec<CableChange>,

@@ -363,7 +363,7 @@ impl Subnet {
         self.emulator.fabric().table(switch)
     }
 
-    /// Who has which address now; `None` where ports contradict each other.
+    /// The addresses of all ports now; `None` where ports contradict each other.
     pub fn addresses(&self) -> Option<Addresses> {
         self.emulator.fabric().addresses().ok()
     }

@@ -111,7 +111,7 @@ impl Traffic {
         of_last.filter(|known| !known.over).map(|known| known.demand)
     }
 
-    /// Who a connection joins.
+    /// The hosts that a connection joins.
     pub fn demand(&self, connection: u32) -> Option<Demand> {
         self.connections.get(connection as usize).map(|known| known.demand)
     }

@@ -23,11 +23,11 @@ pub struct Clash {
     pub at: Time,
     /// Whose it was.
     pub owner: u32,
-    /// Who came.
+    /// The message that came.
     pub other: u32,
 }
 
-/// Who is on a link.
+/// The message that is on a link.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     message: MessageId,

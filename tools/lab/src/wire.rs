@@ -27,7 +27,7 @@ pub struct UnderWay {
     pub ticket: u64,
     /// What.
     pub piece: Piece,
-    /// Who is to get it.
+    /// The port that is to get it.
     pub peer: Guid,
     /// Along which tree.
     pub tree: TreeId,

@@ -329,7 +329,7 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Who is acknowledged knows a little after the last packet is there.
+    /// An acknowledgement reaches the sender a little after the last packet is there.
     fn receive_out(&mut self) {
         if self.setup.transport == Transport::Rc {
             self.run_until(self.now + self.drain * 2);
@@ -445,7 +445,7 @@ impl<'a> World<'a> {
         &self.wire
     }
 
-    /// Who a connection of the lab joins.
+    /// The hosts that a connection of the lab joins.
     pub fn demand(&self, connection: u32) -> Option<Demand> {
         self.traffic.demand(connection)
     }
@@ -460,7 +460,7 @@ impl<'a> World<'a> {
         self.tables.clone()
     }
 
-    /// Who has which address now.
+    /// The addresses of all ports now.
     pub const fn addresses(&self) -> &Addresses {
         &self.addresses
     }

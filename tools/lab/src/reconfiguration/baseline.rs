@@ -55,7 +55,7 @@ pub enum Output {
 enum What {
     /// Whether a port changed.
     Sweep(Guid),
-    /// Who is behind this port of this node; `None`: who am I.
+    /// The node behind this port of this node; `None`: the own node.
     Node(Option<(Guid, u8)>),
     Port(Guid, u8),
     Write,

@@ -62,7 +62,7 @@ pub struct Scenario<'a> {
     pub switch: NodeIndex,
     /// Which of the two.
     pub change: Change,
-    /// Who assimilates it.
+    /// The mechanism that assimilates it.
     pub mechanism: Mechanism,
     /// What the baseline is given of ours.
     pub factors: Factors,

@@ -1,4 +1,4 @@
-//! Who says which tree a host sends along: the controller's core, or one that knows nothing of links.
+//! Controllers that say which tree a host sends along: the core, or one that knows nothing of links.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -20,7 +20,7 @@ impl World<'_> {
         | News::Acknowledged(message, _)
         | News::Completed(message, _)
         | News::Lost(message)) = news;
-        // Who has no agent hears nothing, and neither does who gets it.
+        // A sender without an agent hears nothing, and neither does its receiver.
         if !self.wire.under_way(message).asked {
             return;
         }

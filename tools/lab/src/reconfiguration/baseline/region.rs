@@ -41,7 +41,7 @@ impl Baseline {
         }
         self.suspects.insert(behind);
         self.find_paths();
-        // Who else is cabled to it says whether it is gone.
+        // The other neighbours say whether it is gone.
         let around: Vec<(Guid, u8)> = self
             .nodes
             .iter()
