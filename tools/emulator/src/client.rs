@@ -36,7 +36,7 @@ pub struct Received {
     pub at: Time,
     /// The client's port, by which it came.
     pub port: PortIndex,
-    /// Who sent it, and where an answer that begins its way by LID is sent to: 0xFFFF if the last part of
+    /// The sender's LID, where an answer that begins its way by LID is sent to: 0xFFFF if the last part of
     /// its way was directed.
     pub slid: Lid,
     /// The MAD.

@@ -243,7 +243,7 @@ impl Emulator {
         chance > 0 && self.random.random_range(0..Noise::WHOLE) < chance
     }
 
-    /// Who at this node is meant: its agents or the manager at it (IBA 13.4.5, 14.2.3).
+    /// Delivers to the agents of this node or to the manager at it (IBA 13.4.5, 14.2.3).
     fn deliver(&mut self, packet: u32, port: u32) {
         let end = self.fabric.end_port(port);
         let header = self.packets.get(packet).mad.header();

@@ -46,7 +46,7 @@ pub(crate) struct Agents {
     /// Every adapter's port.
     ports: BTreeMap<Guid, PortIndex>,
     guids: BTreeMap<PortIndex, Guid>,
-    /// Who is at a port, and what it was last told of it.
+    /// The connection at each port, and the state that the client was last told.
     at: BTreeMap<PortIndex, (u64, PortStatus)>,
     look_at: Time,
     pub(crate) counts: Counts,

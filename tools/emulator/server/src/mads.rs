@@ -293,7 +293,7 @@ impl Mads {
         }
     }
 
-    /// Who is attached: the client's own number, its port, whether it manages the subnet.
+    /// The attached clients: the client's own number, its port, whether it manages the subnet.
     pub(crate) fn clients(&self) -> impl Iterator<Item = (u32, PortIndex, bool)> + '_ {
         self.slots.values().map(|slot| (slot.id, slot.port, slot.manager))
     }

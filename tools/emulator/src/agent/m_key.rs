@@ -1,4 +1,4 @@
-//! Who may: M_Keys, how strictly they are checked, and when they are given up (IBA 14.2.4).
+//! M_Keys: which requests they allow, how strictly they are checked, and when they are given up (IBA 14.2.4).
 
 use snin_mad::notice::BadMKeyDetails;
 use snin_mad::{Attribute, LidRouted, MKey, Method, PERMISSIVE, PortInfo, Trap};

@@ -23,7 +23,7 @@ enum Role {
     EndPort,
     /// Port 0 of a switch, of the simple kind: one LID, always active.
     BasePort0,
-    /// One that others are cabled to a switch by: a link, no address.
+    /// A port of a switch for a cable: a link, no address.
     SwitchPort,
 }
 

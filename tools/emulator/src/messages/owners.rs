@@ -46,7 +46,7 @@ pub struct Clash {
     pub length: Time,
     /// Whose it was known to be.
     pub owner: Owner,
-    /// Who was told of later.
+    /// The owner that was told of later.
     pub other: Owner,
 }
 

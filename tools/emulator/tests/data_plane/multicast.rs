@@ -157,7 +157,7 @@ fn what_a_cut_cable_takes_is_lost_and_nothing_more() {
     network.audit().unwrap();
     assert_eq!(network.run_until(Time::secs(1)), Outcome::Finished);
     network.audit().unwrap();
-    // Who hangs on another leaf still gets everything from there, once.
+    // A member on another leaf still gets everything from there, once.
     let packets = 300_000_u64.div_ceil(4_096);
     for (from, message) in (0..9).zip(&messages) {
         let got = network.copies(*message);

@@ -86,7 +86,7 @@ fn a_reboot_loses_what_waits_at_the_agent() {
     assert_eq!((lab.emulator.stats().dead, lab.emulator.under_way()), (1, 0));
 }
 
-/// Who is switched off stays off, although an earlier reboot would have ended in the meantime.
+/// A node that is switched off stays off, although an earlier reboot would have ended in the meantime.
 #[test]
 fn the_last_loss_of_power_counts() {
     let mut lab = Lab::new("clos:2,2,2");

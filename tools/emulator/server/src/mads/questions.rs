@@ -31,7 +31,7 @@ impl Mads {
                 warn!("{:?} is refused: {why}", question.ask);
                 question.ask = Ask::Refused;
             }
-            // Who does not wait for the answer does not get it.
+            // A client that does not wait for the answer does not get it.
             let _ = self.control.send_to_addr(&question.bytes(), &from);
         }
     }
@@ -89,7 +89,7 @@ impl Mads {
             Ask::SetManager => {
                 let first = question.data.first_chunk::<4>();
                 let manages = first.is_some_and(|word| u32::from_ne_bytes(*word) != 0);
-                // One that was killed just now does not keep the port.
+                // A client that was killed just now does not keep the port.
                 if manages && self.manager_at(port).is_some_and(|other| other != number) {
                     self.bury(emulator);
                 }
