@@ -36,7 +36,7 @@ pub enum LatError {
     /// No server listens there.
     #[error("cannot reach {peer}: {error} (does `snin lat` wait there?)")]
     Unreachable {
-        /// Who was called.
+        /// The server that was called.
         peer: String,
         /// What the system says.
         error: io::Error,

@@ -39,7 +39,7 @@ pub enum Loose {
     Ud(QueuePair<Ud, Initialised>),
 }
 
-/// One that is.
+/// A connected link.
 #[derive(Debug)]
 pub enum Link {
     /// Reliable.
