@@ -59,7 +59,7 @@ pub(crate) fn tables(path: &Path, topology: &Topology) -> Result<Vec<ForwardingT
     }
 }
 
-/// Who talks to whom: a file, or a pattern where no file has that name.
+/// The demands: from a file, or from a pattern where no file has that name.
 pub(crate) fn traffic(
     name: &str,
     seed: u64,

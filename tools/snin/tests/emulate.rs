@@ -62,7 +62,7 @@ fn diagnostics_and_managers_see_the_fabric_that_is_emulated() -> Result<(), Judg
     });
     assert_eq!(links(&other, "Active/  LinkUp")?, ends);
     drop(keeper);
-    // Who has ended is attached no longer.
+    // A client that has ended is attached no longer.
     emulation::wait("clients", || other.ask(&["status"])["clients"] == serde_json::json!([]));
 
     // What happens to a cable is seen.
@@ -135,7 +135,8 @@ fn many_clients_sit_at_one_port_and_at_second_ones() -> Result<(), JudgeError> {
     let refused = attach(Some("host/3")).unwrap_err().to_string();
     assert!(refused.contains("does not attach a client to host/3"), "{refused}");
 
-    // Who leaves without a word is forgotten: here, when its sockets close. (A process that is killed does that.)
+    // A client that leaves without a word is forgotten: here, when its sockets close. (A process that is killed
+    // does that.)
     let status = emulation.ask(&["status"]);
     assert_eq!(status["clients"].as_array().unwrap().len(), 21);
     drop((ports, second, switch));

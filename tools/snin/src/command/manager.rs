@@ -163,7 +163,7 @@ pub(crate) fn events<W: Write>(
     daemon: &SmDaemon,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    // Who follows waits as long as it takes.
+    // A command that follows events waits as long as it takes.
     let patience = if follow { None } else { Some(Duration::from_nanos(daemon.patience.nanos())) };
     let mut connection = Connection::open(&socket(daemon)?, patience)?;
     let question = json!({ "command": "events", "since": since, "follow": follow });
