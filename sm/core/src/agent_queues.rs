@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::query::{NodeId, Query};
 
-/// Who has how much before him, and what waits for its turn.
+/// How many queries are in flight to each agent, and the queries that wait for their turn.
 #[derive(Debug)]
 pub(crate) struct AgentQueues {
     most: u32,
@@ -32,7 +32,7 @@ impl AgentQueues {
         false
     }
 
-    /// One that waited and may be sent now.
+    /// A query that waited and may be sent now.
     pub(crate) fn next(&mut self) -> Option<Query> {
         let agent = *self.free.first()?;
         let waiting = self.waiting.get_mut(&agent)?;

@@ -199,7 +199,7 @@ pub enum Report {
     Trap {
         /// The trap's number.
         number: u16,
-        /// Who says so.
+        /// The port that says so.
         issuer: Lid,
         /// Its name.
         name: String,

@@ -64,7 +64,7 @@ const GROUPS_APART: Time = Time::millis(20);
 const FOR_A_MEMBER: Time = Time::micros(1);
 
 impl Manager {
-    /// One that has seen nothing yet. It asks nothing before [`Event::Start`].
+    /// A manager that has seen nothing yet. It asks nothing before [`Event::Start`].
     ///
     /// # Errors
     /// When a number of the configuration is out of range.

@@ -24,8 +24,7 @@ struct Silent {
 }
 
 /// Every port whose neighbour does not answer. An entry goes when the neighbour answers, when the port goes down,
-/// or when
-/// the port itself is out of reach.
+/// or when the port itself is out of reach.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     ports: BTreeMap<PortId, Silent>,
@@ -62,7 +61,7 @@ impl Silence {
         waiting.map(|silent| silent.due).min().filter(|_| self.in_flight < MOST_AT_ONCE)
     }
 
-    /// One that is to be asked now.
+    /// A port that is to be asked now.
     pub(crate) fn next(&mut self, now: Time) -> Option<PortId> {
         if self.in_flight >= MOST_AT_ONCE {
             return None;

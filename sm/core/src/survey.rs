@@ -31,7 +31,7 @@ use crate::query::{NodeId, PortId, Query};
 pub(crate) struct Survey {
     number: u32,
     full: bool,
-    /// Who is there: asked first, so that the front moves on.
+    /// Questions for identity: asked first, so that the front moves on.
     urgent: VecDeque<Query>,
     queue: VecDeque<Query>,
     /// Asked when all of those are answered.

@@ -56,7 +56,7 @@ impl FabricView {
         &self.target.routing
     }
 
-    /// Who has which address.
+    /// The addresses of all ports.
     pub fn addresses(&self) -> &Addresses {
         &self.target.addresses
     }

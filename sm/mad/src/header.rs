@@ -11,7 +11,7 @@ table! {
     pub struct Header("MAD", 256 bytes, check Header::check) {
         /// 1.
         "BaseVersion" base_version: u8 = 0, 8;
-        /// Who is meant: SMI, SA, PerfMgt...
+        /// The class of agents that is meant: SMI, SA, PerfMgt...
         "MgmtClass" class: Class = 8, 8;
         /// 1; 2 for subnet administration.
         "ClassVersion" class_version: u8 = 16, 8;

@@ -19,7 +19,7 @@ table! {
         "ProducerTypeVendorID" producer: Hex32 = 8, 24;
         /// Generic: the trap; else the vendor's device.
         "TrapNumberDeviceID" trap_number: u16 = 32, 16;
-        /// Who says so.
+        /// The LID of the port that says so.
         "IssuerLID" issuer: Lid = 48, 16;
         /// Turns over with every new notice.
         "NoticeToggle" toggle: bool = 64, 1;

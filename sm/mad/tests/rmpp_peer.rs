@@ -2,9 +2,8 @@
 //! written from that file's rules and by bytes, without a line of this crate.
 //!
 //! The kernel itself would be the better peer. Its RMPP serves programs that register with it on a device's queue
-//! pair
-//! 1; the virtual machine of the tests has software devices, but neither the module for user-space MADs nor a path
-//! with a GRH between two of them yet. So its rules stand here.
+//! pair 1; the virtual machine of the tests has software devices, but neither the module for user-space MADs nor a
+//! path with a GRH between two of them yet. So its rules stand here.
 
 use std::collections::{BTreeMap, BinaryHeap};
 

@@ -26,7 +26,7 @@ const CALLED: u64 = 1 << 32;
 pub struct Mirrors {
     post: Option<Post<FromStandby, FromMaster>>,
     callers: Option<Callers<u64, FromMaster, FromStandby>>,
-    /// Who called, and the numbers of their sessions.
+    /// The managers that called, and the numbers of their sessions.
     links: BTreeMap<Peer, u64>,
     next: u64,
     heard: VecDeque<MirrorEvent>,

@@ -77,7 +77,7 @@ mod tests {
         assert_eq!((take(1, 1), take(1, 2)), (None, None));
         assert_eq!((take(1, 0), take(1, 2)), (None, None));
         assert_eq!((take(1, 0), take(2, 1), take(1, 1), take(1, 2)), (None, None, None, None));
-        // One that begins anew, and one that says that nothing is preferred.
+        // A controller that begins anew, and one that says that nothing is preferred.
         assert_eq!((take(1, 0), take(1, 0), take(1, 1)), (None, None, None));
         assert!(take(1, 2).is_some());
         let nothing = Preferred::parts(&[], &[]).remove(0);

@@ -71,9 +71,9 @@ pub struct Daemon {
     pub(super) durations: Histogram,
     /// Whether systemd was told that all is in order.
     pub(super) ready: bool,
-    /// Who asked for a sweep and is to be told of its end.
+    /// The clients that asked for a sweep and are to be told of its end.
     pub(super) waiting: Vec<Client>,
-    /// Who has another manager told what, and is to hear what became of it.
+    /// The clients that have another manager told something, and are to hear what became of it.
     pub(super) instructions: Vec<(Guid, Control, Client)>,
     tape: Tape,
     worker: Worker,

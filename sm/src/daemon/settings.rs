@@ -36,8 +36,7 @@ snin_daemon::settings! {
         /// kept in state_dir, and "snin sm rotate-keys" changes them all.
         m_key_policy: KeyPolicy = KeyPolicy::Given,
         /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with another manager's
-        /// key
-        /// is taken over if it shows that key, and else left alone and named as missing.
+        /// key is taken over if it shows that key, and else left alone and named as missing.
         m_key: Hex = Hex(0),
         /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: writes; 1: writes, and it shows no key; 2
         /// and 3: reads too.
@@ -97,9 +96,8 @@ snin_daemon::settings! {
         /// The expected configuration at the first start, as `snin config learn` writes it. What
         /// `snin config apply` says later counts more; it is kept in state_dir. Unset: nothing is expected.
         expected_configuration: Option<PathBuf> = None,
-        /// Who consents to this manager's enforcing the expected configuration. "none": there is no consent;
-        /// addresses and
-        /// routes are given, and nothing is disabled. "static": this file does, for a site with one manager.
+        /// Where the consent to enforcing the expected configuration comes from. "none": there is none; addresses
+        /// and routes are given, and nothing is disabled. "static": this file does, for a site with one manager.
         consent: ConsentFrom = ConsentFrom::None,
         /// Whether it is only said what would be done to ports.
         configuration_dry_run: bool = false,
@@ -190,7 +188,7 @@ pub enum KeyPolicy {
     PerPort,
 }
 
-/// Who consents to enforcing.
+/// Where the consent to enforcing comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConsentFrom {

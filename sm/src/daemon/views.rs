@@ -168,7 +168,7 @@ impl Views {
     }
 }
 
-/// Who this manager is in sessions, and how it proves that.
+/// The identity of this manager in sessions, and how it proves that.
 pub(super) fn identity(
     settings: &Settings,
 ) -> Result<(Option<Arc<Credentials>>, Identity), Failure> {

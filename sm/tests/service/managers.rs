@@ -43,7 +43,7 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     daemon.until("master", |daemon| daemon.status()["healthy"] == true);
     assert_eq!(daemon.status()["state"], "master");
 
-    // Who asks is told so.
+    // A node that asks is told so.
     let mut command = simulator.command(Program::SMINFO, Some(&hosts[1]))?;
     let said = finish(&mut command, simulator.folder(), Duration::from_secs(20))?;
     let said = String::from_utf8_lossy(&said.out).into_owned();

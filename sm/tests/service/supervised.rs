@@ -63,7 +63,7 @@ fn systemd_hears_that_it_is_ready_that_it_lives_and_that_it_ends() -> Result<(),
     for _ in 0..5 {
         heard.until("WATCHDOG=1");
     }
-    // One that hangs is silent, and systemd ends it; this one goes on.
+    // A daemon that hangs is silent, and systemd ends it; this test goes on.
     signal(&heard.running, "STOP");
     while heard.next(Duration::from_secs(1)).is_some() {}
     signal(&heard.running, "CONT");

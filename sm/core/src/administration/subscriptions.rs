@@ -1,4 +1,4 @@
-//! Who wants to be told of what (IBA 13.4.8.3, 15.2.5.12).
+//! Subscribers, and what they want to be told of (IBA 13.4.8.3, 15.2.5.12).
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::notice::NoticeKind;

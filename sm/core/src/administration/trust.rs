@@ -1,4 +1,4 @@
-//! Who asks, and what they may see (IBA 15.4.1.2, 10.9).
+//! Requesters, and what they may see (IBA 15.4.1.2, 10.9).
 
 use snin_fabric::Guid;
 use snin_mad::{PKey, SmKey};
@@ -6,7 +6,7 @@ use snin_mad::{PKey, SmKey};
 use super::{Origin, Unanswered, World};
 use crate::database::{Place, Port};
 
-/// Who asks.
+/// The port that asks.
 #[derive(Clone, Debug)]
 pub(super) struct Requester {
     /// The port's node and number.

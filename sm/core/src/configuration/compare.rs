@@ -36,14 +36,14 @@ pub enum What {
     Enabled,
     /// A neighbour is expected, and the link is down.
     Down {
-        /// Who is expected.
+        /// The expected neighbour.
         expected: String,
     },
     /// Another neighbour is there than expected.
     Miswired {
-        /// Who is expected.
+        /// The expected neighbour.
         expected: String,
-        /// Who is there.
+        /// The neighbour that is there.
         found: String,
     },
     /// The link is narrower or slower than it has to be.

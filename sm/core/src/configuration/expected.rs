@@ -31,7 +31,7 @@ pub struct ExpectedSwitch {
 pub struct ExpectedPort {
     /// How it shall be.
     pub mode: Mode,
-    /// Who shall be behind it; none: anybody may.
+    /// The neighbour that shall be behind it; none: any may.
     pub neighbour: Option<Pattern>,
     /// Lanes that its link has to have at least.
     pub width: Option<Width>,
@@ -62,7 +62,7 @@ impl Mode {
     }
 }
 
-/// Who is expected behind a port: all that is given has to agree.
+/// The expected neighbour of a port: all that is given has to agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
     /// The GUID of the port at the other end.

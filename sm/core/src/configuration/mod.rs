@@ -37,7 +37,7 @@ use trial::{Progress, Trial};
 pub enum Consent {
     /// It may.
     Granted {
-        /// Who says so.
+        /// The source of the consent.
         by: String,
         /// Until when: a check that is older is none. None: for ever.
         until: Option<Time>,

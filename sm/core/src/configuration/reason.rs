@@ -13,9 +13,9 @@ pub enum Reason {
     Expected,
     /// Another neighbour is behind it than expected.
     Miswired {
-        /// Who is expected.
+        /// The expected neighbour.
         expected: String,
-        /// Who is there, and where: `host3/1`.
+        /// The neighbour that is there, and its port: `host3/1`.
         found: String,
     },
     /// The link is narrower or slower than it has to be.

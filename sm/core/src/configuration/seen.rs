@@ -51,7 +51,7 @@ pub enum LinkState {
     Up,
 }
 
-/// Who is at the other end of a link.
+/// The port at the other end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// The node's GUID.

@@ -94,11 +94,11 @@ kinds! {
     managers: Managers(Guid => Manager);
     /// Multicast groups.
     groups: Groups(Gid => Group);
-    /// Who is in them.
+    /// The members of groups.
     members: Members(MemberKey => Member);
     /// Services that ports offer.
     services: Services(ServiceKey => Service);
-    /// Who wants to be told of what.
+    /// The subscribers, and what they want to be told of.
     subscriptions: Subscriptions(Subscriber => Subscription);
     /// Further GUIDs of ports, by the port's own and the entry's number.
     aliases: Aliases((Guid, u16) => Guid) index index_alias;

@@ -57,7 +57,7 @@ impl Database {
         }
     }
 
-    /// Who makes the changes from now on.
+    /// The manager that makes the changes from now on.
     pub const fn set_origin(&mut self, origin: Guid) {
         self.clock.set_origin(origin);
     }

@@ -24,7 +24,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// One that has made none yet.
+    /// A clock that has made no stamp yet.
     pub const fn new(origin: Guid) -> Self {
         Self { last: Stamp { time: Time::ZERO, count: 0, origin }, epoch: Time::ZERO }
     }

@@ -21,7 +21,7 @@ pub enum Control {
     Acknowledge,
     /// A standby shall do nothing.
     Disable,
-    /// One that does nothing shall stand by.
+    /// A manager that does nothing shall stand by.
     Standby,
     /// A standby shall look at the subnet itself.
     Discover,
@@ -181,7 +181,7 @@ impl Mastership {
         if self.handing.take().is_some() {
             self.questions.forget(|purpose| matches!(purpose, Purpose::Tell(_, Control::Handover)));
         }
-        // One that looks at the subnet just now goes on with it, and is master then.
+        // A manager that looks at the subnet just now goes on with it, and is master then.
         if self.state != SmState::Discovering {
             self.set_state(SmState::Master, format!("{from} handed over"));
         }
@@ -255,7 +255,7 @@ impl Mastership {
 mod tests {
     use super::*;
 
-    /// Who tells whom what, row by row (IBA 14.4.1).
+    /// The controls and their senders and receivers, row by row (IBA 14.4.1).
     #[test]
     fn every_packet_is_taken_in_the_states_for_it_only() {
         use SmState::{Discovering, Master, NotActive, Standby};

@@ -13,7 +13,7 @@ use super::{Mastership, Order};
 
 /// How long the writes in flight may take.
 const QUIET: Time = Time::secs(1);
-/// Who refused mastership, or did not answer, is not offered it again so soon.
+/// A manager that refused mastership, or did not answer, is not offered it again so soon.
 const PAUSE: Time = Time::secs(10);
 /// The old master answers for so long after its own port has the new one's address,
 const AFTER: Time = Time::secs(10);

@@ -293,8 +293,8 @@ impl Mastership {
             self.early.push_back((source, mad.clone(), *smp));
             return Ok(());
         };
-        // One that shows another key is shown none (IBA 14.4.7). One that shows none is: OpenSM never does, and
-        // heeds no manager whose key it does not see.
+        // A manager that shows another key is shown none (IBA 14.4.7). A manager that shows none is shown the key:
+        // OpenSM never shows one, and heeds no manager whose key it does not see.
         let shown = asker.as_ref().map_or(SmKey(0), |asker| asker.sm_key);
         if shown == SmKey(0) || shown == SmKey(self.sm_key) {
             info.sm_key = SmKey(self.sm_key);

@@ -109,7 +109,7 @@ impl Mastership {
 
     pub(super) fn unanswered(&mut self, purpose: Purpose, now: Time) {
         match purpose {
-            // Who was silent is counted when it is polled again.
+            // A manager that was silent is counted when it is polled again.
             Purpose::Poll(_) | Purpose::OwnPort | Purpose::Claim => {}
             Purpose::Tell(guid, control) => self.was_not_taken(guid, control, now),
         }

@@ -85,7 +85,7 @@ pub enum MergeError {
     /// The one to be kept is not there.
     #[error("no subnet {0} is among them")]
     Keep(Guid),
-    /// One that contradicts itself.
+    /// A database that contradicts itself.
     #[error("the database of {subnet}: {what}")]
     Contradiction {
         /// Its master.

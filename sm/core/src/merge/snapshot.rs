@@ -81,7 +81,7 @@ pub struct Snapshot {
     pub partitions: Table<u16, Partition>,
     /// Multicast groups.
     pub groups: Table<Gid, Group>,
-    /// Who is in them.
+    /// The members of groups.
     pub members: Table<MemberKey, Member>,
     /// Services. Leases end by the time of the epoch.
     pub services: Table<ServiceKey, Service>,

@@ -155,7 +155,7 @@ impl Taken {
         Err(Full("names of multicast groups"))
     }
 
-    /// One that a system may give itself (the first byte is 2, as annex A3 has it).
+    /// An id that a system may give itself (the first byte is 2, as annex A3 has it).
     pub(super) fn new_service(&mut self, old: u64, home: Guid) -> u64 {
         let mut id = 0x02 << 56 | (old ^ home.0.rotate_left(16)) & 0x00FF_FFFF_FFFF_FFFF;
         while !self.services.insert(id) {
@@ -164,7 +164,7 @@ impl Taken {
         id
     }
 
-    /// One that no vendor gives: with the bit of local administration.
+    /// A GUID that no vendor gives: with the bit of local administration.
     pub(super) fn new_alias(&mut self, old: Guid, home: Guid) -> Guid {
         let mut guid = old.0 ^ home.0.rotate_left(16) | 0x02 << 56;
         while !self.guids.insert(Guid(guid)) {

@@ -152,9 +152,9 @@ pub(crate) struct Mirror {
     /// The present mastership's, or the last one's.
     term: u64,
     state: SmState,
-    /// Who called.
+    /// The managers that called.
     followers: BTreeMap<Link, Follower>,
-    /// Who was called, and what it last said of itself.
+    /// The managers that were called, and what each last said of itself.
     called: BTreeMap<Link, Option<Told>>,
     copy: Copy,
     outputs: VecDeque<MirrorOutput>,

@@ -73,7 +73,7 @@ fn ports_by_guid(topology: &Topology) -> BTreeMap<Guid, PortIndex> {
     switches.chain(others).map(|port| (topology.port(port).guid, port)).collect()
 }
 
-/// Who of a group is there.
+/// The members of a group that are there.
 fn members(group: &Group, ports: &BTreeMap<Guid, PortIndex>) -> Members {
     let there = |guids: &BTreeSet<Guid>| {
         guids.iter().filter_map(|guid| ports.get(guid)).copied().collect::<BTreeSet<_>>()

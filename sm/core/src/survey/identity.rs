@@ -1,4 +1,4 @@
-//! Who is at the other end: new nodes, nodes that moved, and two that claim to be the same.
+//! The identity of the node at the other end: new nodes, nodes that moved, and two that claim to be the same.
 
 use snin_fabric::PortNum;
 use snin_mad::NodeInfo;

@@ -1,6 +1,5 @@
 //! Ports that are guarded by another manager's key (IBA 14.2.4): taken over where they show it, as they do when
-//! its
-//! lease ran out; left alone where they do not.
+//! its lease ran out; left alone where they do not.
 
 use super::Survey;
 use crate::graph::{Graph, Lock};

@@ -58,8 +58,7 @@ impl Survey {
                 .extend([Query::ReadPort(id, PortNum::ZERO), Query::ReadKeys(id, PortNum::ZERO)]);
         }
         // The switch does not say which port changed. First those that most likely did: what was down, and what
-        // leads to
-        // another switch that saw a change.
+        // leads to another switch that saw a change.
         let likely = |port: &Port| {
             let suspected = port.link.is_some_and(|link| self.suspects.contains(&link.to.0));
             whole || suspected || !port.is_up()
@@ -106,7 +105,7 @@ impl Survey {
             // A port comes to INIT only by way of DOWN, however short. Where it was INIT before, this cannot
             // be told.
             let came_up = !was_up || now.state == PortState::Initialize;
-            // Who is known to be silent is asked in his own time.
+            // A node that is known to be silent is asked in its own time.
             let mute = port.trouble == Some(Trouble::Mute) && was_up;
             // So is who left the question without an answer just now.
             let asked = was_up && self.rechecked.contains(&Query::Identify(Some(end)));

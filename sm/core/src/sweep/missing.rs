@@ -58,7 +58,7 @@ impl Sweep {
                 } else if self.graph.is_too_far((id, num)) {
                     missing.insert(Missing::TooFar { guid: node.guid(), at: at() });
                 } else if port.is_up() && port.trouble == Some(Trouble::Mute) {
-                    // Who is missed by name is not missed once more by every port that led there.
+                    // A node that is missed by name is not missed once more by every port that led there.
                     let named = port.formerly.map(|id| self.graph.node(id));
                     if !named.is_some_and(|node| node.lost && node.path.is_none()) {
                         missing.insert(Missing::Mute(at()));

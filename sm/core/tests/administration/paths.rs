@@ -117,7 +117,7 @@ fn a_pinned_address_comes_first_and_then_the_slices() {
     // An alias, an address of another port.
     assert_eq!(preferred(&mut subnet, &[(1, 5, 3)], &[]), [0, 1, 2]);
     assert_eq!(preferred(&mut subnet, &[(1, 5, 400)], &[]), [0, 1, 2]);
-    // One that a requester names goes before all.
+    // An address that a requester names goes before all.
     preferred(&mut subnet, &[(1, 5, 2)], &both);
     let named = PathRecord { dlid: Lid(subnet.lid(5).0 + 1), ..wanted.clone() };
     assert_eq!(subnet.get(1, &named, &[2, 3, 4]).unwrap().dlid, named.dlid);

@@ -1,4 +1,4 @@
-//! Who may see what, and what is not even refused.
+//! What each requester may see, and what is not even refused.
 
 use snin_fabric::Lid;
 use snin_mad::sa::*;

@@ -89,7 +89,7 @@ fn two_subnets_with_all_numbers_in_common_become_one() {
         assert_eq!(before.unwrap_or(1), *many, "{pair:?}");
     }
     assert_eq!(all.len(), 36 * 35 / 2);
-    // Who has to be told: every port of the renamed partition, and those with an IP interface by that.
+    // The ports to be told: every port of the renamed partition, and those with an IP interface by that.
     let told = report.tell.iter().filter(|tell| tell.kind == "partition").count();
     assert_eq!(told, 18);
     let by_ip = |tell: &&snin_sm_core::merge::Tell| {

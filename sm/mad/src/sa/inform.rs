@@ -55,7 +55,7 @@ table! {
     pub struct SaNotice("SANotice", 80 bytes) {
         /// What happened.
         "Notice" notice: Inner<Notice, 64> = 0, 512;
-        /// Who says so.
+        /// The GID of the port that says so.
         "IssuerGID" issuer_gid: Gid = 512, 128;
     }
 }
