@@ -1,7 +1,6 @@
-//! Slices while traffic goes on: made, resized and deleted, cables cut, controllers replaced. A judge that
-//! shares nothing with the controller looks at every window: no connection of a slice is outside the slice's
-//! links,
-//! and no other connection is on them.
+//! Slices while traffic goes on: made, resized and deleted, cables cut, controllers replaced. A judge that shares
+//! nothing with the controller looks at every window: no connection of a slice is outside the slice's links, and
+//! no other connection is on them.
 
 mod window_support;
 

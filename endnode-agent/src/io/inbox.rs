@@ -71,8 +71,7 @@ impl Inbox {
     }
 
     /// The piece that came; none if it belongs to no flow, which is counted. Its buffer is posted again when the
-    /// next
-    /// comes, unless [`take_last`](Self::take_last) takes it.
+    /// next comes, unless [`take_last`](Self::take_last) takes it.
     pub(crate) fn receive(&mut self, completion: Completion) -> Option<Arrival> {
         self.post_last_again();
         let (number, failed) = (completion.queue_pair(), completion.outcome().is_err());

@@ -1,6 +1,5 @@
 //! A controller as agents see it: it grants all that agents ask for, along the tree that the test says. It speaks
-//! the
-//! sessions' protocol by itself, so that it can talk nonsense.
+//! the sessions' protocol by itself, so that it can talk nonsense.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

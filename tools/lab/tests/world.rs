@@ -194,8 +194,7 @@ fn traffic_moves_in_the_window_after_a_cut_and_back_in_service_nobody_is_hurt() 
 #[test]
 fn no_table_changes_under_who_is_granted_the_way() {
     // Windows are full, so that hosts send at any time at which the manager writes; the second time it writes at
-    // once.
-    // Before the first cut nothing happens for longer than it waits.
+    // once. Before the first cut nothing happens for longer than it waits.
     let topology = clos("clos:4,4,4");
     let texts = ["cut leaf1/5 @window 7", "restore leaf1/5 @window 9", "cut leaf2/6 @window 10"];
     let diverted = |clear_wait_ms| {

@@ -1,11 +1,10 @@
 //! Divides connections into two halves of which each has half of those that start at any row and half of those
 //! that end there, give or take one: so half the columns do for each, and a core can pack each.
 //!
-//! An Euler split: the connections at a row are paired as they come, where they start and where they end. From
-//! a connection to its pair at one end, from there to that one's pair at the other end, and so on, the way comes
+//! An Euler split: the connections at a row are paired as they come, where they start and where they end. From a
+//! connection to its pair at one end, from there to that one's pair at the other end, and so on, the way comes
 //! back to where it began or ends at a connection without a pair, and the halves take turns along it. So the two
-//! of a
-//! pair are always in different halves.
+//! of a pair are always in different halves.
 
 use super::matrix::Edge;
 
