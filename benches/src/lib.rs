@@ -32,7 +32,7 @@ pub enum Size {
 pub struct Outcome {
     /// The benchmark.
     pub bench: &'static str,
-    /// What was measured.
+    /// The measured case.
     pub case: String,
     /// Of `ours` and `peer`.
     pub unit: &'static str,
