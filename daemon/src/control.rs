@@ -25,7 +25,7 @@ pub enum ControlError {
     Socket {
         /// Where.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// Another daemon listens there.
@@ -36,7 +36,7 @@ pub enum ControlError {
     Nobody {
         /// Where.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The daemon refuses.
@@ -47,7 +47,7 @@ pub enum ControlError {
     Garbled {
         /// Where.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
 }

@@ -46,7 +46,7 @@ pub enum LogError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// No journald.

@@ -18,7 +18,7 @@ const HEADERS: usize = 64;
 pub struct PageError {
     /// Where.
     pub address: String,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
 }
 

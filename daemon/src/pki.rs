@@ -38,7 +38,7 @@ pub enum PkiError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A file that has to be replaced as a whole.
@@ -55,7 +55,7 @@ pub enum PkiError {
     Garbled {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
     /// A certificate of that name is in force.

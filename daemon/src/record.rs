@@ -96,7 +96,7 @@ pub enum RecordError {
     File {
         /// Which.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A line of it.
@@ -106,7 +106,7 @@ pub enum RecordError {
         file: PathBuf,
         /// Which line.
         line: u64,
-        /// What is wrong.
+        /// The error.
         error: serde_json::Error,
     },
     /// It is of another core.

@@ -84,7 +84,7 @@ pub enum SettingsError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// It is not there.
@@ -108,7 +108,7 @@ pub enum SettingsError {
     Wrong {
         /// File and line.
         place: String,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
 }

@@ -22,7 +22,7 @@ const MAX_VALUE: usize = 1 << 20;
 pub struct Versioned {
     /// Which change made it.
     pub revision: u64,
-    /// What it is.
+    /// The value.
     pub value: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ pub enum SharedError {
     File {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
     /// Another process has it open.

@@ -29,7 +29,7 @@ impl Signals {
     /// From now on signals no longer end the process.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system refuses.
     pub fn new() -> io::Result<Self> {
         let meant = [
             (SIGTERM, Signal::End),

@@ -170,7 +170,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
 pub struct StoreError {
     /// Which.
     pub path: PathBuf,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
 }
 

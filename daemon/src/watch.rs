@@ -46,7 +46,7 @@ impl<'a> Watch<'a> {
     /// Waits until something is ready, at most so long; how many are. A signal ends it early.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system refuses.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<usize> {
         let by = self.by.map(|by| by.saturating_duration_since(Instant::now()));
         let limit = limit.into_iter().chain(by).min();

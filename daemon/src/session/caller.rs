@@ -139,7 +139,7 @@ impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
         self.open.is_some()
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }

@@ -54,7 +54,7 @@ pub enum CredentialsError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// It is no PEM, or not of what it should be.
@@ -62,7 +62,7 @@ pub enum CredentialsError {
     Content {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
     /// Anybody could be this daemon.
@@ -73,7 +73,7 @@ pub enum CredentialsError {
     Unfit {
         /// The certificate.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
     /// The certificate names no identity, or several.

@@ -29,7 +29,7 @@ pub enum SessionEnd {
     /// The other end is of another identity than it says.
     #[error("it says that it is {claimed}, but {proof}")]
     Imposter {
-        /// What it says.
+        /// The claimed identity.
         claimed: Identity,
         /// What speaks against that.
         proof: String,

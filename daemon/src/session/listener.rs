@@ -46,7 +46,7 @@ pub struct Listen {
 pub struct ListenError {
     /// Which.
     pub address: String,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
 }
 
@@ -262,7 +262,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         &self.addresses
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }

@@ -167,7 +167,7 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
         self.lost
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn tally(&self) -> &Arc<Tally> {
         &self.tally
     }
