@@ -50,7 +50,7 @@ pub enum Violation {
         hop: usize,
         /// Where the packet is before that hop.
         at: String,
-        /// What is wrong there.
+        /// The error.
         what: &'static str,
     },
     /// The switch's table sends the address elsewhere than the path says.

@@ -18,7 +18,7 @@ use crate::addresses::AddressError;
 use crate::id::BadGuid;
 use crate::{Addresses, Guid, Lid, Lmc, PortIndex, PortNum, Topology};
 
-/// What is wrong with a line.
+/// The error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A NUL byte: not a text file.

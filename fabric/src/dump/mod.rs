@@ -12,6 +12,6 @@ pub mod lfts;
 pub struct DumpError<P> {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub problem: P,
 }

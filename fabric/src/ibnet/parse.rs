@@ -15,11 +15,11 @@ const MAX_LINE: usize = 4096;
 pub struct ParseError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// The error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A NUL byte or an over-long line: not a text file.

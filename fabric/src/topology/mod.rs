@@ -53,7 +53,7 @@ pub enum NodeKind {
 /// One switch, adapter or router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The kind of the node.
     pub kind: NodeKind,
     /// NodeGUID.
     pub guid: Guid,

@@ -9,11 +9,11 @@ use crate::hosts::HostId;
 pub struct FileError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub problem: Problem,
 }
 
-/// What is wrong with a line.
+/// The error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Not UTF-8, or a NUL byte.

@@ -6,7 +6,7 @@ use crate::dump::DumpError;
 use crate::id::BadGuid;
 use crate::{ForwardingTable, Guid, Lid, NodeIndex, PortNum, Topology};
 
-/// What is wrong with a line.
+/// The error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A NUL byte: not a text file.
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     /// The tables, once every line has been read.
     ///
     /// # Errors
-    /// What is missing.
+    /// When a table is missing.
     pub fn finish(self) -> Result<Vec<ForwardingTable>, DumpError<Problem>> {
         let line = self.lines;
         self.complete().map_err(|problem| DumpError { line, problem })
