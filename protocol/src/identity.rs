@@ -105,7 +105,7 @@ impl Identity {
         Ok(Self::Named(role, name.to_ascii_lowercase()))
     }
 
-    /// What it is.
+    /// The role.
     pub const fn role(&self) -> Role {
         match self {
             Self::Agent(_) => Role::Agent,

@@ -42,7 +42,7 @@ pub const MAX_PREFERRED: usize = 1024;
 pub struct FromAgent {
     /// Which conversation.
     pub session: Session,
-    /// What it says.
+    /// The message itself.
     pub body: AgentMessage,
 }
 
@@ -139,7 +139,7 @@ pub struct ToAgent {
     pub term: Term,
     /// The controller's clock when it was sent.
     pub at: Time,
-    /// What it says.
+    /// The message itself.
     pub body: ControllerMessage,
 }
 
@@ -204,7 +204,7 @@ pub struct Grant {
 pub struct Answer {
     /// The connection.
     pub connection: ConnectionNumber,
-    /// What became of it.
+    /// The controller's verdict.
     pub verdict: Verdict,
 }
 

@@ -88,7 +88,7 @@ pub enum FromFabric {
     Attached(PortStatus),
     /// It is not.
     Refused(AttachRefused),
-    /// What became of a message.
+    /// The outcome of a message.
     Completed(Completed),
     /// A message came.
     Arrived(Arrived),
@@ -136,7 +136,7 @@ pub enum RefusedReason {
     TooMany,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completed {
     /// The port that sent it.
