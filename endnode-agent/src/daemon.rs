@@ -53,7 +53,7 @@ pub enum Failure {
     Events {
         /// Which.
         file: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The system.

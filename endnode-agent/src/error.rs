@@ -63,7 +63,7 @@ pub enum AgentError {
     System {
         /// What failed.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// What the core is told cannot be recorded.
@@ -71,7 +71,7 @@ pub enum AgentError {
     Record {
         /// Which file.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// No such peer.

@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub counters: Counters,
     /// What was counted elsewhere.
     pub io_counters: IoCounters,
-    /// What is known of the controller.
+    /// The state of the controller, as far as it is known.
     pub controller: ControllerState,
     /// Of the flow asked for, how long messages took in nanoseconds.
     pub latency: Option<Histogram<u64>>,

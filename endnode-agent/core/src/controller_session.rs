@@ -28,7 +28,7 @@ use super::leases::Leases;
 use super::sending::Sender;
 use super::timers::Timer;
 
-/// What is known of the controller.
+/// The state of the controller, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControllerState {
     /// There is none to be asked.
@@ -316,7 +316,7 @@ impl ControllerSession {
         }
     }
 
-    /// What is known of the controller.
+    /// The state of the controller, as far as it is known.
     pub(super) const fn state(&self, config: &Config) -> ControllerState {
         match (config.controller, self.lost) {
             (false, _) => ControllerState::None,

@@ -83,7 +83,7 @@ impl Mesh {
     /// A mesh without flows. All tables are made here.
     ///
     /// # Errors
-    /// What the configuration cannot mean.
+    /// When the configuration contradicts itself.
     pub fn new(config: Config, now: Time) -> Result<Self, ConfigError> {
         config.check()?;
         let mut context = Context::new(config, most_outputs(&config));
@@ -195,7 +195,7 @@ impl Mesh {
         self.sender.flows.add_buffers(buffers);
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn counters(&self) -> &Counters {
         &self.context.counters
     }
@@ -205,7 +205,7 @@ impl Mesh {
         &self.context.config
     }
 
-    /// What is known of the controller.
+    /// The state of the controller, as far as it is known.
     pub const fn controller(&self) -> ControllerState {
         self.controller.state(&self.context.config)
     }

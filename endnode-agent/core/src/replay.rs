@@ -10,7 +10,7 @@ use super::mesh::Mesh;
 /// Each output is given to `output` with the time. The mesh ends as the recorded one was.
 ///
 /// # Errors
-/// What the configuration cannot mean.
+/// When the configuration contradicts itself.
 pub fn replay(
     config: Config,
     at: Time,

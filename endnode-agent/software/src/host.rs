@@ -94,7 +94,7 @@ impl Host {
     /// An agent at the port that the fabric has said it is at; `config` is the mesh's but for what the port says.
     ///
     /// # Errors
-    /// What is wrong with `config`.
+    /// When `config` contradicts itself.
     pub fn new(status: &PortStatus, config: &Config, now: Time) -> Result<Self, ConfigError> {
         let mtu = status.mtu.max(256);
         let config = Config { port: status.port, rate: status.rate.max(1), mtu, ..*config };

@@ -26,7 +26,7 @@ pub enum LinkError {
     Absent {
         /// Its name.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// It has ended, or does not read.
@@ -37,7 +37,7 @@ pub enum LinkError {
     Malformed {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         error: CodecError,
     },
 }

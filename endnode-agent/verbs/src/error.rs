@@ -72,7 +72,7 @@ pub enum VerbsError {
         device: String,
         /// Which port.
         port: u8,
-        /// What it says.
+        /// The device's words.
         what: String,
     },
     /// As many are posted as may be.

@@ -156,7 +156,7 @@ impl Slot {
         Ok((0..count).map(slot).collect())
     }
 
-    /// What is in it.
+    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the part lies inside the region; slots do not overlap, and while the program has this
         // one no device works on it.
