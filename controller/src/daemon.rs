@@ -77,7 +77,7 @@ impl Daemon {
     /// within a runtime.
     ///
     /// # Errors
-    /// What cannot be used.
+    /// When a part of the settings cannot be used.
     pub fn new(
         settings: &Settings,
         checked: Checked,

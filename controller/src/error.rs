@@ -47,7 +47,7 @@ pub enum Failure {
     State {
         /// Which key.
         key: &'static str,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
     /// Another controller took over between two looks at the state.
@@ -58,7 +58,7 @@ pub enum Failure {
     File {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, in words.
         what: String,
     },
     /// The system.

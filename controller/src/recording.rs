@@ -82,7 +82,7 @@ impl Recorded {
     /// As [`Core::new`]; recorded to a file, if one is named.
     ///
     /// # Errors
-    /// What the configuration cannot mean.
+    /// When the configuration contradicts itself.
     pub fn new(
         config: Config,
         view: Arc<dyn View>,

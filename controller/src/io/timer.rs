@@ -34,7 +34,7 @@ impl Timer {
     /// Rings at a moment of the [system's clock](snin_daemon::clock::Clock::system), or never.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system refuses.
     pub fn set(&mut self, due: Option<Time>) -> io::Result<()> {
         if self.due == due {
             return Ok(());
@@ -55,7 +55,7 @@ impl Timer {
     /// Until it rings.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system refuses.
     pub async fn rings(&mut self) -> io::Result<()> {
         let mut ready = self.descriptor.readable().await?;
         ready.clear_ready();

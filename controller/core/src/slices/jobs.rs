@@ -27,7 +27,7 @@ pub struct Job {
 pub struct JobsError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub what: String,
 }
 

@@ -42,7 +42,7 @@ pub struct Frame {
 pub struct FrameStatus {
     /// Its number.
     pub id: u64,
-    /// What was asked for.
+    /// The requested frame.
     pub frame: Frame,
     /// Windows of it that are over or under way.
     pub windows: u64,

@@ -244,7 +244,7 @@ impl Core {
         &self.config.bounds
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn metrics(&self) -> Metrics {
         Metrics {
             agents: self.agents.len() as u64,

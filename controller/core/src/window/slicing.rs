@@ -48,7 +48,7 @@ pub enum SliceHosts {
 pub struct SliceRecord {
     /// Whose it is: any name, such as a job's number.
     pub owner: String,
-    /// What was asked for.
+    /// The requested hosts.
     pub wanted: SliceHosts,
     /// Its hosts, by their ports.
     pub hosts: Vec<Guid>,
@@ -63,7 +63,7 @@ pub struct SliceRecord {
 pub struct SliceStatus {
     /// Whose it is.
     pub owner: String,
-    /// What was asked for.
+    /// The requested hosts.
     pub wanted: SliceHosts,
     /// Its hosts, by their ports.
     pub hosts: Vec<Guid>,
