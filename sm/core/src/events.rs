@@ -171,7 +171,7 @@ pub enum Report {
         to: Guid,
         /// What.
         control: Control,
-        /// What became of it.
+        /// The outcome.
         outcome: Outcome,
     },
     /// A master with another SM_Key is in this subnet: this manager writes nothing until one of the two ends.

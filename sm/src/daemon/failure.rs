@@ -57,7 +57,7 @@ pub enum Failure {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A file whose content is wrong. `what` begins with the line's number where there is one.
@@ -76,7 +76,7 @@ pub enum Failure {
     System {
         /// What was wanted.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }

@@ -99,7 +99,7 @@ impl KeptFile {
     /// Forces what was appended to the disk.
     ///
     /// # Errors
-    /// What the system says.
+    /// When the system refuses.
     pub fn sync(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.unsynced)
             && let (Some(file), Some(path)) = (&self.file, &self.path)

@@ -37,7 +37,7 @@ impl Mirrors {
     /// Waits for other managers, and calls them, where the settings say so.
     ///
     /// # Errors
-    /// What cannot be used.
+    /// When a part of the settings cannot be used.
     pub fn open(settings: &Settings) -> Result<Self, Failure> {
         let parse = |texts: &[String]| texts.iter().map(|text| text.parse()).collect();
         let at: Result<Vec<Address>, _> = parse(&settings.mirror_listen);

@@ -154,7 +154,7 @@ pub struct Told {
     pub up: bool,
     /// When the subnet was first up.
     pub up_after_seconds: Option<f64>,
-    /// What is missing.
+    /// The missing nodes, ports and tables.
     pub missing: Vec<String>,
     /// Other managers, and what they are.
     pub managers: BTreeMap<String, String>,

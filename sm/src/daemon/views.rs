@@ -44,7 +44,7 @@ impl Views {
     /// Waits for controllers where the settings say so.
     ///
     /// # Errors
-    /// What cannot be used.
+    /// When a part of the settings cannot be used.
     pub fn open(settings: &Settings) -> Result<Option<Self>, Failure> {
         let policy = settings.policy.parse().map_err(Failure::Policy)?;
         if settings.session_listen.is_empty() {

@@ -8,9 +8,9 @@ pub enum PortError {
     /// No port is as it was asked for.
     #[error("no InfiniBand port is {wanted}; there is {candidates}")]
     NoSuchPort {
-        /// What was asked for.
+        /// The requested port.
         wanted: String,
-        /// What there is.
+        /// The ports that there are.
         candidates: String,
     },
     /// There is nothing to choose from.
@@ -19,7 +19,7 @@ pub enum PortError {
     /// The choice is open.
     #[error("which port? choose by --ca and --port, or by --guid: there is {candidates}")]
     Ambiguous {
-        /// What there is.
+        /// The ports that there are.
         candidates: String,
     },
     /// libibumad or the kernel refuse.
@@ -38,7 +38,7 @@ pub enum PortError {
     Broken {
         /// The port.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The file for the capture.
@@ -46,7 +46,7 @@ pub enum PortError {
     Capture {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }

@@ -15,7 +15,7 @@ pub enum Error {
     Adapter {
         /// The adapter.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A port that cannot be opened for lack of rights.
@@ -27,7 +27,7 @@ pub enum Error {
         name: String,
         /// Which files.
         device: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A port that cannot be opened.
@@ -35,7 +35,7 @@ pub enum Error {
     Open {
         /// Adapter and port.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A management class that another program has.
@@ -47,7 +47,7 @@ pub enum Error {
         name: String,
         /// The class.
         class: u8,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }

@@ -174,7 +174,7 @@ impl Administration {
         std::mem::take(&mut self.lapsed)
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn metrics(&self) -> &AdministrationMetrics {
         &self.metrics
     }

@@ -48,9 +48,9 @@ pub enum What {
     },
     /// The link is narrower or slower than it has to be.
     Slow {
-        /// What is required.
+        /// The least width or speed.
         required: String,
-        /// What it is.
+        /// The rate that the link has.
         is: Option<LinkRate>,
     },
 }

@@ -195,7 +195,7 @@ impl Configuration {
         &self.consent
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn metrics(&self) -> &ConfigurationMetrics {
         &self.metrics
     }

@@ -20,9 +20,9 @@ pub enum Reason {
     },
     /// The link is narrower or slower than it has to be.
     Slow {
-        /// What is required.
+        /// The least width or speed.
         required: String,
-        /// What it is.
+        /// The rate that the link has.
         is: Option<LinkRate>,
     },
     /// The link went down while it was tested.

@@ -17,7 +17,7 @@ pub type Place = (Guid, PortNum);
 pub trait Kind {
     /// What a record is found by.
     type Key: Ord + Clone + 'static;
-    /// What is in it.
+    /// The type of its values.
     type Value: PartialEq + 'static;
 
     #[doc(hidden)]

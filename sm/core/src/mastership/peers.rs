@@ -87,7 +87,7 @@ pub struct Standing {
     pub at: String,
     /// It is this one.
     pub own: bool,
-    /// What it is.
+    /// The manager's state.
     pub state: Option<SmState>,
     /// 0 to 15; the highest goes before, of equal ones the lowest GUID.
     pub priority: u8,

@@ -14,7 +14,7 @@ use super::snapshot::Snapshot;
 pub struct Report {
     /// The master of the subnet whose numbers stay.
     pub survivor: Guid,
-    /// What its operator calls it.
+    /// The name that its operator gave it.
     pub name: String,
     /// The masters of the others, in the order in which they were absorbed.
     pub absorbed: Vec<Guid>,

@@ -26,7 +26,7 @@ pub type Table<K, V> = BTreeMap<K, Entry<V>>;
 /// A subnet, as it was before any merge: whose numbers they were.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subnet {
-    /// What its operator calls it.
+    /// The name that its operator gave it.
     pub name: Box<str>,
     /// The priority of its master.
     pub priority: u8,

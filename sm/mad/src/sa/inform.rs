@@ -53,7 +53,7 @@ table! {
 table! {
     /// A notice as SA and its reports carry it (IBA 13.4.8.2): with the issuer's GID.
     pub struct SaNotice("SANotice", 80 bytes) {
-        /// What happened.
+        /// The notice.
         "Notice" notice: Inner<Notice, 64> = 0, 512;
         /// The GID of the port that says so.
         "IssuerGID" issuer_gid: Gid = 512, 128;
