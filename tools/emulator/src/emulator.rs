@@ -122,7 +122,7 @@ impl Emulator {
         &self.fabric
     }
 
-    /// What happened so far.
+    /// The counters since the start.
     pub const fn stats(&self) -> &Stats {
         &self.stats
     }

@@ -15,7 +15,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(10);
 /// A program and the Debian package it comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Program {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The Debian package.
     pub package: &'static str,

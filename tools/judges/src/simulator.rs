@@ -77,7 +77,7 @@ impl Simulator {
         Ok(UnixDatagram::unbound()?.connect_addr(&address).is_ok())
     }
 
-    /// What its sockets are called.
+    /// The name of its sockets.
     pub fn name(&self) -> &str {
         &self.socket
     }
@@ -107,7 +107,7 @@ impl Simulator {
 
 /// A fabric in software that speaks ibsim's protocol, ibsim itself or another.
 pub trait Simulated {
-    /// What its sockets are called.
+    /// The name of its sockets.
     fn name(&self) -> &str;
 
     /// A folder that lives as long as the fabric, for what programs leave behind.

@@ -20,7 +20,7 @@ pub struct Longest {
 /// longest of all paths with as many hops, whichever links it has.
 ///
 /// # Errors
-/// What is wrong with `config`.
+/// When `config` contradicts itself.
 pub fn longest(
     topology: &Topology,
     addresses: &Addresses,

@@ -70,7 +70,7 @@ impl Host {
     /// A host at a port of the fabric, with a clock that is `ahead` nanoseconds of the controller's.
     ///
     /// # Errors
-    /// What is wrong with `config`.
+    /// When `config` contradicts itself.
     pub fn new(
         place: u32,
         port: PortIndex,

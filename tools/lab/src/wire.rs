@@ -116,7 +116,7 @@ impl Wire {
     /// A fabric that forwards as these tables say.
     ///
     /// # Errors
-    /// What is wrong with `config`.
+    /// When `config` contradicts itself.
     pub fn new(
         topology: &Topology,
         config: Config,

@@ -38,7 +38,7 @@ pub enum LatError {
     Unreachable {
         /// The server that was called.
         peer: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The port to wait at is taken.
@@ -46,7 +46,7 @@ pub enum LatError {
     Listen {
         /// Where.
         at: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The connection beside the queue pairs broke.
@@ -54,7 +54,7 @@ pub enum LatError {
     Gone {
         /// Who.
         peer: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The peer said something else than was expected.

@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A file whose content is wrong. `what` begins with the line number where there is one.

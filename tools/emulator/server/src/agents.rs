@@ -29,7 +29,7 @@ const PORTS: usize = 4096;
 /// How often ports are looked at for what agents are to know.
 const LOOK: Time = Time::millis(10);
 
-/// What happened so far.
+/// The counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     pub(crate) connections: u64,

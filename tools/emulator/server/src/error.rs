@@ -24,7 +24,7 @@ pub enum ServerError {
     Socket {
         /// Which.
         socket: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The control socket.

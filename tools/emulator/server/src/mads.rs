@@ -35,7 +35,7 @@ const LOOK: Time = Time::millis(500);
 /// The slot's place in a transaction id.
 const SLOT_SHIFT: u32 = 48;
 
-/// What happened so far.
+/// The counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     pub(crate) clients: u64,

@@ -24,7 +24,7 @@ use crate::mads::Mads;
 /// How a fabric is served.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What its sockets are called.
+    /// The name of its sockets.
     pub name: String,
     /// Where faults and figures are asked for.
     pub control: PathBuf,

@@ -69,7 +69,7 @@ impl Network {
     /// Nothing is addressed, no table forwards anything, all cables are whole, the time is 0.
     ///
     /// # Errors
-    /// What is wrong with `config`.
+    /// When `config` contradicts itself.
     pub fn new(topology: &Topology, config: Config) -> Result<Self, ConfigError> {
         Self::with_agenda(topology, config)
     }
@@ -79,7 +79,7 @@ impl<Q: Agenda> Network<Q> {
     /// The same with another agenda.
     ///
     /// # Errors
-    /// What is wrong with `config`.
+    /// When `config` contradicts itself.
     pub fn with_agenda(topology: &Topology, config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let bits = |port| bits_per_second(topology, &config, port);

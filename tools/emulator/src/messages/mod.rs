@@ -93,7 +93,7 @@ pub enum Output {
     },
 }
 
-/// What happened so far.
+/// The counters since the start.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Messages that were posted.
@@ -289,7 +289,7 @@ impl Messages {
         &self.owners
     }
 
-    /// What happened so far.
+    /// The counters since the start.
     pub const fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -66,7 +66,7 @@ pub struct Scenario<'a> {
     pub mechanism: Mechanism,
     /// What the baseline is given of ours.
     pub factors: Factors,
-    /// What everything costs.
+    /// The cost of each step.
     pub costs: &'a Costs,
     /// How long after one of the baseline's sweeps, less than a period; ours does not sweep.
     pub after_sweep: Time,

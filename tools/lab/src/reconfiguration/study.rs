@@ -41,7 +41,7 @@ pub struct Plan {
     pub packet_seeds: u64,
     /// Whether every removable switch of the seed's Clos comes and goes too.
     pub clos: bool,
-    /// What everything costs.
+    /// The cost of each step.
     pub costs: Costs,
 }
 
@@ -101,7 +101,7 @@ pub struct Case {
 /// Fabrics of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Size {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Switches of each.
     pub switches: usize,
@@ -127,7 +127,7 @@ pub struct Rung {
 /// What came of it all.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
-    /// What everything costs.
+    /// The cost of each step.
     pub costs: Costs,
     /// Of the smallest size, seed 1: a removal.
     pub time_line: Option<TimeLine>,

@@ -46,7 +46,7 @@ pub(super) struct Driven {
     /// From a connection's being asked for until its last message had arrived.
     pub(super) median_ms: f64,
     pub(super) p99_ms: f64,
-    /// What happened.
+    /// The events, a line each.
     pub(super) events: Vec<String>,
     pub(super) kills: u32,
 }

@@ -45,7 +45,7 @@ pub(crate) enum UpError {
     Start {
         /// Which.
         program: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// One has ended.
