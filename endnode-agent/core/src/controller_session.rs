@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!              nothing under way            Welcome
-//!   Parting ────────────────────▶ Greeting ─────────▶ Talking
-//!      ▲                             │                   │
-//!      └─────────── Stranger ────────┴───────────────────┘
+//!   Parting --------------------> Greeting ---------> Talking
+//!      ^                             |                   |
+//!      +----------- Stranger --------+-------------------+
 //! ```
 //!
 //! Without a controller it never begins: one is `Alone`.
