@@ -1,4 +1,4 @@
-//! What every benchmark shares: sizes, medians, hashes, and the line a result is.
+//! Common parts of the benchmarks: sizes, medians, hashes, and the line that a result is.
 //!
 //! Each benchmark is a module here with a `run(Size) -> Vec<Outcome>` and a thin binary. The tests run every
 //! one at [`Size::Small`], so none rots; `make bench` runs them at [`Size::Full`].

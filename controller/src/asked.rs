@@ -1,4 +1,4 @@
-//! What `snin controller` and the scraper of metrics ask.
+//! Answers to `snin controller` and to scrapers of metrics.
 //!
 //! | command | answer |
 //! |---|---|

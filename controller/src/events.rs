@@ -1,4 +1,4 @@
-//! What the daemon's loop is told, and the events that it tells of.
+//! Events for the daemon's loop, and events that it reports.
 
 use snin_daemon::session::Received;
 use snin_fabric::Guid;

@@ -1,4 +1,4 @@
-//! What `/metrics` says.
+//! The text of `/metrics`.
 
 use snin_daemon::metrics::{Histogram, Page};
 use snin_protocol::Time;

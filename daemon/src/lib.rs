@@ -1,4 +1,4 @@
-//! What every daemon needs, so that knowing one is knowing all.
+//! The parts that all daemons share, so that knowing one daemon is knowing all.
 //!
 //! | module | what is in it |
 //! |---|---|

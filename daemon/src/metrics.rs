@@ -1,4 +1,4 @@
-//! What `/metrics` says: families of samples, taken at each request, in OpenMetrics' text.
+//! The text of `/metrics`: families of samples, taken at each request, in OpenMetrics' format.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What systemd is told: nothing where it is not there.
+//! Messages to systemd; none where systemd is not there.
 
 use sd_notify::NotifyState;
 

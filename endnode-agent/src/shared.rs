@@ -1,4 +1,4 @@
-//! What the clones of an agent and its flows share: the rings to its threads, and how they wait.
+//! The state that the clones of an agent and its flows share: the rings to its threads, and how they wait.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! What a machine without devices is told.
+//! The error on a machine without devices.
 #![cfg(feature = "verbs")]
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What an agent learns of the controller's time from a question and its answer.
+//! A sample of the controller's time, from a question and its answer.
 
 use crate::Time;
 

@@ -1,4 +1,4 @@
-//! What daemons say to each other, and the time they share.
+//! Messages between daemons, and the time they share.
 
 pub mod clock;
 pub mod codec;

@@ -1,4 +1,4 @@
-//! What agent, controller and subnet manager say to each other.
+//! Messages between agent, controller and subnet manager.
 //!
 //! **The lease.** A controller does not tell an agent what has changed but all that it holds: a lease is
 //! the whole of the agent's grants, numbered, and only a later one than the last is listened to. So lost,

@@ -1,4 +1,4 @@
-//! What a subnet manager and a controller say to each other.
+//! Messages between a subnet manager and a controller.
 //!
 //! A view is said in parts: [`ViewBegin`], then [`ViewPart`]s in order. Their bytes together are two texts: the
 //! fabric as ibnetdiscover prints it, and the addresses as OpenSM's guid2lid has them. No tables are sent: both

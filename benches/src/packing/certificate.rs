@@ -1,4 +1,4 @@
-//! What a window's certificate costs beside its packing: to make it, and to check it.
+//! The cost of a window's certificate beside its packing: to make it, and to check it.
 
 use snin_controller_core::owners::{Granted, check};
 use snin_controller_core::packing::{Certificate, Packer, Request, Shape};

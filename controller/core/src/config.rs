@@ -1,4 +1,4 @@
-//! What the operator decides.
+//! The operator's settings of the controller's core.
 
 use serde::{Deserialize, Serialize};
 pub use snin_protocol::view::Policy;

@@ -1,4 +1,4 @@
-//! What can be wrong with what a controller is given.
+//! Errors in the input of a controller.
 
 use snin_protocol::Time;
 

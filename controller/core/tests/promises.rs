@@ -1,4 +1,4 @@
-//! What the packer promises, over random fabrics and histories.
+//! The promises of the packer, over random fabrics and histories.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What the control socket answers, and what the daemon refuses.
+//! Answers of the control socket, and refusals of the daemon.
 
 use std::process::Command;
 

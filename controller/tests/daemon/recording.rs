@@ -1,4 +1,4 @@
-//! What a controller was told can be told again.
+//! A recording of a controller's events can be replayed.
 
 use serde_json::json;
 use snin_controller::recording::Replaying;

@@ -1,4 +1,4 @@
-//! Where a session is offered or called.
+//! The address at which a session is offered or called.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};

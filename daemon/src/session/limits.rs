@@ -1,4 +1,4 @@
-//! What a peer may cost.
+//! Limits on the cost of a peer.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What was counted of sessions.
+//! Counters of sessions.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

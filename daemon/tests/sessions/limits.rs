@@ -1,4 +1,4 @@
-//! What a peer may cost, and that the others do not pay for it.
+//! Limits on the cost of a peer, and that the others do not pay for it.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};

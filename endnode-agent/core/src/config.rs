@@ -1,4 +1,4 @@
-//! What a mesh is told at its start: limits, times, and what to do when the controller falls silent.
+//! Configuration of a mesh: limits, times, and what to do when the controller falls silent.
 
 use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;

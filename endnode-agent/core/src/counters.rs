@@ -1,4 +1,4 @@
-//! What a mesh counts.
+//! Counters of a mesh.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {

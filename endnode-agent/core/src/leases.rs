@@ -1,4 +1,4 @@
-//! What a lease means for the flows: which of them may send, which have to stop, and when that is confirmed.
+//! Effects of a lease on the flows: which of them may send, which have to stop, and when that is confirmed.
 
 use snin_protocol::Time;
 use snin_protocol::message::{Answer, Grant, Lease, Verdict};

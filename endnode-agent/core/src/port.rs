@@ -1,4 +1,4 @@
-//! What a mesh works with, and the one function that drives it.
+//! The interface to a port that a mesh works with, and the one function that drives the mesh.
 
 use snin_protocol::Time;
 

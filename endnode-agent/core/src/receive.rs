@@ -1,4 +1,4 @@
-//! What comes in: each piece once, in order, and what is missing is counted.
+//! Received pieces: each is delivered once, in order, and missing ones are counted.
 //!
 //! A peer has an entry for each flow that it may have, all made at the start. A flow that takes the number of
 //! another which was closed goes on in its entry. The entries of a peer go when it is

@@ -1,4 +1,4 @@
-//! What comes in: memory for it, and whose pieces it holds.
+//! The receiving half: memory for pieces, and the flows that they belong to.
 
 use std::sync::Arc;
 

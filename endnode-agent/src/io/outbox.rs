@@ -1,4 +1,4 @@
-//! What goes out: messages that are not complete, and the queue pairs that carry them.
+//! The sending half: messages that are not complete, and the queue pairs that carry them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the threads of an agent share: bounded rings, made at the start, without locks.
+//! The state that the threads of an agent share: bounded rings, made at the start, without locks.
 //!
 //! ```text
 //!   application ──calls──▶ data thread ──arrived──▶ application

@@ -1,4 +1,4 @@
-//! What the data thread sends on, with the memory for its headers.
+//! Queue pairs of the data thread to send on, with the memory for their headers.
 
 use snin_fabric::Guid;
 

@@ -1,4 +1,4 @@
-//! What breaks: links, peers, controllers. Each flow goes on or says so within two seconds.
+//! Faults of links, peers and controllers. Each flow goes on or reports an error within two seconds.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

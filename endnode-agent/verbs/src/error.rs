@@ -1,4 +1,4 @@
-//! What can go wrong with hardware, each in one line that says what to do.
+//! Errors of hardware, each in one line that says what to do.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What a device says unasked: links that come and go, queue pairs that fail.
+//! Unsolicited events of a device: links that come and go, queue pairs that fail.
 
 use std::fmt;
 use std::mem::MaybeUninit;

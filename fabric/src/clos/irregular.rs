@@ -1,4 +1,4 @@
-//! What is not as it would be in a regular fabric, each by name.
+//! Differences from a regular fabric, each by name.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What people call hosts, and which host they mean.
+//! Names of hosts in files, and which host each names.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What end-node agents say to a fabric in software, and hear from it.
+//! Messages between end-node agents and a fabric in software.
 //!
 //! A connection to `NAME:messages` [attaches](Attach) at ports by their GUIDs, one agent a port. Each post is
 //! [answered](Completed) exactly once, when its message has left the port and reached its end, or will not.

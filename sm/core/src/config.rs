@@ -1,4 +1,4 @@
-//! What the sweep core is told once. The daemon reads it from a file.
+//! Configuration of the sweep core. The daemon reads it from a file.
 
 use std::collections::BTreeSet;
 

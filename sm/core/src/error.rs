@@ -1,4 +1,4 @@
-//! What can be wrong: with the configuration, and with what comes in.
+//! Errors of the configuration, and of received MADs.
 
 /// Why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

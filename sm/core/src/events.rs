@@ -1,4 +1,4 @@
-//! What the sweep core is told, and what it wants done.
+//! Events for the sweep core, and its outputs.
 
 use std::collections::BTreeMap;
 use std::fmt;

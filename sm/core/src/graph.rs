@@ -1,4 +1,4 @@
-//! What is known of the fabric: nodes, their ports, which port is cabled to which, and the way to each.
+//! The known fabric: nodes, their ports, which port is cabled to which, and the way to each.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What a switch's forwarding table holds, as far as answers have told.
+//! Copy of a switch's forwarding table, as far as answers have told.
 
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, PortNum};

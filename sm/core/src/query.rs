@@ -1,4 +1,4 @@
-//! What can be asked of a node, or written to it.
+//! Questions to a node, and writes to it.
 
 use snin_fabric::PortNum;
 

@@ -1,4 +1,4 @@
-//! What is to be written, and what waits for what.
+//! The writes that are left, and which of them waits for which.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! What a trap means: who issued it, and what the manager has to look at (IBA 14.3).
+//! The meaning of a trap: its issuer, and what the manager has to look at (IBA 14.3).
 
 use snin_fabric::Lid;
 use snin_mad::{Notice, Trap};

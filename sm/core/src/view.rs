@@ -1,4 +1,4 @@
-//! What the rest of snin sees of a fabric: immutable, with a version.
+//! The view of a fabric for the rest of snin: immutable, with a version.
 
 use std::collections::BTreeSet;
 use std::fmt;

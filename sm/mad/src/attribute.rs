@@ -1,4 +1,4 @@
-//! Which attributes there are: their numbers, their classes, their tables.
+//! The attributes: their numbers, their classes, their tables.
 
 use crate::error::Error;
 use crate::header::{AttributeId, Class};

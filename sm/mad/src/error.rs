@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from the wire.
+//! Errors in bytes from the wire.
 
 /// A field whose value is against the specification's rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What a field can hold: every type reads any bits, so that looking never fails.
+//! The types of fields: every type reads any bits, so that looking never fails.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! What holds for any bytes and any values.
+//! Properties that hold for any bytes and any values.
 
 use proptest::prelude::*;
 use snin_fabric::Lid;

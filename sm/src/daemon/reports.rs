@@ -1,4 +1,4 @@
-//! What the core reports, as events, messages and what is known of the subnet.
+//! The core's reports, as events, messages and the known state of the subnet.
 
 use serde_json::json;
 use snin_daemon::service;

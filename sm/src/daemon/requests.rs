@@ -1,4 +1,4 @@
-//! What `snin sm` and scrapers ask.
+//! Answers to `snin sm` and to scrapers of metrics.
 //!
 //! | command | answer |
 //! |---|---|

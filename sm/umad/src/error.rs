@@ -1,4 +1,4 @@
-//! What can go wrong, each with what to do.
+//! Errors, each with what to do.
 
 use std::io;
 

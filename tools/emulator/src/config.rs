@@ -1,4 +1,4 @@
-//! What is emulated besides the topology: times, limits, models, noise, and the seed of it all.
+//! Configuration of the emulation besides the topology: times, limits, models, noise, and the seed of it all.
 
 use std::collections::BTreeMap;
 

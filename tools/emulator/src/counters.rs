@@ -1,4 +1,4 @@
-//! What a port counts (IBA 16.1.3.5, 16.1.4.11).
+//! Counters of a port (IBA 16.1.3.5, 16.1.4.11).
 
 /// Counters of one port since its node was switched on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,4 +1,4 @@
-//! What can go wrong, and when.
+//! Faults, and when they happen.
 
 use snin_fabric::{Guid, NodeIndex, PortIndex};
 use snin_protocol::Time;

@@ -1,4 +1,4 @@
-//! What a node is made of: its own registers, its switch's tables, its ports.
+//! The parts of a node: its own registers, its switch's tables, its ports.
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
 use snin_mad::Hex8;

@@ -1,4 +1,4 @@
-//! What will happen, in the order of time; what happens at one time, in the order of being planned.
+//! Future events, in the order of time; events of one time, in the order of being planned.
 //!
 //! A timing wheel of wheels: a slot of the first lasts a nanosecond, a slot of each further one as long as a
 //! whole turn of the one before. An event hangs in the wheel of the highest digit (of 64) in which its time

@@ -1,4 +1,4 @@
-//! What ibsim holds, by its own account (`Dump` on its console): cables, states, addresses and tables.
+//! The state that ibsim holds, by its own account (`Dump` on its console): cables, states, addresses and tables.
 
 use std::collections::BTreeMap;
 

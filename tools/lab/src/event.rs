@@ -1,4 +1,4 @@
-//! What a user lets happen to an emulated fabric: `cut leaf3/20 @2s`, `restore leaf3/20 @window 30`.
+//! A user's events of an emulated fabric: `cut leaf3/20 @2s`, `restore leaf3/20 @window 30`.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What applications ask for: pattern after pattern, and what came of it.
+//! The applications' demands: pattern after pattern, and their outcomes.
 
 use snin_fabric::traffic::Demand;
 

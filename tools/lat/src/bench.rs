@@ -1,4 +1,4 @@
-//! What both sides have: a device, queue pairs for each flow, memory.
+//! The parts of both sides: a device, queue pairs for each flow, memory.
 
 use std::time::{Duration, Instant};
 

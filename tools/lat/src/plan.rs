@@ -1,4 +1,4 @@
-//! What is to be measured, as the client tells the server.
+//! The plan of a measurement, as the client tells it to the server.
 
 use serde::{Deserialize, Serialize};
 use snin_verbs::Transport;

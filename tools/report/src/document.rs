@@ -1,4 +1,4 @@
-//! What `snin lab --json` writes.
+//! The document that `snin lab --json` writes.
 
 use serde::Serialize;
 use snin_emulator::data::Statistics;

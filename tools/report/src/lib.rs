@@ -1,4 +1,4 @@
-//! What the lab found out: as JSON, as a table, and as one HTML page with pictures.
+//! The results of the lab: as JSON, as a table, and as one HTML page with pictures.
 
 mod chart;
 mod document;

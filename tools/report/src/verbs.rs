@@ -1,4 +1,4 @@
-//! What the lab on real verbs found out: as lines, as a table, and as one HTML page.
+//! The results of the lab on real verbs: as lines, as a table, and as one HTML page.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What commands read: fabrics, patterns, tables.
+//! Input of commands: fabrics, patterns, tables.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! Where a command writes: data to stdout, progress and errors to stderr.
+//! Output of commands: data to stdout, progress and errors to stderr.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What `snin pki` writes goes into every daemon's configuration under the same keys.
+//! Files of `snin pki` go into every daemon's configuration under the same keys.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What the lanes that are left over serve: the oldest first.
+//! Requests for the lanes that are left over: the oldest first.
 
 use super::Side;
 use super::matching::Matching;

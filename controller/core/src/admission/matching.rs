@@ -1,4 +1,4 @@
-//! What a window holds so far: at most one request a lane, and bit/s left on every host's link.
+//! The admitted requests of a window so far: at most one a lane, and bit/s left on every host's link.
 
 use super::Side;
 use super::links::HostLinks;

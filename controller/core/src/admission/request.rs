@@ -1,4 +1,4 @@
-//! What is asked of admission, and what it cannot take.
+//! Requests to admission, and its refusals.
 
 use snin_fabric::hosts::HostId;
 

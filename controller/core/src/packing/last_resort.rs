@@ -1,4 +1,4 @@
-//! What is tried when some connections found no room by moving others.
+//! The last attempt for connections that found no room by moving others.
 
 use super::galvin::ListColouring;
 use super::insert::{Inserter, REACH};

@@ -1,4 +1,4 @@
-//! What no packing can grant on this fabric.
+//! Requests that no packing can grant on this fabric.
 
 use snin_fabric::TreeId;
 

@@ -1,4 +1,4 @@
-//! What is asked of the packer and what it answers.
+//! Requests to the packer, and its answers.
 
 use snin_fabric::TreeId;
 

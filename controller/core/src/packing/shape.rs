@@ -1,4 +1,4 @@
-//! What the packer sees of a fabric: which links there are, and which trees an address set holds.
+//! The packer's view of a fabric: which links there are, and which trees an address set holds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What agents say.
+//! Messages of agents.
 
 use std::collections::btree_map::Entry;
 

@@ -1,4 +1,4 @@
-//! What is asked of the controller, and what follows from its answers.
+//! Requests to the controller, and the effects of its answers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a mesh does with leases, calls and port news, one at a time.
+//! The steps of a mesh: leases, calls and port news, one at a time.
 
 mod leases;
 mod links;

@@ -1,4 +1,4 @@
-//! What is posted, when, and how much of it.
+//! Posted pieces: which, when, and of how many bytes.
 
 use snin_agent_core::{Config, FlowId, Notice, Output, PortCall};
 use snin_fabric::TreeId;

@@ -1,4 +1,4 @@
-//! What is said to a request.
+//! Answers to requests.
 
 use snin_mad::sa::{Record, SaStatus};
 use snin_mad::{AttributeId, Status};

@@ -1,4 +1,4 @@
-//! What administration says of itself, and the notices that it makes.
+//! ClassPortInfo of administration, and the notices that it makes.
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::notice::GidDetails;

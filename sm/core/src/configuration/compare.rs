@@ -1,4 +1,4 @@
-//! What is expected beside what is seen: differences, objections, and what is learnt from a fabric.
+//! Comparison of the expected with the seen fabric: differences, objections, and what is learnt from a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

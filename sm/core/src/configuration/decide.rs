@@ -1,4 +1,4 @@
-//! What is done about each port, in this order: disable; enable; test; miswire.
+//! The next step of each port, in this order: disable; enable; test; miswire.
 
 use std::collections::BTreeSet;
 

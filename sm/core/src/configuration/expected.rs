@@ -1,4 +1,4 @@
-//! What the operator expects of a fabric: which switches, and what is behind each of their ports.
+//! The operator's expectation of a fabric: which switches, and what is behind each of their ports.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What discovery sees of a fabric, as far as it is compared with what is expected.
+//! The seen fabric, as far as it is compared with the expected one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What has to survive a restart: groups, members, services, subscriptions, aliases.
+//! Records that have to survive a restart: groups, members, services, subscriptions, aliases.
 //!
 //! What the sweep writes is found again; what hosts said is not said again unless they are asked to.
 

@@ -1,4 +1,4 @@
-//! Which tables there are, and what is in them.
+//! The tables of the database, and their records.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What follows from what the other managers say.
+//! Decisions that follow from the other managers' words.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What this core has asked and waits for, numbered and timed.
+//! The questions that this core has asked and waits for, numbered and timed.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What a merge changed.
+//! The report of a merge's changes.
 
 use std::collections::BTreeMap;
 use std::fmt;

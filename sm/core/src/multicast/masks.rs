@@ -1,4 +1,4 @@
-//! What a switch's multicast forwarding table holds, as far as answers have told.
+//! Copy of a switch's multicast forwarding table, as far as answers have told.
 
 use std::collections::BTreeSet;
 

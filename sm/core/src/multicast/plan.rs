@@ -1,4 +1,4 @@
-//! How the multicast forwarding tables shall be.
+//! The plan of the multicast forwarding tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What SwitchInfo and PortInfo say: what changed, which ports to read, where a cable came or went.
+//! Reading of SwitchInfo and PortInfo: changes, ports to read, cables that came or went.
 
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;

@@ -1,4 +1,4 @@
-//! What was found and programmed, written into the database: once a stage, and only what differs.
+//! Found and programmed values, written into the database: once a stage, and only what differs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What keeps a fabric from being complete.
+//! Reasons why a fabric is not complete.
 
 use std::collections::BTreeSet;
 

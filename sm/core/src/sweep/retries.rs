@@ -1,4 +1,4 @@
-//! What is tried again: questions to nodes that are silent, and writes that were not taken.
+//! Retries: questions to nodes that are silent, and writes that were not taken.
 
 use snin_fabric::PortNum;
 use snin_protocol::Time;

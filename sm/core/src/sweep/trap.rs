@@ -1,4 +1,4 @@
-//! What the sweep does about a trap.
+//! The sweep's reaction to a trap.
 
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp};

@@ -1,4 +1,4 @@
-//! What SA adds to the common header, and a request or an answer taken apart.
+//! The header that SA adds to the common one, and a request or an answer taken apart.
 
 use crate::error::{BadField, Error};
 use crate::header::{AttributeId, Class, Header, Method, Status, TransactionId};

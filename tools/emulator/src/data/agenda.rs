@@ -1,4 +1,4 @@
-//! What will happen, in order of time.
+//! Future events, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

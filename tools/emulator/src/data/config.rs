@@ -1,4 +1,4 @@
-//! What is emulated besides the topology: rates, delays, buffers, queues.
+//! Configuration of the data plane besides the topology: rates, delays, buffers, queues.
 
 use snin_protocol::Time;
 

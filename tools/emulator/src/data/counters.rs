@@ -1,4 +1,4 @@
-//! What a port counts for each VL (IBA 16.1.3.5, 16.1.4).
+//! Counters of a port for each VL (IBA 16.1.3.5, 16.1.4).
 
 use snin_protocol::Time;
 

@@ -1,4 +1,4 @@
-//! What a run was like.
+//! Statistics of a run.
 
 use hdrhistogram::Histogram;
 

@@ -1,4 +1,4 @@
-//! What switches and adapters have in common: choosing a VL, sending, freeing, dropping.
+//! Common parts of switches and adapters: choosing a VL, sending, freeing, dropping.
 
 use snin_fabric::PortIndex;
 

@@ -1,4 +1,4 @@
-//! What agents do not know or do, and how they say so (IBA 13.4.7).
+//! Requests that agents refuse, and how they say so (IBA 13.4.7).
 
 use snin_emulator::{Config, SwitchModel};
 use snin_fabric::{Lid, Lmc};

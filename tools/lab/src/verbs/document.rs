@@ -1,4 +1,4 @@
-//! What the lab found out, in numbers and names.
+//! The results of the lab, in numbers and names.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What happens to the fabric.
+//! Faults and repairs of the fabric.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

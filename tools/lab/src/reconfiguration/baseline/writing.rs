@@ -1,4 +1,4 @@
-//! What is written: ports closed, tables, ports opened.
+//! The baseline's writes: ports closed, tables, ports opened.
 
 use snin_fabric::{ForwardingTable, Guid, Lid, PortNum};
 use snin_mad::{Attribute, Route, Smp};

@@ -1,4 +1,4 @@
-//! How long a run will take: by how long little ones take, on this machine, as busy as it is.
+//! An estimate of how long a run will take: from short runs on this machine, as busy as it is.
 
 use std::thread::available_parallelism;
 use std::time::Instant;

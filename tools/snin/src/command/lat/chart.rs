@@ -1,4 +1,4 @@
-//! What was measured as a picture: latency by percentile, or bandwidth by the size of messages.
+//! A measurement as a picture: latency by percentile, or bandwidth by the size of messages.
 
 use std::fmt::Write as _;
 
