@@ -32,7 +32,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
-	bench-emulator bench-packing bench-sa bench-sm bench-verbs bench-window soak soak-sm soak-merge soak-agent \
+	bench-emulator bench-failover bench-packing bench-sa bench-sm bench-verbs bench-window soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-up
 
 demo: toolchain deps-build
@@ -108,7 +108,7 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-packing bench-window bench-verbs
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-failover bench-packing bench-window bench-verbs
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -137,6 +137,11 @@ bench-window: deps-build
 bench-sm: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
+
+# The master of 648 hosts killed 100 times, beside OpenSM to OpenSM: a quarter of an hour.
+bench-failover: deps-judges
+	$(CARGO) build --release --quiet -p snin-sm
+	$(CARGO) run --release --quiet -p snin-benches --bin failover
 
 # snin lat and whole agents beside perftest, and perftest beside itself, in one virtual machine: ten minutes.
 bench-verbs: deps

@@ -7,6 +7,7 @@ pub mod administration;
 pub mod bring_up;
 pub mod emulator_data;
 pub mod emulator_mgmt;
+pub mod failover;
 pub mod packing;
 pub mod sm;
 pub mod tables;

@@ -5,5 +5,6 @@
 mod foreign;
 mod handover;
 mod mirrored;
+mod storm;
 mod subnet;
 mod two;

@@ -45,7 +45,7 @@ fn gid(subnet: &Subnet, host: usize) -> Gid {
 }
 
 /// Every host is in one of three groups, offers a service and wants to be told of ports.
-fn register(subnet: &mut Subnet, n: usize, group: u8) {
+pub(crate) fn register(subnet: &mut Subnet, n: usize, group: u8) {
     for host in 1..hosts(subnet).len() {
         let mut mgid = [0; 16];
         (mgid[0], mgid[1], mgid[14], mgid[15]) = (0xFF, 0x12, group, host as u8 % 3);
@@ -79,7 +79,7 @@ fn register(subnet: &mut Subnet, n: usize, group: u8) {
 }
 
 /// What hosts said, without stamps, and leases without the time that is the same in all of virtual time.
-fn kept(manager: &Manager) -> Vec<KeptRecord> {
+pub(crate) fn kept(manager: &Manager) -> Vec<KeptRecord> {
     manager.database().kept()
 }
 

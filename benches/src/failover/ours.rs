@@ -1,0 +1,143 @@
+//! Two of our managers, killed in turn.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use snin_daemon::control::Connection;
+use snin_fabric::{Lid, Topology, ibnet};
+use snin_judges::{JudgeError, Running, Simulator};
+
+use super::host::Host;
+use super::{Failover, PATIENCE, hosts, kill};
+use crate::built;
+
+/// A manager, as a process.
+struct Manager {
+    running: Running,
+    socket: PathBuf,
+}
+
+impl Manager {
+    /// One of a pair, at its host.
+    fn start(simulator: &Simulator, host: &str, number: usize) -> Result<Self, JudgeError> {
+        let folder = simulator.folder();
+        let name = |what: &str, number: usize| folder.join(format!("{what}-{number}"));
+        let (file, socket) = (name("config", number), name("control", number));
+        let sessions = |number| format!("unix://{}", name("mirror", number).display());
+        let text = format!(
+            "lmc = 0\nsm_priority = {}\nmirror_listen = [{:?}]\nmirror_of = [{:?}]\n",
+            5 - number,
+            sessions(number),
+            sessions(1 - number)
+        );
+        fs::write(&file, text).map_err(JudgeError::file(&file))?;
+        let mut command = Command::new(built("snin-sm"));
+        command.args(["--ibsim", simulator.name(), "--ibsim-host", host]).arg("--config");
+        command.arg(file).arg("--control").arg(&socket).current_dir(folder);
+        command.env_remove("STATE_DIRECTORY").env("MALLOC_ARENA_MAX", "1");
+        let running = Running::start(&mut command, folder, &format!("snin-sm-{number}"))?;
+        Ok(Self { running, socket })
+    }
+
+    fn ask(&self, command: &str) -> Value {
+        let connection = Connection::open(&self.socket, Some(PATIENCE));
+        let said = connection.and_then(|mut open| open.ask(&json!({ "command": command })));
+        said.unwrap_or(Value::Null)
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let begin = Instant::now();
+        while !is_so(self) {
+            assert!(begin.elapsed() < PATIENCE, "not {what}: {}", self.running.tail());
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is(&self, state: &str) -> bool {
+        let status = self.ask("status");
+        status["state"] == state && (state != "master" || status["healthy"] == true)
+    }
+
+    /// Whether somebody has a copy of all that it knows.
+    fn is_mirrored(&self) -> bool {
+        let said = self.ask("managers");
+        let mirrors = |manager: &Value| {
+            let mirror = &manager["mirror"];
+            mirror["follows"] == true && mirror["whole"] == true && mirror["behind"] == 0
+        };
+        said["managers"].as_array().is_some_and(|all| all.iter().any(mirrors))
+    }
+
+    /// When it last said so, in seconds of the day.
+    fn last(&self, is_it: impl Fn(&Value) -> bool) -> Option<f64> {
+        let events = self.ask("events");
+        let event = events["events"].as_array()?.iter().rfind(|event| is_it(event))?;
+        // 2026-11-21T07:05:03.123456Z
+        let time = event["time"].as_str()?.split_once('T')?.1.trim_end_matches('Z');
+        time.split(':').try_fold(0.0, |sum, part| Some(sum * 60.0 + part.parse::<f64>().ok()?))
+    }
+}
+
+/// Every failover, and the floor in seconds.
+pub(super) fn run(topology: &Topology, kills: usize) -> Result<(Vec<Failover>, f64), JudgeError> {
+    let simulator = Simulator::start(&ibnet::write(topology))?;
+    let names = hosts(topology);
+    let at = [names[0].clone(), names.last().expect("hosts").clone()];
+    let start = |number: usize| Manager::start(&simulator, &at[number], number);
+    let mut managers = [start(0)?, start(1)?];
+    managers[0].until("master", |manager| manager.is("master"));
+    let mut host = Host::new(&simulator, &names[1]);
+    host.find_manager(topology.node_count());
+    host.register();
+    let mut all = Vec::new();
+    for _ in 0..kills {
+        all.push(failover(&managers, &mut host, topology)?);
+        // The one with the higher priority is master again, before it is killed again.
+        managers[0] = start(0)?;
+        managers[0].until("master again", |manager| manager.is("master"));
+        host.find_manager(topology.node_count());
+    }
+    let ports = addresses(&managers[0]);
+    Ok((all, host.floor(&ports)))
+}
+
+/// The first is killed, the second takes over.
+fn failover(
+    [master, standby]: &[Manager; 2],
+    host: &mut Host,
+    topology: &Topology,
+) -> Result<Failover, JudgeError> {
+    master.until("mirrored", Manager::is_mirrored);
+    let blocks = |manager: &Manager| manager.ask("status")["smps"]["lft_blocks"].as_u64();
+    let (before, begin) = (blocks(standby), Instant::now());
+    kill(master.running.id());
+    host.find_manager(topology.node_count());
+    let answered = begin.elapsed().as_secs_f64();
+    standby.until("master", |standby| standby.is("master"));
+    let detected =
+        standby.last(|event| event["event"] == "STATE_CHANGE" && event["state"] == "discovering");
+    let up = standby.last(|event| event["event"] == "SUBNET_UP");
+    let (detected, up) = (detected.expect("it noticed"), up.expect("it is up"));
+    // Over midnight the seconds of the day begin anew.
+    let moved = (up - detected).rem_euclid(86_400.0);
+    let blocks = blocks(standby).unwrap_or(0) - before.unwrap_or(0);
+    Ok(Failover { answered, moved, blocks, lost: host.count_lost() })
+}
+
+/// The addresses of all ports that have one.
+fn addresses(manager: &Manager) -> Vec<Lid> {
+    let said = manager.ask("database");
+    let text = said["database"].as_str().unwrap_or_default();
+    let lids = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [kind, _, _, _, guid, range, ..] = words[..] else { return None };
+        let none = guid.trim_start_matches("0x").trim_start_matches('0').is_empty();
+        let (lid, _) = range.split_once('/').filter(|_| kind == "port" && !none)?;
+        lid.parse().ok().map(Lid).filter(|&lid| lid != Lid::NONE)
+    });
+    lids.collect()
+}
