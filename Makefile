@@ -138,7 +138,8 @@ bench-sm: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
 
-# The master of 648 hosts killed 100 times, beside OpenSM to OpenSM: a quarter of an hour.
+# The master of 648 hosts killed SNIN_KILLS times (100), beside OpenSM to OpenSM SNIN_PEERS times (3): a quarter of
+# an hour.
 bench-failover: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin failover
@@ -157,6 +158,7 @@ soak-sm: deps-build
 	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture scenarios
 	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture states
 	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture wire
+	SNIN_STORMS=10000 $(CARGO) test --release -p snin-sm-core --test mastership -- --nocapture storm
 	SNIN_CONFIGURATIONS=100000 $(CARGO) test --release -p snin-sm-core --test configuration random
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-sm-core --test administration -- --nocapture fuzz

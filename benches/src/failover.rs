@@ -46,7 +46,7 @@ struct Failover {
 pub fn run(size: Size) -> Vec<Outcome> {
     let (recipe, kills, theirs) = match size {
         Size::Small => ("clos:4,2,3", 3, 0),
-        Size::Full => ("clos:36,18,18", 100, 3),
+        Size::Full => ("clos:36,18,18", number("SNIN_KILLS", 100), number("SNIN_PEERS", 3)),
     };
     let topology = recipe.parse::<Recipe>().expect("a recipe").build().expect("a fabric");
     measure(recipe, &topology, kills, theirs).unwrap_or_else(|error| panic!("{recipe}: {error}"))
@@ -97,6 +97,11 @@ fn measure(
         line("groups, services lost each time".to_owned(), "", each, lost, "opensm"),
     ]);
     Ok(lines)
+}
+
+/// What a variable says, or else this.
+fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

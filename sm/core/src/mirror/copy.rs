@@ -19,6 +19,8 @@ const REST: Time = Time::secs(60);
 pub(super) struct Copy {
     /// Where it comes from, while this manager follows.
     from: Option<Link>,
+    /// ... and the mastership that it follows.
+    followed: u64,
     master: Option<Guid>,
     term: u64,
     sequence: u64,
@@ -76,7 +78,7 @@ impl Mirror {
     fn met(&mut self, link: Link, told: Told) {
         let state = if told.term == 0 { SmState::Standby } else { SmState::Master };
         self.heard.push_back((told.guid, state));
-        if told.term == 0 && self.copy.from == Some(link) {
+        if self.copy.from == Some(link) && self.copy.followed != told.term {
             self.copy.stop();
         }
         let Some(known) = self.called.get_mut(&link) else { return };
@@ -90,18 +92,18 @@ impl Mirror {
         *known = Some(told);
     }
 
-    /// A standby follows the first master that answers; of another term than it knows, from the beginning.
+    /// A standby follows the latest mastership that it is told of: an earlier master may stand still, and say
+    /// nothing. What another manager has told is of no use for the next one's log.
     pub(super) fn choose_master(&mut self, around: &Surroundings<'_>) {
         let (Some(guid), SmState::Standby) = (around.guid, around.state) else { return };
-        if self.copy.from.is_some() {
-            return;
-        }
         let is_master = |told: &Told| told.term != 0 && told.guid != guid;
-        let mut masters = self.called.iter().filter_map(|(&link, told)| {
-            told.as_ref().filter(|told| is_master(told)).map(|told| (link, told.guid))
+        let masters = self.called.iter().filter_map(|(&link, told)| {
+            told.as_ref().filter(|told| is_master(told)).map(|told| (told.term, link, told.guid))
         });
-        if let Some((link, master)) = masters.next() {
-            self.copy.master = Some(master);
+        let Some((term, link, master)) = masters.max() else { return };
+        if (self.copy.from, self.copy.followed) != (Some(link), term) {
+            self.copy.stop();
+            (self.copy.master, self.copy.followed) = (Some(master), term);
             let asks = self.copy.ask(link, guid);
             self.outputs.push_back(asks);
         }

@@ -10,7 +10,7 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
-use snin_sm_core::database::{Aliases, KeptRecord, Links, Nodes, Services};
+use snin_sm_core::database::{Aliases, Kept, KeptRecord, Links, Nodes, Services};
 use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
 use snin_sm_core::{Config, Event, LocalPort, Manager, Report};
 
@@ -78,9 +78,16 @@ pub(crate) fn register(subnet: &mut Subnet, n: usize, group: u8) {
     }
 }
 
-/// What hosts said, without stamps, and leases without the time that is the same in all of virtual time.
+/// What hosts said, without what was removed.
 pub(crate) fn kept(manager: &Manager) -> Vec<KeptRecord> {
-    manager.database().kept()
+    let live = |record: &KeptRecord| match &record.kept {
+        Kept::Group(_, value) => value.is_some(),
+        Kept::Member(_, value) => value.is_some(),
+        Kept::Service(_, value) => value.is_some(),
+        Kept::Subscription(_, value) => value.is_some(),
+        Kept::Alias(_, value) => value.is_some(),
+    };
+    manager.database().kept().into_iter().filter(live).collect()
 }
 
 /// Whether a manager's copy is what the other one has: what was found, and what hosts said.
@@ -200,7 +207,7 @@ fn a_failover_loses_nothing_and_writes_no_table() {
         assert_eq!(blocks(manager), before, "after {} failovers", turn + 1);
         assert!(manager.database().all::<Services>().len() >= 22);
         assert_eq!(manager.database().all::<Aliases>().len(), 0);
-        two.revive(old, config([5, 1][old]));
+        two.revive(old, config([5, 1][old]), false);
         two.call(0, 1);
         two.call(1, 0);
         two.run(Time::secs(5));

@@ -8,6 +8,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute, Mad, Method, PERMISSIVE, SmInfo, SmState, Status};
 use snin_protocol::Time;
+use snin_sm_core::database::KeptRecord;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Report, Saved};
 
@@ -38,6 +39,8 @@ pub(crate) struct Seat {
     pub(crate) client: ClientId,
     pub(crate) manager: Manager,
     pub(crate) saved: Saved,
+    /// What was to be kept, in order.
+    pub(crate) kept: Vec<KeptRecord>,
     /// As a stopped process: what comes in waits, and no time passes.
     pub(crate) stopped: bool,
     /// Killed: no manager is there, though the port says so still.
@@ -89,7 +92,8 @@ impl Subnet {
         let manager = Manager::new(config, saved.clone(), []).unwrap();
         let reports = Vec::new();
         let (stopped, dead) = (true, false);
-        self.seats.push(Seat { at, client, manager, saved, stopped, dead, reports });
+        let kept = Vec::new();
+        self.seats.push(Seat { at, client, manager, saved, kept, stopped, dead, reports });
         self.seats.len() - 1
     }
 
@@ -137,12 +141,15 @@ impl Subnet {
         some
     }
 
-    /// Where one was killed another begins, with nothing in its head or on its disk.
-    pub(crate) fn revive(&mut self, n: usize, config: Config) {
+    /// Where one was killed another begins, with nothing in its head, and with or without the disk.
+    pub(crate) fn revive(&mut self, n: usize, config: Config, disk: bool) {
         self.emulator.detach(self.seats[n].client);
         let seat = &mut self.seats[n];
         seat.client = self.emulator.attach(seat.at).unwrap();
-        seat.manager = Manager::new(config, Saved::default(), []).unwrap();
+        if !disk {
+            (seat.saved, seat.kept) = Default::default();
+        }
+        seat.manager = Manager::new(config, seat.saved.clone(), seat.kept.clone()).unwrap();
         (seat.dead, seat.reports) = (false, Vec::new());
         self.start(n);
     }
@@ -227,6 +234,7 @@ impl Subnet {
                             seat.manager.handle(Event::Computed(Box::new(job.run())), now);
                         }
                         Output::Save(saved) => seat.saved = (*saved).clone(),
+                        Output::Keep(kept) => seat.kept.extend(kept),
                         Output::Report(report) => seat.reports.push(report),
                         Output::Mirror(MirrorOutput::ToMaster(Link(to), said)) => {
                             let link = Link(CALLS + by as u64);
