@@ -42,7 +42,7 @@ struct Failover {
 /// Milliseconds from the kill and from detection, table blocks written and records lost, beside OpenSM.
 ///
 /// # Panics
-/// Where a program is missing, or nobody takes over.
+/// Where a program is missing, or no manager takes over.
 pub fn run(size: Size) -> Vec<Outcome> {
     let (recipe, kills, theirs) = match size {
         Size::Small => ("clos:4,2,3", 3, 0),

@@ -135,7 +135,7 @@ impl Host {
             let Some(mad) = self.receive() else { continue };
             let header = mad.header();
             let is_answer = header.transaction_id().0 as u32 == self.count as u32;
-            // 110: ibsim found nobody at that address.
+            // 110: ibsim found no port at that address.
             if is_answer && header.method() == Method::GetResp && header.status().0 != 110 {
                 return Some(header.status());
             }

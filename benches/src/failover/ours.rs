@@ -62,7 +62,7 @@ impl Manager {
         status["state"] == state && (state != "master" || status["healthy"] == true)
     }
 
-    /// Whether somebody has a copy of all that it knows.
+    /// Whether another manager has a copy of all that it knows.
     fn is_mirrored(&self) -> bool {
         let said = self.ask("managers");
         let mirrors = |manager: &Value| {

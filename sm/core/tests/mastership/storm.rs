@@ -129,7 +129,8 @@ impl Storm {
         }
     }
 
-    /// Since all could know of each other nobody wrote between another's writes: who handed over writes no more.
+    /// Since all could know of each other no manager wrote between another's writes: a manager that handed over
+    /// writes no more.
     fn judge_writes(&self, seed: u64) {
         let since = self.shaken + KNOWN;
         let mut turns: Vec<usize> = Vec::new();
@@ -142,7 +143,7 @@ impl Storm {
         assert!(writers.len() == turns.len(), "seed {seed}: {turns:?} write after {since}");
     }
 
-    /// Nothing happens any more: whoever stands still goes on, what is cut is mended.
+    /// No more faults: managers that stand still go on, and cut cables are mended.
     fn calm(&mut self) {
         for n in 0..self.subnet.seats.len() {
             if !self.subnet.seats[n].dead {
