@@ -1,5 +1,6 @@
 //! What prose cannot keep: crate dependencies as the design draws them, pure crates without clocks and
-//! sockets, files and pages of a readable size, no output that panics on a closed pipe.
+//! sockets, files and pages of a readable size, comments that name their actor, no output that panics on a
+//! closed pipe.
 //!
 //! Each check is a function that names what breaks its rule. A test applies it to the workspace, and another
 //! to something planted that it has to find.
@@ -293,6 +294,34 @@ fn files_are_of_a_readable_size() {
     }
     assert_eq!(unreadable("long.rs", &"\n".repeat(601)), ["long.rs: 601 lines, at most 600"]);
     assert_eq!(unreadable("wide.rs", &"x".repeat(116)), ["wide.rs:1: 116 columns, at most 115"]);
+}
+
+/// Words that hide the actor of a sentence.
+const VAGUE: [&str; 5] = ["nobody", "somebody", "everybody", "whoever", "whatever"];
+
+/// Comments that do not name their actor. All that follows `//` counts, in a string too.
+fn vague_comments(name: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().enumerate().filter_map(|(at, line)| {
+        let comment = line.split_once("//")?.1.to_lowercase();
+        let mut words = comment.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let word = words.find(|word| VAGUE.contains(word))?;
+        Some(format!("{name}:{}: \"{word}\" in a comment: name the actor", at + 1))
+    });
+    lines.collect()
+}
+
+#[test]
+fn comments_name_their_actor() {
+    for path in files(&root(), &[".rs"]) {
+        let text = fs::read_to_string(&path).expect("source");
+        assert_eq!(vague_comments(&path.display().to_string(), &text), [""; 0]);
+    }
+    let slashes = "/".repeat(2);
+    for word in VAGUE {
+        let planted = format!("let {word} = 0;\n{slashes}/ Serves {}, too.\n", word.to_uppercase());
+        let found = format!("planted.rs:2: \"{word}\" in a comment: name the actor");
+        assert_eq!(vague_comments("planted.rs", &planted), [found]);
+    }
 }
 
 /// Whether a page says more than a newcomer reads.
