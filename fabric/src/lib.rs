@@ -12,6 +12,7 @@ pub mod generate;
 pub mod hosts;
 pub mod ibnet;
 pub mod id;
+pub mod job;
 pub mod lft;
 pub mod link;
 pub mod multicast;
