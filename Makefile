@@ -9,10 +9,10 @@ CARGO ?= cargo
 BUILD_PACKAGES := gcc libc6-dev libibumad-dev
 VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-prometheus-client chromium \
-	systemd strace man-db
+	systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
-	librdmacm1 perftest util-linux
+	librdmacm1 perftest util-linux tcpdump python3-pip
 
 # Everything is tested with real verbs in it (feature `verbs`); rdma-sys builds with libclang 14 only.
 FEATURES := --all-features
@@ -31,8 +31,9 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lint space clean bench bench-tables bench-bring-up \
-	bench-emulator bench-failover bench-packing bench-sa bench-sm bench-verbs bench-window soak soak-sm soak-merge soak-agent \
+.PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench \
+	bench-tables bench-bring-up bench-emulator bench-failover bench-packing bench-sa bench-sm bench-verbs bench-window \
+	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-up
 
 demo: toolchain deps-build
@@ -71,7 +72,7 @@ check: toolchain deps-verbs
 test: toolchain space deps lint
 	@rm -f target/not-run
 	@# The programs that tests start: a test that has to build one itself builds what it depends on once more.
-	$(CARGO) build --workspace $(FEATURES) --quiet --bins
+	$(CARGO) build --workspace $(FEATURES) --quiet --bins --lib
 	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast
 	@$(NOT_RUN)
 
@@ -80,9 +81,10 @@ NOT_RUN = [ ! -s target/not-run ] || \
 
 # Binaries, units, man pages, completions and example configurations. A configuration that is there stays.
 install: toolchain deps-verbs
-	$(CARGO) build --release --quiet --workspace $(FEATURES) --bins
+	$(CARGO) build --release --quiet --workspace $(FEATURES) --bins --lib
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(SNIN)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin $(DAEMONS:%=target/release/%) target/release/snin-software-agents
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/snin target/release/libsnin_preload.so
 	@rm -rf target/install && $(SNIN) man target/install/man
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/install/man/*.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 target/install/man/*.8
@@ -244,6 +246,12 @@ lab:
 	@tools/vm/run --limit 300 --out target/lab --with $(SNIN) -- \
 		bash -c 'snin lab --verbs $(LAB) --json $$OUT/lab.json --html $$OUT/lab.html'
 	@echo 'To look at: target/lab/lab.html and target/lab/lab.json'
+
+# Jobs on real verbs, in that machine: srun of an MPI program on the trees of its slice, two jobs at once with links of
+# their own and without. One minute; `make test` does the same.
+lab-jobs: deps
+	$(CARGO) build --quiet --workspace $(FEATURES) --bins --lib
+	$(CARGO) test --workspace $(FEATURES) --test jobs_verbs -- --nocapture
 
 clean:
 	$(CARGO) clean

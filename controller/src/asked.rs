@@ -11,7 +11,7 @@
 //! | `owner` | whose the directed link is that leaves `port`, as `leaf3/20` |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 //!
-//! Slices and requests for later: `reserving`.
+//! Slices and requests for later: `reserving`, `jobs`.
 
 use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
@@ -29,7 +29,7 @@ use crate::metrics;
 use crate::reserving::Rank;
 
 const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, events, slices, slice_create, \
-                        slice_resize, slice_delete, slice_explain, request, release or requests";
+                        slice_resize, slice_delete, slice_explain, slice_trees, request, release or requests";
 pub(crate) const UNKNOWN: &str = "the fabric is not known yet";
 
 impl Daemon {

@@ -11,4 +11,5 @@ pub mod metrics;
 pub mod recording;
 
 mod asked;
+mod jobs;
 mod reserving;

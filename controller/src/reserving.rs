@@ -92,6 +92,7 @@ impl Daemon {
                 permitted.and_then(|()| self.change_slice(&request.command, body))
             }
             "slice_explain" => self.explain_slice(body),
+            "slice_trees" => self.slice_trees(body),
             "request" => {
                 let permitted = self.permit(asker, Rank::Launcher, "make requests");
                 permitted.and_then(|()| self.request(asker, body))
@@ -136,7 +137,7 @@ impl Daemon {
         answer["created"] = created.into();
         if created || command == "slice_resize" {
             let event = if created { "SLICE_CREATED" } else { "SLICE_RESIZED" };
-            self.outlets.notify(event, json!({ "owner": owner, "hosts": slice.hosts.len() }));
+            self.outlets.notify(event, slice_event(&slice));
         }
         Ok(answer)
     }
@@ -228,6 +229,9 @@ impl Daemon {
         let day = TimeOfDay::at(self.clock.now());
         let Some(core) = &mut self.core else { return };
         core.restore_slices(self.state.kept().slices().cloned());
+        for slice in core.slices() {
+            self.outlets.notify("SLICE_KEPT", slice_event(&slice));
+        }
         core.restore_frames(self.state.kept().frames().map(|(id, kept)| (id, day.recall(kept))));
     }
 
@@ -292,6 +296,14 @@ fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, String> {
         }
         _ => Err("`count` and `hosts`: one of them".to_owned()),
     }
+}
+
+/// What an event says of a slice: its ports, and its (leaf, tree) pairs.
+fn slice_event(slice: &SliceStatus) -> Value {
+    let ports: Vec<String> = slice.hosts.iter().map(ToString::to_string).collect();
+    let pairs: Vec<String> =
+        slice.pairs.iter().map(|(leaf, tree)| format!("{leaf}/{}", tree.0)).collect();
+    json!({ "owner": slice.owner, "hosts": ports.len(), "ports": ports, "pairs": pairs })
 }
 
 fn slice_json(core: &Core, slice: &SliceStatus) -> Value {

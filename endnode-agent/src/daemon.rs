@@ -1,10 +1,13 @@
 //! The agent as a daemon: control socket, events, metrics and log around an [`Agent`].
 //!
 //! Requests on the control socket: `status`, `flows`, `mesh`, `histogram` (`flow`), `events` (`since`),
-//! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached.
+//! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached; `pair` and
+//! `jobs` ([`Jobs`]).
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ use tracing::{info, warn};
 use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::flow::Flow;
+use crate::jobs::Jobs;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
 use snin_agent_core::{ControllerState, FlowId, Notice};
@@ -72,6 +76,9 @@ pub struct Daemon {
     sending: BTreeMap<Guid, Sending>,
     /// By peer.
     came: BTreeMap<Guid, Came>,
+    jobs: Jobs,
+    /// Where programs ask, of any user.
+    pairs: Option<Control>,
 }
 
 /// What came from one peer.
@@ -110,8 +117,10 @@ impl Daemon {
         let page = value.metrics.as_deref().map(Server::listen).transpose()?;
         let signals = Signals::new()?;
         let (sending, came) = (BTreeMap::new(), BTreeMap::new());
+        let jobs = Jobs::new(&value.jobs);
+        let pairs = value.pair_socket.as_deref().map(listen_to_programs).transpose()?;
         info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
-        Ok(Self { agent, control, journal, log, page, signals, sending, came })
+        Ok(Self { agent, control, journal, log, page, signals, sending, came, jobs, pairs })
     }
 
     /// Until a signal ends it.
@@ -152,6 +161,7 @@ impl Daemon {
             for request in self.control.work() {
                 self.answer(&request);
             }
+            self.answer_programs();
             self.serve_page();
             service::alive();
         }
@@ -161,6 +171,9 @@ impl Daemon {
         let mut watch = Watch::new();
         self.signals.watch(&mut watch);
         self.control.watch(&mut watch);
+        if let Some(pairs) = &self.pairs {
+            pairs.watch(&mut watch);
+        }
         if let Some(page) = &self.page {
             page.watch(&mut watch);
         }
@@ -194,14 +207,37 @@ impl Daemon {
                 Ok(self.journal.since(since).collect())
             }
             "send" => self.start_sending(&request.body),
+            "pair" => self.pair(request),
+            "jobs" => Ok(self.jobs.list(&request.body)),
             other => Err(format!(
-                "no command {other}: there are status, flows, mesh, histogram, events and send"
+                "no command {other}: there are status, flows, mesh, histogram, events, send, pair and jobs"
             )),
         };
         match answer {
             Ok(value) => self.control.answer(request.client, &value),
             Err(why) => self.control.refuse(request.client, &why),
         }
+    }
+
+    fn pair(&mut self, request: &Request) -> Result<Value, String> {
+        let answer = self.jobs.pair(request.user, &request.body);
+        answer.inspect_err(|why| warn!("{why}"))
+    }
+
+    /// Programs of any user ask for pairs, and for nothing else.
+    fn answer_programs(&mut self) {
+        let Some(mut pairs) = self.pairs.take() else { return };
+        for request in pairs.work() {
+            let answer = match request.command.as_str() {
+                "pair" => self.pair(&request),
+                other => Err(format!("no command {other:.40} here: there is pair")),
+            };
+            match answer {
+                Ok(value) => pairs.answer(request.client, &value),
+                Err(why) => pairs.refuse(request.client, &why),
+            }
+        }
+        self.pairs = Some(pairs);
     }
 
     fn snapshot(&self, latency_of: Option<FlowId>) -> Result<Snapshot, String> {
@@ -305,6 +341,13 @@ impl Daemon {
         }
         self.page = Some(page);
     }
+}
+
+/// A socket that every user may open.
+fn listen_to_programs(path: &str) -> Result<Control, Failure> {
+    let pairs = Control::listen(Path::new(path))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    Ok(pairs)
 }
 
 fn metrics(snapshot: &Snapshot) -> Page {

@@ -24,6 +24,8 @@ mod flow;
 #[cfg(feature = "verbs")]
 mod io;
 #[cfg(feature = "verbs")]
+mod jobs;
+#[cfg(feature = "verbs")]
 mod message;
 #[cfg(feature = "verbs")]
 mod partial;

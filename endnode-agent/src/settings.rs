@@ -88,6 +88,11 @@ snin_daemon::settings! {
         linger_ms: u64 = 200,
         /// How long after its last byte a message is acknowledged at the latest.
         acknowledgement_us: u64 = 50,
+        /// Where the trees of the node's jobs are, a file each: what programs with libsnin_preload.so are told.
+        jobs: String = "/run/snin/jobs".to_owned(),
+        /// Where programs of any user ask for the pairs of their job (SNIN_AGENT), such as /run/snin/pairs.sock.
+        /// Default: nowhere.
+        pair_socket: Option<String> = None,
         /// Where `snin agent` asks.
         control_socket: String = "/run/snin/agent.sock".to_owned(),
         /// Where /metrics and /healthz are served, as host:port. Default: nowhere.

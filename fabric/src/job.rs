@@ -11,12 +11,13 @@
 //! pin 32 40 3
 //! ```
 //!
-//! A leaf's line has the trees that the slice has at that leaf; a host's line its port, its leaf, its addresses, the
-//! address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree.
+//! A leaf's line has the trees that the slice has at that leaf; a host's line its port, its leaf, its addresses,
+//! the address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree.
 //!
-//! Both ends of a connection read the same text and come to the same answer without talking to each other: the tree
-//! of a direction is a function of the text and the two hosts. Where nothing is pinned the trees that both leaves have
-//! are taken in turn by the receiver's place on its leaf, so that hosts of one leaf are reached along different trees.
+//! Both ends of a connection read the same text and come to the same answer without talking to each other: the
+//! tree of a direction is a function of the text and the two hosts. Where nothing is pinned the trees that both
+//! leaves have are taken in turn by the receiver's place on its leaf, so that hosts of one leaf are reached
+//! along different trees.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -106,6 +107,11 @@ pub struct JobError {
     pub what: String,
 }
 
+/// The name of the file that has a job's trees: owners have slashes, but no commas.
+pub fn file_name(owner: &str) -> String {
+    format!("{}.trees", owner.replace('/', ","))
+}
+
 impl JobTrees {
     /// The trees of a job whose slice has these (leaf, tree) pairs.
     pub fn new(
@@ -148,7 +154,7 @@ impl JobTrees {
         &self.owner
     }
 
-    /// The user whose programs may ask for it; without one anybody may.
+    /// The user whose programs may ask for it; without one every user's may.
     pub const fn user(&self) -> Option<u32> {
         self.user
     }
@@ -163,14 +169,19 @@ impl JobTrees {
         self.find(lid).ok().map(|at| &self.hosts[at])
     }
 
+    /// The trees that its slice has at a leaf.
+    pub fn trees(&self, leaf: Guid) -> &[TreeId] {
+        self.leaves.get(&leaf).map(Vec::as_slice).unwrap_or_default()
+    }
+
     fn find(&self, lid: Lid) -> Result<usize, NoWay> {
         let after = self.hosts.partition_point(|host| host.lids.0 <= lid);
         let at = after.checked_sub(1).filter(|&at| lid <= self.hosts[at].lids.1);
         at.ok_or_else(|| NoWay::Stranger { lid, owner: self.owner.clone() })
     }
 
-    /// What the end with address `own` puts into its address vector towards the end with address `peer`; either may
-    /// be any address of its port. `None` where both are one port: nothing leaves it.
+    /// What the end with address `own` puts into its address vector towards the end with address `peer`; either
+    /// may be any address of its port. `None` where both are one port: nothing leaves it.
     ///
     /// # Errors
     /// When there is no way along the job's trees.
@@ -199,9 +210,9 @@ impl JobTrees {
         if sender.leaf == receiver.leaf {
             return Ok((receiver.lids.0, None));
         }
-        let trees = |leaf| self.leaves.get(leaf).map(Vec::as_slice).unwrap_or_default();
-        let there = trees(&receiver.leaf);
-        let common = trees(&sender.leaf).iter().filter(|tree| there.binary_search(tree).is_ok());
+        let there = self.trees(receiver.leaf);
+        let common = self.trees(sender.leaf).iter();
+        let common = common.filter(|tree| there.binary_search(tree).is_ok());
         let ways: Vec<(TreeId, Lid)> =
             common.filter_map(|tree| Some((*tree, *receiver.along.get(tree)?))).collect();
         let turn = self.turns[to].checked_rem(ways.len()).ok_or_else(none)?;

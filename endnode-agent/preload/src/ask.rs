@@ -32,7 +32,9 @@ pub(super) enum Unanswered {
     #[error("{0}")]
     Refused(String),
     /// Nothing that could be asked.
-    #[error("job {job}: neither an agent (SNIN_AGENT) nor a file (SNIN_JOB_FILE) says which trees it has")]
+    #[error(
+        "job {job}: neither an agent (SNIN_AGENT) nor a file (SNIN_JOB_FILE) says which trees it has"
+    )]
     NothingToAsk { job: String },
 }
 
@@ -70,9 +72,8 @@ pub(super) fn way(job: &str, own: Lid, peer: Lid) -> Result<Option<Addresses>, U
     };
     let named = |what: String| format!("{}:{what}", file.display());
     let text = fs::read_to_string(&file).map_err(|error| named(format!(" {error}")));
-    let trees = text.and_then(|text| {
-        text.parse::<JobTrees>().map_err(|error| named(error.to_string()))
-    });
+    let trees =
+        text.and_then(|text| text.parse::<JobTrees>().map_err(|error| named(error.to_string())));
     let trees = trees.map_err(|why| {
         say::once(Once::NoFile, &why);
         Unanswered::Refused(why)
@@ -84,12 +85,7 @@ pub(super) fn way(job: &str, own: Lid, peer: Lid) -> Result<Option<Addresses>, U
 type Answer = Result<Option<Addresses>, String>;
 
 /// A connection for one question: a process that forks has none open.
-fn ask_agent(
-    socket: &std::ffi::OsStr,
-    job: &str,
-    own: Lid,
-    peer: Lid,
-) -> std::io::Result<Answer> {
+fn ask_agent(socket: &std::ffi::OsStr, job: &str, own: Lid, peer: Lid) -> std::io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -12,7 +12,7 @@
 //! | `SNIN_JOB` | the job; without it this library does nothing |
 //! | `SNIN_AGENT` | the control socket of the node's agent, which is asked for each pair |
 //! | `SNIN_JOB_FILE` | the job's trees as a file, where no agent is or answers |
-//! | `SNIN_REQUIRE` | 1: what has no way along the job's trees fails with ENETUNREACH instead of going unmanaged |
+//! | `SNIN_REQUIRE` | 1: what has no way along the job's trees fails (ENETUNREACH), else it goes unmanaged |
 //! | `SNIN_VERBOSE` | 1: a line for each pair |
 #![cfg(feature = "verbs")]
 
@@ -37,8 +37,8 @@ type CreateAh = unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_
 static MODIFY_QP: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static CREATE_AH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The function of this name that would be called without this library. Two threads may both look for it: they find
-/// the same, and no lock is there that a fork could leave taken.
+/// The function of this name that would be called without this library. Two threads may both look for it: they
+/// find the same, and no lock is there that a fork could leave taken.
 fn real(found: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = found.load(Ordering::Relaxed);
     if !known.is_null() {

@@ -85,7 +85,8 @@ unsafe fn rewrite(
 
 fn set_lids(vector: &mut ibv_ah_attr, way: Addresses) -> Result<(), String> {
     let bits = way.from.0.checked_sub(way.base.0).and_then(|bits| u8::try_from(bits).ok());
-    vector.src_path_bits = bits.ok_or_else(|| format!("LID {} is none of this port's", way.from))?;
+    vector.src_path_bits =
+        bits.ok_or_else(|| format!("LID {} is none of this port's", way.from))?;
     vector.dlid = way.to.0;
     Ok(())
 }
@@ -112,7 +113,8 @@ unsafe fn rewrite_roce(
     let at = (0..most).find(|&index| held(index) == Some(from));
     let at = at.and_then(|index| u8::try_from(index).ok());
     let named = |[a, b, c, d]: [u8; 4]| format!("{a}.{b}.{c}.{d}");
-    vector.grh.sgid_index = at.ok_or_else(|| format!("this port has no address {}", named(from)))?;
+    vector.grh.sgid_index =
+        at.ok_or_else(|| format!("this port has no address {}", named(from)))?;
     let mut raw = bytes(vector.grh.dgid);
     raw[12..].copy_from_slice(&to);
     vector.grh.dgid = ibv_gid { raw };

@@ -3,6 +3,7 @@
 mod agent;
 pub(crate) mod configuration;
 pub(crate) mod controller;
+pub(crate) mod jobs;
 mod lab;
 #[cfg(feature = "verbs")]
 mod lat;
@@ -128,6 +129,14 @@ pub(crate) enum Command {
     Request(reserving::RequestOf),
     /// Give a request back
     Release(reserving::ReleaseOf),
+    /// Give a job links of its own and its processes an environment that leads onto them
+    #[command(subcommand)]
+    Job(jobs::Job),
+    /// What Slurm calls when a job begins and ends
+    Hook(jobs::Hook),
+    /// Have Slurm give its jobs links of their own, and place them where there are some
+    #[command(subcommand)]
+    Slurm(jobs::Slurm),
     /// Keep the certificates by which daemons know each other
     #[command(subcommand)]
     Pki(controller::Pki),

@@ -75,6 +75,12 @@ pub(crate) enum Failure {
     /// Which daemon is meant is open.
     #[error("{0}")]
     WhichDaemon(String),
+    /// A job's command, or Slurm.
+    #[error("{0}")]
+    Job(String),
+    /// Settings that cannot be used.
+    #[error("{0}")]
+    Settings(String),
     /// The CA.
     #[error(transparent)]
     Pki(#[from] snin_daemon::pki::PkiError),

@@ -173,6 +173,8 @@ fn set_up(places: &[Place]) -> String {
             "route add {}.{}.0.0/16 dev {name} table {table}",
             NETWORK[0], NETWORK[1]
         ));
+        // What a host sends to itself stays in it, as in an adapter.
+        lines.push(format!("route add local {} dev {name} table {table}", block(place)));
         lines.push(format!("rule add pref 200 from {} lookup {table}", block(place)));
         for (_, peer) in places.iter().enumerate().filter(|&(other, _)| other != host) {
             let hardware = hardware_address(peer);
@@ -240,19 +242,20 @@ mod tests {
         let text = set_up(&[place(0x20), place(0x1fe)]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[..7],
+            lines[..8],
             [
                 "link set snin0 address 02:00:00:00:00:20 up",
                 "addr add 10.9.0.32/32 dev snin0",
                 "addr add 10.9.0.33/32 dev snin0",
                 "rule add pref 100 iif snin0 lookup local",
                 "route add 10.9.0.0/16 dev snin0 table 10900",
+                "route add local 10.9.0.32/31 dev snin0 table 10900",
                 "rule add pref 200 from 10.9.0.32/31 lookup 10900",
                 "neigh add 10.9.1.254 lladdr 02:00:00:00:01:fe dev snin0 nud permanent",
             ]
         );
         assert_eq!(
-            lines[14..],
+            lines[16..],
             [
                 "neigh add 10.9.0.32 lladdr 02:00:00:00:00:20 dev snin1 nud permanent",
                 "neigh add 10.9.0.33 lladdr 02:00:00:00:00:20 dev snin1 nud permanent",

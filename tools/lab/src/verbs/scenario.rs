@@ -205,7 +205,7 @@ pub(super) fn describe_node(fabric: &Fabric, node: NodeIndex) -> String {
     fabric.topology().node(node).name.to_string()
 }
 
-fn describe_link(fabric: &Fabric, port: PortIndex) -> String {
+pub(super) fn describe_link(fabric: &Fabric, port: PortIndex) -> String {
     fabric.topology().port_name(port)
 }
 

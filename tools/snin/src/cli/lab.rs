@@ -29,6 +29,13 @@ pub(crate) struct Lab {
     #[cfg(feature = "verbs")]
     #[arg(long, value_name = "FILE", requires = "verbs")]
     pub(crate) lfts: Option<PathBuf>,
+    /// With --verbs: run this command of the shell with the hosts as devices snin0 and following, and report which
+    /// links carried whose frames. Of the other options --bandwidth (1G), --lmc and --json count
+    ///
+    /// Its exit code is in the report; ours is 1 where that is not 0.
+    #[cfg(feature = "verbs")]
+    #[arg(long, value_name = "COMMAND", requires = "verbs")]
+    pub(crate) run: Option<String>,
     /// Who talks to whom: a pattern (see --list-patterns), a CSV file, or an htsim `.cm` file
     ///
     /// What is deferred comes back in the next window. When all is done, the same pattern is asked for again

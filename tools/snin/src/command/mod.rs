@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod configuration;
 pub(crate) mod controller;
 pub(crate) mod emulate;
+pub(crate) mod jobs;
 pub(crate) mod lab;
 #[cfg(feature = "verbs")]
 pub(crate) mod lat;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
+use std::process::Command;
 
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
@@ -17,8 +18,41 @@ const BANDWIDTH: u64 = 10_000_000;
 /// Permutations, or the pattern's flows for as many seeds.
 const PATTERNS: u64 = 3;
 
+/// For programs on the stage: more than they can send.
+const STAGE_BANDWIDTH: u64 = 1_000_000_000;
+
+/// Brings the fabric up, runs a command on it, and reports what crossed which link.
+fn stage<W: Write>(
+    args: &cli::Lab,
+    command: &str,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
+    let topology = input::topology(args.topology.as_deref().unwrap_or_default())?;
+    let fabric = Fabric::bring_up(&topology, args.lmc)?;
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]);
+    let bandwidth = args.bandwidth.unwrap_or(STAGE_BANDWIDTH);
+    let carried = snin_lab::verbs::stage(&fabric, bandwidth, &mut shell)?;
+    out.report(json, &carried, |out| {
+        carried.links.iter().try_for_each(|link| {
+            let pairs = link.connections.iter().map(|(from, to)| format!("{from} to {to}"));
+            let pairs = pairs.collect::<Vec<_>>().join(", ");
+            out.line(format_args!("{:<16}data of hosts {pairs}", link.link))
+        })?;
+        out.line(format_args!(
+            "exit code {}, {} frames dropped",
+            carried.exit_code, carried.dropped
+        ))
+    })?;
+    Ok(if carried.exit_code == 0 { Verdict::Well } else { Verdict::Unwell })
+}
+
 /// Brings the fabric up, tells the story, reports.
 pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    if let Some(command) = &args.run {
+        return stage(args, command, out);
+    }
     let json = Target::open(args.format.json.as_deref())?;
     let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let name = args.topology.as_deref().unwrap_or_default();

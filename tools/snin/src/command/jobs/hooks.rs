@@ -1,0 +1,316 @@
+//! `snin hook`: what Slurm calls when a job begins and ends.
+//!
+//! Beside slurmctld a slice is made and given back; on the job's nodes its trees are fetched and each task is
+//! given its environment. A hook that fails says why in one line on stderr, which Slurm logs; what is for the
+//! user goes to the job's output by the task prolog.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::ValueEnum as _;
+use serde_json::{Value, json};
+use snin_daemon::control::{Connection, ControlError};
+use snin_daemon::store;
+use snin_fabric::job::{JobTrees, file_name};
+
+use super::environment::Process;
+use super::settings::{Checked, Mode, NoRoom};
+use super::{
+    PATIENCE, ask, begin, end, file, host, is_named, open_to_all, patiently, put, settings, trees,
+};
+use crate::Verdict;
+use crate::cli::jobs::{Hook, HookName};
+use crate::command::controller::{rows, text};
+use crate::failure::Failure;
+use crate::output::{Output, note};
+
+/// What a job asked for, by plugin or comment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Wish {
+    mode: Mode,
+    wait: Duration,
+}
+
+/// Does what a hook is for.
+pub(crate) fn run<W: Write>(asked: &Hook, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let settings = settings::read(&asked.config, None)?;
+    let number = variable("SLURM_JOB_ID")?;
+    let job = format!("slurm/{number}");
+    let done = match asked.hook {
+        HookName::PrologSlurmctld => prolog_slurmctld(&settings, &job, &number),
+        HookName::EpilogSlurmctld => epilog_slurmctld(&settings, &job),
+        HookName::Prolog => prolog(&settings, &job),
+        HookName::Epilog => epilog(&settings, &job),
+        HookName::TaskProlog => task_prolog(&settings, &job, out),
+    };
+    done.inspect_err(|failure| log(&settings, asked.hook, &job, failure))
+}
+
+/// A line in the hooks' file; where that cannot be written, stderr has it still.
+fn log(settings: &Checked, hook: HookName, job: &str, failure: &Failure) {
+    let path = &settings.value.log_file;
+    if path.is_empty() {
+        return;
+    }
+    let now = humantime::format_rfc3339_seconds(SystemTime::now());
+    let hook = hook.to_possible_value();
+    let hook = hook.as_ref().map_or("hook", |hook| hook.get_name());
+    let line = format!("{now} {hook} {job}: {failure}\n");
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    // Where it cannot be written stderr has the line still.
+    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+}
+
+fn variable(name: &str) -> Result<String, Failure> {
+    env::var(name).map_err(|_| Failure::Job(format!("{name} is not set: Slurm calls this")))
+}
+
+/// The plugin's options arrive as SPANK_SNIN and SPANK_SNIN_WAIT; without it they are words of the comment.
+fn wish(settings: &Checked) -> Result<Wish, Failure> {
+    let comment = env::var("SLURM_JOB_COMMENT").unwrap_or_default();
+    let asked = |plugin: &str, word: &str| {
+        let word = comment.split_whitespace().find_map(|one| one.strip_prefix(word));
+        env::var(plugin).ok().or_else(|| word.map(str::to_owned))
+    };
+    let mode = match asked("SPANK_SNIN", "--snin=") {
+        None => settings.mode,
+        Some(text) => Mode::parse(&text)
+            .ok_or_else(|| Failure::Job(format!("--snin={text:.40}: slice, pinned or off")))?,
+    };
+    let wait = match asked("SPANK_SNIN_WAIT", "--snin-wait=") {
+        None => Duration::from_millis(settings.value.wait_ms),
+        Some(text) => humantime::parse_duration(&text)
+            .map_err(|error| Failure::Job(format!("--snin-wait={text:.40}: {error}")))?,
+    };
+    Ok(Wish { mode, wait })
+}
+
+/// The names of a job's nodes, as Slurm itself reads the list.
+fn nodes() -> Result<Vec<String>, Failure> {
+    let list = variable("SLURM_JOB_NODELIST")?;
+    let said = run_slurm("scontrol", &["show", "hostnames", &list])?;
+    Ok(said.split_whitespace().map(str::to_owned).collect())
+}
+
+/// What a program of Slurm says.
+pub(super) fn run_slurm(program: &str, arguments: &[&str]) -> Result<String, Failure> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| Failure::Job(format!("{program}: {error}")))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        let why = why.lines().next().unwrap_or("no word why");
+        return Err(Failure::Job(format!("{program} {}: {why}", arguments.join(" "))));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The ports of nodes, by the controller's names of hosts.
+fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<String>, Failure> {
+    let fabric = ask(settings, &json!({ "command": "fabric" }))?;
+    let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for host in rows(&fabric["hosts"]) {
+        let (name, port) = (text(&host["name"]), text(&host["port"]));
+        let first = name.split_whitespace().next().unwrap_or(&name).to_owned();
+        by_name.entry(first).or_default().push(port.clone());
+        if name.contains(' ') {
+            by_name.entry(name).or_default().push(port);
+        }
+    }
+    let mut found = Vec::new();
+    for node in nodes {
+        let ports = by_name.get(node).ok_or_else(|| {
+            Failure::Job(format!("node {node} is no host of the fabric (`snin controller fabric`)"))
+        })?;
+        found.extend(ports.iter().cloned());
+    }
+    Ok(found)
+}
+
+fn prolog_slurmctld(settings: &Checked, job: &str, number: &str) -> Result<Verdict, Failure> {
+    let wish = wish(settings)?;
+    if wish.mode != Mode::Slice {
+        return Ok(Verdict::Well);
+    }
+    let made = make(settings, job, wish.wait);
+    let Err(failure) = made else { return Ok(Verdict::Well) };
+    // What `scontrol show job` tells the user. The job may be gone already.
+    let told = format!("AdminComment=snin: {failure}");
+    let _ = run_slurm("scontrol", &["update", &format!("JobId={number}"), &told]);
+    match settings.no_room {
+        // Slurm puts a job back into the queue whose prolog fails here.
+        NoRoom::Requeue => Err(failure),
+        NoRoom::Hold => {
+            run_slurm("scontrol", &["requeuehold", number])?;
+            Err(failure)
+        }
+        NoRoom::Shared => {
+            note(format!("{job} runs without links of its own: {failure}"));
+            share(settings, job, &format!("none {failure}\n"))?;
+            Ok(Verdict::Well)
+        }
+    }
+}
+
+fn make(settings: &Checked, job: &str, wait: Duration) -> Result<(), Failure> {
+    let until = Instant::now() + wait;
+    let nodes = nodes()?;
+    let ports = patiently(until, false, || ports(settings, &nodes))?;
+    let wanted = json!({ "hosts": ports });
+    // A job that was put back into the queue may come again with other nodes.
+    let existing = ask(settings, &json!({ "command": "slice_explain", "owner": job }));
+    if let Ok(slice) = existing
+        && !is_same(&slice["ports"], &ports)
+    {
+        end(settings, job)?;
+    }
+    begin(settings, job, &wanted, until)?;
+    let user = env::var("SLURM_JOB_UID").ok().and_then(|text| text.parse().ok());
+    let given =
+        trees(settings, job, user).and_then(|trees| share(settings, job, &trees.to_string()));
+    if given.is_err() {
+        // The job does not run, so it keeps no links either.
+        end(settings, job)?;
+    }
+    given
+}
+
+fn is_same(ports: &Value, wanted: &[String]) -> bool {
+    let (mut has, mut wanted) = (rows(ports).iter().map(text).collect::<Vec<_>>(), wanted.to_vec());
+    has.sort_unstable();
+    wanted.sort_unstable();
+    has == wanted
+}
+
+/// Puts a text where all nodes see it, if there is such a place.
+fn share(settings: &Checked, job: &str, text: &str) -> Result<(), Failure> {
+    let Some(path) = shared(settings, job) else { return Ok(()) };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Failure::file(folder))?;
+    }
+    store::replace(&path, text.as_bytes())?;
+    open_to_all(&path)
+}
+
+fn shared(settings: &Checked, job: &str) -> Option<PathBuf> {
+    settings.value.shared.as_ref().map(|folder| Path::new(folder).join(file_name(job)))
+}
+
+fn epilog_slurmctld(settings: &Checked, job: &str) -> Result<Verdict, Failure> {
+    let until = Instant::now() + Duration::from_millis(settings.value.wait_ms);
+    let given_back = patiently(until, false, || end(settings, job));
+    if let Some(path) = shared(settings, job) {
+        forget(&path)?;
+    }
+    given_back?;
+    Ok(Verdict::Well)
+}
+
+fn forget(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::file(path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was shared for a job: its trees, or why it has none.
+enum Told {
+    Trees(JobTrees),
+    None(String),
+}
+
+/// Without a shared folder the controller is asked.
+fn told(settings: &Checked, job: &str) -> Result<Told, Failure> {
+    let Some(path) = shared(settings, job) else {
+        let user = env::var("SLURM_JOB_UID").ok().and_then(|text| text.parse().ok());
+        return match trees(settings, job, user) {
+            Ok(trees) => Ok(Told::Trees(trees)),
+            Err(Failure::Daemon(ControlError::Refused(why))) => Ok(Told::None(why)),
+            Err(failure) => Err(failure),
+        };
+    };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Told::None("it asked for none".to_owned()));
+        }
+        Err(error) => return Err(Failure::file(&path)(error)),
+    };
+    if let Some(why) = text.strip_prefix("none ") {
+        return Ok(Told::None(why.trim_end().to_owned()));
+    }
+    let trees = text.parse();
+    trees.map(Told::Trees).map_err(|error| Failure::content(&path.display().to_string(), error))
+}
+
+fn prolog(settings: &Checked, job: &str) -> Result<Verdict, Failure> {
+    let Told::Trees(trees) = told(settings, job)? else { return Ok(Verdict::Well) };
+    let node = variable("SLURMD_NODENAME")?;
+    if host(&trees, &node).is_none() {
+        return Err(Failure::Job(format!("node {node} is none of job {job}'s hosts")));
+    }
+    put(settings, &trees)?;
+    if settings.value.agent.is_empty() {
+        return Ok(Verdict::Well);
+    }
+    let agent = Path::new(&settings.value.agent);
+    let answers = Connection::open(agent, Some(PATIENCE))
+        .and_then(|mut agent| agent.ask(&json!({ "command": "status" })));
+    match answers {
+        Ok(_) => Ok(Verdict::Well),
+        Err(error) if settings.value.require => {
+            Err(Failure::Job(format!("job {job} cannot run on {node}: {error}")))
+        }
+        Err(error) => {
+            note(format!("job {job} on {node} goes without an agent: {error}"));
+            Ok(Verdict::Well)
+        }
+    }
+}
+
+fn epilog(settings: &Checked, job: &str) -> Result<Verdict, Failure> {
+    forget(&file(settings, job))?;
+    Ok(Verdict::Well)
+}
+
+/// Lines as Slurm takes them: `export NAME=VALUE` for the task, `print TEXT` for its output.
+fn task_prolog<W: Write>(
+    settings: &Checked,
+    job: &str,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let path = file(settings, job);
+    let trees = match fs::read_to_string(&path) {
+        Ok(text) => text
+            .parse::<JobTrees>()
+            .map_err(|error| Failure::content(&path.display().to_string(), error))?,
+        Err(_) => {
+            let first = env::var("SLURM_PROCID").is_ok_and(|rank| rank == "0");
+            if let (true, Told::None(why)) = (first, told(settings, job)?)
+                && why != "it asked for none"
+            {
+                out.line(format!("print snin: this job has no links of its own: {why}"))?;
+            }
+            return Ok(Verdict::Well);
+        }
+    };
+    let node = variable("SLURMD_NODENAME")?;
+    let none = || Failure::Job(format!("node {node} is none of job {job}'s hosts"));
+    let found =
+        trees.hosts().iter().find(|host| is_named(&host.name, &host.port.to_string(), &node));
+    let host = found.ok_or_else(none)?;
+    let preloaded = env::var("LD_PRELOAD").ok();
+    let process =
+        Process { settings: &settings.value, trees: &trees, host, file: &path, preloaded };
+    let variables = process.variables(&[], false).map_err(Failure::Job)?;
+    for (name, value) in variables {
+        out.line(format!("export {name}={value}"))?;
+    }
+    Ok(Verdict::Well)
+}

@@ -1,0 +1,249 @@
+//! `snin job`: links and an environment for a job of any launcher.
+
+mod environment;
+mod hooks;
+mod install;
+mod reconcile;
+mod settings;
+mod topology;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use snin_daemon::control::{Connection, ControlError};
+use snin_daemon::store;
+use snin_fabric::job::{JobHost, JobTrees, file_name};
+use snin_protocol::Time;
+
+use super::controller::{rows, text};
+use crate::Verdict;
+use crate::cli::jobs::{Job, JobSettings};
+use crate::failure::Failure;
+use crate::output::{Output, Target};
+
+use environment::Process;
+use settings::Checked;
+
+pub(crate) use hooks::run as hook;
+pub(crate) use install::run as slurm;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often room is looked for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Does what is asked.
+pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    match asked {
+        Job::Begin { job, hosts, wait, settings } => {
+            let checked = read(settings)?;
+            let wanted = json!({ "count": hosts.hosts, "hosts": hosts.on });
+            let until = Instant::now() + Duration::from_nanos(wait.map_or(0, Time::nanos));
+            let answer = match begin(&checked, job, &wanted, until) {
+                Ok(answer) => answer,
+                Err(Failure::Daemon(ControlError::Refused(why))) => {
+                    json!({ "job": job, "begun": false, "why": why })
+                }
+                Err(failure) => return Err(failure),
+            };
+            let json = Target::open(settings.format.json.as_deref())?;
+            out.report(json, &answer, |out| out.line(begun(job, &answer)))?;
+            Ok(if answer["begun"] == false { Verdict::Unwell } else { Verdict::Well })
+        }
+        Job::End { job, settings } => {
+            let answer = end(&read(settings)?, job)?;
+            let json = Target::open(settings.format.json.as_deref())?;
+            let had = if answer["deleted"] == true { "are given back" } else { "there were none" };
+            out.report(json, &answer, |out| out.line(format!("links of {job}: {had}")))?;
+            Ok(Verdict::Well)
+        }
+        Job::Env { .. } => print_environment(asked, out),
+        Job::Stats { job, agents, settings } => stats(job, agents, settings, out),
+        Job::Reconcile { every, settings } => reconcile::run(*every, settings, out),
+    }
+}
+
+fn read(asked: &JobSettings) -> Result<Checked, Failure> {
+    settings::read(&asked.config, asked.socket.as_deref())
+}
+
+fn ask(settings: &Checked, request: &Value) -> Result<Value, Failure> {
+    Ok(Connection::open(settings.controller(), Some(PATIENCE))?.ask(request)?)
+}
+
+/// Makes the slice of a job, and waits for room; the same again changes nothing. `wanted` has `count` or `hosts`.
+fn begin(settings: &Checked, job: &str, wanted: &Value, until: Instant) -> Result<Value, Failure> {
+    let request = json!({
+        "command": "slice_create", "owner": job, "count": wanted["count"], "hosts": wanted["hosts"],
+    });
+    patiently(until, true, || ask(settings, &request))
+}
+
+/// Asks again until then while the controller does not answer; with `refused` also while it refuses.
+fn patiently<T>(
+    until: Instant,
+    refused: bool,
+    mut what: impl FnMut() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    loop {
+        let answer = what();
+        let again = match &answer {
+            Err(Failure::Daemon(ControlError::Refused(_))) => refused,
+            Err(Failure::Daemon(_)) => true,
+            _ => false,
+        };
+        if !again || Instant::now() >= until {
+            return answer;
+        }
+        sleep(LOOK);
+    }
+}
+
+fn begun(job: &str, answer: &Value) -> String {
+    if answer["begun"] == false {
+        return format!("no links for {job}: {}", text(&answer["why"]));
+    }
+    let hosts: Vec<String> = rows(&answer["hosts"]).iter().map(text).collect();
+    format!("{job}: {} hosts ({}), {} links", hosts.len(), hosts.join(", "), answer["links"])
+}
+
+fn end(settings: &Checked, job: &str) -> Result<Value, Failure> {
+    ask(settings, &json!({ "command": "slice_delete", "owner": job }))
+}
+
+/// The trees of a job, by the controller.
+fn trees(settings: &Checked, job: &str, user: Option<u32>) -> Result<JobTrees, Failure> {
+    let request = json!({ "command": "slice_trees", "owner": job, "uid": user });
+    let answer = ask(settings, &request)?;
+    let text = answer["text"].as_str().unwrap_or_default();
+    let place = settings.controller().display().to_string();
+    text.parse().map_err(|error| Failure::content(&place, error))
+}
+
+/// Where the trees of a job are on this node.
+fn file(settings: &Checked, job: &str) -> PathBuf {
+    settings.jobs().join(file_name(job))
+}
+
+/// Puts the trees of a job where its programs look for them.
+fn put(settings: &Checked, trees: &JobTrees) -> Result<PathBuf, Failure> {
+    let (folder, path) = (settings.jobs(), file(settings, trees.owner()));
+    std::fs::create_dir_all(&folder).map_err(Failure::file(&folder))?;
+    store::replace(&path, trees.to_string().as_bytes())?;
+    open_to_all(&path)?;
+    Ok(path)
+}
+
+/// Programs of any user read it.
+fn open_to_all(path: &std::path::Path) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let all = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(path, all).map_err(Failure::file(path))
+}
+
+/// The host that a node's name means: the whole of a host's name, its first word, or its port's GUID.
+fn host<'a>(trees: &'a JobTrees, node: &str) -> Option<&'a JobHost> {
+    trees.hosts().iter().find(|host| is_named(&host.name, &host.port.to_string(), node))
+}
+
+fn is_named(name: &str, port: &str, node: &str) -> bool {
+    name == node || name.split_whitespace().next() == Some(node) || port == node
+}
+
+fn print_environment<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let Job::Env { job, host: node, libraries, one_tree, uid, dry_run, settings } = asked else {
+        return Ok(Verdict::Well);
+    };
+    let checked = read(settings)?;
+    let trees = trees(&checked, job, *uid)?;
+    let unknown = || Failure::Job(format!("job {job} has no host {node}"));
+    let host = host(&trees, node).ok_or_else(unknown)?;
+    let path = if *dry_run { file(&checked, job) } else { put(&checked, &trees)? };
+    let preloaded = std::env::var("LD_PRELOAD").ok();
+    let process = Process { settings: &checked.value, trees: &trees, host, file: &path, preloaded };
+    let variables = process.variables(libraries, *one_tree).map_err(Failure::Job)?;
+    let json = Target::open(settings.format.json.as_deref())?;
+    let document: BTreeMap<&str, &String> =
+        variables.iter().map(|(name, value)| (*name, value)).collect();
+    out.report(json, &document, |out| {
+        variables
+            .iter()
+            .try_for_each(|(name, value)| out.line(format!("export {name}={}", quoted(value))))
+    })?;
+    Ok(Verdict::Well)
+}
+
+/// As a shell reads it back.
+fn quoted(value: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:/@+-=,%".contains(&b);
+    if !value.is_empty() && value.bytes().all(plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', "'\\''"))
+}
+
+/// The pairs that agents were asked for, and those whose other end did not ask.
+fn stats<W: Write>(
+    job: &str,
+    agents: &[PathBuf],
+    settings: &JobSettings,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let checked = read(settings)?;
+    let own = [PathBuf::from(&checked.value.agent)];
+    let agents = if agents.is_empty() { &own[..] } else { agents };
+    let mut pairs = Vec::new();
+    for agent in agents {
+        let request = json!({ "command": "jobs", "job": job });
+        let answer = Connection::open(agent, Some(PATIENCE))?.ask(&request)?;
+        pairs.extend(rows(&answer["pairs"]).to_vec());
+    }
+    let ends = |pair: &Value| (pair["from_lid"].as_u64(), pair["to_lid"].as_u64());
+    let one_sided: Vec<&Value> = pairs
+        .iter()
+        .filter(|pair| {
+            let (from, to) = ends(pair);
+            !pairs.iter().any(|other| ends(other) == (to, from))
+        })
+        .collect();
+    let answer = json!({ "job": job, "pairs": pairs, "one_sided": one_sided });
+    let json = Target::open(settings.format.json.as_deref())?;
+    out.report(json, &answer, |out| {
+        for pair in &pairs {
+            let (from, to) = (text(&pair["from"]), text(&pair["to"]));
+            let tree = pair["tree"].as_u64();
+            let tree = tree.map_or_else(|| "within a leaf".to_owned(), |tree| format!("tree {tree}"));
+            out.line(format!("{from} to {to}: {tree}, asked {} times", pair["times"]))?;
+        }
+        one_sided.iter().try_for_each(|pair| {
+            let (from, to) = (text(&pair["from"]), text(&pair["to"]));
+            out.line(format!(
+                "{from} asked for {to}, but {to} never for {from}: no LD_PRELOAD in its environment?"
+            ))
+        })
+    })?;
+    Ok(if one_sided.is_empty() { Verdict::Well } else { Verdict::Unwell })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_from_a_shell_as_they_were() {
+        assert_eq!(quoted("/lib/a.so:/lib/b.so"), "/lib/a.so:/lib/b.so");
+        assert_eq!(quoted("verbs;ofi_rxm"), "'verbs;ofi_rxm'");
+        assert_eq!(quoted("a'b"), "'a'\\''b'");
+    }
+
+    #[test]
+    fn a_node_is_its_adapters_first_word() {
+        assert!(is_named("node7 mlx5_0", "0x1", "node7"));
+        assert!(is_named("node7", "0x1", "node7") && is_named("x", "0x1", "0x1"));
+        assert!(!is_named("node77 mlx5_0", "0x1", "node7"));
+    }
+}

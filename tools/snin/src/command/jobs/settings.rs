@@ -1,0 +1,140 @@
+//! `/etc/snin/jobs.toml`: where jobs' commands and hooks find what they need.
+
+use std::path::{Path, PathBuf};
+
+use snin_daemon::settings::{Loaded, load};
+
+use crate::failure::Failure;
+
+snin_daemon::settings! {
+    /// Every key of `jobs.toml`.
+    pub(crate) struct Settings {
+        /// The controller's control socket.
+        controller: String = "/run/snin/controller.sock".to_owned(),
+        /// A folder that the controller's machine and all nodes see. The trees of each job are put there for the
+        /// nodes. Default: nodes ask the controller themselves.
+        shared: Option<String> = None,
+        /// The folder of a node where the trees of its jobs are.
+        jobs: String = "/run/snin/jobs".to_owned(),
+        /// The control socket of a node's agent. An empty text: no agent, programs read the job's file.
+        agent: String = "/run/snin/agent.sock".to_owned(),
+        /// The socket at which programs ask that agent (`pair_socket` in its file). Default: they read the file.
+        pairs: Option<String> = None,
+        /// The library that puts programs on their trees.
+        preload: String = "/usr/local/lib/snin/libsnin_preload.so".to_owned(),
+        /// The RDMA device of a node, `%n` being the number in its name. Default: the libraries choose.
+        device: Option<String> = None,
+        /// The port of that device.
+        device_port: u8 = 1,
+        /// RoCE: the index of the port's GID whose low 16 bits are its first address. Default: InfiniBand.
+        gid_index: Option<u8> = None,
+        /// What a job gets that asks for nothing: slice, pinned or off.
+        mode: String = "slice".to_owned(),
+        /// What becomes of a job for which there is no room: requeue, hold, or shared (it runs without links of
+        /// its own, and its user is told).
+        no_room: String = "requeue".to_owned(),
+        /// How long a job waits for room, or for a controller that does not answer, before that, in milliseconds.
+        wait_ms: u64 = 20_000,
+        /// Whether a program fails where it would leave the job's trees (SNIN_REQUIRE).
+        require: bool = true,
+        /// Where hooks that fail say why, a line each: Slurm drops what they print. An empty text: nowhere.
+        log_file: String = "/var/log/snin-jobs.log".to_owned(),
+    }
+}
+
+/// What a job asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Links of its own.
+    Slice,
+    /// The trees of grants that were pinned for it; no slice is made here.
+    Pinned,
+    /// Nothing.
+    Off,
+}
+
+impl Mode {
+    /// By its name.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "slice" => Some(Self::Slice),
+            "pinned" => Some(Self::Pinned),
+            "off" => Some(Self::Off),
+            _ => None,
+        }
+    }
+}
+
+/// What becomes of a job without room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoRoom {
+    Requeue,
+    Hold,
+    Shared,
+}
+
+/// The settings, checked.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) value: Settings,
+    pub(crate) mode: Mode,
+    pub(crate) no_room: NoRoom,
+}
+
+impl Checked {
+    /// The controller's control socket.
+    pub(crate) fn controller(&self) -> &Path {
+        Path::new(&self.value.controller)
+    }
+
+    /// The folder of this node.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        PathBuf::from(&self.value.jobs)
+    }
+}
+
+/// Reads the file, where there is one; `socket` counts more than what it says.
+///
+/// # Errors
+/// What is wrong, with file and line.
+pub(crate) fn read(path: &Path, socket: Option<&Path>) -> Result<Checked, Failure> {
+    let mut loaded = if path.exists() {
+        load::<Settings>(path).map_err(|error| Failure::Settings(error.to_string()))?
+    } else {
+        Loaded::defaults()
+    };
+    if let Some(socket) = socket {
+        loaded.value.controller = socket.display().to_string();
+    }
+    check(loaded).map_err(Failure::Settings)
+}
+
+fn check(loaded: Loaded<Settings>) -> Result<Checked, String> {
+    let refuse = |key: &str, what: String| loaded.refuse(key, what).to_string();
+    let value = &loaded.value;
+    let mode = Mode::parse(&value.mode)
+        .ok_or_else(|| refuse("mode", format!("`{}`: slice, pinned or off", value.mode)))?;
+    let no_room = match value.no_room.as_str() {
+        "requeue" => NoRoom::Requeue,
+        "hold" => NoRoom::Hold,
+        "shared" => NoRoom::Shared,
+        other => return Err(refuse("no_room", format!("`{other}`: requeue, hold or shared"))),
+    };
+    Ok(Checked { value: loaded.value, mode, no_room })
+}
+
+#[cfg(test)]
+mod tests {
+    use snin_daemon::settings::parse;
+
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_named_with_its_line() {
+        let refused = |text: &str| check(parse(text, "jobs.toml").unwrap()).unwrap_err();
+        assert_eq!(refused("\nmode = \"all\""), "jobs.toml:2: `all`: slice, pinned or off");
+        assert_eq!(refused("no_room = \"\""), "jobs.toml:1: ``: requeue, hold or shared");
+        let checked = check(Loaded::defaults()).unwrap();
+        assert_eq!((checked.mode, checked.no_room), (Mode::Slice, NoRoom::Requeue));
+    }
+}

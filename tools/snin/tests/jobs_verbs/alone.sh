@@ -1,0 +1,25 @@
+# In the virtual machine: what happens where the job's trees do not lead, or only one end knows them.
+set -u
+. /root/common.sh
+start_controller
+settings 'agent = ""'
+snin job begin test/a --on host0,host2 --config /root/jobs.toml
+snin job env test/a --host host0 --for ucx --config /root/jobs.toml >/root/env
+ping() { # NAME FROM TO: the client has the library's environment, the server what $server says
+    (eval "$server"; exec timeout 20 ibv_rc_pingpong -g 1 -n 10 -d "snin$3") >"$OUT/$1-server" 2>&1 &
+    sleep 1
+    (. /root/env; eval "$client"; timeout 20 ibv_rc_pingpong -g 1 -n 10 -d "snin$2" localhost) >"$OUT/$1-client" 2>&1
+    echo $? >"$OUT/$1-status"
+    kill $! 2>/dev/null
+    wait $! 2>/dev/null
+}
+server='. /root/env' client=:
+ping stranger 0 1
+server='. /root/env; export SNIN_REQUIRE=0' client='export SNIN_REQUIRE=0'
+ping unmanaged 0 1
+client='export SNIN_AGENT=/tmp/nobody'
+server='. /root/env; export SNIN_AGENT=/tmp/nobody'
+ping no-agent 0 2
+client='unset SNIN_JOB_FILE; export SNIN_AGENT=/tmp/nobody'
+ping nobody 0 2
+exit 0

@@ -1,0 +1,181 @@
+//! Jobs on real verbs, in the virtual machine: `srun` of an MPI program, perftest and ibv_rc_pingpong, all of them
+//! unmodified, on the trees of their slices. What each directed link carried is counted by the emulated
+//! switches, and what left the hosts by tcpdump.
+#![cfg(feature = "verbs")]
+#![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use snin_fabric::generate::Recipe;
+use snin_fabric::ibnet;
+use snin_fabric::job::JobTrees;
+use tempfile::TempDir;
+
+const SNIN: &str = env!("CARGO_BIN_EXE_snin");
+
+fn tool(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../vm").join(name)
+}
+
+/// What a tool makes, by the path that it prints.
+fn made(name: &str) -> String {
+    let output = Command::new(tool(name)).output().expect(name);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tools/vm/{name}: {said}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Runs all scripts in one machine; gives the folder of what they left.
+fn run() -> TempDir {
+    let (files, out) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let fabric = "clos:2,4,2".parse::<Recipe>().unwrap().build().unwrap();
+    fs::write(files.path().join("fabric"), ibnet::write(&fabric)).unwrap();
+    let scripts = [
+        ("common.sh", include_str!("common.sh")),
+        ("first.sh", include_str!("first.sh")),
+        ("two.sh", include_str!("two.sh")),
+        ("alone.sh", include_str!("alone.sh")),
+    ];
+    let mut machine = Command::new(tool("run"));
+    machine.args(["--limit", "170", "--memory", "2048", "--out"]).arg(out.path());
+    for archive in ["mpi", "slurm"] {
+        machine.arg("--cpio").arg(made(archive));
+    }
+    for (name, text) in scripts {
+        fs::write(files.path().join(name), text).unwrap();
+        machine.arg("--with").arg(files.path().join(name));
+    }
+    machine.arg("--with").arg(files.path().join("fabric"));
+    let built = Path::new(SNIN).parent().unwrap();
+    for name in ["snin", "snin-controller", "snin-agent", "libsnin_preload.so"] {
+        let path = built.join(name);
+        assert!(path.is_file(), "{} is missing: cargo build --workspace", path.display());
+        machine.arg("--with").arg(path);
+    }
+    machine.args(["--with", "/usr/bin/tcpdump"]);
+    let stage = |script: &str, name: &str| {
+        format!(
+            "snin lab --verbs /root/fabric --run 'bash /root/{script}' --json $OUT/{name}.json >/dev/null; "
+        )
+    };
+    let command = [
+        stage("first.sh", "first"),
+        stage("two.sh slices", "with"),
+        stage("two.sh none", "without"),
+        stage("alone.sh", "alone"),
+    ];
+    let status = machine.args(["--", "bash", "-c", &command.concat()]).status();
+    assert!(status.expect("tools/vm/run").success());
+    out
+}
+
+fn read(out: &TempDir, name: &str) -> String {
+    fs::read_to_string(out.path().join(name)).unwrap_or_default()
+}
+
+fn document(out: &TempDir, name: &str) -> Value {
+    serde_json::from_str(&read(out, name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn unmodified_programs_go_along_the_trees_of_their_jobs() {
+    let out = run();
+    first_proof(&out);
+    two_jobs(&out);
+    strangers(&out);
+}
+
+/// `srun` of a two-rank MPI program: each direction on the tree that its slice names.
+fn first_proof(out: &TempDir) {
+    let said = read(out, "said");
+    assert_eq!(read(out, "status").trim(), "0", "{said}\n{}", read(out, "slurmctld.log"));
+    assert!(said.contains("rank 0 of 2: 100 rounds") && said.contains("rank 1 of 2"), "{said}");
+    let slice = document(out, "slice.json");
+    let trees: BTreeSet<u64> = slice["pairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pair| pair["tree"].as_u64().unwrap())
+        .collect();
+    assert!(trees.len() == 1 && !trees.contains(&0), "{slice}");
+    let tree = *trees.first().unwrap();
+    let job: JobTrees = read(out, "trees").parse().unwrap();
+    let address = |host: usize| {
+        let lid = job.hosts()[host].along.iter().find(|(one, _)| u64::from(one.0) == tree);
+        let [high, low] = lid.unwrap().1.0.to_be_bytes();
+        format!("10.9.{high}.{low}")
+    };
+    let (here, there) = (address(0), address(1));
+    let expected: BTreeSet<String> =
+        [format!("{here} > {there}"), format!("{there} > {here}")].into();
+    for device in ["snin1", "snin2"] {
+        let packets = read(out, &format!("packets-{device}"));
+        let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+        for line in packets.lines() {
+            let (count, flow) = line.trim().split_once(' ').unwrap();
+            counted.insert(flow.to_owned(), count.parse().unwrap());
+        }
+        assert_eq!(counted.keys().cloned().collect::<BTreeSet<_>>(), expected, "{packets}");
+        assert!(counted.values().all(|&count| count > 100), "{packets}");
+    }
+    // The switches say the same: all of it crossed the one spine.
+    let carried = document(out, "first.json");
+    for link in carried["links"].as_array().unwrap() {
+        for flow in link["flows"].as_array().unwrap() {
+            assert_eq!(flow["tree"], tree, "{carried:#}");
+        }
+    }
+    let stats = document(out, "stats.json");
+    assert_eq!(stats["one_sided"].as_array().unwrap().len(), 0, "{stats}");
+    assert_eq!(stats["pairs"].as_array().unwrap().len(), 2, "{stats}");
+    assert_eq!(document(out, "slices.json")["slices"].as_array().unwrap().len(), 1);
+    assert!(!read(out, "left").contains(".trees"), "{}", read(out, "left"));
+    println!("srun, 2 ranks of MPICH and UCX: both directions on tree {tree}\n{}", said.trim());
+}
+
+/// Directed links that carried data of both jobs.
+fn shared(carried: &Value) -> usize {
+    let links = carried["links"].as_array().unwrap();
+    let jobs = |link: &&Value| {
+        let connections = link["connections"].as_array().unwrap();
+        // Hosts of the first job have even numbers, those of the other odd ones.
+        let jobs: BTreeSet<u64> =
+            connections.iter().map(|pair| pair[0].as_u64().unwrap() % 2).collect();
+        jobs.len() > 1
+    };
+    links.iter().filter(jobs).count()
+}
+
+fn two_jobs(out: &TempDir) {
+    let (slices, none) = (document(out, "with.json"), document(out, "without.json"));
+    for (way, carried) in [("slices", &slices), ("none", &none)] {
+        let said = ["client0", "client1", "server2", "server3"]
+            .map(|end| format!("{end}: {}", read(out, &format!("{way}-{end}"))));
+        assert_eq!(carried["exit_code"], 0, "{}", said.concat());
+        assert!(!carried["links"].as_array().unwrap().is_empty(), "{carried}");
+    }
+    let said = read(out, "slices-client0");
+    assert!(said.contains("snin: 10.9.0."), "{said}");
+    let (with, without) = (shared(&slices), shared(&none));
+    assert_eq!(with, 0, "{slices:#}");
+    assert!(without > 0, "{none:#}");
+    println!("two jobs at once: {with} directed links carried both with slices, {without} without");
+}
+
+fn strangers(out: &TempDir) {
+    let failed = |name: &str| read(out, &format!("{name}-status")).trim() != "0";
+    let said = |name: &str| read(out, &format!("{name}-client"));
+    let server = read(out, "stranger-server");
+    assert!(failed("stranger"), "{}", said("stranger"));
+    let line = "is no host's of job test/a: refused, since SNIN_REQUIRE is set";
+    assert!(server.contains(line) || said("stranger").contains(line), "{server}");
+    assert!(!failed("unmanaged"), "{}", said("unmanaged"));
+    assert!(said("unmanaged").contains("go unmanaged"), "{}", said("unmanaged"));
+    assert!(!failed("no-agent"), "{}", said("no-agent"));
+    assert!(said("no-agent").contains("no agent answers at /tmp/nobody"), "{}", said("no-agent"));
+    assert!(failed("nobody"), "{}", said("nobody"));
+}
