@@ -1,5 +1,6 @@
 //! Fabrics from a few numbers: two-stage Clos and three-stage fat trees.
 
+use std::fmt;
 use std::str::FromStr;
 
 use rand::SeedableRng;
@@ -73,6 +74,21 @@ impl FromStr for Recipe {
         };
         let what = recipe.out_of_range();
         what.map_or(Ok(recipe), |what| Err(RecipeError::Range { recipe: text.to_owned(), what }))
+    }
+}
+
+/// As it is read.
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clos { leaves, spines, hosts, planes: 1 } => {
+                write!(f, "clos:{leaves},{spines},{hosts}")
+            }
+            Self::Clos { leaves, spines, hosts, planes } => {
+                write!(f, "clos:{leaves},{spines},{hosts},{planes}")
+            }
+            Self::FatTree { radix, pods } => write!(f, "fattree:{radix},{pods}"),
+        }
     }
 }
 

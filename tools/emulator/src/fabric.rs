@@ -169,6 +169,12 @@ impl Fabric {
         table
     }
 
+    /// The port by which a switch forwards an address now; 0: it is its own.
+    pub fn forwards(&self, switch: NodeIndex, lid: Lid) -> Option<PortNum> {
+        let switch = self.nodes[switch.index()].switch.as_deref()?;
+        switch.forward(lid).map(PortNum)
+    }
+
     /// Which port answers to which LID.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod bars;
 mod factors;
+mod scale;
 mod time_line;
 
 use std::fmt::Write as _;
@@ -16,8 +17,8 @@ pub(crate) const COLOURS: [&str; 2] = ["#d1583c", "#1f8fa6"];
 pub(crate) const PHASES: [&str; 5] = ["#9aa4ae", "#dfa32a", "#8f63b8", "#4a73c9", "#5a9e4b"];
 /// Of the causes of losses, in order.
 const CAUSES: [&str; 4] = ["#9aa4ae", "#d1583c", "#dfa32a", "#8f63b8"];
-const PRINT: &str = "@media print{body{max-width:none;margin:0}figure,table{break-inside:avoid}}\
-                     td b{font-weight:600}";
+const PRINT: &str = "@media print{body{max-width:none;margin:0}figure,tr{break-inside:avoid}\
+                     h2,h3{break-after:avoid}}td b{font-weight:600}";
 
 /// The page of a study that was made so.
 pub fn html(study: &Study, made: &str, command: &str) -> String {
@@ -61,6 +62,9 @@ pub fn html(study: &Study, made: &str, command: &str) -> String {
     }
     if !study.clos.is_empty() {
         clos(&mut page, &study.clos);
+    }
+    if !study.scale.is_empty() {
+        scale::section(&mut page, &study.scale);
     }
     page.push_str("</html>\n");
     page

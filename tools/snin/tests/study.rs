@@ -37,7 +37,8 @@ fn wall_times_are_in_a_file_of_their_own() {
     assert_eq!(text.lines().count(), 2 + 13);
 }
 
-const SMALL: [&str; 7] = ["--switches", "8", "--seeds", "3", "--packet-seeds", "1", "--clos"];
+const SMALL: [&str; 9] =
+    ["--switches", "8", "--seeds", "3", "--packet-seeds", "1", "--scale", "clos:6,3,3", "--clos"];
 
 #[test]
 fn the_seeds_results_come_out_in_kind_and_the_same_twice() {
@@ -77,7 +78,7 @@ fn the_seeds_results_come_out_in_kind_and_the_same_twice() {
 
 #[test]
 fn a_browser_lays_its_page_out_and_prints_it() {
-    let (_, html) = study(&SMALL[..6]);
+    let (_, html) = study(&SMALL[..8]);
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("study.html");
     fs::write(&page, html).unwrap();
@@ -101,6 +102,7 @@ fn a_browser_lays_its_page_out_and_prints_it() {
         ("entries", &["under 2 %"]),
         ("smps", &["discovery"]),
         ("lost", &["at inactive ports"]),
+        ("scale", &["a chassis of 1 switches", "grants moved first"]),
         ("sizes", &["packets lost", "addition"]),
         ("factors", &["region-only discovery", "no port closed", "states with a loop", "ours"]),
     ] {

@@ -43,6 +43,8 @@ pub(super) struct Manager {
     pub(super) last_block: Option<Time>,
     /// When anything was last written.
     pub(super) last_write: Time,
+    /// When a view was first published.
+    pub(super) viewed: Option<Time>,
     /// The times of all SMPs sent.
     pub(super) sent: Vec<Time>,
 }
@@ -79,6 +81,7 @@ impl Manager {
             blocks: 0,
             last_block: None,
             last_write: Time::ZERO,
+            viewed: None,
             sent: Vec::new(),
         }
     }
@@ -101,6 +104,7 @@ impl Manager {
         self.marks.clear();
         self.smps.clear();
         (self.operations, self.blocks, self.last_block, self.last_write) = (0, 0, None, now);
+        self.viewed = None;
         self.sent.clear();
         self.enter(Phase::Detection, now);
     }
@@ -240,9 +244,11 @@ impl Manager {
                 self.computing = Some((now + takes, computed));
                 self.enter(Phase::Computation, now);
             }
+            Output::View(_) => {
+                self.viewed.get_or_insert(now);
+            }
             // No program asks for records here, and nothing has to survive.
-            Output::View(_)
-            | Output::Answer { .. }
+            Output::Answer { .. }
             | Output::Keep(_)
             | Output::Save(_)
             | Output::Served(_)

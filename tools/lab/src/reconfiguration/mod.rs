@@ -8,6 +8,7 @@
 //!   factors.rs   what it can be given of ours, one by one
 //!   manager.rs   either mechanism on the emulated fabric: SMPs by task, phases
 //!   plane.rs     packets on the same fabric, in the same virtual time
+//!   scale.rs     failures in Clos fabrics of thousands of hosts, by flows that are walked
 //!   run.rs       one change, from before to after: a time line
 //! ```
 //!
@@ -21,6 +22,7 @@ mod manager;
 mod plane;
 mod routes;
 mod run;
+mod scale;
 mod study;
 
 use serde::Serialize;
@@ -30,6 +32,7 @@ pub use fabric::{PORTS, clos, irregular, removable};
 pub use factors::{Factor, Factors};
 pub use plane::{Bin, Cause, Load, Loads, Lost, saturation};
 pub use run::{Outcome, Scenario, StudyError, change};
+pub use scale::{Survival, Way};
 pub use study::{Case, Plan, Rung, Size, Study, TimeLine, study};
 
 /// Which mechanism assimilates the change.

@@ -122,16 +122,18 @@ pub struct Outcome {
 }
 
 /// Fabric, manager and traffic in one time.
-struct Run {
-    emulator: Emulator,
-    manager: Manager,
+pub(super) struct Run {
+    pub(super) emulator: Emulator,
+    pub(super) manager: Manager,
+    /// Whether all states of the tables are walked.
+    pub(super) is_judged: bool,
     plane: Option<Plane>,
     writes: Rc<RefCell<Vec<Write>>>,
     looping: Rc<RefCell<u64>>,
 }
 
 impl Run {
-    fn new(scenario: &Scenario<'_>) -> Result<Self, StudyError> {
+    pub(super) fn new(scenario: &Scenario<'_>, lmc: u8) -> Result<Self, StudyError> {
         let costs = scenario.costs;
         let config = snin_emulator::Config {
             seed: scenario.seed,
@@ -155,9 +157,9 @@ impl Run {
         let manager = match scenario.mechanism {
             Mechanism::Baseline => Manager::baseline(client, costs, scenario.factors),
             Mechanism::Ours => {
-                // One address a port, as the baseline gives; the rest as it ships.
+                // All but the number of addresses as it ships.
                 let config = snin_sm_core::Config {
-                    lmc: Some(0),
+                    lmc: Some(lmc),
                     seed: scenario.seed,
                     ..snin_sm_core::Config::default()
                 };
@@ -165,14 +167,14 @@ impl Run {
             }
         };
         let looping = Rc::new(RefCell::new(0));
-        Ok(Self { emulator, manager, plane: None, writes, looping })
+        Ok(Self { emulator, manager, is_judged: true, plane: None, writes, looping })
     }
 
     fn next_time(&self) -> Option<Time> {
         self.emulator.next_event_time().into_iter().chain(self.manager.next_time()).min()
     }
 
-    fn run_until(&mut self, until: Time) {
+    pub(super) fn run_until(&mut self, until: Time) {
         while let Some(next) = self.next_time().filter(|&next| next <= until) {
             let now = self.emulator.now();
             self.advance(next.max(now));
@@ -207,7 +209,8 @@ impl Run {
             }
             plane.look(fabric);
         }
-        if writes.iter().any(|write| table(&write))
+        if self.is_judged
+            && writes.iter().any(|write| table(&write))
             && let Ok(addresses) = fabric.addresses()
         {
             let walked = walk(&fabric.live_topology(), &addresses, &fabric.tables(), 0);
@@ -259,7 +262,9 @@ pub(super) fn home_switch(topology: &Topology) -> Option<NodeIndex> {
 /// # Errors
 /// See [`StudyError`].
 pub fn change(scenario: &Scenario<'_>) -> Result<Outcome, StudyError> {
-    let (mut run, at) = Run::up_to_change(scenario)?;
+    // One address a port, as the baseline gives.
+    let mut run = Run::new(scenario, 0)?;
+    let at = run.up_to_change(scenario)?;
     let old = run.emulator.fabric().tables();
     run.strike(scenario, at);
     run.run_until(at + Time(1));
@@ -275,13 +280,12 @@ pub fn change(scenario: &Scenario<'_>) -> Result<Outcome, StudyError> {
 
 impl Run {
     /// The fabric is up; when the change is to happen.
-    fn up_to_change(scenario: &Scenario<'_>) -> Result<(Self, Time), StudyError> {
-        let mut run = Self::new(scenario)?;
-        run.manager.start(&mut run.emulator);
-        run.settle(scenario.mechanism)?;
+    pub(super) fn up_to_change(&mut self, scenario: &Scenario<'_>) -> Result<Time, StudyError> {
+        self.manager.start(&mut self.emulator);
+        self.settle(scenario.mechanism)?;
         // The baseline sweeps a known time before the change.
-        let soonest = run.emulator.now() + scenario.around.0;
-        let at = match run.manager.next_sweep() {
+        let soonest = self.emulator.now() + scenario.around.0;
+        let at = match self.manager.next_sweep() {
             Some(sweep) => {
                 let mut at = sweep + scenario.after_sweep;
                 while at < soonest {
@@ -291,8 +295,8 @@ impl Run {
             }
             None => soonest,
         };
-        run.run_until(at - scenario.around.0);
-        Ok((run, at))
+        self.run_until(at - scenario.around.0);
+        Ok(at)
     }
 
     /// The change happens.
@@ -314,7 +318,7 @@ impl Run {
 }
 
 impl Outcome {
-    fn of(
+    pub(super) fn of(
         scenario: &Scenario<'_>,
         run: &Run,
         at: Time,
@@ -360,7 +364,8 @@ impl Outcome {
     /// The same change once more, under traffic.
     fn add_packets(&mut self, scenario: &Scenario<'_>) -> Result<(), StudyError> {
         let (before, after) = scenario.around;
-        let (mut run, at) = Run::up_to_change(scenario)?;
+        let mut run = Run::new(scenario, 0)?;
+        let at = run.up_to_change(scenario)?;
         let times = (at - before, scenario.bin);
         let traffic = (scenario.rate, scenario.seed);
         run.plane = Some(Plane::new(run.emulator.fabric(), scenario.costs, traffic, times)?);

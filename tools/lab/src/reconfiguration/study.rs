@@ -6,12 +6,14 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
+use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::{NodeIndex, Topology};
 use snin_protocol::Time;
 
 use super::plane::{Cause, Loads, saturation};
 use super::run::{Outcome, Scenario, StudyError, change, home_switch};
+use super::scale::{Survival, scale};
 use super::{Change, Costs, Factors, Mechanism, Phase, clos, irregular, removable};
 
 /// Traffic of the seed's time line, packets a second and host.
@@ -41,6 +43,8 @@ pub struct Plan {
     pub packet_seeds: u64,
     /// Whether every removable switch of the seed's Clos comes and goes too.
     pub clos: bool,
+    /// Larger fabrics in which cables and switches fail, as recipes.
+    pub scale: Vec<Recipe>,
     /// The cost of each step.
     pub costs: Costs,
 }
@@ -139,6 +143,8 @@ pub struct Study {
     pub factors_of: u32,
     /// The baseline, with one thing of ours, with more and more of them; last ours.
     pub factors: Vec<Rung>,
+    /// Failures in larger fabrics.
+    pub scale: Vec<Survival>,
 }
 
 /// Measures everything; `tell` hears what is being done.
@@ -181,7 +187,13 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
             by_switch.push(size);
         }
     }
-    Ok(Study { costs: costs.clone(), time_line, sizes, clos: by_switch, factors_of, factors })
+    let mut survivals = Vec::new();
+    for recipe in &plan.scale {
+        let topology = recipe.build().map_err(|error| StudyError::Fabric(error.to_string()))?;
+        survivals.extend(scale(&recipe.to_string(), &topology, &mut tell)?);
+    }
+    let (costs, clos) = (costs.clone(), by_switch);
+    Ok(Study { costs, time_line, sizes, clos, factors_of, factors, scale: survivals })
 }
 
 /// What is taken from which fabric, and when after a sweep.

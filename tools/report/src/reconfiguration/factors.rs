@@ -15,7 +15,9 @@ pub(super) fn section(page: &mut String, switches: u32, rungs: &[Rung]) {
          switches with one thing of ours; then (\u{2026}) with that and all above it from traps on; last ours, \
          which writes in an order without loops besides, and follows its own routes. Each on average of one \
          change. Overlapped means: ports are closed while tables are computed, and a switch's ports opened as \
-         soon as its own table is there. Where no port is closed and nothing is ordered, tables that are half \
+         soon as its own table is there. Up to 64 addresses are one block, so writing blocks that \
+         differ saves nothing there. A trap that was lost over the removed switch comes again later, and without \
+         region-only discovery everything is done once more for it. Where no port is closed and nothing is ordered, tables that are half \
          written lead packets in circles.</p>"
     );
     for change in Change::ALL {

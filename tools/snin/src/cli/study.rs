@@ -38,6 +38,9 @@ pub(crate) struct Reconfiguration {
     /// The published Clos of 7 switches and 4 hosts too, switch by switch
     #[arg(long)]
     pub(crate) clos: bool,
+    /// Larger fabrics too, in each of which a cable, a switch and a chassis fail: clos:36,18,18 fattree:36,36
+    #[arg(long, num_args = 1.., value_name = "RECIPE")]
+    pub(crate) scale: Vec<snin_fabric::generate::Recipe>,
     /// Write a page with pictures
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::time::Instant;
 
 use serde::Serialize;
-use snin_lab::reconfiguration::{Case, Change, Costs, Mechanism, Plan, Study, study};
+use snin_lab::reconfiguration::{
+    Case, Change, Costs, Mechanism, Plan, Study, Survival, Way, study,
+};
 
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
@@ -37,6 +39,7 @@ pub(crate) fn reconfiguration<W: Write>(
         seeds: args.seeds,
         packet_seeds: args.packet_seeds,
         clos: args.clos,
+        scale: args.scale.clone(),
         costs: Costs::default(),
     };
     let progress = Progress::new();
@@ -48,13 +51,16 @@ pub(crate) fn reconfiguration<W: Write>(
     if let Some(file) = html {
         progress.step("drawing");
         let switches: Vec<String> = plan.sizes.iter().map(ToString::to_string).collect();
-        let command = format!(
+        let mut command = format!(
             "snin study reconfiguration --switches {} --seeds {} --packet-seeds {}{}",
             switches.join(","),
             plan.seeds,
             plan.packet_seeds,
             if plan.clos { " --clos" } else { "" }
         );
+        for (recipe, place) in plan.scale.iter().zip(0..) {
+            command += &format!("{} {recipe}", if place == 0 { " --scale" } else { "" });
+        }
         let made = format!("by snin {}, in virtual time", env!("CARGO_PKG_VERSION"));
         let page = snin_report::reconfiguration::html(&study, &made, &command);
         file.write(page.as_bytes())?;
@@ -93,7 +99,8 @@ impl Wall {
 fn is_well(study: &Study) -> bool {
     let cases = || study.sizes.iter().chain(&study.clos).flat_map(|size| &size.cases);
     let loops = |case: &Case| case.mechanism == Mechanism::Ours && case.looping_states > 0;
-    cases().all(|case| case.unsound == 0 && !loops(case))
+    let survived = |one: &Survival| one.sound && (one.way == Way::Baseline || one.rounds == 0);
+    cases().all(|case| case.unsound == 0 && !loops(case)) && study.scale.iter().all(survived)
 }
 
 fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
@@ -139,6 +146,23 @@ fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
         for case in &rung.cases {
             out.line(describe(case))?;
         }
+    }
+    for one in &study.scale {
+        out.line(format_args!(
+            "{} ({} hosts), {}, {}: {} in all, {} SMPs, {} blocks; {} of {} flows without a way for {} on average, \
+             {} at most",
+            one.fabric,
+            one.hosts,
+            one.failure,
+            one.way.name(),
+            one.time,
+            one.smps,
+            one.blocks,
+            one.hit,
+            one.flows,
+            one.mean_outage,
+            one.longest_outage
+        ))?;
     }
     Ok(())
 }
