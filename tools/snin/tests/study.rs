@@ -61,6 +61,18 @@ fn the_seeds_results_come_out_in_kind_and_the_same_twice() {
     for case in rungs.iter().flat_map(|rung| rung["cases"].as_array().unwrap()) {
         assert_eq!(case["unsound"], 0, "{case}");
     }
+    // The baseline interrupts all flows; ours those that the failure hits, and none goes round.
+    let survivals = document["scale"].as_array().unwrap();
+    assert_eq!(survivals.len(), 3 * 3);
+    for failure in survivals.chunks(3) {
+        let of = |way: usize, what: &str| failure[way][what].as_u64().unwrap();
+        assert_eq!(of(0, "hit"), of(0, "flows"));
+        for way in [1, 2] {
+            assert!(of(way, "hit") < of(way, "flows") && of(way, "rounds") == 0, "{failure:?}");
+        }
+        assert!(of(2, "mean_outage") <= of(1, "mean_outage"), "{failure:?}");
+        assert!(failure.iter().all(|one| one["sound"] == true), "{failure:?}");
+    }
     for size in
         document["sizes"].as_array().unwrap().iter().chain(document["clos"].as_array().unwrap())
     {
