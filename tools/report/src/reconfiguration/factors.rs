@@ -17,8 +17,8 @@ pub(super) fn section(page: &mut String, switches: u32, rungs: &[Rung]) {
          change. Overlapped means: ports are closed while tables are computed, and a switch's ports opened as \
          soon as its own table is there. Up to 64 addresses are one block, so writing blocks that \
          differ saves nothing there. A trap that was lost over the removed switch comes again later, and without \
-         region-only discovery everything is done once more for it. Where no port is closed and nothing is ordered, tables that are half \
-         written lead packets in circles.</p>"
+         region-only discovery everything is done once more for it. Where no port is closed and nothing is \
+         ordered, tables that are half written lead packets in circles.</p>"
     );
     for change in Change::ALL {
         let lossy = rungs.iter().flat_map(|rung| &rung.cases).any(|case| case.under_traffic > 0);

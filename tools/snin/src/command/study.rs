@@ -149,8 +149,8 @@ fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
     }
     for one in &study.scale {
         out.line(format_args!(
-            "{} ({} hosts), {}, {}: {} in all, {} SMPs, {} blocks; {} of {} flows without a way for {} on average, \
-             {} at most",
+            "{} ({} hosts), {}, {}: {} in all, {} SMPs, {} blocks; {} of {} flows without a way for {} on \
+             average, {} at most",
             one.fabric,
             one.hosts,
             one.failure,
