@@ -6,7 +6,7 @@ use std::fmt;
 use snin_fabric::{Guid, LinkRate, PortNum};
 
 use super::expected::{Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern};
-use super::reason::Objection;
+use super::reason::{Objection, Reason};
 use super::seen::{LinkState, Seen, SeenPort};
 use crate::database::Place;
 
@@ -39,20 +39,8 @@ pub enum What {
         /// The expected neighbour.
         expected: String,
     },
-    /// Another neighbour is there than expected.
-    Miswired {
-        /// The expected neighbour.
-        expected: String,
-        /// The neighbour that is there.
-        found: String,
-    },
-    /// The link is narrower or slower than it has to be.
-    Slow {
-        /// The least width or speed.
-        required: String,
-        /// The rate that the link has.
-        is: Option<LinkRate>,
-    },
+    /// The wrong neighbour, or a link too narrow or slow: what a port under test fails for too.
+    Wrong(Reason),
 }
 
 impl fmt::Display for Difference {
@@ -65,15 +53,7 @@ impl fmt::Display for Difference {
             What::Disabled => write!(f, "{at}: disabled, expected enabled"),
             What::Enabled => write!(f, "{at}: enabled, expected disabled"),
             What::Down { expected } => write!(f, "{at}: the link is down, expected {expected}"),
-            What::Miswired { expected, found } => {
-                write!(f, "{at}: {found} is there, expected {expected}")
-            }
-            What::Slow { required, is: Some(is) } => {
-                write!(f, "{at}: the link is {is}, required {required}")
-            }
-            What::Slow { required, is: None } => {
-                write!(f, "{at}: the link's rate is unknown, required {required}")
-            }
+            What::Wrong(reason) => write!(f, "{at}: {reason}"),
         }
     }
 }
@@ -117,32 +97,34 @@ fn difference(expected: &ExpectedPort, seen: &SeenPort) -> Option<What> {
         (_, LinkState::Disabled) => return Some(What::Disabled),
         _ => {}
     }
-    if let Some(pattern) = &expected.neighbour {
-        let expected = || pattern.to_string();
-        match &seen.neighbour {
-            Some(found) if !pattern.fits(found) => {
-                return Some(What::Miswired { expected: expected(), found: found.port_name() });
-            }
-            None if seen.link == LinkState::Down => {
-                return Some(What::Down { expected: expected() });
-            }
-            _ => {}
-        }
+    if let Some(reason) = miswired(expected, seen) {
+        return Some(What::Wrong(reason));
     }
-    let up = seen.link == LinkState::Up;
-    (up && !is_fast(expected, seen.rate))
-        .then(|| What::Slow { required: required(expected), is: seen.rate })
+    match (&expected.neighbour, &seen.neighbour, seen.link) {
+        (Some(pattern), None, LinkState::Down) => {
+            Some(What::Down { expected: pattern.to_string() })
+        }
+        (_, _, LinkState::Up) => slow(expected, seen.rate).map(What::Wrong),
+        _ => None,
+    }
 }
 
-/// Whether a link is as wide and fast as it has to be.
-pub(super) fn is_fast(expected: &ExpectedPort, rate: Option<LinkRate>) -> bool {
+/// Why the neighbour is the wrong one, if one is there and is.
+pub(super) fn miswired(expected: &ExpectedPort, seen: &SeenPort) -> Option<Reason> {
+    let (pattern, found) = (expected.neighbour.as_ref()?, seen.neighbour.as_ref()?);
+    let reason = || Reason::Miswired { expected: pattern.to_string(), found: found.port_name() };
+    (!pattern.fits(found)).then(reason)
+}
+
+/// Why a link is not as wide and fast as it has to be, if it is not.
+pub(super) fn slow(expected: &ExpectedPort, rate: Option<LinkRate>) -> Option<Reason> {
     let wide = expected.width.is_none_or(|width| rate.is_some_and(|rate| rate.width >= width));
     let fast = expected.speed.is_none_or(|speed| rate.is_some_and(|rate| rate.speed >= speed));
-    wide && fast
+    (!wide || !fast).then(|| Reason::Slow { required: required(expected), is: rate })
 }
 
 /// `4xNDR`, `4x` or `NDR`.
-pub(super) fn required(expected: &ExpectedPort) -> String {
+fn required(expected: &ExpectedPort) -> String {
     let width = expected.width.map_or_else(String::new, |width| format!("{}x", width.lanes()));
     width + expected.speed.map_or("", |speed| speed.name())
 }
@@ -150,10 +132,9 @@ pub(super) fn required(expected: &ExpectedPort) -> String {
 /// Whether the port would be disabled, as things are.
 fn would_be_disabled(expected: &Expected, port: &ExpectedPort, seen: &SeenPort) -> bool {
     let judged = port.mode == Mode::Enabled || expected.tests.miswire;
-    let wrong = |pattern: &Pattern| seen.neighbour.as_ref().is_some_and(|n| !pattern.fits(n));
     match port.mode {
         Mode::Disabled => seen.link == LinkState::Up,
-        Mode::Enabled | Mode::Test => judged && port.neighbour.as_ref().is_some_and(wrong),
+        Mode::Enabled | Mode::Test => judged && miswired(port, seen).is_some(),
     }
 }
 

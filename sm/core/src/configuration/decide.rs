@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use snin_protocol::Time;
 
-use super::compare::{is_own, own_ports};
+use super::compare::{is_own, miswired, own_ports};
 use super::expected::{Expected, ExpectedPort, Mode};
 use super::reason::{Action, Reason};
 use super::seen::{LinkState, Seen, SeenPort};
@@ -93,11 +93,7 @@ impl Configuration {
             self.test(expected, place, want, port, judging, now);
             return;
         }
-        if let (Some(pattern), Some(found)) = (&want.neighbour, &port.neighbour)
-            && !pattern.fits(found)
-        {
-            let (expected, found) = (pattern.to_string(), found.port_name());
-            let reason = Reason::Miswired { expected, found };
+        if let Some(reason) = miswired(want, port) {
             if !self.limits.dry_run {
                 self.fail(place, reason.clone());
             }

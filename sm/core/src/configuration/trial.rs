@@ -5,7 +5,7 @@
 
 use snin_protocol::Time;
 
-use super::compare::{is_fast, required};
+use super::compare::{miswired, slow};
 use super::expected::{ExpectedPort, Quality, Tests};
 use super::reason::Reason;
 use super::seen::{LinkState, SeenPort};
@@ -90,20 +90,18 @@ impl Trial {
                 _ => Progress::Failed(Reason::WentDown),
             };
         }
-        if !is_fast(want, seen.rate) {
-            return Progress::Failed(Reason::Slow { required: required(want), is: seen.rate });
+        if let Some(reason) = slow(want, seen.rate) {
+            return Progress::Failed(reason);
         }
         if self.step == Step::Presence {
             self.step = Step::Miswire;
         }
-        match (&seen.neighbour, &want.neighbour) {
-            (Some(found), Some(pattern)) if tests.miswire && !pattern.fits(found) => {
-                let (expected, found) = (pattern.to_string(), found.port_name());
-                return Progress::Failed(Reason::Miswired { expected, found });
-            }
-            // The neighbour does not answer yet.
-            (None, _) if self.step == Step::Miswire => return self.due(tests, now),
-            _ => {}
+        if let Some(reason) = miswired(want, seen).filter(|_| tests.miswire) {
+            return Progress::Failed(reason);
+        }
+        // No node answers yet.
+        if seen.neighbour.is_none() && self.step == Step::Miswire {
+            return self.due(tests, now);
         }
         if self.step == Step::Miswire {
             self.step = match tests.quality {

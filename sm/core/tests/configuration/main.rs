@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
+mod bounds;
 mod lab;
 mod planted;
 mod random;
