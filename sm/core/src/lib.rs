@@ -33,6 +33,7 @@ pub mod administration;
 pub mod config;
 pub mod configuration;
 pub mod database;
+pub mod election;
 pub mod error;
 pub mod events;
 pub mod merge;
