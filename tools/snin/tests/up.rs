@@ -89,6 +89,12 @@ fn permutations_are_carried_though_the_controller_is_killed() {
     assert!(owners["handovers"].as_u64() >= Some(96), "{owners}");
     assert_eq!(figures["messages"]["delivered"], figures["messages"]["posted"]);
     assert!(run.join("snin-controller.log").exists(), "a folder that was named stays");
+    // All sessions were TLS, with certificates of the run's own CA.
+    for daemon in ["sm", "controller", "agents-0"] {
+        let text = std::fs::read_to_string(run.join(format!("{daemon}.toml"))).unwrap();
+        let called = text.contains("\"tls://127.0.0.1:") && !text.contains("unix://");
+        assert!(called && text.contains("/pki/ca.crt"), "{text}");
+    }
     assert_eq!(processes_of(&run), Vec::<u32>::new());
 }
 

@@ -90,9 +90,20 @@ pub(crate) struct Up {
     /// What every port sends, in bit/s
     #[arg(long, default_value_t = 1_000_000_000, value_name = "BIT/S")]
     pub(crate) rate: u64,
+    /// How the daemons speak with each other: tls (TCP on the loopback, certificates at both ends, from a CA that
+    /// this run makes), or unix (sockets in the folder)
+    #[arg(long, value_enum, default_value_t = Sessions::Tls, value_name = "HOW")]
+    pub(crate) sessions: Sessions,
     /// Processes that the agents are spread over; by default one a host up to 16, then one for 108
     #[arg(long, value_name = "N")]
     pub(crate) agent_processes: Option<usize>,
     #[command(flatten)]
     pub(crate) format: Format,
+}
+
+/// What carries the sessions between daemons.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Sessions {
+    Tls,
+    Unix,
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use snin_fabric::{Guid, Topology, ibnet};
 
+use super::sessions::Sessions;
 use crate::cli;
 use crate::failure::Failure;
 
@@ -21,6 +22,7 @@ pub(super) struct Folder {
     agents: Vec<Vec<Guid>>,
     window_us: u64,
     latency_us: u64,
+    sessions: Sessions,
 }
 
 impl Folder {
@@ -40,12 +42,14 @@ impl Folder {
             many => many.div_ceil(HOSTS),
         });
         let each = ports.len().div_ceil(processes.max(1)).max(1);
+        let sessions = Sessions::new(args.sessions, &path, ports.iter().copied())?;
         Ok(Self {
             kept: args.folder.is_some(),
             fabric: format!("snin-up-{number}"),
             agents: ports.chunks(each).map(<[Guid]>::to_vec).collect(),
             window_us: args.window.nanos() / 1000,
             latency_us: args.latency.nanos() / 1000,
+            sessions,
             path,
         })
     }
@@ -74,26 +78,28 @@ impl Folder {
     pub(super) fn write(&mut self, topology: &Topology) -> Result<(), Failure> {
         self.put("fabric.ibnetdiscover", &ibnet::write(topology))?;
         let path = |name: &str| toml_text(&self.path.join(name).display().to_string());
-        let unix = |name: &str| toml_text(&format!("unix://{}", self.path.join(name).display()));
+        let sessions = &self.sessions;
         let sm = format!(
-            "state_dir = {}\ncontrol_socket = {}\nsession_listen = [{}]\nevents_file = {}\nsweep_interval = 1\n",
+            "state_dir = {}\ncontrol_socket = {}\nsession_listen = [{}]\nevents_file = {}\nsweep_interval = 1\n{}",
             path("sm"),
             path("sm.sock"),
-            unix("sm-sessions.sock"),
+            toml_text(&sessions.manager),
             path("sm.events"),
+            sessions.certificate("manager-sm"),
         );
         self.put("sm.toml", &sm)?;
         let (window, latency) = (self.window_us, self.latency_us);
         let controller = format!(
             "listen = [{}]\ncontrol_socket = {}\nstate_dir = {}\nmanager = {}\nevents_file = {}\n\
              window_us = {window}\nlead_us = {}\nclock_error_us = {latency}\ndrain_us = 1000\n\
-             repeat_us = {latency}\n",
-            unix("controller-sessions.sock"),
+             repeat_us = {latency}\n{}",
+            toml_text(&sessions.controller),
             path("controller.sock"),
             path("controller"),
-            unix("sm-sessions.sock"),
+            toml_text(&sessions.manager),
             path("controller.events"),
             window / 4,
+            sessions.certificate("controller-controller"),
         );
         self.put("controller.toml", &controller)?;
         for (number, ports) in self.agents.iter().enumerate() {
@@ -101,11 +107,12 @@ impl Folder {
                 ports.iter().map(|port| toml_text(&port.to_string())).collect();
             let agents = format!(
                 "software_port = {}\nguids = [{}]\ncontroller = {}\ncontrol_socket = {}\n\
-                 acknowledgement_us = {latency}\nstall_ms = 5000\nsilence_ms = 2000\n",
+                 acknowledgement_us = {latency}\nstall_ms = 5000\nsilence_ms = 2000\n{}",
                 toml_text(&self.fabric),
                 ports.join(", "),
-                unix("controller-sessions.sock"),
+                toml_text(&sessions.controller),
                 path(&format!("agents-{number}.sock")),
+                sessions.certificate("agent-{guid}"),
             );
             self.put(&format!("agents-{number}.toml"), &agents)?;
         }
@@ -131,6 +138,6 @@ impl Folder {
     }
 }
 
-fn toml_text(text: &str) -> String {
+pub(super) fn toml_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -5,6 +5,7 @@ mod children;
 mod drive;
 mod folder;
 mod script;
+mod sessions;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -1,0 +1,83 @@
+//! Where the daemons of a run call each other, and the certificates that they show.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use snin_daemon::pki::Pki;
+use snin_fabric::Guid;
+use snin_protocol::identity::{Identity, Role};
+
+use super::folder::toml_text;
+use crate::cli;
+use crate::failure::Failure;
+
+/// A run's certificates are good for so many days.
+const DAYS: u32 = 30;
+
+/// Addresses of a run's daemons, and the lines of their configurations that name certificates.
+pub(super) struct Sessions {
+    /// Where the manager is called.
+    pub(super) manager: String,
+    /// Where the controller is called.
+    pub(super) controller: String,
+    /// The folder of the run's CA; `None`: Unix sockets, which need no certificates.
+    pki: Option<PathBuf>,
+}
+
+impl Sessions {
+    /// Chooses addresses. With TLS it makes a CA in `folder` and a certificate for each daemon and each of
+    /// `ports`; those of a run before are removed.
+    pub(super) fn new(
+        how: cli::Sessions,
+        folder: &Path,
+        ports: impl Iterator<Item = Guid>,
+    ) -> Result<Self, Failure> {
+        if how == cli::Sessions::Unix {
+            let unix = |name: &str| format!("unix://{}", folder.join(name).display());
+            let (manager, controller) =
+                (unix("sm-sessions.sock"), unix("controller-sessions.sock"));
+            return Ok(Self { manager, controller, pki: None });
+        }
+        let pki = folder.join("pki");
+        match fs::remove_dir_all(&pki) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::file(&pki)(error));
+            }
+            _ => {}
+        }
+        let ca = Pki::at(&pki);
+        ca.init("snin up", DAYS)?;
+        let daemons =
+            [(Role::Manager, "sm".to_owned()), (Role::Controller, "controller".to_owned())];
+        let agents = ports.map(|port| (Role::Agent, port.to_string()));
+        for (role, name) in daemons.into_iter().chain(agents) {
+            ca.issue(&Identity::new(role, &name)?, DAYS, None)?;
+        }
+        let [manager, controller] =
+            free_addresses().map_err(Failure::file(Path::new("127.0.0.1")))?;
+        Ok(Self { manager, controller, pki: Some(pki) })
+    }
+
+    /// The lines that name the certificate of `who`, such as `manager-sm` or `agent-{guid}`.
+    pub(super) fn certificate(&self, who: &str) -> String {
+        let Some(pki) = &self.pki else { return String::new() };
+        let path = |name: &str| toml_text(&pki.join(name).display().to_string());
+        format!(
+            "certificate = {}\nkey = {}\nca_certificate = {}\nrevoked = {}\n",
+            path(&format!("{who}.crt")),
+            path(&format!("{who}.key")),
+            path("ca.crt"),
+            path("revoked.pem"),
+        )
+    }
+}
+
+/// Two addresses on the loopback at which no program listens. Both sockets are open until both are chosen, so that
+/// they differ.
+fn free_addresses() -> io::Result<[String; 2]> {
+    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    let [manager, controller] = &listeners;
+    Ok([format!("tls://{}", manager.local_addr()?), format!("tls://{}", controller.local_addr()?)])
+}
