@@ -5,8 +5,8 @@
 //! receiving lanes (a link of K units is K lanes), and a window is a matching:
 //!
 //! 1. It serves every lane of greatest degree, the degree being the windows that a lane's requests
-//! still want. So requests of degree d are done in d windows when no others come, in any pattern
-//! (`cover`).
+//!    still want. So requests of degree d are done in d windows when no others come, in any pattern
+//!    (`cover`).
 //! 2. Among the lanes left over, the oldest request comes first (`fill`).
 //! 3. Requests of other rates than the unit share what is then left of the links, the oldest first.
 //!

@@ -170,7 +170,7 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
         sizes.push(size);
     }
     let factors_of = plan.sizes.iter().copied().filter(|&size| size <= LADDER_SIZE).max();
-    let factors_of = factors_of.or(smallest.copied()).unwrap_or(0);
+    let factors_of = factors_of.or_else(|| smallest.copied()).unwrap_or(0);
     let factors = match factors_of {
         0 => Vec::new(),
         size => ladder(plan, size, &mut tell)?,
