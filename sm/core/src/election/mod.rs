@@ -16,7 +16,8 @@
 //! What the order of states leaves open is decided so:
 //! - A manager becomes STANDBY when it is ELECTING and hears a MASTER that goes before it.
 //! - CEDE goes to a MASTER, or to one that is ELECTING while this one is MASTER; sent to a standby it would
-//!   begin an election with every message. TAKEOVER is sent by a MASTER only.
+//!   begin an election with every message. TAKEOVER is sent by a MASTER to a
+//!   STANDBY only: one that is ELECTING has its timer, and two masters would send it to and fro.
 //! - A STANDBY that goes before the MASTER it hears says CEDE and is ELECTING itself.
 //! - CEDE of a manager that goes after, and TAKEOVER of one that goes before, are old, and ignored.
 //! - Where priorities are equal the lower GUID goes first, as with SMInfo.
@@ -230,8 +231,10 @@ impl Election {
             State::Electing => {}
             State::Master => match message.kind {
                 Kind::Cede if ahead => self.enter(State::Electing, now),
-                Kind::Status if ahead => self.say(Kind::Takeover, Some(message.sender)),
-                Kind::Status if message.state != State::Standby => {
+                Kind::Status if ahead && message.state == State::Standby => {
+                    self.say(Kind::Takeover, Some(message.sender));
+                }
+                Kind::Status if !ahead && message.state != State::Standby => {
                     self.say(Kind::Cede, Some(message.sender));
                 }
                 _ => {}

@@ -10,7 +10,7 @@ use super::net::{Net, Step};
 
 /// Steps from the cold start, and from a fabric that has its master.
 const DEPTH: usize = 2;
-const RUNS: u64 = 300;
+const RUNS: u64 = 3000;
 
 fn explore(net: Net, depth: usize) -> usize {
     let mut seen = HashSet::new();

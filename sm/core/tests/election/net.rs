@@ -6,6 +6,8 @@ use snin_sm_core::election::{Election, Event, Limits, Message, Output, Priority,
 
 /// Messages that are on their way at once; more are lost.
 const MOST_IN_FLIGHT: usize = 6;
+/// Messages and timers of all managers in one calm span; more are a storm.
+const MOST_EVENTS: u32 = 5000;
 
 pub(crate) fn guid(index: usize) -> Guid {
     Guid(index as u64 + 1)
@@ -124,7 +126,10 @@ impl Net {
     /// Nothing fails any more: messages arrive at once, timers run at their time, until `span` is over.
     pub(crate) fn calm(&mut self, span: Time) {
         let end = self.now + span;
+        let mut events = 0;
         loop {
+            events += 1;
+            assert!(events < MOST_EVENTS, "messages without end: {:?}", self.flying);
             if !self.flying.is_empty() {
                 self.step(Step::Deliver(0));
                 continue;

@@ -117,8 +117,12 @@ fn statement_45_a_master_answers_by_cede_or_takeover() {
     let mut core = master();
     core.handle(from(Kind::Status, 9, State::Master), Time::ZERO);
     assert_eq!(says(&mut core), [(Some(Guid(9)), Kind::Cede)]);
-    core.handle(from(Kind::Status, 1, State::Master), Time::ZERO);
-    assert_eq!(says(&mut core), [(Some(Guid(1)), Kind::Takeover)]);
+    let priority = Priority { chosen: true, ..healthy() };
+    for (state, answer) in [(State::Standby, Some(Kind::Takeover)), (State::Electing, None)] {
+        let message = Message { kind: Kind::Status, sender: Guid(9), state, priority };
+        core.handle(Event::Message(message), Time::ZERO);
+        assert_eq!(says(&mut core), Vec::from_iter(answer.map(|kind| (Some(Guid(9)), kind))));
+    }
 }
 
 #[test]
