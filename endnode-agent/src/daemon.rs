@@ -2,7 +2,7 @@
 //!
 //! Requests on the control socket: `status`, `flows`, `mesh`, `histogram` (`flow`), `events` (`since`),
 //! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached; `pair` and
-//! `jobs` ([`Jobs`]).
+//! `jobs` (`Jobs`).
 
 use std::collections::BTreeMap;
 use std::fs;

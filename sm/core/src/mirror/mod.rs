@@ -2,8 +2,8 @@
 //! that was programmed when the master is gone.
 //!
 //! Every manager is called by others and calls others; the driver numbers these sessions ([`Link`]). A called
-//! manager that is master tells who follows it the whole database, then what changes ([`source`]); one that
-//! stands by follows the master that answers ([`copy`]). A place in the log is (term, sequence): a term is one
+//! manager that is master tells who follows it the whole database, then what changes (`source`); one that
+//! stands by follows the master that answers (`copy`). A place in the log is (term, sequence): a term is one
 //! mastership, a sequence counts the changes of its database.
 //!
 //! ```text
