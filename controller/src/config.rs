@@ -1,5 +1,6 @@
 //! The controller's settings, by the file that an admin writes.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use snin_controller_core::config::Config;
@@ -73,8 +74,9 @@ snin_daemon::settings! {
         /// Users (by number) who may do everything at the control socket, beside root and the controller's own;
         /// anybody else who may open it only looks.
         operators: Vec<u32> = Vec::new(),
-        /// Users (by number) who may change slices and have requests of their own: job launchers.
-        launchers: Vec<u32> = Vec::new(),
+        /// Job launchers: users (by number) who may have requests of their own, and change the slices whose names
+        /// begin so: { 990 = "slurm/" }.
+        launchers: BTreeMap<String, String> = BTreeMap::new(),
         /// Where `snin controller` asks.
         control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),
         /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
@@ -108,6 +110,8 @@ pub struct Checked {
     pub core: Config,
     /// The certificate's files.
     pub files: Option<Files>,
+    /// Launchers by user, and how the names of their slices begin.
+    pub launchers: BTreeMap<u32, String>,
 }
 
 /// What is wrong is named by file and line.
@@ -163,7 +167,17 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {
         return Err(loaded.refuse("certificate", SessionEnd::NoCredentials));
     }
-    Ok(Checked { listen, source, core, files })
+    Ok(Checked { listen, source, core, files, launchers: launchers(loaded)? })
+}
+
+fn launchers(loaded: &Loaded<Settings>) -> Result<BTreeMap<u32, String>, SettingsError> {
+    let launcher = |(user, slices): (&String, &String)| {
+        let number = user.parse().map_err(|_| {
+            loaded.refuse("launchers", format_args!("`{user}`: a user is given by number"))
+        })?;
+        Ok((number, slices.clone()))
+    };
+    loaded.value.launchers.iter().map(launcher).collect()
 }
 
 fn lmc(loaded: &Loaded<Settings>) -> Result<Option<Lmc>, SettingsError> {

@@ -64,9 +64,10 @@ pub struct Daemon {
     leaving: BTreeMap<Guid, Time>,
     pub(crate) windows: VecDeque<WindowReport>,
     pub(crate) counted: Counted,
-    /// Users who may do everything, and those who may have slices and requests of their own.
+    /// Users who may do everything.
     pub(crate) operators: Vec<u32>,
-    pub(crate) launchers: Vec<u32>,
+    /// Users who may have requests of their own, and how the names of their slices begin.
+    pub(crate) launchers: BTreeMap<u32, String>,
     /// The slices that are kept are of this version of the core's.
     pub(crate) slices_version: Option<u64>,
     watchdog: Option<(Time, Time)>,
@@ -135,7 +136,7 @@ impl Daemon {
             windows: VecDeque::with_capacity(WINDOWS),
             counted: Counted::default(),
             operators: settings.operators.clone(),
-            launchers: settings.launchers.clone(),
+            launchers: checked.launchers.clone(),
             slices_version: None,
             watchdog: watchdog.map(|every| (Time(every), clock.now() + Time(every))),
         };

@@ -11,8 +11,8 @@
 //! | `release` | frame `id` is given back |
 //! | `requests` | every frame that is not over |
 //!
-//! Root, the controller's own user and `operators` may do all of that; `launchers` may change slices, make
-//! requests and release their own; anybody else who may open the socket only looks.
+//! Root, the controller's own user and `operators` may do all of that. `launchers` may change the slices whose
+//! names begin as their setting says, make requests and release their own. Other users of the socket only look.
 
 use serde_json::{Value, json};
 use snin_controller_core::Core;
@@ -60,7 +60,7 @@ impl Daemon {
             Some(user) if user == 0 || user == own || self.operators.contains(&user) => {
                 Rank::Operator
             }
-            Some(user) if self.launchers.contains(&user) => Rank::Launcher,
+            Some(user) if self.launchers.contains_key(&user) => Rank::Launcher,
             _ => Rank::Anybody,
         };
         Asker { user: request.user, rank }
@@ -89,7 +89,7 @@ impl Daemon {
             }),
             "slice_create" | "slice_resize" | "slice_delete" => {
                 let permitted = self.permit(asker, Rank::Launcher, "change slices");
-                permitted.and_then(|()| self.change_slice(&request.command, body))
+                permitted.and_then(|()| self.change_slice(asker, &request.command, body))
             }
             "slice_explain" => self.explain_slice(body),
             "slice_trees" => self.slice_trees(body),
@@ -106,8 +106,13 @@ impl Daemon {
         })
     }
 
-    fn change_slice(&mut self, command: &str, body: &Value) -> Result<Value, String> {
+    fn change_slice(&mut self, asker: Asker, command: &str, body: &Value) -> Result<Value, String> {
         let owner = body["owner"].as_str().ok_or("`owner` is a name")?.to_owned();
+        let own = asker.user.and_then(|user| self.launchers.get(&user));
+        if !own.is_some_and(|own| owner.starts_with(own.as_str())) {
+            let slice = format!("change the slice of {owner:.128}, which is not its own");
+            self.permit(asker, Rank::Operator, &slice)?;
+        }
         let core = self.core.as_mut().ok_or(UNKNOWN)?;
         let mut created = false;
         if command == "slice_delete" {

@@ -1,6 +1,7 @@
 //! A controller as a process that can be killed at any moment.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -82,7 +83,7 @@ impl Controller {
         self.file("record")
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.file("log")).unwrap_or_default()
     }
 
@@ -97,6 +98,38 @@ impl Controller {
                 Err(error) => assert!(began.elapsed() < PATIENCE, "{error}: {}", self.log()),
             }
             std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What it answers a user that may open its socket: a program of that user asks.
+    pub(crate) fn ask_as(&self, user: u32, request: &Value) -> Result<Value, String> {
+        let socket = self.file("control.sock");
+        let open = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        open(self.folder.path(), 0o755);
+        open(&socket, 0o666);
+        let program = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+                       s.sendall(sys.argv[2].encode() + b'\\n'); print(s.makefile().readline())";
+        let root = rustix::process::geteuid().is_root();
+        let mut command = Command::new(if root { "setpriv" } else { "sudo" });
+        if !root {
+            command.args(["-n", "setpriv"]);
+        }
+        command.args([
+            &format!("--reuid={user}"),
+            "--clear-groups",
+            "/usr/bin/python3",
+            "-c",
+            program,
+        ]);
+        let asked = command.arg(&socket).arg(request.to_string()).output().unwrap();
+        let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+        let mut said: Value =
+            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {asked:?}"));
+        match said["error"].as_str() {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(said["ok"].take()),
         }
     }
 

@@ -145,3 +145,28 @@ fn requests_for_later_outlive_a_kill_and_end_by_themselves() {
     controller.start();
     assert_eq!(controller.ask(&json!({ "command": "requests" })).unwrap(), json!([]));
 }
+
+/// A launcher changes the slices whose names begin as its own do; another user only looks.
+#[test]
+fn a_launcher_changes_its_own_slices_only() {
+    let settings = "launchers = { 4711 = \"slurm/\" }\n";
+    let controller = Controller::of("clos:4,4,2", &format!("{TIMES}{settings}"));
+    create(&controller, "other/1", 2).unwrap();
+    let asked = |user: u32, command: &str, owner: &str| {
+        let request = json!({ "command": command, "owner": owner, "count": 2 });
+        controller.ask_as(user, &request)
+    };
+    assert_eq!(asked(4711, "slice_create", "slurm/1").unwrap()["created"], true);
+    for command in ["slice_create", "slice_resize", "slice_delete"] {
+        let refused = asked(4711, command, "other/1").unwrap_err();
+        let why = "user/4711 may not change the slice of other/1, which is not its own: only operators may";
+        assert!(refused.contains(why), "{command}: {refused}");
+        let refused = asked(4712, command, "slurm/1").unwrap_err();
+        let why = "user/4712 may not change slices: only operators and launchers may";
+        assert!(refused.contains(why), "{command}: {refused}");
+    }
+    assert_eq!(asked(4711, "slice_delete", "slurm/1").unwrap()["deleted"], true);
+    let slices = asked(4712, "slices", "").unwrap()["slices"].clone();
+    assert_eq!(slices.as_array().map(Vec::len), Some(1), "{slices}");
+    assert_eq!(controller.log().matches("may not change").count(), 6, "one line each");
+}
