@@ -13,15 +13,15 @@ use snin_fabric::{Topology, ibnet};
 
 pub(super) const SNIN: &str = env!("CARGO_BIN_EXE_snin");
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
-/// How often nodes say what they have.
-const REGISTER: Duration = Duration::from_secs(4);
+/// How often an operator looks after nodes and jobs.
+const RECOVERY: Duration = Duration::from_secs(4);
 
 /// See the module's documentation. All of it ends when this is dropped.
 pub(super) struct Cluster {
     folder: tempfile::TempDir,
     controller: Option<Child>,
     reconciler: Option<Child>,
-    registered: Cell<Option<Instant>>,
+    recovered: Cell<Option<Instant>>,
     pub(super) topology: Topology,
     pub(super) hosts: usize,
 }
@@ -53,9 +53,9 @@ impl Cluster {
         let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
         let hosts = snin_fabric::hosts::Hosts::of(&topology).len();
         let folder = tempfile::tempdir().unwrap();
-        let registered = Cell::new(None);
+        let recovered = Cell::new(None);
         let mut cluster =
-            Self { registered, folder, controller: None, reconciler: None, topology, hosts };
+            Self { recovered, folder, controller: None, reconciler: None, topology, hosts };
         for name in ["state", "log", "munge", "hooks", "ran"] {
             fs::create_dir(cluster.path(name)).unwrap();
         }
@@ -210,13 +210,24 @@ impl Cluster {
         command.stdin(Stdio::null()).output().expect(program)
     }
 
-    /// Has nodes say again which jobs they have, every few seconds: a slurmctld that was killed may take jobs for
-    /// running that it never started, and one whose node does not have it goes back into the queue.
-    pub(super) fn register(&self) {
+    /// Does, every few seconds, what an operator does after a slurmctld was killed. Nodes say again which jobs they
+    /// have: a slurmctld may take jobs for running that it never started. A node that Slurm drained and a job that
+    /// it held, because the job was started a second time, are given back.
+    pub(super) fn recover(&self) {
         let now = Instant::now();
-        if self.registered.get().is_none_or(|last| now - last > REGISTER) {
-            self.registered.set(Some(now));
-            self.tried("scontrol", &["reconfigure"]);
+        if self.recovered.get().is_some_and(|last| now - last <= RECOVERY) {
+            return;
+        }
+        self.recovered.set(Some(now));
+        self.tried("scontrol", &["reconfigure"]);
+        for node in self.slurm("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"]).lines() {
+            self.tried("scontrol", &["update", &format!("NodeName={node}"), "State=RESUME"]);
+        }
+        let pending = self.slurm("squeue", &["-h", "-t", "PD", "-o", "%i %r"]);
+        for (job, why) in pending.lines().filter_map(|line| line.split_once(' ')) {
+            if why.contains("held") {
+                self.tried("scontrol", &["release", job]);
+            }
         }
     }
 

@@ -57,7 +57,7 @@ fn jobs_have_links_of_their_own_whatever_is_killed_meanwhile() {
     cluster.kill_daemon("slurmctld.pid");
     cluster.start_slurmctld();
     cluster.wait("60 jobs have ended", || {
-        cluster.register();
+        cluster.recover();
         ran(&cluster).0 >= 60
     });
     cluster.kill_daemon("slurmd-host3.pid");
@@ -67,7 +67,7 @@ fn jobs_have_links_of_their_own_whatever_is_killed_meanwhile() {
     cluster.start_slurmd(3);
     cluster.slurm("scontrol", &state("State=RESUME"));
     cluster.wait("no job is left", || {
-        cluster.register();
+        cluster.recover();
         cluster.slurm("squeue", &["-h"]).is_empty()
     });
     let seconds = began.elapsed().as_secs_f64();
