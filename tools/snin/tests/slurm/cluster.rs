@@ -12,7 +12,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{Topology, ibnet};
 
 pub(super) const SNIN: &str = env!("CARGO_BIN_EXE_snin");
-pub(super) const PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const PATIENCE: Duration = Duration::from_secs(240);
 /// How often an operator looks after nodes and jobs.
 const RECOVERY: Duration = Duration::from_secs(4);
 
