@@ -210,9 +210,9 @@ impl Cluster {
         command.stdin(Stdio::null()).output().expect(program)
     }
 
-    /// Does, every few seconds, what an operator does after a slurmctld was killed. Nodes say again which jobs they
-    /// have: a slurmctld may take jobs for running that it never started. A node that Slurm drained and a job that
-    /// it held, because the job was started a second time, are given back.
+    /// Does, every few seconds, what an operator does after a slurmctld was killed. Nodes say again which jobs
+    /// they have: a slurmctld may take jobs for running that it never started. A node that Slurm drained and a
+    /// job that it held, because the job was started a second time, are given back.
     pub(super) fn recover(&self) {
         let now = Instant::now();
         if self.recovered.get().is_some_and(|last| now - last <= RECOVERY) {
