@@ -284,14 +284,16 @@ impl Survey {
         query: Query,
         mad: &Mad,
     ) -> Result<(), Error> {
+        let is_demanded = self.demands.contains(&query);
         self.learnt |= !matches!(
             query,
             Query::ReadSwitch(_)
                 | Query::ClearChange(_)
                 | Query::ReadPort(..)
+                | Query::ReadBlock(..)
                 | Query::ReadManager(..)
                 | Query::ReadMasks(..)
-        ) && !self.demands.contains(&query);
+        ) && !is_demanded;
         match query {
             Query::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
             Query::Describe(id) => {
@@ -329,6 +331,7 @@ impl Survey {
             Query::ReadBlock(id, block) => {
                 let ports = mad.attribute::<LinearForwarding>()?.ports.map(|port| port.0);
                 let known = graph.node(id).shadow.block(block);
+                self.learnt |= !is_demanded && known.is_none_or(|known| *known != ports);
                 if self.manager.is_some() && known.is_some_and(|known| *known != ports) {
                     self.overwritten.get_or_insert((id, PortNum::ZERO));
                 }

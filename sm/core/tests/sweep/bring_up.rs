@@ -56,9 +56,11 @@ fn nothing_is_written_when_nothing_changed() {
     lab.sweep.handle(snin_sm_core::Event::Resweep, now);
     lab.settle();
     assert_eq!(lab.emulator.stats().writes, writes, "a full sweep writes");
+    let said = lab.reports.len();
     lab.run(Time::secs(25));
     assert_eq!(lab.emulator.stats().writes, writes, "a light sweep writes");
     assert_eq!(lab.sweep.metrics().light_sweeps, 2);
+    assert!(lab.reports.len() == said, "a light sweep says what it said before");
 
     let mut lab = lab.restarted(config(4));
     lab.bring_up();
