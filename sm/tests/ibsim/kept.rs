@@ -111,8 +111,10 @@ fn another_master_is_left_alone() -> Result<(), JudgeError> {
 
     drop(opensm);
     let clients = lab.simulator.clients()?;
-    let left = clients.iter().find(|client| client.node == id(&lab.topology, other)).unwrap();
-    lab.simulator.free(left)?;
+    // ibsim gives the place of a dead client back by itself when it cannot deliver a poll.
+    if let Some(left) = clients.iter().find(|client| client.node == id(&lab.topology, other)) {
+        lab.simulator.free(left)?;
+    }
     keeper.wait(|events| events.iter().any(|event| event["event"] == "SUBNET_UP"));
     let held = lab.held()?;
     assert_eq!(held.fault(None), None);
