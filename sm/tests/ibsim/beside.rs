@@ -207,7 +207,7 @@ fn osmtest_passes() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:2,2,2"))?;
     let keeper = lab.keep("lmc = 0\n")?;
     is_up(&keeper);
-    // Not its flow m, nor stress 3, which OpenSM itself does not pass on this fabric.
+    // Not its flow m, which a fresh OpenSM does not pass either, nor stress 3, which hangs here: a known fault.
     // osmtest sees 200 bytes of a table through ibsim's preload, in any case: three groups fill them.
     let mut maker = Host::new(&lab.simulator, &host(&lab, 2), manager(&lab));
     for scope in 1..=3 {
