@@ -1,15 +1,17 @@
 # What the scripts of this test share. They run in the virtual machine, as root.
 mkdir -p /dev/shm
-mount -t tmpfs shm /dev/shm 2>/dev/null || true
+grep -q ' /dev/shm ' /proc/mounts || mount -t tmpfs shm /dev/shm
 hostname vm0
 printf '127.0.0.1 localhost vm0\n' >/etc/hosts
 
 # Devices go only when no program has them open.
 end_all() {
+    local pid
+    set +e # a program that has ended cannot be killed
     for pid in $(jobs -p) $(cat /tmp/slurm/slurm*.pid /tmp/slurm/munge/pid 2>/dev/null); do
-        kill -KILL "$pid" 2>/dev/null || true
+        kill -KILL "$pid" 2>/dev/null
     done
-    cp /tmp/slurm/*.log "$OUT" 2>/dev/null || true
+    [ ! -d /tmp/slurm ] || cp /tmp/slurm/*.log "$OUT"
 }
 trap end_all EXIT
 
@@ -116,21 +118,29 @@ test_idle() {
     [ "$(sinfo -h -t idle -o %D)" = "$1" ]
 }
 
-capture() { # DEVICE...
+capture() { # DEVICE...: each packet is in the file as soon as tcpdump runs
     local device
     CAPTURES=
     for device in "$@"; do
-        tcpdump -Z root -U -i "$device" -nn -s 64 -w "/tmp/capture-$device" udp port 4791 2>"/tmp/tcpdump-$device" &
-        CAPTURES="$CAPTURES $!"
+        tcpdump -Z root -U --immediate-mode -i "$device" -nn -s 64 -w "/tmp/capture-$device" udp port 4791 2>"/tmp/tcpdump-$device" &
+        CAPTURES="$CAPTURES $!:$device"
         until_it_is "tcpdump listens at $device" grep -q 'listening on' "/tmp/tcpdump-$device"
     done
 }
 
+is_captured() { # PID DEVICE: whether tcpdump has every packet that its filter let through
+    kill -USR1 "$1"
+    sleep 0.1
+    tail -n 1 "/tmp/tcpdump-$2" | grep -qE '([1-9][0-9]*) packets captured, \1 packets received by filter'
+}
+
 end_capture() { # DEVICE...: leaves `COUNT FROM > TO` a line in $OUT/packets-DEVICE
-    local device
-    sleep 0.3
-    kill -INT $CAPTURES
-    wait $CAPTURES || true
+    local device one
+    for one in $CAPTURES; do
+        until_it_is "all packets of ${one#*:} are captured" is_captured "${one%:*}" "${one#*:}"
+        kill -INT "${one%:*}"
+        wait "${one%:*}"
+    done
     for device in "$@"; do
         tcpdump -Z root -nn -q -r "/tmp/capture-$device" 2>/dev/null |
             sed -E 's/^.* IP ([0-9.]+)\.[0-9]+ > ([0-9.]+)\.[0-9]+.*/\1 > \2/' | sort | uniq -c >"$OUT/packets-$device"

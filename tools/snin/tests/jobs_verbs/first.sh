@@ -18,7 +18,7 @@ timeout -s INT -k 2 40 srun --mpi=pmi2 -N2 -n2 -w host1,host2 bash -c "
     exec env LD_LIBRARY_PATH=$LIBRARIES $UCX /opt/mpich/bin/pairs 100" >"$OUT/said" 2>&1 || status=$?
 end_capture snin1 snin2
 echo $status >"$OUT/status"
-snin job stats slurm/1 --agents /tmp/agent --json >"$OUT/stats.json" || true
+snin job stats slurm/1 --agents /tmp/agent --json >"$OUT/stats.json"
 # With the job its links, its files and what the agent knew of it are gone.
 for k in $(seq 100); do [ -z "$(squeue -h)" ] && break; sleep 0.1; done
 snin slice list --socket /tmp/control --json >"$OUT/slices.json"
