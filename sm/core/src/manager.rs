@@ -4,6 +4,7 @@
 //! ends; administration then tells subscribers, and answers from it.
 
 mod mirrored;
+mod shown;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,20 +13,17 @@ use snin_fabric::{Lid, Mlid};
 use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
-use crate::administration::{Administration, AdministrationMetrics, Limits, World};
+use crate::administration::{Administration, Limits, World};
 use crate::config::Config;
-use crate::configuration::{Configuration, Judgement, Limits as ConfigurationLimits, Seen};
-use crate::database::{self, Change, Database, Stamp};
+use crate::configuration::{Configuration, Judgement, Limits as ConfigurationLimits};
+use crate::database::{self, Change, Database};
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
-use crate::mastership::{Act, Mastership, Order, SM_INFO, Standing};
-use crate::merge::{Entry, Snapshot};
-use crate::metrics::Metrics;
+use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
 use crate::multicast::Groups;
 use crate::planning::Saved;
 use crate::sweep::Sweep;
-use crate::view::FabricView;
 
 /// How often in a turn configuration may judge and ask.
 const ROUNDS: usize = 1_000;
@@ -213,31 +211,6 @@ impl Manager {
         self.follow(now);
     }
 
-    /// What the sweep core counted.
-    pub const fn metrics(&self) -> &Metrics {
-        self.sweep.metrics()
-    }
-
-    /// What administration counted.
-    pub const fn administration(&self) -> &AdministrationMetrics {
-        self.administration.metrics()
-    }
-
-    /// What is expected of the fabric, and how its ports are.
-    pub const fn configuration(&self) -> &Configuration {
-        &self.configuration
-    }
-
-    /// The fabric as it was last seen.
-    pub fn seen(&self) -> Seen {
-        self.sweep.seen()
-    }
-
-    /// What is known of the subnet.
-    pub const fn database(&self) -> &Database {
-        &self.database
-    }
-
     /// Stamps of the database, and leases in snapshots of it, are in the time of the epoch, which other managers
     /// have too: what has to be added to `now` for that. Called before [`Event::Start`]; without it the epoch is
     /// the driver's start.
@@ -245,66 +218,6 @@ impl Manager {
         self.epoch = epoch;
         self.database.set_epoch(epoch);
         self.mirror.set_epoch(epoch);
-    }
-
-    /// The database as a file and a merge have it, with the addresses of absent ports. `name` is what the subnet
-    /// is called; without one, its master's GUID. `None` before the manager knows at which port it is.
-    pub fn snapshot(&self, name: &str, now: Time) -> Option<Snapshot> {
-        let own = self.sweep.own_guid()?;
-        let name = if name.is_empty() { own.to_string() } else { name.to_owned() };
-        let mut snapshot = Snapshot::new(own, &name, self.config.priority);
-        snapshot.clock = self.database.clock(now);
-        snapshot.prefix = self.config.subnet_prefix();
-        let stamp = Stamp { time: Time::ZERO, count: 0, origin: own };
-        for (&guid, &block) in &self.sweep.saved().lids {
-            snapshot.lids.insert(guid, Entry { value: Some(block), stamp });
-        }
-        snapshot.fill(&self.database, self.epoch);
-        Some(snapshot)
-    }
-
-    /// The last view published.
-    pub const fn view(&self) -> Option<&Arc<FabricView>> {
-        self.sweep.view()
-    }
-
-    /// Whether this manager is master, or what else.
-    pub const fn state(&self) -> SmState {
-        self.mastership.state()
-    }
-
-    /// Why it is what it is.
-    pub fn why(&self) -> &str {
-        self.mastership.why()
-    }
-
-    /// Every manager of the subnet that is known, this one first.
-    pub fn managers(&self, now: Time) -> Vec<Standing> {
-        self.mastership.standings(now)
-    }
-
-    /// What keeps the fabric from being complete, by name.
-    pub fn missing(&self) -> Vec<Missing> {
-        self.sweep.missing()
-    }
-
-    /// Whether M_Keys are generated, so that [`Event::RotateKeys`] changes them.
-    pub fn generates_keys(&self) -> bool {
-        self.sweep.generates_keys()
-    }
-
-    /// Whether nothing is being asked, computed or written.
-    pub fn is_idle(&self) -> bool {
-        let administration = &self.administration;
-        self.sweep.is_idle()
-            && self.outputs.is_empty()
-            && !self.owes_groups
-            && administration.waiting() == 0
-    }
-
-    /// SMPs in flight.
-    pub fn in_flight(&self) -> usize {
-        self.sweep.in_flight()
     }
 
     /// What the controller does not prefer any more goes; what it says again keeps its stamp.

@@ -1,0 +1,103 @@
+//! What a manager shows of itself and of the subnet; nothing here changes it.
+
+use std::sync::Arc;
+
+use snin_mad::SmState;
+use snin_protocol::Time;
+
+use super::Manager;
+use crate::administration::AdministrationMetrics;
+use crate::configuration::{Configuration, Seen};
+use crate::database::{Database, Stamp};
+use crate::events::Missing;
+use crate::mastership::Standing;
+use crate::merge::{Entry, Snapshot};
+use crate::metrics::Metrics;
+use crate::view::FabricView;
+
+impl Manager {
+    /// What the sweep core counted.
+    pub const fn metrics(&self) -> &Metrics {
+        self.sweep.metrics()
+    }
+
+    /// What administration counted.
+    pub const fn administration(&self) -> &AdministrationMetrics {
+        self.administration.metrics()
+    }
+
+    /// What is expected of the fabric, and how its ports are.
+    pub const fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The fabric as it was last seen.
+    pub fn seen(&self) -> Seen {
+        self.sweep.seen()
+    }
+
+    /// What is known of the subnet.
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The database as a file and a merge have it, with the addresses of absent ports. `name` is what the subnet
+    /// is called; without one, its master's GUID. `None` before the manager knows at which port it is.
+    pub fn snapshot(&self, name: &str, now: Time) -> Option<Snapshot> {
+        let own = self.sweep.own_guid()?;
+        let name = if name.is_empty() { own.to_string() } else { name.to_owned() };
+        let mut snapshot = Snapshot::new(own, &name, self.config.priority);
+        snapshot.clock = self.database.clock(now);
+        snapshot.prefix = self.config.subnet_prefix();
+        let stamp = Stamp { time: Time::ZERO, count: 0, origin: own };
+        for (&guid, &block) in &self.sweep.saved().lids {
+            snapshot.lids.insert(guid, Entry { value: Some(block), stamp });
+        }
+        snapshot.fill(&self.database, self.epoch);
+        Some(snapshot)
+    }
+
+    /// The last view published.
+    pub const fn view(&self) -> Option<&Arc<FabricView>> {
+        self.sweep.view()
+    }
+
+    /// Whether this manager is master, or what else.
+    pub const fn state(&self) -> SmState {
+        self.mastership.state()
+    }
+
+    /// Why it is what it is.
+    pub fn why(&self) -> &str {
+        self.mastership.why()
+    }
+
+    /// Every manager of the subnet that is known, this one first.
+    pub fn managers(&self, now: Time) -> Vec<Standing> {
+        self.mastership.standings(now)
+    }
+
+    /// What keeps the fabric from being complete, by name.
+    pub fn missing(&self) -> Vec<Missing> {
+        self.sweep.missing()
+    }
+
+    /// Whether M_Keys are generated, so that [`Event::RotateKeys`](crate::Event::RotateKeys) changes them.
+    pub fn generates_keys(&self) -> bool {
+        self.sweep.generates_keys()
+    }
+
+    /// Whether nothing is being asked, computed or written.
+    pub fn is_idle(&self) -> bool {
+        let administration = &self.administration;
+        self.sweep.is_idle()
+            && self.outputs.is_empty()
+            && !self.owes_groups
+            && administration.waiting() == 0
+    }
+
+    /// SMPs in flight.
+    pub fn in_flight(&self) -> usize {
+        self.sweep.in_flight()
+    }
+}
