@@ -46,6 +46,9 @@ pub struct Write {
     pub attribute: AttributeId,
     /// Which instance: port, block...
     pub modifier: u32,
+    /// Where a port's link is disabled: the port's state before. The link over which the write came goes down when
+    /// the answer has left.
+    pub disables: Option<PortState>,
 }
 
 impl Fabric {

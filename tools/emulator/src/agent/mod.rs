@@ -8,11 +8,11 @@ mod port;
 mod switch;
 
 pub(crate) use blocks::PortTables;
-use snin_fabric::NodeIndex;
+use snin_fabric::{NodeIndex, PortNum};
 use snin_mad::{
     Attribute, Class, GuidInfo, Header, LedInfo, LinearForwarding, Mad, Method,
-    MulticastForwarding, NodeDescription, NodeInfo, Notice, PKeyTable, PortInfo, SlToVl, Status,
-    SwitchInfo, VendorDiag, VendorPortInfo, VlArbitration,
+    MulticastForwarding, NodeDescription, NodeInfo, Notice, PKeyTable, PhysicalState, PortInfo,
+    SlToVl, Status, SwitchInfo, VendorDiag, VendorPortInfo, VlArbitration,
 };
 use snin_protocol::Time;
 
@@ -44,6 +44,11 @@ struct Request<'a> {
 /// The status of a refusal.
 type Outcome = Result<(), Status>;
 
+/// Whether a Set(PortInfo) disables the port's link.
+fn disables(mad: &Mad) -> bool {
+    mad.attribute::<PortInfo>().is_ok_and(|info| info.physical_state == PhysicalState::Disabled)
+}
+
 impl Fabric {
     /// A MAD for the agents of a node came in by port `by`.
     pub(crate) fn serve(&mut self, by: u32, now: Time, mad: &mut Mad) -> Served {
@@ -58,6 +63,11 @@ impl Fabric {
         let node = self.ports[by as usize].node;
         let end = self.end_port(by);
         let set = method == Method::Set;
+        let disables = set && attribute == PortInfo::ID && disables(mad);
+        let disables = disables
+            .then(|| self.topology().port_of(NodeIndex(node), PortNum(modifier as u8)))
+            .flatten()
+            .map(|port| self.port_state(port));
         let mut request = Request { mad, set, modifier, node, by, end };
         let outcome = match class {
             _ if !request.version_is_known() => Err(Status::BAD_VERSION),
@@ -80,7 +90,7 @@ impl Fabric {
             },
             _ => Err(Status::BAD_VERSION),
         };
-        let write = Write { at: now, node: NodeIndex(node), attribute, modifier };
+        let write = Write { at: now, node: NodeIndex(node), attribute, modifier, disables };
         refer(request.mad, outcome.err().unwrap_or(Status::OK));
         Served { answered: true, write: (set && outcome.is_ok()).then_some(write) }
     }
