@@ -42,7 +42,6 @@ mod mesh;
 mod pairs;
 mod port;
 mod receive;
-mod replay;
 mod sending;
 mod timers;
 
@@ -58,4 +57,3 @@ pub use events::{
 pub use flow::FlowBuffers;
 pub use mesh::{FlowStatus, Mesh, PairState, PairStatus};
 pub use port::{Io, Port, poll};
-pub use replay::replay;

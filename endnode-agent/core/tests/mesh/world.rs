@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_agent_core::{
     Call, Config, Event, FlowId, Io, Mesh, Message, Notice, Output, Port as _, PortEvent, Wanted,
-    poll, replay,
+    poll,
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
@@ -393,11 +393,16 @@ impl World {
     pub(crate) fn replay(&self) {
         for agent in &self.agents {
             let mut outputs = agent.outputs.iter();
-            let config = *agent.mesh.config();
-            let again = replay(config, agent.fast, agent.recorded.iter().cloned(), |at, output| {
-                assert_eq!(outputs.next(), Some(&digest(&output)), "at {at}: {output:?}");
-            });
-            let again = again.unwrap();
+            let mut again = Mesh::new(*agent.mesh.config(), agent.fast).unwrap();
+            for (at, event) in agent.recorded.iter().cloned() {
+                match event {
+                    Some(event) => again.handle(event, at),
+                    None => again.handle_deadline(at),
+                }
+                while let Some(output) = again.poll_output() {
+                    assert_eq!(outputs.next(), Some(&digest(&output)), "at {at}: {output:?}");
+                }
+            }
             assert_eq!(outputs.next(), None);
             assert_eq!(again.counters(), agent.mesh.counters());
             assert!(again.flows().eq(agent.mesh.flows()) && again.pairs().eq(agent.mesh.pairs()));
