@@ -8,8 +8,10 @@ CARGO ?= cargo
 # What it takes to build, and the judges that the tests ask.
 BUILD_PACKAGES := gcc libc6-dev libibumad-dev
 VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
+# Feature `etcd` of the manager.
+ETCD_PACKAGES := protobuf-compiler libprotobuf-dev
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-prometheus-client chromium \
-	systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
+	systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge etcd-server etcd-client
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
 	librdmacm1 perftest util-linux tcpdump python3-pip
@@ -221,13 +223,13 @@ deps-build:
 	@.ci/install $(BUILD_PACKAGES)
 
 deps-verbs:
-	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(ETCD_PACKAGES)
 
 deps-judges:
 	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES)
 
 deps:
-	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(ETCD_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
 
 deps-vm:
 	@.ci/install $(BUILD_PACKAGES) $(VM_PACKAGES)
@@ -239,7 +241,7 @@ vm: deps-vm
 # The lab on real verbs, in that machine: its report lands in target/lab. LAB is any Clos of a few hosts.
 LAB ?= clos:4,4,2
 lab:
-	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(VM_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(ETCD_PACKAGES) $(VM_PACKAGES)
 	@echo 'building snin with real verbs' >&2
 	@$(CARGO) build --release --quiet -p snin $(FEATURES) --bin snin
 	@mkdir -p target/lab
