@@ -202,17 +202,13 @@ fn keyed_questions_are_answered_as_opensm_answers_them() -> Result<(), JudgeErro
     Ok(())
 }
 
-#[test]
-fn osmtest_passes() -> Result<(), JudgeError> {
-    let lab = Lab::new(&fabric("clos:2,2,2"))?;
-    let keeper = lab.keep("lmc = 0\n")?;
-    is_up(&keeper);
-    // Not its flow m, which a fresh OpenSM does not pass either, nor stress 3, which hangs here: a known fault.
-    // osmtest sees 200 bytes of a table through ibsim's preload, in any case: three groups fill them.
-    let mut maker = Host::new(&lab.simulator, &host(&lab, 2), manager(&lab));
-    for scope in 1..=3 {
+/// Three groups behind the broadcast group, of another host than osmtest's: its flow m sees 200 bytes of the table
+/// of groups, takes zeros for groups and fails where the broadcast group is not among them, and where one that it
+/// made itself is there when it has ended. So does OpenSM's.
+fn fill_groups(maker: &mut Host) {
+    for number in 1..=3 {
         let group = McMemberRecord {
-            mgid: snin_mad::Gid([0xFF, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, scope]),
+            mgid: snin_mad::Gid([0xFF, 0x12, 0x50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, number]),
             port_gid: maker.gid(),
             p_key: PKey(0xFFFF),
             q_key: snin_mad::QKey(1),
@@ -221,18 +217,52 @@ fn osmtest_passes() -> Result<(), JudgeError> {
         };
         maker.one(Method::Set, &group, &[0, 1, 2, 6, 7, 12, 13, 16]).unwrap();
     }
-    for arguments in [
-        &["-f", "c"][..],
-        &["-f", "e"],
-        &["-f", "q"],
-        &["-f", "f", "-s", "2"],
-        &["-f", "f", "-s", "4"],
+}
+
+/// osmtest's inventory with every node: the one that it writes itself through ibsim's preload has the first only,
+/// and where that is a switch stress 3, which asks for paths between adapters, runs for ever and asks nothing.
+fn inventory(nodes: &[NodeRecord]) -> String {
+    let node = |record: &NodeRecord| {
+        let info: NodeInfo = record.info.parse().unwrap();
+        format!(
+            "DEFINE_NODE\nlid {:#x}\nnode_type {:#x}\nnum_ports {:#x}\nnode_guid {}\n\
+             port_guid {}\nEND\n",
+            record.lid.0,
+            info.node_type.code(),
+            info.num_ports,
+            info.node_guid,
+            info.port_guid
+        )
+    };
+    nodes.iter().map(node).collect()
+}
+
+#[test]
+fn osmtest_passes() -> Result<(), JudgeError> {
+    let lab = Lab::new(&fabric("clos:2,2,2"))?;
+    let keeper = lab.keep("lmc = 0\n")?;
+    is_up(&keeper);
+    let mut maker = Host::new(&lab.simulator, &host(&lab, 2), manager(&lab));
+    fill_groups(&mut maker);
+    let nodes = maker.table(&NodeRecord::default(), &[]);
+    fs::write(lab.simulator.folder().join("every-node"), inventory(&nodes)).unwrap();
+    for (arguments, inventory) in [
+        (&["-f", "c"][..], "inventory"),
+        (&["-f", "e"], "inventory"),
+        (&["-f", "q"], "inventory"),
+        (&["-f", "m"], "inventory"),
+        (&["-f", "m"], "inventory"),
+        (&["-f", "f", "-s", "2"], "inventory"),
+        (&["-f", "f", "-s", "3"], "every-node"),
+        (&["-f", "f", "-s", "4"], "inventory"),
     ] {
         let mut command = lab.simulator.command(Program::OSMTEST, Some(&host(&lab, 1)))?;
-        command.args(arguments).args(["-i", "inventory", "-l", "osmtest.log"]);
+        command.args(arguments).args(["-i", inventory, "-l", "osmtest.log"]);
+        let begin = std::time::Instant::now();
         let said = finish(&mut command, lab.simulator.folder(), PATIENCE)?;
         let said = String::from_utf8_lossy(&said.out).into_owned();
         assert!(said.contains("PASS"), "osmtest {arguments:?}: {said}");
+        println!("osmtest {arguments:?}: {:?}", begin.elapsed());
     }
     Ok(())
 }

@@ -98,9 +98,12 @@ pub(super) fn make(subject: &Subject<'_>, world: &World<'_>) -> Result<Group, St
 fn name(subject: &Subject<'_>, world: &World<'_>) -> Result<Gid, Status> {
     let wanted = &subject.wanted;
     if wanted.mgid != Gid([0; 16]) {
-        let own = signature(wanted.mgid) == OWN;
-        // Names with our signature are given by us, within the subnet at least (IBA 4.1.1).
-        return match wanted.mgid.0[0] == 0xFF && !(own && wanted.mgid.0[1] & 0xF == LOCAL) {
+        // Names with our signature are given by us, within the subnet at least; of the flags only the lowest
+        // means something (IBA 4.1.1).
+        let signature = signature(wanted.mgid);
+        let own = signature == OWN && wanted.mgid.0[1] & 0xF == LOCAL;
+        let reserved = wanted.mgid.0[1] & 0xE0 != 0 && !IP.contains(&signature);
+        return match wanted.mgid.0[0] == 0xFF && !own && !reserved {
             true => Ok(wanted.mgid),
             false => Err(SaStatus::REQ_INVALID),
         };
