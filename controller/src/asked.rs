@@ -1,4 +1,4 @@
-//! Answers to `snin controller` and to scrapers of metrics.
+//! Answers to `snin controller`, to clients of the API and to scrapers of metrics.
 //!
 //! | command | answer |
 //! |---|---|
@@ -16,51 +16,60 @@
 use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::events::{GrantStatus, WindowReport};
-use snin_daemon::control::Request;
-use snin_daemon::page::Wanted;
+use snin_daemon::http::{Asked, Server, Wanted};
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::HostNames;
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::view::Policy;
 
+use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
 use crate::daemon::Daemon;
 use crate::metrics;
-use crate::reserving::Rank;
 
 const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, events, slices, slice_create, \
                         slice_resize, slice_delete, slice_explain, slice_trees, request, release or requests";
-pub(crate) const UNKNOWN: &str = "the fabric is not known yet";
 
 impl Daemon {
-    /// Answers who asks.
+    /// Answers what is asked at the control socket and by HTTP.
     pub(crate) fn serve(&mut self) {
         for request in self.outlets.control.work() {
-            let answer = self.answer(&request);
-            match answer {
+            let asker = self.user(request.user);
+            match self.answer(&asker, &request.command, &request.body) {
                 Ok(answer) => self.outlets.control.answer(request.client, &answer),
-                Err(why) => self.outlets.control.refuse(request.client, &why),
+                Err(refused) => self.outlets.control.refuse(request.client, &refused.why),
             }
             if request.command == "events" && request.body["follow"] == true {
                 self.outlets.journal.follow(request.client);
             }
         }
-        let Some(mut server) = self.outlets.server.take() else { return };
-        for wanted in server.work() {
-            match wanted {
-                Wanted::Metrics(client) => server.metrics(client, &metrics::page(self)),
-                Wanted::Health(client) => {
-                    let (well, text) = self.health();
-                    server.health(client, well, text);
+        let servers = [&mut self.outlets.server, &mut self.outlets.api];
+        let asked = servers.into_iter().flatten().flat_map(Server::work).collect::<Vec<_>>();
+        for asked in asked {
+            self.respond(asked);
+        }
+    }
+
+    fn respond(&mut self, asked: Asked) {
+        match &asked.wanted {
+            Wanted::Metrics => asked.metrics(metrics::page(self)),
+            Wanted::Health => {
+                let (well, text) = self.health();
+                asked.health(well, text);
+            }
+            Wanted::Command(command, body) => {
+                let asker = self.user(asked.user);
+                match self.answer(&asker, command, body) {
+                    Ok(answer) => asked.answer(answer),
+                    Err(refused) => asked.refuse(refused.refusal, &refused.why),
                 }
             }
         }
-        self.outlets.server = Some(server);
     }
 
     fn health(&self) -> (bool, &'static str) {
         match (&self.core, &self.manager) {
-            (None, _) => (false, UNKNOWN),
+            (None, _) => (false, NotKnown::WHY),
             (Some(core), _) if core.is_deposed() => (false, "another controller is in charge"),
             (Some(_), Some(manager)) if !manager.is_open() => {
                 (false, "the subnet manager is not heard")
@@ -69,14 +78,14 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, request: &Request) -> Result<Value, String> {
-        if let Some(answer) = self.reserve(request) {
+    fn answer(&mut self, asker: &Asker, command: &str, body: &Value) -> Result<Value, Refused> {
+        if let Some(answer) = self.reserve(asker, command, body) {
             return answer;
         }
-        match request.command.as_str() {
+        match command {
             "status" => Ok(self.status()),
             "windows" => {
-                let count = request.body["count"].as_u64().unwrap_or(10) as usize;
+                let count = body["count"].as_u64().unwrap_or(10) as usize;
                 let skip = self.windows.len().saturating_sub(count);
                 Ok(self.windows.iter().skip(skip).map(window_json).collect())
             }
@@ -85,20 +94,20 @@ impl Daemon {
                 Ok(core.grants().map(|grant| grant_json(core, &grant)).collect())
             }
             "fabric" => self.fabric(),
-            "policy" => self.change_policy(request),
-            "path" => path(self.core()?, &request.body),
-            "owner" => owner(self.core()?, &request.body),
+            "policy" => self.change_policy(asker, body),
+            "path" => path(self.core()?, body),
+            "owner" => owner(self.core()?, body),
             "events" => {
-                let since = request.body["since"].as_u64().unwrap_or(0);
+                let since = body["since"].as_u64().unwrap_or(0);
                 let events: Vec<Value> = self.outlets.journal.since(since).collect();
                 Ok(json!({ "events": events }))
             }
-            other => Err(format!("no command {other:.40}: {COMMANDS}")),
+            other => Err(format!("no command {other:.40}: {COMMANDS}").into()),
         }
     }
 
-    pub(crate) fn core(&self) -> Result<&Core, String> {
-        self.core.as_deref().ok_or_else(|| UNKNOWN.to_owned())
+    pub(crate) fn core(&self) -> Result<&Core, NotKnown> {
+        self.core.as_deref().ok_or(NotKnown)
     }
 
     fn status(&self) -> Value {
@@ -132,7 +141,7 @@ impl Daemon {
         })
     }
 
-    fn fabric(&self) -> Result<Value, String> {
+    fn fabric(&self) -> Result<Value, Refused> {
         let core = self.core()?;
         let view = core.view();
         let (topology, routing) = (view.topology(), view.routing());
@@ -165,14 +174,13 @@ impl Daemon {
         }))
     }
 
-    fn change_policy(&mut self, request: &Request) -> Result<Value, String> {
-        if let Some(wanted) = request.body.get("set").and_then(Value::as_str) {
+    fn change_policy(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
+        if let Some(wanted) = body.get("set").and_then(Value::as_str) {
             let policy: Policy = wanted.parse()?;
-            self.permit(self.asker(request), Rank::Operator, "set the policy")?;
+            self.permit(asker, Rank::Operator, "set the policy")?;
             if self.manager.is_some() {
-                return Err(
-                    "the subnet manager holds the policy: `policy` in its configuration".to_owned()
-                );
+                let why = "the subnet manager holds the policy: `policy` in its configuration";
+                return Err(Refused::conflict(why));
             }
             self.take_policy(policy);
         }
@@ -211,12 +219,12 @@ fn grant_json(core: &Core, grant: &GrantStatus) -> Value {
 }
 
 /// The way from one host to another.
-fn path(core: &Core, body: &Value) -> Result<Value, String> {
+fn path(core: &Core, body: &Value) -> Result<Value, Refused> {
     let view = core.view();
     let names = HostNames::of(view.topology(), &view.routing().hosts);
-    let host = |key: &str| -> Result<HostId, String> {
+    let host = |key: &str| -> Result<HostId, Refused> {
         let text = body[key].as_str().ok_or_else(|| format!("`{key}` is a host"))?;
-        names.find(text).map_err(|error| error.to_string())
+        Ok(names.find(text).map_err(|error| error.to_string())?)
     };
     let ends = (host("from")?, host("to")?);
     let port = |host: HostId| {
@@ -225,7 +233,9 @@ fn path(core: &Core, body: &Value) -> Result<Value, String> {
     let held = core.grants().filter(|grant| grant.hosts == Some(ends));
     let grant = held.min_by_key(|grant| grant.from);
     let Some((lid, hops)) = core.way(ends, grant.map(|grant| grant.dlid)) else {
-        return Err("the tables have no route from the source to the destination".to_owned());
+        return Err(Refused::conflict(
+            "the tables have no route from the source to the destination",
+        ));
     };
     let hops: Vec<Value> = hops
         .iter()
@@ -243,7 +253,7 @@ fn path(core: &Core, body: &Value) -> Result<Value, String> {
 }
 
 /// Whose a directed link is.
-fn owner(core: &Core, body: &Value) -> Result<Value, String> {
+fn owner(core: &Core, body: &Value) -> Result<Value, Refused> {
     let topology = core.view().topology();
     let text = body["port"].as_str().ok_or("`port` is NODE/PORT")?;
     let port = find_port(topology, text)?;

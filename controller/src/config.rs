@@ -81,6 +81,9 @@ snin_daemon::settings! {
         control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),
         /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
         metrics: Option<String> = None,
+        /// Where the API is offered to programs of this machine: unix:///path (who asks may do what the same user
+        /// may do at the control socket) or plain://127.0.0.1:port (who asks only looks). Default: nowhere.
+        api: Option<String> = None,
         /// Events go to the end of this file too, as JSON lines.
         events_file: Option<PathBuf> = None,
         /// Messages go to stderr, journald, or a file.
@@ -110,6 +113,8 @@ pub struct Checked {
     pub core: Config,
     /// The certificate's files.
     pub files: Option<Files>,
+    /// Where the API is.
+    pub api: Option<Address>,
     /// Launchers by user, and how the names of their slices begin.
     pub launchers: BTreeMap<u32, String>,
 }
@@ -158,6 +163,11 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
         policy,
         ..Config::default()
     };
+    let api = value.api.as_deref().map(|text| address("api", text)).transpose()?;
+    if matches!(api, Some(Address::Tls(_))) {
+        let what = "api: HTTP is for this machine only: unix:///PATH or plain://127.0.0.1:PORT";
+        return Err(loaded.refuse("api", what));
+    }
     core.check().map_err(|error| objection(loaded, &error))?;
     let files = files(loaded)?;
     let all = listen.iter().chain(match &source {
@@ -167,7 +177,7 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {
         return Err(loaded.refuse("certificate", SessionEnd::NoCredentials));
     }
-    Ok(Checked { listen, source, core, files, launchers: launchers(loaded)? })
+    Ok(Checked { listen, source, core, files, api, launchers: launchers(loaded)? })
 }
 
 fn launchers(loaded: &Loaded<Settings>) -> Result<BTreeMap<u32, String>, SettingsError> {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use snin_controller_core::error::ConfigError;
 use snin_daemon::control::ControlError;
+use snin_daemon::http::HttpError;
 use snin_daemon::log::LogError;
-use snin_daemon::page::PageError;
 use snin_daemon::session::{CredentialsError, ListenError};
 use snin_daemon::settings::SettingsError;
 use snin_daemon::shared::SharedError;
@@ -35,7 +35,7 @@ pub enum Failure {
     Control(#[from] ControlError),
     /// The page of metrics.
     #[error(transparent)]
-    Page(#[from] PageError),
+    Page(#[from] HttpError),
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -11,11 +11,12 @@ use snin_controller_core::Core;
 use snin_fabric::job::{JobHost, JobTrees};
 use snin_fabric::{Guid, Lid, TreeId};
 
+use crate::asker::Refused;
 use crate::daemon::Daemon;
 
 impl Daemon {
     /// The trees of a slice, and whether they are its own already.
-    pub(crate) fn slice_trees(&self, body: &Value) -> Result<Value, String> {
+    pub(crate) fn slice_trees(&self, body: &Value) -> Result<Value, Refused> {
         let core = self.core()?;
         let owner = body["owner"].as_str().ok_or("`owner` is a name")?;
         let user = match &body["uid"] {
@@ -25,7 +26,9 @@ impl Daemon {
                 Some(read.ok_or("`uid` is a user's number")?)
             }
         };
-        let slice = core.slice(owner).ok_or_else(|| format!("{owner:.128} has no slice"))?;
+        let slice = core
+            .slice(owner)
+            .ok_or_else(|| Refused::absent(format!("{owner:.128} has no slice")))?;
         let hosts = job_hosts(core, &slice.hosts.iter().copied().collect());
         let mut trees = JobTrees::new(owner, user, &slice.pairs, hosts);
         for grant in core.pinned() {

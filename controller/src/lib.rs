@@ -1,6 +1,7 @@
 //! The daemon around the [core](snin_controller_core) of the connection controller: sessions with agents and
 //! the subnet manager, and the state that survives a restart.
 
+pub mod api;
 pub mod cli;
 pub mod config;
 pub mod daemon;
@@ -11,5 +12,6 @@ pub mod metrics;
 pub mod recording;
 
 mod asked;
+mod asker;
 mod jobs;
 mod reserving;

@@ -17,79 +17,37 @@
 use serde_json::{Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::window::{Frame, FrameStatus, SliceHosts, SliceStatus};
-use snin_daemon::control::Request;
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::HostNames;
 use snin_protocol::Time;
-use tracing::warn;
 
-use crate::asked::{UNKNOWN, host_name};
+use crate::asked::host_name;
+use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::daemon::Daemon;
 use crate::error::Failure;
 use crate::io::kept::TimeOfDay;
 
-/// What a user of the control socket may do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Rank {
-    /// Look.
-    Anybody,
-    /// Change slices, have requests of its own.
-    Launcher,
-    /// Everything.
-    Operator,
-}
-
-/// The user that asks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
-    user: Option<u32>,
-    rank: Rank,
-}
-
-impl Asker {
-    fn name(self) -> String {
-        self.user.map_or_else(|| "user/gone".to_owned(), |user| format!("user/{user}"))
-    }
-}
-
 impl Daemon {
-    pub(crate) fn asker(&self, request: &Request) -> Asker {
-        let own = rustix::process::geteuid().as_raw();
-        let rank = match request.user {
-            Some(user) if user == 0 || user == own || self.operators.contains(&user) => {
-                Rank::Operator
-            }
-            Some(user) if self.launchers.contains_key(&user) => Rank::Launcher,
-            _ => Rank::Anybody,
-        };
-        Asker { user: request.user, rank }
-    }
-
-    /// Refuses what the user may not do: counted, and one line.
-    pub(crate) fn permit(&mut self, asker: Asker, least: Rank, what: &str) -> Result<(), String> {
-        if asker.rank >= least {
-            return Ok(());
-        }
-        self.counted.not_permitted += 1;
-        let who = if least == Rank::Operator { "operators" } else { "operators and launchers" };
-        let why = format!("{} may not {what}: only {who} may", asker.name());
-        warn!("{why}");
-        Err(why)
-    }
-
     /// Answers a command of this module; `None` where it is none.
-    pub(crate) fn reserve(&mut self, request: &Request) -> Option<Result<Value, String>> {
-        let (asker, body) = (self.asker(request), &request.body);
-        Some(match request.command.as_str() {
-            "slices" => self.core().map(|core| {
-                let rows: Vec<Value> =
-                    core.slices().iter().map(|slice| slice_json(core, slice)).collect();
-                json!({ "slices": rows, "free_hosts": core.free_hosts() })
-            }),
+    pub(crate) fn reserve(
+        &mut self,
+        asker: &Asker,
+        command: &str,
+        body: &Value,
+    ) -> Option<Result<Value, Refused>> {
+        Some(match command {
+            "slices" => self
+                .core()
+                .map(|core| {
+                    let rows: Vec<Value> =
+                        core.slices().iter().map(|slice| slice_json(core, slice)).collect();
+                    json!({ "slices": rows, "free_hosts": core.free_hosts() })
+                })
+                .map_err(Refused::from),
             "slice_create" | "slice_resize" | "slice_delete" => {
                 let permitted = self.permit(asker, Rank::Launcher, "change slices");
-                permitted.and_then(|()| self.change_slice(asker, &request.command, body))
+                permitted.and_then(|()| self.change_slice(asker, command, body))
             }
             "slice_explain" => self.explain_slice(body),
             "slice_trees" => self.slice_trees(body),
@@ -106,18 +64,22 @@ impl Daemon {
         })
     }
 
-    fn change_slice(&mut self, asker: Asker, command: &str, body: &Value) -> Result<Value, String> {
+    fn change_slice(
+        &mut self,
+        asker: &Asker,
+        command: &str,
+        body: &Value,
+    ) -> Result<Value, Refused> {
         let owner = body["owner"].as_str().ok_or("`owner` is a name")?.to_owned();
-        let own = asker.user.and_then(|user| self.launchers.get(&user));
-        if !own.is_some_and(|own| owner.starts_with(own.as_str())) {
+        if !asker.may_change(&owner) {
             let slice = format!("change the slice of {owner:.128}, which is not its own");
             self.permit(asker, Rank::Operator, &slice)?;
         }
-        let core = self.core.as_mut().ok_or(UNKNOWN)?;
+        let core = self.core.as_mut().ok_or(NotKnown)?;
         let mut created = false;
         if command == "slice_delete" {
             let deleted = core.delete_slice(&owner);
-            self.keep_slices().map_err(|failure| failure.to_string())?;
+            self.keep_slices().map_err(Refused::failed)?;
             if deleted {
                 self.outlets.notify("SLICE_DELETED", json!({ "owner": owner }));
             }
@@ -125,19 +87,19 @@ impl Daemon {
         }
         let wanted = slice_hosts(core, body)?;
         if command == "slice_create" {
-            created = core.create_slice(&owner, &wanted).map_err(|error| error.to_string())?;
+            created = core.create_slice(&owner, &wanted).map_err(Refused::conflict)?;
         } else {
-            core.resize_slice(&owner, &wanted).map_err(|error| error.to_string())?;
+            core.resize_slice(&owner, &wanted).map_err(Refused::conflict)?;
         }
         if let Err(failure) = self.keep_slices() {
             // A user is not told of a slice that a restart would forget.
             if let Some(core) = self.core.as_mut().filter(|_| created) {
                 core.delete_slice(&owner);
             }
-            return Err(failure.to_string());
+            return Err(Refused::failed(failure));
         }
         let core = self.core()?;
-        let slice = core.slice(&owner).ok_or(UNKNOWN)?;
+        let slice = core.slice(&owner).ok_or(NotKnown)?;
         let mut answer = slice_json(core, &slice);
         answer["created"] = created.into();
         if created || command == "slice_resize" {
@@ -147,10 +109,12 @@ impl Daemon {
         Ok(answer)
     }
 
-    fn explain_slice(&self, body: &Value) -> Result<Value, String> {
+    fn explain_slice(&self, body: &Value) -> Result<Value, Refused> {
         let core = self.core()?;
         if let Some(owner) = body["owner"].as_str() {
-            let slice = core.slice(owner).ok_or_else(|| format!("{owner:.128} has no slice"))?;
+            let slice = core
+                .slice(owner)
+                .ok_or_else(|| Refused::absent(format!("{owner:.128} has no slice")))?;
             let mut answer = slice_json(core, &slice);
             let topology = core.view().topology();
             let name = |guid: Guid| {
@@ -174,10 +138,10 @@ impl Daemon {
         })
     }
 
-    fn request(&mut self, asker: Asker, body: &Value) -> Result<Value, String> {
+    fn request(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
         let now = self.clock.now();
         let (window, day) = (self.config.window, TimeOfDay::at(now));
-        let core = self.core.as_mut().ok_or(UNKNOWN)?;
+        let core = self.core.as_mut().ok_or(NotKnown)?;
         let (source, destination) = (host_port(core, body, "from")?, host_port(core, body, "to")?);
         let number = |key: &str| match &body[key] {
             Value::Null => Ok(None),
@@ -187,28 +151,28 @@ impl Daemon {
         let length = match (number("for_ns")?, number("windows")?) {
             (Some(length), None) => Time(length),
             (None, windows) => window * windows.unwrap_or(1),
-            (Some(_), Some(_)) => return Err("`windows` and `for_ns`: one of them".to_owned()),
+            (Some(_), Some(_)) => return Err("`windows` and `for_ns`: one of them".into()),
         };
         let owner = body["owner"].as_str().filter(|_| asker.rank == Rank::Operator);
-        let owner = owner.map_or_else(|| asker.name(), |owner| format!("{owner:.128}"));
+        let owner = owner.map_or_else(|| asker.name.clone(), |owner| format!("{owner:.128}"));
         let until = Time(from.0.saturating_add(length.0));
         let frame = Frame { owner, source, destination, from, until };
-        let id = core.add_frame(frame.clone(), now).map_err(|error| error.to_string())?;
+        let id = core.add_frame(frame.clone(), now).map_err(Refused::conflict)?;
         if let Err(failure) = self.state.keep_frame(id, Some(day.keep(&frame))) {
             core.remove_frame(id);
-            return Err(failure.to_string());
+            return Err(Refused::failed(failure));
         }
         self.outlets.notify("REQUEST", json!({ "id": id, "owner": frame.owner }));
         let core = self.core()?;
         Ok(frame_json(core, &FrameStatus { id, frame, windows: 0, used: 0 }, &day, now))
     }
 
-    fn release(&mut self, asker: Asker, body: &Value) -> Result<Value, String> {
+    fn release(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
         let id = body["id"].as_u64().ok_or("`id` is a request's number")?;
-        let core = self.core.as_mut().ok_or(UNKNOWN)?;
+        let core = self.core.as_mut().ok_or(NotKnown)?;
         let owner = core.frame(id).map(|frame| frame.owner.clone());
-        let owner = owner.ok_or_else(|| format!("there is no request {id}"))?;
-        if owner != asker.name() {
+        let owner = owner.ok_or_else(|| Refused::absent(format!("there is no request {id}")))?;
+        if owner != asker.name {
             self.permit(
                 asker,
                 Rank::Operator,
@@ -218,12 +182,12 @@ impl Daemon {
         if let Some(core) = &mut self.core {
             core.remove_frame(id);
         }
-        self.state.keep_frame(id, None).map_err(|failure| failure.to_string())?;
+        self.state.keep_frame(id, None).map_err(Refused::failed)?;
         self.outlets.notify("RELEASE", json!({ "id": id, "owner": owner }));
         Ok(json!({ "id": id, "released": true }))
     }
 
-    fn requests(&self) -> Result<Value, String> {
+    fn requests(&self) -> Result<Value, Refused> {
         let (core, now) = (self.core()?, self.clock.now());
         let day = TimeOfDay::at(now);
         Ok(core.frames().map(|frame| frame_json(core, &frame, &day, now)).collect())
@@ -273,33 +237,33 @@ impl Daemon {
 }
 
 /// A host by name, port GUID or number: its port.
-fn host_port(core: &Core, body: &Value, key: &str) -> Result<Guid, String> {
+fn host_port(core: &Core, body: &Value, key: &str) -> Result<Guid, Refused> {
     let text = body[key].as_str().ok_or_else(|| format!("`{key}` is a host"))?;
     find_port(core, &HostNames::of(core.view().topology(), &core.view().routing().hosts), text)
 }
 
-fn find_port(core: &Core, names: &HostNames, text: &str) -> Result<Guid, String> {
+fn find_port(core: &Core, names: &HostNames, text: &str) -> Result<Guid, Refused> {
     let host: HostId = names.find(text).map_err(|error| error.to_string())?;
     let view = core.view();
-    let host = view.routing().hosts.get(host).ok_or(UNKNOWN)?;
+    let host = view.routing().hosts.get(host).ok_or(NotKnown)?;
     Ok(view.topology().port(host.port).guid)
 }
 
 /// `count`, or `hosts` by name.
-fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, String> {
+fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, Refused> {
     match (&body["count"], &body["hosts"]) {
         (Value::Null, Value::Array(hosts)) => {
             let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);
             let find = |host: &Value| {
                 find_port(core, &names, host.as_str().ok_or("`hosts` are names of hosts")?)
             };
-            Ok(SliceHosts::Ports(hosts.iter().map(find).collect::<Result<_, String>>()?))
+            Ok(SliceHosts::Ports(hosts.iter().map(find).collect::<Result<_, Refused>>()?))
         }
         (count, Value::Null) => {
             let count = count.as_u64().and_then(|count| u32::try_from(count).ok());
             Ok(SliceHosts::Count(count.ok_or("`count` is a number of hosts")?))
         }
-        _ => Err("`count` and `hosts`: one of them".to_owned()),
+        _ => Err("`count` and `hosts`: one of them".into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections of one listening socket, for a thread that polls: bounded in number, in what they ask at once,
+//! Connections of one Unix socket, for a thread that polls: bounded in number, in what they ask at once,
 //! in what waits for them and in the time for which nothing happens on them.
 //!
 //! A turn takes a few requests, of each connection one, and none of a connection that waits for an answer: so
@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
@@ -30,80 +29,10 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Client(pub(crate) u64);
 
-pub(crate) enum Listener {
-    Unix(UnixListener),
-    Tcp(TcpListener),
-}
-
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Listener {
-    fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Self::Unix(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(Stream::Unix(stream))
-            }
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-        }
-    }
-
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(listener) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
-        }
-    }
-}
-
-impl Stream {
-    /// The user at the other end, as the system knows it.
-    fn user(&self) -> Option<u32> {
-        match self {
-            Self::Unix(stream) => {
-                let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
-                Some(credentials.uid.as_raw())
-            }
-            Self::Tcp(_) => None,
-        }
-    }
-
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-}
-
 struct Connection {
-    stream: Stream,
+    stream: UnixStream,
     asked: Vec<u8>,
     owed: VecDeque<u8>,
-    /// Nothing more is read; it ends when everything is written.
-    ending: bool,
     /// The other end asks nothing more; it may still read.
     silent: bool,
     gone: bool,
@@ -117,18 +46,8 @@ struct Connection {
     since: Instant,
 }
 
-/// How a protocol finds the end of a request in what came so far.
-pub(crate) enum Found {
-    /// A request of so many bytes.
-    Request(usize),
-    /// Not yet.
-    More,
-    /// Never.
-    Nonsense,
-}
-
 pub(crate) struct Connections {
-    listener: Listener,
+    listener: UnixListener,
     open: BTreeMap<u64, Connection>,
     next: u64,
     /// Whose turn is next, if he is still there.
@@ -138,14 +57,14 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) const fn new(listener: Listener) -> Self {
+    pub(crate) const fn new(listener: UnixListener) -> Self {
         Self { listener, open: BTreeMap::new(), next: 0, turn: 0, turned_away: 0, idle: IDLE }
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         watch.readable(self.listener.as_fd());
         for connection in self.open.values() {
-            let asks = !connection.pending && !connection.ending;
+            let asks = !connection.pending;
             let over = connection.silent && connection.owed.is_empty();
             if asks && (connection.ready || over) {
                 watch.until(connection.since);
@@ -161,8 +80,8 @@ impl Connections {
         }
     }
 
-    /// Accepts, reads and writes as far as that goes without waiting; the requests that came in.
-    pub(crate) fn work(&mut self, end: impl Fn(&[u8]) -> Found) -> Vec<(Client, Vec<u8>)> {
+    /// Accepts, reads and writes as far as that goes without waiting; the requests that came in, a line each.
+    pub(crate) fn work(&mut self) -> Vec<(Client, Vec<u8>)> {
         let now = Instant::now();
         self.accept(now);
         let mut requests = Vec::new();
@@ -175,7 +94,7 @@ impl Connections {
             if requests.len() >= PER_TURN {
                 continue;
             }
-            if let Some(request) = connection.next(&end, now) {
+            if let Some(request) = connection.next(now) {
                 requests.push((Client(id), request));
                 self.turn = id + 1;
             }
@@ -193,7 +112,10 @@ impl Connections {
 
     fn accept(&mut self, now: Instant) {
         // One bad connection must not keep the others from being served.
-        while let Ok(stream) = self.listener.accept() {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
             if self.open.len() >= MOST {
                 self.turned_away += 1;
                 continue;
@@ -202,7 +124,6 @@ impl Connections {
                 stream,
                 asked: Vec::new(),
                 owed: VecDeque::new(),
-                ending: false,
                 silent: false,
                 gone: false,
                 ready: false,
@@ -234,17 +155,10 @@ impl Connections {
         self.forget();
     }
 
-    /// Ends the connection when all is written.
-    pub(crate) fn end(&mut self, client: Client) {
-        if let Some(connection) = self.open.get_mut(&client.0) {
-            connection.ending = true;
-        }
-        self.forget();
-    }
-
-    /// The user who asks, where the socket is one of this machine.
+    /// The user who asks, as the system knows it.
     pub(crate) fn user(&self, client: Client) -> Option<u32> {
-        self.open.get(&client.0)?.stream.user()
+        let credentials = rustix::net::sockopt::socket_peercred(&self.open.get(&client.0)?.stream);
+        credentials.ok().map(|credentials| credentials.uid.as_raw())
     }
 
     pub(crate) fn is_open(&self, client: Client) -> bool {
@@ -256,7 +170,7 @@ impl Connections {
     }
 
     fn forget(&mut self) {
-        self.open.retain(|_, open| !(open.gone || open.ending && open.owed.is_empty()));
+        self.open.retain(|_, open| !open.gone);
     }
 }
 
@@ -268,36 +182,31 @@ impl Connection {
     }
 
     /// The next request, if it is all there and none is being answered.
-    fn next(&mut self, end: &impl Fn(&[u8]) -> Found, now: Instant) -> Option<Vec<u8>> {
-        if self.pending || self.ending {
+    fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if self.pending {
             return None;
         }
-        self.read(end);
-        let request = match end(&self.asked) {
-            Found::Request(length) => {
+        self.read();
+        let request = match line(&self.asked) {
+            Some(length) => {
                 let rest = self.asked.split_off(length);
                 (self.pending, self.since) = (true, now);
                 Some(std::mem::replace(&mut self.asked, rest))
             }
-            Found::More => {
+            None => {
                 // It asks nothing more, and everything that it asked has been answered.
                 self.gone |= self.silent && self.owed.is_empty();
                 None
             }
-            Found::Nonsense => {
-                self.gone = true;
-                None
-            }
         };
-        self.ready = matches!(end(&self.asked), Found::Request(_));
+        self.ready = line(&self.asked).is_some();
         request
     }
 
     /// Reads until a whole request is there, and no further: the rest waits where it is.
-    fn read(&mut self, end: &impl Fn(&[u8]) -> Found) {
+    fn read(&mut self) {
         let mut buffer = [0; 4096];
-        let whole = |asked: &[u8]| matches!(end(asked), Found::Request(_));
-        while !self.silent && !self.gone && !whole(&self.asked) {
+        while !self.silent && !self.gone && line(&self.asked).is_none() {
             match self.stream.read(&mut buffer) {
                 Ok(0) => self.silent = true,
                 Ok(_) if self.asked.len() > LONGEST => self.gone = true,
@@ -324,6 +233,11 @@ impl Connection {
             }
         }
     }
+}
+
+/// How long the first line is, with its end.
+fn line(asked: &[u8]) -> Option<usize> {
+    Some(asked.iter().position(|&byte| byte == b'\n')? + 1)
 }
 
 /// It will be better another time.

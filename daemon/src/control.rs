@@ -3,16 +3,15 @@
 //! A request is an object with the key `command`; the answer `{"ok": ...}` or `{"error": "..."}`. What a
 //! request means is the daemon's business. A process that may open the socket may ask: its mode is 0660.
 
-use std::fs;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::connections::{Connections, Found, Listener};
+use crate::connections::Connections;
+use crate::unix;
 use crate::watch::Watch;
 
 pub use crate::connections::Client;
@@ -55,7 +54,7 @@ pub enum ControlError {
 /// The daemon's end.
 pub struct Control {
     connections: Connections,
-    path: PathBuf,
+    _left: unix::Left,
 }
 
 /// A request that came in.
@@ -77,21 +76,11 @@ impl Control {
     /// # Errors
     /// When the socket cannot be made.
     pub fn listen(path: &Path) -> Result<Self, ControlError> {
-        let failed = |error| ControlError::Socket { path: path.to_owned(), error };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(ControlError::Taken(path.to_owned()));
-        }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o660)).map_err(failed)?;
-        Ok(Self { connections: Connections::new(Listener::Unix(listener)), path: path.to_owned() })
+        let listener = unix::bind(path).map_err(|error| match error.kind() {
+            ErrorKind::AddrInUse => ControlError::Taken(path.to_owned()),
+            _ => ControlError::Socket { path: path.to_owned(), error },
+        })?;
+        Ok(Self { connections: Connections::new(listener), _left: unix::Left(path.to_owned()) })
     }
 
     /// Waits for requests too.
@@ -101,12 +90,8 @@ impl Control {
 
     /// Reads and writes what can be; the requests that came in. What is none is answered here.
     pub fn work(&mut self) -> Vec<Request> {
-        let line = |asked: &[u8]| match asked.iter().position(|&byte| byte == b'\n') {
-            Some(end) => Found::Request(end + 1),
-            None => Found::More,
-        };
         let mut requests = Vec::new();
-        for (client, line) in self.connections.work(line) {
+        for (client, line) in self.connections.work() {
             let body: Result<Value, _> = serde_json::from_slice(&line);
             let command = body.as_ref().ok().and_then(|body| body.get("command")?.as_str());
             match (command.map(str::to_owned), body) {
@@ -155,13 +140,6 @@ impl Control {
     /// How many were turned away because too many were there.
     pub const fn turned_away(&self) -> u64 {
         self.connections.turned_away
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        // It may be gone with its folder.
-        let _ = fs::remove_file(&self.path);
     }
 }
 

@@ -5,7 +5,7 @@
 //! | [`mod@settings`] | one table gives structure, defaults, the documented file and errors by line |
 //! | [`clock`] | nanoseconds since its start: what cores are told of the time |
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
-//! | [`page`] | `/metrics` and `/healthz` by HTTP |
+//! | [`http`] | `/metrics`, `/healthz` and an API |
 //! | [`metrics`] | what `/metrics` says |
 //! | [`journal`] | events as JSON lines: the last ones, a file, and subscribers |
 //! | [`record`] | what a core was told, to be told again |
@@ -41,10 +41,10 @@
 
 pub mod clock;
 pub mod control;
+pub mod http;
 pub mod journal;
 pub mod log;
 pub mod metrics;
-pub mod page;
 pub mod pki;
 pub mod record;
 pub mod replay;
@@ -56,4 +56,6 @@ pub mod signals;
 pub mod store;
 pub mod watch;
 
+mod bell;
 mod connections;
+mod unix;

@@ -10,12 +10,29 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Connection, Control, ControlError};
+use snin_daemon::http::{Refusal, Route, Server, Verb, Wanted};
 use snin_daemon::journal::Journal;
 use snin_daemon::metrics::{Histogram, Page};
-use snin_daemon::page::{Server, Wanted};
 use snin_daemon::watch::Watch;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+
+const ROUTES: [Route; 2] = [
+    Route {
+        verb: Verb::Put,
+        path: "/v1/things/{*owner}",
+        command: "keys",
+        numbers: &["count", "owner"],
+        about: "Its own keys",
+    },
+    Route {
+        verb: Verb::Get,
+        path: "/v1/never",
+        command: "never",
+        numbers: &[],
+        about: "A refusal",
+    },
+];
 
 struct Daemon {
     _folder: tempfile::TempDir,
@@ -26,15 +43,17 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Self {
-        Self::with(|_, _| {})
+        Self::with_life(Duration::from_secs(60))
     }
 
-    fn with(set: impl FnOnce(&mut Control, &mut Server)) -> Self {
+    /// Connections on which nothing happens, and all of HTTP, end after this time.
+    fn with_life(life: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("run/daemon.sock");
         let mut control = Control::listen(&socket).unwrap();
-        let mut server = Server::listen("127.0.0.1:0").unwrap();
-        set(&mut control, &mut server);
+        let at = "plain://127.0.0.1:0".parse().unwrap();
+        let server = Server::with_life(&at, &ROUTES, life).unwrap();
+        control.set_idle(life);
         let address = server.address().to_string();
         let thread = std::thread::spawn(move || run(control, server));
         Self { _folder: folder, socket, address, thread: Some(thread) }
@@ -87,10 +106,15 @@ fn run(mut control: Control, mut server: Server) {
                 other => control.refuse(request.client, &format!("no command {other}")),
             }
         }
-        for wanted in server.work() {
-            match wanted {
-                Wanted::Health(client) => server.health(client, false, "no subnet"),
-                Wanted::Metrics(client) => server.metrics(client, &page()),
+        for asked in server.work() {
+            match &asked.wanted {
+                Wanted::Health => asked.health(false, "no subnet"),
+                Wanted::Metrics => asked.metrics(page()),
+                Wanted::Command("keys", keys) => {
+                    let keys = keys.clone();
+                    asked.answer(keys);
+                }
+                Wanted::Command(..) => asked.refuse(Refusal::Conflict, "it cannot be"),
             }
         }
     }
@@ -155,14 +179,74 @@ fn nobody_at_home_is_one_line() {
 fn pages_are_served_and_nothing_else() {
     let daemon = Daemon::start();
     let get = |path: &str| daemon.http(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
-    assert!(
-        get("/metrics?x=1").starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics")
-    );
+    let metrics = get("/metrics?x=1");
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics"));
+    assert!(metrics.contains("connection: close") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(get("/healthz").starts_with("HTTP/1.1 503 "));
-    assert!(get("/").starts_with("HTTP/1.1 404 "));
+    let missing = get("/");
+    let there = "there is GET /metrics, GET /healthz, PUT /v1/things/{owner}, GET /v1/never\n";
+    assert!(missing.starts_with("HTTP/1.1 404 ") && missing.ends_with(there), "{missing}");
     assert!(daemon.http("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
-    // No HTTP at all: the connection ends.
-    assert_eq!(daemon.http("\x01\x02\r\n\r\n"), "");
+    for (nonsense, status) in [
+        ("\x01\x02\r\n\r\n".to_owned(), 400),
+        (format!("GET /metrics HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(65)), 431),
+    ] {
+        let answer = daemon.http(&nonsense);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
+    }
+    // A head without end is not read to its end: the refusal may be lost with what was not read.
+    let mut flood = TcpStream::connect(&daemon.address).unwrap();
+    flood.set_read_timeout(PATIENCE).unwrap();
+    let _ = write!(flood, "GET /metrics HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
+    let mut answer = Vec::new();
+    let _ = flood.read_to_end(&mut answer);
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431 "));
+}
+
+/// Query, body and path become keys; what is too long, or no object, is refused before the daemon hears of it.
+#[test]
+fn an_api_says_commands_by_their_paths() {
+    let daemon = Daemon::start();
+    let put = |path: &str, body: &str| {
+        let length = body.len();
+        let text = daemon.http(&format!(
+            "PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str::<Value>(body).unwrap_or_default())
+    };
+    let (status, keys) =
+        put("/v1/things/job/7?count=3&from=3&owner=x", r#"{"hosts": ["a"], "count": 4}"#);
+    let all = json!({ "owner": "job/7", "from": "3", "hosts": ["a"], "count": 4 });
+    assert_eq!((status, keys), (200, all));
+    assert_eq!(put("/v1/things/7?count=-3", "").1, json!({ "owner": 7, "count": "-3" }));
+    for (path, body, refused) in [
+        ("/v1/things/7", "[1]".to_owned(), 400),
+        ("/v1/things/7", "{".to_owned(), 400),
+        ("/v1/things/%ff", String::new(), 400),
+        ("/v1/things/7", " ".repeat(70_000), 413),
+        ("/v1/never", String::new(), 405),
+    ] {
+        assert_eq!(put(path, &body).0, refused, "{path}");
+    }
+    let never = daemon.http("GET /v1/never HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(
+        never.starts_with("HTTP/1.1 409 ") && never.ends_with("{\"error\":\"it cannot be\"}"),
+        "{never}"
+    );
+}
+
+/// Of more than there may be the oldest is cut off, so that silent ones keep no other out.
+#[test]
+fn silent_clients_of_http_make_room() {
+    let daemon = Daemon::start();
+    let silent: Vec<TcpStream> =
+        (0..70).map(|_| TcpStream::connect(&daemon.address).unwrap()).collect();
+    let answer = daemon.http("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    silent[0].set_read_timeout(PATIENCE).unwrap();
+    assert!(is_closed(&silent[0]), "the oldest");
 }
 
 /// The Prometheus project's own parser (Debian: python3-prometheus-client).
@@ -203,10 +287,7 @@ fn is_closed(mut stream: impl std::io::Read) -> bool {
 
 #[test]
 fn idle_connections_end_after_a_time_and_those_who_wait_or_follow_do_not() {
-    let daemon = Daemon::with(|control, server| {
-        control.set_idle(Duration::from_millis(300));
-        server.set_idle(Duration::from_millis(300));
-    });
+    let daemon = Daemon::with_life(Duration::from_millis(300));
     let mut follower = daemon.connect();
     follower.ask(&json!({"command": "follow", "follow": true})).unwrap();
     let mut waiting = UnixStream::connect(&daemon.socket).unwrap();

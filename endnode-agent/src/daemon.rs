@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::http::{HttpError, Server, Wanted};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::{self, Log, LogError};
 use snin_daemon::metrics::Page;
-use snin_daemon::page::{PageError, Server, Wanted};
 use snin_daemon::service;
 use snin_daemon::settings::Loaded;
 use snin_daemon::signals::{Signal, Signals};
@@ -48,7 +48,7 @@ pub enum Failure {
     Control(#[from] ControlError),
     /// The page of metrics.
     #[error(transparent)]
-    Page(#[from] PageError),
+    Page(#[from] HttpError),
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -322,24 +322,17 @@ impl Daemon {
     }
 
     fn serve_page(&mut self) {
-        let Some(mut page) = self.page.take() else { return };
-        for wanted in page.work() {
-            let snapshot = self.agent.snapshot(None);
-            match (wanted, snapshot) {
-                (Wanted::Metrics(client), Ok(snapshot)) => {
-                    page.metrics(client, &metrics(&snapshot).encode());
-                }
-                (Wanted::Health(client) | Wanted::Metrics(client), Err(error)) => {
-                    page.health(client, false, &format!("the data thread: {error}"));
-                }
-                (Wanted::Health(client), Ok(snapshot)) => {
+        let page = self.page.as_mut();
+        for asked in page.map_or_else(Vec::new, |page| page.work()) {
+            match (&asked.wanted, self.agent.snapshot(None)) {
+                (Wanted::Metrics, Ok(snapshot)) => asked.metrics(metrics(&snapshot).encode()),
+                (_, Err(error)) => asked.health(false, &format!("the data thread: {error}")),
+                (_, Ok(snapshot)) => {
                     let is_lost = snapshot.controller == ControllerState::Lost;
-                    let word = if is_lost { "no controller is heard" } else { "well" };
-                    page.health(client, !is_lost, word);
+                    asked.health(!is_lost, if is_lost { "no controller is heard" } else { "well" });
                 }
             }
         }
-        self.page = Some(page);
     }
 }
 

@@ -2,12 +2,14 @@
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
+use snin_daemon::http::Server;
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
-use snin_daemon::page::Server;
+use snin_daemon::session::Address;
 use snin_daemon::signals::Signals;
 use tracing::{info, warn};
 
+use crate::api::ROUTES;
 use crate::config::Settings;
 use crate::error::Failure;
 
@@ -21,6 +23,8 @@ pub struct Outlets {
     pub control: Control,
     /// `/metrics` and `/healthz`.
     pub server: Option<Server>,
+    /// The API.
+    pub api: Option<Server>,
     /// What the process is told by signals.
     pub signals: Signals,
 }
@@ -30,7 +34,7 @@ impl Outlets {
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
+    pub fn open(settings: &Settings, api: Option<&Address>, log: Log) -> Result<Self, Failure> {
         let journal = match &settings.events_file {
             Some(path) => Journal::to_file(path).map_err(|error| Failure::file(path, error))?,
             None => Journal::new(),
@@ -40,8 +44,12 @@ impl Outlets {
         if let Some(server) = &server {
             info!("metrics at http://{}/metrics", server.address());
         }
+        let api = api.map(|address| Server::listen_api(address, &ROUTES)).transpose()?;
+        if let Some(api) = &api {
+            info!("the API is at {}", api.address());
+        }
         let signals = Signals::new().map_err(Failure::system("signals"))?;
-        Ok(Self { log, journal, control, server, signals })
+        Ok(Self { log, journal, control, server, api, signals })
     }
 
     /// An event, to every follower. `fields` is an object.

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::agents::Agents;
-use super::process::Controller;
+use super::process::{Controller, answer};
 use super::watcher::Watcher;
 
 #[test]
@@ -96,4 +96,85 @@ fn what_it_cannot_use_it_refuses_in_one_line() {
         assert!(last.starts_with("snin-controller: ") && last.contains(told), "{error}");
         assert_eq!(said.status.code(), Some(3));
     }
+}
+
+/// The API by curl: at a Unix socket each user may do what it may do at the control socket, over TCP look.
+#[test]
+fn the_api_does_for_a_user_what_the_control_socket_does() {
+    let settings = "api = \"unix://FOLDER/api.sock\"\nlaunchers = { 4711 = \"slurm/\" }\n";
+    let controller = Controller::of("clos:4,4,2", settings);
+    let status = controller.status();
+    let own = rustix::process::geteuid().as_raw();
+    let ask = |user: u32, verb: &str, path: &str, body: &str| {
+        let url = format!("http://snin{path}");
+        let body: &[&str] = if body.is_empty() { &[] } else { &["--data", body] };
+        controller.curl_as(user, &[&["--request", verb, &url], body].concat())
+    };
+    let (code, said) = ask(own, "GET", "/v1/status", "");
+    assert_eq!((code, &said["name"], &said["term"]), (200, &status["name"], &status["term"]));
+    let hosts = ask(4712, "GET", "/v1/fabric", "").1["hosts"].as_array().unwrap().len();
+    assert_eq!(hosts, 8, "any user looks");
+    let path = ask(4712, "GET", "/v1/path?from=0&to=7", "").1;
+    let hop =
+        format!("{}/{}", path["hops"][0]["switch"].as_str().unwrap(), path["hops"][0]["port"]);
+    assert_eq!(ask(4712, "GET", &format!("/v1/owner?port={hop}"), "").1["link"], json!(hop));
+    let made = r#"{"owner": "slurm/7", "count": 2}"#;
+    for (user, verb, path, body, code) in [
+        (4712, "POST", "/v1/slices", made, 403),
+        (4711, "POST", "/v1/slices", made, 200),
+        (4711, "POST", "/v1/slices", r#"{"owner": "other/7", "count": 2}"#, 403),
+        (4711, "POST", "/v1/slices", r#"{"owner": "slurm/8", "count": 200}"#, 409),
+        (4711, "POST", "/v1/slices", r#"{"owner": "slurm/8"}"#, 400),
+        (4711, "POST", "/v1/slices", "[1]", 400),
+        (4711, "PUT", "/v1/slices/slurm/7", r#"{"count": 3}"#, 200),
+        (4712, "GET", "/v1/slices/slurm/7", "", 200),
+        (4712, "GET", "/v1/slices/slurm/8", "", 404),
+        (4712, "GET", "/v1/room?count=2", "", 200),
+        (4712, "GET", "/v1/trees?owner=slurm/7&uid=4712", "", 200),
+        (4712, "DELETE", "/v1/slices/slurm/7", "", 403),
+        (4711, "POST", "/v1/requests", r#"{"from": "0", "to": "5", "for_ns": 60000000000}"#, 200),
+        (4711, "POST", "/v1/requests", r#"{"from": "0", "to": "6"}"#, 409),
+        (4712, "DELETE", "/v1/requests/0", "", 403),
+        (4711, "DELETE", "/v1/requests/0", "", 200),
+        (4711, "DELETE", "/v1/requests/0", "", 404),
+        (4711, "DELETE", "/v1/requests/x", "", 400),
+        (4711, "PUT", "/v1/policy", r#"{"set": "strict"}"#, 403),
+        (own, "PUT", "/v1/policy", r#"{"set": "strict"}"#, 200),
+        (4711, "GET", "/v1/everything", "", 404),
+        (4711, "POST", "/v1/status", "", 405),
+    ] {
+        let (found, said) = ask(user, verb, path, body);
+        assert_eq!(found, code, "{user}: {verb} {path} {body}: {said}");
+    }
+    assert_eq!(controller.status()["policy"], "strict");
+    let slices = controller.ask(&json!({ "command": "slices" })).unwrap();
+    assert_eq!(slices, ask(4712, "GET", "/v1/slices", "").1);
+    assert_eq!(slices["slices"][0]["hosts"].as_array().unwrap().len(), 3);
+    let metrics = ask(4712, "GET", "/metrics", "").1;
+    assert!(
+        metrics.as_str().unwrap().contains("snin_controller_not_permitted_total 5\n"),
+        "{metrics}"
+    );
+    assert_eq!(controller.log().matches("may not").count(), 5, "one line each");
+
+    let tcp = Controller::of("clos:4,4,2", "api = \"plain://127.0.0.1:0\"\n");
+    assert_eq!(tcp.status()["healthy"], true);
+    let log = tcp.log();
+    let address = log.split("the API is at ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let ask = |arguments: &[&str], path: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--write-out", "\n%{http_code}"]).args(arguments);
+        answer(curl.arg(format!("http://{address}{path}")))
+    };
+    assert_eq!(ask(&[], "/v1/windows?count=1").0, 200);
+    let (code, said) = ask(&["--data", made], "/v1/slices");
+    assert_eq!(
+        (code, &said["error"]),
+        (
+            403,
+            &json!(
+                "a program of an unknown user may not change slices: only operators and launchers may"
+            )
+        )
+    );
 }

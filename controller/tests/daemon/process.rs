@@ -23,7 +23,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// One for a fabric, with more settings.
+    /// One for a fabric, with more settings, in which FOLDER is its folder.
     pub(crate) fn of(fabric: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let topology = fabric.parse::<Recipe>().unwrap().build().unwrap();
@@ -33,7 +33,8 @@ impl Controller {
         let settings = format!(
             "listen = [\"unix://{place}/sessions.sock\"]\ntopology = \"{place}/fabric.ibnetdiscover\"\n\
              state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control.sock\"\n\
-             log_file = \"{place}/log\"\nname = \"ctl1\"\n{more}"
+             log_file = \"{place}/log\"\nname = \"ctl1\"\n{}",
+            more.replace("FOLDER", &place.to_string())
         );
         std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
         let mut controller = Self { folder, topology, child: None };
@@ -104,25 +105,10 @@ impl Controller {
     /// What it answers a user that may open its socket: a program of that user asks.
     pub(crate) fn ask_as(&self, user: u32, request: &Value) -> Result<Value, String> {
         let socket = self.file("control.sock");
-        let open = |path: &Path, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-        };
-        open(self.folder.path(), 0o755);
-        open(&socket, 0o666);
         let program = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
                        s.sendall(sys.argv[2].encode() + b'\\n'); print(s.makefile().readline())";
-        let root = rustix::process::geteuid().is_root();
-        let mut command = Command::new(if root { "setpriv" } else { "sudo" });
-        if !root {
-            command.args(["-n", "setpriv"]);
-        }
-        command.args([
-            &format!("--reuid={user}"),
-            "--clear-groups",
-            "/usr/bin/python3",
-            "-c",
-            program,
-        ]);
+        let mut command = self.program_of(user, "control.sock");
+        command.args(["/usr/bin/python3", "-c", program]);
         let asked = command.arg(&socket).arg(request.to_string()).output().unwrap();
         let said = String::from_utf8_lossy(&asked.stdout).into_owned();
         let mut said: Value =
@@ -131,6 +117,30 @@ impl Controller {
             Some(why) => Err(why.to_owned()),
             None => Ok(said["ok"].take()),
         }
+    }
+
+    /// What the API answers curl, run by a user: the status and the body.
+    pub(crate) fn curl_as(&self, user: u32, arguments: &[&str]) -> (u16, Value) {
+        let mut command = self.program_of(user, "api.sock");
+        command.args(["curl", "--silent", "--show-error", "--write-out", "\n%{http_code}"]);
+        command.arg("--unix-socket").arg(self.file("api.sock"));
+        answer(command.args(arguments))
+    }
+
+    /// What begins a command of a user that may open the socket.
+    fn program_of(&self, user: u32, socket: &str) -> Command {
+        let open = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        open(self.folder.path(), 0o755);
+        open(&self.file(socket), 0o666);
+        let root = rustix::process::geteuid().is_root();
+        let mut command = Command::new(if root { "setpriv" } else { "sudo" });
+        if !root {
+            command.args(["-n", "setpriv"]);
+        }
+        command.args([&format!("--reuid={user}"), "--clear-groups"]);
+        command
     }
 
     pub(crate) fn status(&self) -> Value {
@@ -149,6 +159,15 @@ impl Controller {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// What curl was answered, with the status as its last line.
+pub(crate) fn answer(curl: &mut Command) -> (u16, Value) {
+    let asked = curl.output().unwrap();
+    let said = String::from_utf8(asked.stdout.clone()).unwrap();
+    let (body, status) = said.rsplit_once('\n').unwrap_or_else(|| panic!("{asked:?}"));
+    let body = serde_json::from_str(body).unwrap_or_else(|_| body.into());
+    (status.parse().unwrap(), body)
 }
 
 impl Drop for Controller {

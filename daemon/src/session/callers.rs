@@ -13,8 +13,8 @@ use tokio::select;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Received;
-use super::bell::{Bell, Joined, hand_over};
 use super::caller::{Call, Caller};
+use crate::bell::{Bell, Joined, hand_over};
 use crate::watch::Watch;
 
 /// What is sent to one called end before it has gone to the thread.

@@ -2,12 +2,10 @@
 //! costs never delays those who have a session.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -27,6 +25,7 @@ use super::limits::Limits;
 use super::pipe::Pipe;
 use super::socket::{Moving, Socket};
 use super::tally::{Count, Tally};
+use crate::unix;
 
 /// After an accept that failed, as when descriptors are used up.
 const BREATH: Duration = Duration::from_millis(50);
@@ -63,7 +62,7 @@ impl Bound {
     /// Binds. A socket that a daemon left behind is replaced; one at which a daemon listens is not.
     pub(super) fn bind(address: &Address) -> io::Result<Self> {
         Ok(match address {
-            Address::Unix(path) => Self::Unix(bind_unix(path)?, path.clone()),
+            Address::Unix(path) => Self::Unix(unix::bind(path)?, path.clone()),
             Address::Plain(address) => Self::Plain(nonblocking(TcpListener::bind(address)?)?),
             Address::Tls(host) => {
                 Self::Tls(nonblocking(TcpListener::bind(Address::resolve(host)?)?)?)
@@ -87,23 +86,6 @@ impl Bound {
 
 fn nonblocking(listener: TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(io::Error::new(ErrorKind::AddrInUse, "another daemon listens there"));
-    }
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
     Ok(listener)
 }
 
@@ -167,18 +149,6 @@ pub(super) async fn look(credentials: Arc<Credentials>) {
     }
 }
 
-/// A Unix socket leaves its file when the thread ends.
-struct Left(Option<PathBuf>);
-
-impl Drop for Left {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // It may be gone with its folder.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
 enum Entrance {
     Unix(tokio::net::UnixListener),
     Plain(tokio::net::TcpListener),
@@ -218,14 +188,15 @@ impl Entrance {
 
 async fn stand(bound: Bound, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>) {
     let (entrance, _left) = match bound {
-        Bound::Unix(listener, path) => {
-            (tokio::net::UnixListener::from_std(listener).map(Entrance::Unix), Left(Some(path)))
-        }
+        Bound::Unix(listener, path) => (
+            tokio::net::UnixListener::from_std(listener).map(Entrance::Unix),
+            Some(unix::Left(path)),
+        ),
         Bound::Plain(listener) => {
-            (tokio::net::TcpListener::from_std(listener).map(Entrance::Plain), Left(None))
+            (tokio::net::TcpListener::from_std(listener).map(Entrance::Plain), None)
         }
         Bound::Tls(listener) => {
-            (tokio::net::TcpListener::from_std(listener).map(Entrance::Tls), Left(None))
+            (tokio::net::TcpListener::from_std(listener).map(Entrance::Tls), None)
         }
     };
     let entrance = match entrance {

@@ -18,7 +18,6 @@
 //! or says nothing is cut off. Every refusal is [counted](Tally) and one line is logged.
 
 mod address;
-mod bell;
 mod caller;
 mod callers;
 mod credentials;

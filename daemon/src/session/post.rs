@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 
 use super::Received;
 use super::address::Address;
-use super::bell::{Bell, Joined, hand_over};
 use super::caller::{Call, Caller};
 use super::listener::{Listen, ListenError, Listener};
 use super::tally::Tally;
+use crate::bell::{Bell, Joined, hand_over};
 use crate::watch::Watch;
 
 /// What is said before it has gone to the thread.

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use snin_daemon::control::ControlError;
+use snin_daemon::http::HttpError;
 use snin_daemon::log::LogError;
-use snin_daemon::page::PageError;
 use snin_daemon::session::{BadAddress, CredentialsError, ListenError, MissingFile};
 use snin_daemon::settings::SettingsError;
 use snin_daemon::store::StoreError;
@@ -30,7 +30,7 @@ pub enum Failure {
     Control(#[from] ControlError),
     /// The address of `/metrics`.
     #[error("metrics_listen: {0}")]
-    Page(#[from] PageError),
+    Page(#[from] HttpError),
     /// The addresses of sessions.
     #[error("session_listen: {0}")]
     Address(#[from] BadAddress),

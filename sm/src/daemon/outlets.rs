@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
+use snin_daemon::http::Server;
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
-use snin_daemon::page::Server;
 use snin_daemon::watch::Watch;
 use tracing::{info, warn};
 

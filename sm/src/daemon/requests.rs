@@ -16,7 +16,7 @@
 
 use serde_json::{Value, json};
 use snin_daemon::control::{Client, Request};
-use snin_daemon::page::Wanted;
+use snin_daemon::http::Wanted;
 use snin_fabric::{Guid, NodeIndex, dump, ibnet};
 use snin_mad::SmState;
 use snin_protocol::Time;
@@ -40,21 +40,14 @@ impl Daemon {
             self.answer(&request)?;
         }
         let server = self.outlets.server.as_mut();
-        for wanted in server.map_or_else(Vec::new, |server| server.work()) {
+        for asked in server.map_or_else(Vec::new, |server| server.work()) {
             let summary = self.summary();
-            let text = match wanted {
-                Wanted::Metrics(_) => page(self, &summary),
-                Wanted::Health(_) => {
-                    summary.to_string().lines().next().unwrap_or_default().to_owned()
-                }
-            };
-            let Some(server) = &mut self.outlets.server else { break };
-            match wanted {
-                Wanted::Metrics(client) => server.metrics(client, &text),
-                Wanted::Health(client) => {
-                    let well = summary.subnet.is_some() || self.manager.state() == SmState::Standby;
-                    server.health(client, well, &text);
-                }
+            if asked.wanted == Wanted::Metrics {
+                asked.metrics(page(self, &summary));
+            } else {
+                let well = summary.subnet.is_some() || self.manager.state() == SmState::Standby;
+                let text = summary.to_string();
+                asked.health(well, text.lines().next().unwrap_or_default());
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
+use snin_daemon::http::Route;
 use snin_daemon::settings::{Settings, template};
 
 use crate::Verdict;
@@ -38,6 +39,8 @@ struct Daemon {
     command: fn() -> Command,
     examples: &'static [(&'static str, &'static str)],
     files: &'static [(&'static str, &'static str)],
+    /// Its API by HTTP.
+    api: &'static [Route],
     see_also: &'static str,
 }
 
@@ -60,6 +63,7 @@ const MANAGER: Daemon = Daemon {
         ("/var/lib/snin-sm/GUID/trees", "Which switch is the root of which routing tree."),
         ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),
     ],
+    api: &[],
     see_also: "snin(1), snin-sm-status(1), snin-sm-events(1), opensm(8), ibsim(1), systemd(1)",
 };
 
@@ -87,6 +91,7 @@ const CONTROLLER: Daemon = Daemon {
             "The socket that snin-controller-status(1), snin-slice-create(1) and snin-request(1) find.",
         ),
     ],
+    api: &snin_controller::api::ROUTES,
     see_also: "snin(1), snin-controller-status(1), snin-controller-windows(1), snin-controller-grants(1), \
                snin-controller-fabric(1), snin-controller-policy(1), snin-controller-requests(1), \
                snin-controller-events(1), snin-slice-create(1), snin-request(1), snin-release(1), snin-path(1), \
@@ -103,6 +108,7 @@ const AGENT: Daemon = Daemon {
         ("/etc/snin/agent.toml", "The configuration, where --config names it."),
         ("/run/snin/agent.sock", "The socket that snin-agent-status(1) and its like find."),
     ],
+    api: &[],
     see_also: "snin(1), snin-agent-status(1), snin-agent-flows(1), snin-agent-mesh(1), snin-agent-histogram(1), \
                snin-agent-events(1), snin-lat(1), snin-sm(8), rdma(8)",
 };
@@ -134,6 +140,10 @@ fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
         (key.name, text + &told)
     });
     page.extend(section("Configuration file", keys).bytes());
+    if !daemon.api.is_empty() {
+        let routes = daemon.api.iter().map(|route| (route, route.about.to_owned()));
+        page.extend(section("API", routes).bytes());
+    }
     let files = daemon.files.iter().map(|&(name, text)| (name, text.to_owned()));
     page.extend(section("Files", files).bytes());
     let examples = daemon.examples.iter().map(|&(line, what)| (line, what.to_owned()));

@@ -15,7 +15,7 @@ use crate::watch::Watch;
 const LOOKUPS: usize = 4;
 
 /// False when the receiver is gone.
-pub(super) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) -> bool {
+pub(crate) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) -> bool {
     let is_taken = to.send(heard).await.is_ok();
     bell.ring();
     is_taken
@@ -23,7 +23,7 @@ pub(super) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) ->
 
 /// A thread that has ended when this is dropped: an address at which it listened is free then.
 #[derive(Debug)]
-pub(super) struct Joined(Option<thread::JoinHandle<()>>);
+pub(crate) struct Joined(Option<thread::JoinHandle<()>>);
 
 impl Drop for Joined {
     fn drop(&mut self) {
@@ -36,19 +36,19 @@ impl Drop for Joined {
 
 /// What wakes the daemon, and whether it has rung since that looked last.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     descriptor: OwnedFd,
     rang: AtomicBool,
 }
 
 impl Bell {
-    pub(super) fn new() -> io::Result<Arc<Self>> {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Self { descriptor, rang: AtomicBool::new(false) }))
     }
 
     /// Until it rings.
-    pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+    pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         watch.readable(self.descriptor.as_fd());
     }
 
@@ -60,7 +60,7 @@ impl Bell {
     }
 
     /// Whether it has rung; without a system call where it has not.
-    pub(super) fn has_rung(&self) -> bool {
+    pub(crate) fn has_rung(&self) -> bool {
         if !self.rang.load(Ordering::Acquire) {
             return false;
         }
@@ -71,7 +71,7 @@ impl Bell {
     }
 
     /// Runs something on a thread with a runtime of its own.
-    pub(super) fn run<W, F>(self: &Arc<Self>, name: &str, work: W) -> io::Result<Joined>
+    pub(crate) fn run<W, F>(self: &Arc<Self>, name: &str, work: W) -> io::Result<Joined>
     where
         W: FnOnce(Arc<Self>) -> F + Send + 'static,
         F: Future<Output = ()>,
