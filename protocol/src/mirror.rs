@@ -62,6 +62,8 @@ pub struct Standing {
     pub term: u64,
     /// Where its log ends.
     pub sequence: u64,
+    /// The term of the first of the masters that took over from each other with a copy, of which this is the last.
+    pub line: u64,
     /// Its settings, a line each, where they have to be the same at all managers. At most [`MAX_LINES`] bytes.
     pub settings: Vec<u8>,
 }

@@ -188,6 +188,12 @@ pub enum Report {
         /// Where it was noticed: `node/port`, port 0 for a table.
         at: String,
     },
+    /// After a failover every port was told that this manager is master; what it knows of the fabric is the last
+    /// master's word still.
+    TookOver {
+        /// How many ports.
+        ports: usize,
+    },
     /// Forwarding tables were written.
     Tables {
         /// Each switch whose table it was: GUID, name, and how many blocks.
@@ -231,6 +237,7 @@ impl fmt::Display for Report {
                 write!(f, "{guid} at {at} is master with another sm_key: nothing is written")
             }
             Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
+            Self::TookOver { ports } => write!(f, "{ports} ports know that this manager is master"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
             Self::Mirror(report) => report.fmt(f),
             Self::Port(report) => report.fmt(f),

@@ -1,5 +1,7 @@
 //! The known fabric: nodes, their ports, which port is cabled to which, and the way to each.
 
+mod recall;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};

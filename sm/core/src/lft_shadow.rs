@@ -3,6 +3,8 @@
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, PortNum};
 
+use crate::programmed::{block_sum, with_top};
+
 /// An entry that drops.
 pub(crate) const NONE: u8 = PortNum::NONE.0;
 
@@ -15,12 +17,14 @@ pub(crate) struct LftShadow {
     top: Lid,
     entries: Vec<u8>,
     known: Vec<bool>,
+    /// Of the known blocks.
+    sum: u64,
 }
 
 impl LftShadow {
     /// Nothing known of a switch but its top.
     pub(crate) fn unread(top: Lid) -> Self {
-        Self { top: top.min(Lid::MAX_UNICAST), entries: Vec::new(), known: Vec::new() }
+        Self { top: top.min(Lid::MAX_UNICAST), ..Self::default() }
     }
 
     /// LinearFDBTop.
@@ -34,8 +38,10 @@ impl LftShadow {
     }
 
     /// The block was read or written.
-    pub(crate) fn set_block(&mut self, block: u16, ports: &[u8; BLOCK]) {
-        let block = usize::from(block);
+    pub(crate) fn set_block(&mut self, number: u16, ports: &[u8; BLOCK]) {
+        self.forget_block(number);
+        self.sum = self.sum.wrapping_add(block_sum(number, ports));
+        let block = usize::from(number);
         if self.known.len() <= block {
             self.known.resize(block + 1, false);
             self.entries.resize((block + 1) * BLOCK, NONE);
@@ -46,9 +52,17 @@ impl LftShadow {
 
     /// The block may hold anything from now on.
     pub(crate) fn forget_block(&mut self, block: u16) {
-        if let Some(known) = self.known.get_mut(usize::from(block)) {
-            *known = false;
+        let sum = self.block(block).map(|ports| block_sum(block, ports));
+        if let Some(sum) = sum {
+            self.sum = self.sum.wrapping_sub(sum);
+            self.known[usize::from(block)] = false;
         }
+    }
+
+    /// What the table comes to; none where not all of it is known, or nothing is forwarded.
+    pub(crate) fn sum(&self) -> Option<u64> {
+        let whole = self.is_live() && self.unread_blocks().next().is_none();
+        whole.then(|| with_top(self.sum, self.top))
     }
 
     /// The block, if it is known.

@@ -54,6 +54,7 @@ pub mod mirror;
 pub mod multicast;
 mod order;
 mod planning;
+mod programmed;
 mod qos_tables;
 mod query;
 mod schedule;

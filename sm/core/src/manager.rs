@@ -341,6 +341,7 @@ impl Manager {
                 self.outputs.push_back(Output::Send { port, to, mad });
             }
             Act::Report(report) => self.outputs.push_back(Output::Report(report)),
+            Act::Order(Order::TakeOver) if self.sweep.recall(&self.database) => {}
             Act::Order(order) => {
                 self.sweep.obey(order, now);
                 if order == Order::StandAside {
@@ -352,6 +353,7 @@ impl Manager {
 
     /// A stage of the sweep has ended: the database learns what it found, and administration what that means.
     fn settle(&mut self, now: Time) {
+        self.sweep.unsettle(&mut self.database, now);
         if self.sweep.take_stage_end() {
             if let Some(own) = self.sweep.own_guid() {
                 self.database.set_origin(own);

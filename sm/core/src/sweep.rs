@@ -19,6 +19,7 @@ mod judged;
 mod lanes;
 mod missing;
 mod orders;
+mod recalled;
 mod retries;
 mod surveying;
 mod trap;
@@ -40,7 +41,7 @@ use super::transactions::{Expired, Late, Transactions, parse};
 use super::view::FabricView;
 use crate::config::Config;
 use crate::configuration::Ask;
-use crate::database::Place;
+use crate::database::{Place, Programmed};
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Missing, Output};
 use crate::failures::Failures;
@@ -83,6 +84,10 @@ pub struct Sweep {
     /// The groups that were last said to be served.
     served: Arc<Groups>,
     view: Option<Arc<FabricView>>,
+    /// What is known is another manager's word, and what it says that tables come to.
+    recalled: Option<BTreeMap<Guid, Programmed>>,
+    /// Switches whose tables are written from now on: until that is done it is not known what they come to.
+    rewritten: BTreeSet<Guid>,
     /// The last view of which the controller said that it is clear.
     cleared: u64,
     next_light: Option<Time>,
@@ -147,6 +152,8 @@ impl Sweep {
             plan: None,
             served: Arc::default(),
             view: None,
+            recalled: None,
+            rewritten: BTreeSet::new(),
             cleared: 0,
             next_light: None,
             failures: Failures::default(),
@@ -402,9 +409,12 @@ impl Sweep {
         self.publish_early();
     }
 
-    /// The present stage makes room for a new survey, as soon as it can.
+    /// The present stage makes room for a new survey, as soon as it can. Nothing goes before telling ports who is
+    /// master.
     fn interrupt(&mut self) {
-        if let Stage::Applying(applying) = &mut self.stage {
+        if let Stage::Applying(applying) = &mut self.stage
+            && !applying.heralds
+        {
             applying.schedule.stop();
         }
     }

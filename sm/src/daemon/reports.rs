@@ -55,6 +55,10 @@ impl Daemon {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
                 self.outlets.notify("OVERWRITTEN", json!({ "at": at }));
             }
+            Report::TookOver { ports } => {
+                info!(ports, "every port knows that this subnet manager is master");
+                self.outlets.notify("TOOK_OVER", json!({ "ports": ports }));
+            }
             Report::Tables { switches } => {
                 let blocks: u64 = switches.iter().map(|(.., blocks)| u64::from(*blocks)).sum();
                 let named = switches.iter().take(NAMED);

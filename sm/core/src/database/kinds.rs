@@ -8,6 +8,7 @@ use snin_mad::{Gid, NodeInfo, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Database, Records, Stamp};
+use crate::programmed::Programmed;
 use crate::qos_tables::{QosTable, QosTableId};
 
 /// A port: its node's GUID and its number there.
@@ -90,6 +91,8 @@ kinds! {
     ports: Ports(Place => Port) index index_port;
     /// Cables: from either end the other.
     links: Links(Place => Place);
+    /// What the tables of switches come to.
+    programs: Programs(Guid => Programmed);
     /// Subnet managers, by their port's GUID.
     managers: Managers(Guid => Manager);
     /// Multicast groups.

@@ -21,11 +21,13 @@ use snin_protocol::Time;
 pub use kept::{Kept, KeptRecord};
 pub use kinds::{
     Aliases, Change, Group, Groups, Kind, Links, Manager, Managers, Member, MemberKey, Members,
-    Node, Nodes, Pins, Place, Port, Ports, Service, ServiceKey, Services, Slice, Slices,
+    Node, Nodes, Pins, Place, Port, Ports, Programs, Service, ServiceKey, Services, Slice, Slices,
     Subscriber, Subscription, Subscriptions,
 };
 pub use stamp::{Clock, Stamp};
 pub use table::Records;
+
+pub use crate::programmed::Programmed;
 
 use kinds::Tables;
 

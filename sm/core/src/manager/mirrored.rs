@@ -29,7 +29,7 @@ impl Manager {
         let mut around = Surroundings {
             state: self.mastership.state(),
             guid: self.mastership.info().map(|own| own.guid),
-            leads: self.sweep.leads(),
+            leads: self.sweep.leads() && !self.mastership.is_cut(),
             database: &mut self.database,
             saved: &mut saved,
             now,
@@ -40,6 +40,12 @@ impl Manager {
             self.sweep.adopt(saved);
         }
         self.mastership.set_copying(self.mirror.copying());
+        // Without the secret from which the keys follow, ports take no writes.
+        let usable = self.mirror.tells_secrets() || !self.sweep.generates_keys();
+        self.mastership.set_copy(self.mirror.copy().filter(|_| usable));
+        if let Some(guid) = self.mirror.take_successor() {
+            self.mastership.succeeded(guid, now);
+        }
         while let Some((guid, state)) = self.mirror.next_heard() {
             self.mastership.spoke(guid, state, now);
         }

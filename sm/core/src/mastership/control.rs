@@ -182,10 +182,11 @@ impl Mastership {
             self.questions.forget(|purpose| matches!(purpose, Purpose::Tell(_, Control::Handover)));
         }
         // A manager that looks at the subnet just now goes on with it, and is master then.
+        let order = if self.state == SmState::Standby { self.begin() } else { Order::Begin };
         if self.state != SmState::Discovering {
             self.set_state(SmState::Master, format!("{from} handed over"));
         }
-        self.order(Order::Begin);
+        self.order(order);
         self.consider(now);
     }
 

@@ -73,15 +73,21 @@ impl Mastership {
     /// A standby: is there a master?
     fn watch_master(&mut self, now: Time) {
         let masters = self.heeded().filter(|(_, info)| info.state == SmState::Master);
-        let master = masters.max_by_key(|(_, info)| rank(info)).map(|(_, info)| rank(info));
-        if let Some(master) = master {
-            self.lost = None;
+        let master =
+            masters.max_by_key(|(_, info)| rank(info)).map(|(guid, info)| (guid, rank(info)));
+        if let Some((guid, master)) = master {
+            (self.lost, self.master) = (None, Some(guid));
             let outranks = self.info().is_some_and(|own| rank(&own) > master);
             if !outranks {
                 self.claim = None;
             } else if self.claim.is_none() {
                 self.claim = Some((now, CLAIM.1));
             }
+            return;
+        }
+        // Behind a port without a link no other manager is heard, and no host is served.
+        if self.is_cut() {
+            self.lost = None;
             return;
         }
         let Some(since) = self.lost else {
@@ -100,8 +106,8 @@ impl Mastership {
         self.lost = None;
         let why = "no manager says that it is master";
         self.set_state(SmState::Discovering, why.to_owned());
-        // The last master wrote what this manager has not seen.
-        self.order(Order::Begin);
+        self.order(Order::Rekey);
+        self.order(self.begin());
     }
 
     fn heard_since(&self, guid: Guid) -> Option<Time> {
@@ -165,9 +171,13 @@ impl Mastership {
     /// Whether this manager stood still, as a stopped process or a machine without time does: what was due at
     /// `due` was not done. A master asks every other manager before it writes again.
     pub(crate) fn notice_stall(&mut self, due: Option<Time>, now: Time) {
-        if due.is_none_or(|due| now <= due + self.stall()) {
-            return;
+        if due.is_some_and(|due| now > due + self.stall()) {
+            self.stood_still(now);
         }
+    }
+
+    /// This manager stood still, or was cut off: it knows of no other what that is by now.
+    pub(super) fn stood_still(&mut self, now: Time) {
         // Silence meanwhile means nothing.
         for peer in self.peers.values_mut() {
             (peer.waiting, peer.unanswered) = (false, 0);

@@ -109,6 +109,15 @@ impl Mastership {
         self.consider(now);
     }
 
+    /// Another manager took over from this one while this one was silent, and has had the database since.
+    pub(crate) fn succeeded(&mut self, guid: Guid, now: Time) {
+        let foreign = self.peers.get(&guid).is_some_and(|peer| peer.foreign);
+        if self.state == SmState::Master && !foreign {
+            self.become_standby(format!("{guid} took over while this one was silent"), now);
+            self.flush();
+        }
+    }
+
     /// From now on this manager writes nothing, and asks nothing but whether the master is there.
     pub(super) fn become_standby(&mut self, why: String, now: Time) {
         self.handing = None;

@@ -28,7 +28,9 @@ mod questions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Guid, Lid};
-use snin_mad::{Attribute, Mad, Method, SmInfo, SmKey, SmState, Smp, Status, TransactionId};
+use snin_mad::{
+    Attribute, Mad, Method, PortState, SmInfo, SmKey, SmState, Smp, Status, TransactionId,
+};
 use snin_protocol::Time;
 
 use crate::config::Config;
@@ -64,6 +66,10 @@ pub(crate) enum Order {
     Resume,
     /// Look at everything anew: another manager may have written.
     Begin,
+    /// Go on from the copy of the last master's database.
+    TakeOver,
+    /// Where M_Keys are generated: every port gets another one, with which the last master cannot write.
+    Rekey,
     /// From now on ask nothing and write nothing: another manager is master.
     StandAside,
 }
@@ -114,6 +120,10 @@ pub(crate) struct Mastership {
     rivals: BTreeSet<Guid>,
     /// A standby without a master, since when.
     lost: Option<Time>,
+    /// Whose database this manager has a copy of, and when the copy was last known to have all of it.
+    copy: Option<(Guid, Time)>,
+    /// The master that was last heard of.
+    master: Option<Guid>,
     /// Managers that are about to have a copy of this one's database.
     copying: BTreeSet<Guid>,
     /// When a standby that goes before its master says so again, and how often it will.
@@ -147,6 +157,8 @@ impl Mastership {
             held: false,
             rivals: BTreeSet::new(),
             lost: None,
+            copy: None,
+            master: None,
             copying: BTreeSet::new(),
             claim: None,
             early: VecDeque::new(),
@@ -199,6 +211,11 @@ impl Mastership {
     /// take it for dead.
     fn stall(&self) -> Time {
         STALL.min(self.poll * (u64::from(self.retries) + 1) / 2)
+    }
+
+    /// Whether this manager's port has no link: it hears from no other by it.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.port.as_ref().is_some_and(|port| port.state == PortState::Down)
     }
 
     /// NOT-ACTIVE: it does nothing until it is told to.
@@ -258,6 +275,24 @@ impl Mastership {
     /// These managers are about to have a copy of this one's database: none of them is handed over to before.
     pub(crate) fn set_copying(&mut self, copying: BTreeSet<Guid>) {
         self.copying = copying;
+    }
+
+    /// Whose database this manager has a copy of, and when the copy was last known to have all of it.
+    pub(crate) const fn set_copy(&mut self, copy: Option<(Guid, Time)>) {
+        self.copy = copy;
+    }
+
+    /// Whether this manager has a copy of all that the last master knew when it was last heard.
+    fn has_copy(&self) -> bool {
+        self.copy.is_some_and(|(guid, at)| {
+            let heard = self.peers.get(&guid).and_then(|peer| peer.heard);
+            self.master == Some(guid) && heard.is_some_and(|heard| heard <= at + self.poll * 2)
+        })
+    }
+
+    /// The order by which this manager becomes master after another.
+    fn begin(&self) -> Order {
+        if self.has_copy() { Order::TakeOver } else { Order::Begin }
     }
 
     /// Whether this is an answer that this core waits for.

@@ -11,7 +11,8 @@ use crate::error::Dropped;
 
 impl Mastership {
     pub(super) fn next_poll(&self) -> Option<Time> {
-        let own = self.port_due.filter(|_| self.state == SmState::Standby);
+        let asks = matches!(self.state, SmState::Standby | SmState::Master);
+        let own = self.port_due.filter(|_| asks);
         let claim = self.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
         let peers = self.peers.values().map(|peer| peer.due).min();
         [own, claim, peers].into_iter().flatten().min()
@@ -19,8 +20,10 @@ impl Mastership {
 
     /// Polls the managers whose time it is. One that has not answered when it is polled again was silent.
     pub(super) fn poll_peers(&mut self, now: Time) {
-        if self.state == SmState::Standby {
+        if matches!(self.state, SmState::Standby | SmState::Master) {
             self.ask_own_port(now);
+        }
+        if self.state == SmState::Standby {
             self.repeat_claim(now);
         }
         let due: Vec<Guid> =
@@ -61,7 +64,7 @@ impl Mastership {
         Some(port.master_sm_lid).filter(|&lid| lid != Lid::NONE && lid != port.lid)
     }
 
-    /// A standby asks its own port which address it has, and which its master.
+    /// Whether the own port has a link, which address it has, and which its master.
     fn ask_own_port(&mut self, now: Time) {
         if self.port_due.is_none_or(|due| due <= now) {
             self.port_due = Some(now + self.poll);
@@ -80,7 +83,11 @@ impl Mastership {
                 {
                     linger.moved(now);
                 }
+                let was_cut = self.is_cut();
                 self.port = Some(port);
+                if was_cut && !self.is_cut() {
+                    self.stood_still(now);
+                }
             }
             Purpose::Poll(guid) => {
                 let info = mad.attribute::<SmInfo>().ok().filter(|_| smp.status.is_ok());
@@ -126,8 +133,11 @@ impl Mastership {
     /// A manager spoke in its session. What it said of itself decides nothing: where that is news it is asked.
     pub(crate) fn spoke(&mut self, guid: Guid, state: SmState, now: Time) {
         if let Some(peer) = self.peers.get_mut(&guid) {
-            (peer.spoke, peer.unanswered) = (true, 0);
             let known = peer.info.as_ref().map(|info| info.state);
+            // A master that says that it is none has no link, or has not begun: its session is no life.
+            if known != Some(SmState::Master) || state == SmState::Master {
+                (peer.spoke, peer.unanswered) = (true, 0);
+            }
             if !peer.waiting
                 && known.is_some_and(|known| known != state && known != SmState::Discovering)
             {

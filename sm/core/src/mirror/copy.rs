@@ -24,10 +24,16 @@ pub(super) struct Copy {
     master: Option<Guid>,
     term: u64,
     sequence: u64,
+    /// The first of the masters before it from whom it came.
+    line: u64,
     /// The whole database is on its way.
     gathered: Option<Gathered>,
     /// It had all at least once.
     whole: bool,
+    /// Up to where the master's log went, when it last said so, and when that was.
+    told: (u64, Time),
+    /// When it last had all that the master had told by then.
+    complete: Option<Time>,
     /// Checksums are not looked at before.
     rests: Time,
 }
@@ -42,6 +48,19 @@ impl Copy {
         self.master.filter(|_| self.from.is_some()).map(|master| (master, self.sequence))
     }
 
+    /// Whose it is, and when it last had all that the master knew.
+    pub(super) fn complete(&self) -> Option<(Guid, Time)> {
+        self.master.zip(self.complete)
+    }
+
+    /// Whether it has all that the master said to have.
+    fn compare(&mut self) {
+        let (sequence, at) = self.told;
+        if self.whole && self.gathered.is_none() && self.sequence >= sequence {
+            self.complete = Some(at);
+        }
+    }
+
     pub(super) fn closed(&mut self, link: Link) {
         if self.from == Some(link) {
             self.stop();
@@ -51,6 +70,13 @@ impl Copy {
     /// Follows no more; what it has stays.
     pub(super) fn stop(&mut self) {
         (self.from, self.gathered) = (None, None);
+    }
+
+    /// This manager is master, and changes what it had: it is no copy any more. The line of whom it was, where it
+    /// was one to go on from.
+    pub(super) fn part_with(&mut self) -> Option<u64> {
+        (self.term, self.sequence) = (0, 0);
+        self.complete.take().map(|_| self.line)
     }
 
     fn ask(&mut self, link: Link, guid: Guid) -> MirrorOutput {
@@ -68,18 +94,26 @@ impl Mirror {
             return;
         }
         match said {
-            FromMaster::Standing(told) => self.met(link, told),
+            FromMaster::Standing(told) => self.met(link, told, around.now),
             _ if self.copy.from != Some(link) || around.state != SmState::Standby => {}
             FromMaster::Part(part) => self.take(link, &part, around),
             FromMaster::Checksum(checksum) => self.check(&checksum, around),
         }
     }
 
-    fn met(&mut self, link: Link, told: Told) {
+    fn met(&mut self, link: Link, told: Told, now: Time) {
         let state = if told.term == 0 { SmState::Standby } else { SmState::Master };
         self.heard.push_back((told.guid, state));
         if self.copy.from == Some(link) && self.copy.followed != told.term {
             self.copy.stop();
+        }
+        if self.copy.from == Some(link) && self.copy.term == told.term {
+            (self.copy.told, self.copy.line) = ((told.sequence, now), told.line);
+            self.copy.compare();
+        }
+        let later = told.term > self.term && told.line == self.line;
+        if self.state == SmState::Master && later {
+            self.successor = Some(told.guid);
         }
         let Some(known) = self.called.get_mut(&link) else { return };
         let is_new = known.as_ref().is_none_or(|known| known.settings != told.settings);
@@ -98,12 +132,14 @@ impl Mirror {
         let (Some(guid), SmState::Standby) = (around.guid, around.state) else { return };
         let is_master = |told: &Told| told.term != 0 && told.guid != guid;
         let masters = self.called.iter().filter_map(|(&link, told)| {
-            told.as_ref().filter(|told| is_master(told)).map(|told| (told.term, link, told.guid))
+            let told = told.as_ref().filter(|told| is_master(told))?;
+            Some((told.term, link, told.guid, told.sequence))
         });
-        let Some((term, link, master)) = masters.max() else { return };
+        let Some((term, link, master, sequence)) = masters.max() else { return };
         if (self.copy.from, self.copy.followed) != (Some(link), term) {
             self.copy.stop();
             (self.copy.master, self.copy.followed) = (Some(master), term);
+            (self.copy.told, self.copy.complete) = ((sequence, around.now), None);
             let asks = self.copy.ask(link, guid);
             self.outputs.push_back(asks);
         }
@@ -137,6 +173,7 @@ impl Mirror {
         }
         if copy.gathered.is_none() {
             (copy.term, copy.sequence) = (part.term, part.sequence);
+            copy.compare();
         }
         let have = Have { term: part.term, sequence: part.sequence };
         self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Have(have)));

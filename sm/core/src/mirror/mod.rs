@@ -151,6 +151,10 @@ pub(crate) struct Mirror {
     beats: u32,
     /// The present mastership's, or the last one's.
     term: u64,
+    /// The term of the first of the masters that took over from each other with a copy.
+    line: u64,
+    /// A manager that took over from this one while this one was silent.
+    successor: Option<Guid>,
     state: SmState,
     /// The managers that called.
     followers: BTreeMap<Link, Follower>,
@@ -172,6 +176,8 @@ impl Mirror {
             beat_due: Time::ZERO,
             beats: 0,
             term: 0,
+            line: 0,
+            successor: None,
             state: SmState::Discovering,
             followers: BTreeMap::new(),
             called: BTreeMap::new(),
@@ -191,12 +197,27 @@ impl Mirror {
         self.telling.secrets = !readable;
     }
 
+    /// Whether M_Keys are told in sessions.
+    pub(crate) const fn tells_secrets(&self) -> bool {
+        self.telling.secrets
+    }
+
+    /// Whose database this manager has all of, and when that was last so.
+    pub(crate) fn copy(&self) -> Option<(Guid, Time)> {
+        self.copy.complete()
+    }
+
     pub(crate) fn poll_output(&mut self) -> Option<MirrorOutput> {
         self.outputs.pop_front()
     }
 
     pub(crate) fn next_report(&mut self) -> Option<MirrorReport> {
         self.reports.pop_front()
+    }
+
+    /// A manager that took over from this one, as it says itself, while this one was silent.
+    pub(crate) const fn take_successor(&mut self) -> Option<Guid> {
+        self.successor.take()
     }
 
     /// A manager that was heard since this was last asked, and what it is.
@@ -237,6 +258,7 @@ impl Mirror {
             if self.state == SmState::Master {
                 let clock = around.database.clock(around.now).0;
                 self.term = clock.max(self.term + 1);
+                self.line = self.copy.part_with().unwrap_or(self.term);
             }
             self.beat_due = around.now;
         }
@@ -274,7 +296,7 @@ impl Mirror {
         let term = if self.serves(around) { self.term } else { 0 };
         let sequence = around.database.cursor();
         let settings = self.settings.clone().into_bytes();
-        let told = Told { guid, term, sequence, settings };
+        let told = Told { guid, term, sequence, line: self.line, settings };
         self.outputs.push_back(MirrorOutput::ToStandby(link, FromMaster::Standing(told)));
     }
 

@@ -1,5 +1,6 @@
 //! The database as lines: the tables that are mirrored, in the form of a [snapshot's file](crate::merge::write()).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use snin_fabric::{Guid, Lmc};
@@ -7,8 +8,8 @@ use snin_mad::MKey;
 use snin_protocol::Time;
 
 use crate::database::{
-    Aliases, Change, Database, Groups, Kind, Links, Members, Nodes, Ports, Services, Stamp,
-    Subscriptions,
+    Aliases, Change, Database, Groups, Kind, Links, Members, Nodes, Ports, Programmed, Programs,
+    Services, Stamp, Subscriptions,
 };
 use crate::keyring::KeySecret;
 use crate::merge::file::{line, record};
@@ -18,7 +19,7 @@ use crate::merge::{Entry, Snapshot};
 use crate::planning::Saved;
 
 /// The tables that have checksums, in their order.
-pub(super) const TABLES: [&str; 9] = [
+pub(super) const TABLES: [&str; 10] = [
     "nodes",
     "ports",
     "links",
@@ -28,8 +29,9 @@ pub(super) const TABLES: [&str; 9] = [
     "subscriptions",
     "aliases",
     "addresses and trees",
+    "sums of forwarding tables",
 ];
-/// Addresses and trees have no stamps.
+/// Addresses, trees and sums of tables have no stamps.
 const NO_STAMP: Stamp = Stamp { time: Time::ZERO, count: 0, origin: Guid(0) };
 
 /// How records are told.
@@ -113,7 +115,22 @@ pub(super) fn changed(database: &Database, change: &Change, telling: Telling) ->
         Change::Services(key) => current::<Services>(database, key, telling),
         Change::Subscriptions(key) => current::<Subscriptions>(database, key, telling),
         Change::Aliases(key) => current::<Aliases>(database, key, telling),
+        Change::Programs(key) => Some(programs(*key, database.get::<Programs>(key))),
         _ => None,
+    }
+}
+
+/// `tables GUID LINEAR MULTICAST`: what a switch's tables come to, as far as all of them is known.
+fn programs(guid: Guid, programmed: Option<&Programmed>) -> String {
+    let sum = |sum: Option<u64>| sum.map_or_else(|| "none".to_owned(), |sum| format!("{sum:#x}"));
+    let Programmed { linear, multicast } = programmed.copied().unwrap_or_default();
+    format!("tables {guid} {} {}\n", sum(linear), sum(multicast))
+}
+
+fn sum(words: &mut Words<'_>) -> Option<Option<u64>> {
+    match words.peek()? {
+        "none" => words.next().map(|_| None),
+        _ => words.number().map(Some),
     }
 }
 
@@ -142,6 +159,10 @@ pub(super) fn table(
         6 => each::<Subscriptions>(database, telling, take),
         7 => each::<Aliases>(database, telling, take),
         8 => saved_since(&Saved::default(), saved, telling).iter().for_each(|line| take(line)),
+        9 => {
+            let all = database.all::<Programs>().iter();
+            all.for_each(|(&guid, programmed)| take(&programs(guid, Some(programmed))));
+        }
         _ => {}
     }
 }
@@ -195,11 +216,13 @@ pub(super) fn saved_since(before: &Saved, now: &Saved, telling: Telling) -> Vec<
 pub(super) struct Gathered {
     snapshot: Snapshot,
     saved: Saved,
+    programs: BTreeMap<Guid, Programmed>,
 }
 
 impl Gathered {
     pub(super) fn new() -> Self {
-        Self { snapshot: Snapshot::new(Guid(0), "", 0), saved: Saved::default() }
+        let snapshot = Snapshot::new(Guid(0), "", 0);
+        Self { snapshot, saved: Saved::default(), programs: BTreeMap::new() }
     }
 
     /// Takes lines; how many were of no use. A table that this version does not have is passed over: the other
@@ -223,6 +246,11 @@ impl Gathered {
                 let generation = words.decimal()?.try_into().ok()?;
                 self.saved.keys = Some(KeySecret { secret, generation });
             }
+            "tables" => {
+                let guid = words.guid()?;
+                let (linear, multicast) = (sum(&mut words)?, sum(&mut words)?);
+                self.programs.insert(guid, Programmed { linear, multicast });
+            }
             kind => drop(record(kind, &mut words, &mut self.snapshot)?),
         }
         words.end()
@@ -237,6 +265,16 @@ impl Gathered {
         epoch: Time,
         now: Time,
     ) -> usize {
+        let programs = std::mem::take(&mut self.programs);
+        if whole {
+            database.retain::<Programs>(now, |guid| programs.contains_key(guid));
+        }
+        for (guid, programmed) in programs {
+            match programmed == Programmed::default() {
+                true => drop(database.remove::<Programs>(&guid, now)),
+                false => drop(database.put::<Programs>(guid, programmed, now)),
+            }
+        }
         let snapshot = &mut self.snapshot;
         let changed = put::<Nodes>(snapshot, database, whole, epoch, now)
             + put::<Ports>(snapshot, database, whole, epoch, now)

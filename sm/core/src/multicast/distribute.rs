@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use snin_fabric::multicast::{BLOCK, POSITION, PortMask};
+use snin_fabric::multicast::{BLOCK, MulticastTable, POSITION, PortMask};
 use snin_fabric::routing::Ranks;
 use snin_fabric::{Lid, Mlid, NodeIndex, PortIndex, Topology};
 use snin_mad::port::Capabilities;
@@ -81,6 +81,18 @@ fn parts(node: &Node, blocks: u16) -> impl Iterator<Item = (u16, u8)> + use<> {
     let blocks = blocks.min(capacity.div_ceil(BLOCK as u16));
     let positions = (node.ports.len().saturating_sub(1) / POSITION) as u8 + 1;
     (0..blocks).flat_map(move |block| (0..positions).map(move |position| (block, position)))
+}
+
+/// The switch is taken to hold this table, as far as these groups are in it.
+pub(crate) fn presume(node: &mut Node, table: &MulticastTable, groups: &super::Groups) {
+    for (block, position) in parts(node, blocks(groups)).collect::<Vec<_>>() {
+        node.masks.set(block, position, &table.block(block, position));
+    }
+}
+
+/// Whether all is known of a switch's table that these groups are in.
+pub(crate) fn is_read(node: &Node, groups: &super::Groups) -> bool {
+    parts(node, blocks(groups)).all(|(block, position)| node.masks.knows(block, position))
 }
 
 /// What has to be read before these groups can be served.

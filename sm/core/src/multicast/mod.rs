@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Mlid};
 
-pub(crate) use distribute::{MaskBlock, distribute, unread};
+pub(crate) use distribute::{MaskBlock, distribute, is_read, presume, unread};
 pub(crate) use masks::Masks;
 pub(crate) use plan::McPlan;
 

@@ -8,7 +8,7 @@ use snin_mad::NodeType;
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports};
+use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports, Programmed, Programs};
 use crate::graph;
 use crate::query::{NodeId, PortId};
 
@@ -16,6 +16,13 @@ impl Sweep {
     /// Whether a stage has ended since this was last asked.
     pub(crate) const fn take_stage_end(&mut self) -> bool {
         std::mem::replace(&mut self.stage_ended, false)
+    }
+
+    /// Before tables are written: what they come to is not known any more.
+    pub(crate) fn unsettle(&mut self, database: &mut Database, now: Time) {
+        for guid in std::mem::take(&mut self.rewritten) {
+            database.remove::<Programs>(&guid, now);
+        }
     }
 
     /// Writes nodes, ports and cables. What cannot be reached any more is removed.
@@ -27,6 +34,14 @@ impl Sweep {
             let name = node.name.clone().unwrap_or_default();
             let record = Node { info: node.info.clone(), name, switch: node.switch.clone() };
             database.put::<Nodes>(guid, record, now);
+            match self.programmed(id) {
+                Programmed { linear: None, multicast: None } => {
+                    database.remove::<Programs>(&guid, now);
+                }
+                programmed => {
+                    database.put::<Programs>(guid, programmed, now);
+                }
+            }
             for (num, port) in (0..).map(PortNum).zip(&node.ports) {
                 let Some(record) = self.port_record((id, num), node, port) else { continue };
                 places.insert((guid, num));
@@ -43,6 +58,7 @@ impl Sweep {
             }
         }
         database.retain::<Nodes>(now, |guid| nodes.contains(guid));
+        database.retain::<Programs>(now, |guid| nodes.contains(guid));
         database.retain::<Ports>(now, |place| places.contains(place));
         database.retain::<Links>(now, |place| places.contains(place));
     }

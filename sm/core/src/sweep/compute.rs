@@ -30,6 +30,7 @@ impl Sweep {
     pub(super) fn begin_computing(&mut self, now: Time) {
         match self.compute(self.groups.clone()) {
             Some(number) => self.stage = Stage::Computing(number),
+            None if self.recalled.take().is_some() => self.begin_anew(),
             None => self.settle(now),
         }
     }
@@ -88,6 +89,7 @@ impl Sweep {
     pub(super) fn computed(&mut self, computed: Computed, now: Time) {
         let early = self.early == Some(computed.number);
         let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
+        let recalled = self.recalled.take_if(|_| wanted);
         if early {
             self.early = None;
             if let (Ok((target, _)), false) = (&computed.result, wanted) {
@@ -102,9 +104,13 @@ impl Sweep {
         }
         self.stage = Stage::Idle;
         match computed.result {
+            Err(_) if recalled.is_some() => self.begin_anew(),
             Err(error) => {
                 self.outputs.push_back(Output::Report(Report::NoRouting(error)));
                 self.settle(now);
+            }
+            Ok((target, plan)) if let Some(programs) = recalled => {
+                self.herald(target, plan, &programs, now);
             }
             // Something happened meanwhile.
             Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,

@@ -30,6 +30,11 @@ pub(super) struct Leave {
 }
 
 impl Leave {
+    /// A survey has ended, or what stands for one: from now on it waits for mastership's word.
+    pub(super) const fn end_survey(&mut self) {
+        (self.follows, self.awaits, self.surveyed) = (false, Some(None), true);
+    }
+
     /// Whether anything may be begun.
     pub(super) const fn is_given(&self) -> bool {
         !self.held && !self.follows && self.awaits.is_none()
@@ -138,6 +143,9 @@ impl Sweep {
             Order::Hold => {
                 self.leave.held = true;
                 self.interrupt();
+                if let Stage::Applying(applying) = &mut self.stage {
+                    applying.schedule.stop();
+                }
                 // Whether what is in flight still was taken is of interest; what is asked is not.
                 let stays = |query: Query| query.writes() || matches!(query, Query::Trial(..));
                 self.transactions.abandon(stays);
@@ -149,9 +157,16 @@ impl Sweep {
                 self.leave.held = false;
                 self.begin_anew();
             }
-            Order::Begin => {
+            // Without a database there is nothing to go on from.
+            Order::Begin | Order::TakeOver => {
                 (self.leave.follows, self.leave.awaits) = (false, None);
+                self.recalled = None;
                 self.begin_anew();
+            }
+            Order::Rekey => {
+                if self.generates_keys() {
+                    self.rotate_keys();
+                }
             }
             Order::StandAside => self.stand_aside(),
         }
@@ -177,6 +192,7 @@ impl Sweep {
         (self.early, self.next_light) = (None, None);
         self.unsent.clear();
         self.rivals.clear();
+        self.recalled = None;
         let consults = self.leave.consults;
         self.leave = Leave { consults, follows: true, ..Leave::default() };
         self.stage_ended = true;

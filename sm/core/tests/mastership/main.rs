@@ -7,4 +7,5 @@ mod handover;
 mod mirrored;
 mod storm;
 mod subnet;
+mod takeover;
 mod two;

@@ -20,7 +20,7 @@ const PREFIX: GidPrefix = GidPrefix(0xFE80_0000_0000_0000);
 /// What is said of a group that is created.
 const CREATE: [u8; 9] = [0, 1, 2, 6, 7, 12, 13, 14, 16];
 
-fn hosts(subnet: &Subnet) -> Vec<PortIndex> {
+pub(crate) fn hosts(subnet: &Subnet) -> Vec<PortIndex> {
     let topology = &subnet.topology;
     let adapters = topology.nodes().filter(|&n| topology.node(n).kind == NodeKind::Adapter);
     adapters.filter_map(|node| Some(topology.cables(node).next()?.0)).collect()
@@ -31,7 +31,13 @@ fn ask<R: Record>(subnet: &mut Subnet, n: usize, host: usize, record: &R, bits: 
     let port = hosts(subnet)[host];
     let now = subnet.now();
     let manager = &mut subnet.seats[n].manager;
-    let lid = manager.view().and_then(|view| view.addresses().base(port)).unwrap();
+    // A port that is cut off is not in the view.
+    let guid = subnet.topology.port(port).guid;
+    let lid = manager.view().and_then(|view| {
+        let known = view.topology();
+        view.addresses().base(known.ports().find(|&port| known.port(port).guid == guid)?)
+    });
+    let Some(lid) = lid else { return };
     let from = Origin { lid, qp: 1, sl: 0, p_key: PKey::DEFAULT };
     let request = SaRequest::new(Method::Set, record, ComponentMask::of(bits));
     let id = now.nanos() + host as u64;
@@ -92,7 +98,7 @@ pub(crate) fn kept(manager: &Manager) -> Vec<KeptRecord> {
 
 /// Whether a manager's copy is what the other one has: what was found, and what hosts said.
 #[track_caller]
-fn assert_equal(subnet: &Subnet, a: usize, b: usize) {
+pub(crate) fn assert_equal(subnet: &Subnet, a: usize, b: usize) {
     let [a, b] = [a, b].map(|n| &subnet.seats[n].manager);
     assert_eq!(kept(a), kept(b));
     let nodes = |manager: &Manager| {
@@ -109,7 +115,12 @@ fn assert_equal(subnet: &Subnet, a: usize, b: usize) {
 }
 
 /// Two managers that call each other, the first of them master, with what hosts said.
-fn pair(recipe: &str) -> Subnet {
+pub(crate) fn pair(recipe: &str) -> Subnet {
+    pair_of(recipe, config)
+}
+
+/// Those of these settings, by priority.
+pub(crate) fn pair_of(recipe: &str, config: impl Fn(u8) -> Config) -> Subnet {
     let mut subnet = Subnet::new(recipe);
     subnet.seat("host0", config(5));
     let last = hosts(&subnet).len() - 1;
@@ -125,7 +136,7 @@ fn pair(recipe: &str) -> Subnet {
     subnet
 }
 
-fn blocks(manager: &Manager) -> [u64; 2] {
+pub(crate) fn blocks(manager: &Manager) -> [u64; 2] {
     let set = Method::Set.code();
     let sent = |id| manager.metrics().sent.get(&(id, set)).copied().unwrap_or(0);
     [sent(LinearForwarding::ID), sent(MulticastForwarding::ID)]

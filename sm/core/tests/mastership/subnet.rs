@@ -1,16 +1,18 @@
 //! Managers at ports of an emulated fabric, each a process that can be stopped, continued and killed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
 use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
-use snin_mad::{Attribute, Mad, Method, PERMISSIVE, SmInfo, SmState, Status};
+use snin_mad::{Attribute, AttributeId, Mad, Method, PERMISSIVE, SmInfo, SmState, Status};
 use snin_protocol::Time;
 use snin_sm_core::database::KeptRecord;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
-use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Report, Saved};
+use snin_sm_core::{
+    Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Output, Report, Saved,
+};
 
 pub(crate) fn fabric(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
@@ -46,7 +48,13 @@ pub(crate) struct Seat {
     /// Killed: no manager is there, though the port says so still.
     pub(crate) dead: bool,
     pub(crate) reports: Vec<Report>,
+    /// What it has sent, by attribute and method, and what it had when every port knew that it is master.
+    pub(crate) sent: Sent,
+    pub(crate) sent_before: Option<Sent>,
 }
+
+/// Numbers of SMPs by attribute and method.
+pub(crate) type Sent = BTreeMap<(AttributeId, Method), usize>;
 
 /// A manager that is none of ours, as a script.
 pub(crate) struct Foreign {
@@ -88,12 +96,19 @@ impl Subnet {
     pub(crate) fn seat(&mut self, host: &str, config: Config) -> usize {
         let at = port(&self.topology, host, 1);
         let client = self.emulator.attach(at).unwrap();
-        let saved = Saved::default();
+        // As the driver makes it: each machine's own.
+        let secret = [self.seats.len() as u8 + 1; 32];
+        let generated = config.m_key_policy != KeyPolicy::Given;
+        let keys = generated.then_some(KeySecret { secret, generation: 0 });
+        let saved = Saved { keys, ..Saved::default() };
         let manager = Manager::new(config, saved.clone(), []).unwrap();
         let reports = Vec::new();
         let (stopped, dead) = (true, false);
         let kept = Vec::new();
-        self.seats.push(Seat { at, client, manager, saved, kept, stopped, dead, reports });
+        let (sent, sent_before) = (Sent::new(), None);
+        let seat =
+            Seat { at, client, manager, saved, kept, stopped, dead, reports, sent, sent_before };
+        self.seats.push(seat);
         self.seats.len() - 1
     }
 
@@ -225,6 +240,8 @@ impl Subnet {
                                 Destination::Lid(lid) => lid,
                             };
                             let header = mad.header();
+                            let kind = (header.attribute(), header.method());
+                            *seat.sent.entry(kind).or_insert(0) += 1;
                             if header.method() == Method::Set && header.attribute() != SmInfo::ID {
                                 self.written.push(Written { at: now, by });
                             }
@@ -235,7 +252,12 @@ impl Subnet {
                         }
                         Output::Save(saved) => seat.saved = (*saved).clone(),
                         Output::Keep(kept) => seat.kept.extend(kept),
-                        Output::Report(report) => seat.reports.push(report),
+                        Output::Report(report) => {
+                            if matches!(report, Report::TookOver { .. }) {
+                                seat.sent_before = Some(seat.sent.clone());
+                            }
+                            seat.reports.push(report);
+                        }
                         Output::Mirror(MirrorOutput::ToMaster(Link(to), said)) => {
                             let link = Link(CALLS + by as u64);
                             self.said.push_back((to as usize, MirrorEvent::Asked(link, said)));
