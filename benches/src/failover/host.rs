@@ -163,33 +163,37 @@ impl Host {
         self.port.receive().expect("ibsim").map(|received| *received.mad)
     }
 
+    /// Sends each of these SMPs; the seconds that takes, and what each port holds then.
+    fn ask_ports(&mut self, mads: &[(Lid, Mad)]) -> (f64, Vec<PortInfo>) {
+        let (begin, mut held) = (Instant::now(), Vec::new());
+        let (mut sent, total) = (0, mads.len());
+        while held.len() < total {
+            while sent < total && sent - held.len() < WINDOW {
+                let (lid, mad) = &mads[sent];
+                self.send(mad, &Address { lid: *lid, ..Address::DIRECTED });
+                sent += 1;
+            }
+            if let Some(mad) = self.receive()
+                && mad.header().method() == Method::GetResp
+            {
+                held.push(mad.attribute::<PortInfo>().expect("a PortInfo"));
+            }
+            assert!(begin.elapsed() < PATIENCE, "{} of {total} answer", held.len());
+        }
+        (begin.elapsed().as_secs_f64(), held)
+    }
+
+    /// What each of these ports holds.
+    pub(super) fn read(&mut self, ports: &[Lid]) -> Vec<PortInfo> {
+        let get = |&lid: &Lid| (lid, Smp::get(PortInfo::ID, 0, Route::Lid).mad());
+        self.ask_ports(&ports.iter().map(get).collect::<Vec<_>>()).1
+    }
+
     /// Seconds that it takes to write to each of these ports the PortInfo that it has.
     pub(super) fn floor(&mut self, ports: &[Lid]) -> f64 {
-        let smps = |host: &mut Self, mads: Vec<(Lid, Mad)>| {
-            let (begin, mut held) = (Instant::now(), Vec::new());
-            let (mut sent, total) = (0, mads.len());
-            while held.len() < total {
-                while sent < total && sent - held.len() < WINDOW {
-                    let (lid, mad) = &mads[sent];
-                    let to = Address { lid: *lid, ..Address::DIRECTED };
-                    host.send(mad, &to);
-                    sent += 1;
-                }
-                if let Some(mad) = host.receive()
-                    && mad.header().method() == Method::GetResp
-                {
-                    let info: PortInfo = mad.attribute().expect("a PortInfo");
-                    held.push((info.lid, info));
-                }
-                assert!(begin.elapsed() < PATIENCE, "{} of {total} answer", held.len());
-            }
-            (begin.elapsed().as_secs_f64(), held)
-        };
-        let get = |&lid: &Lid| (lid, Smp::get(PortInfo::ID, 0, Route::Lid).mad());
-        let (_, held) = smps(self, ports.iter().map(get).collect());
-        let set = |(lid, info): (Lid, PortInfo)| {
-            (lid, Smp::set(PortInfo::ID, 0, Route::Lid).mad().with(&info))
-        };
-        smps(self, held.into_iter().map(set).collect()).0
+        let set =
+            |info: &PortInfo| (info.lid, Smp::set(PortInfo::ID, 0, Route::Lid).mad().with(info));
+        let sets: Vec<(Lid, Mad)> = self.read(ports).iter().map(set).collect();
+        self.ask_ports(&sets).0
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
@@ -116,17 +116,29 @@ fn failover(
     let (before, begin) = (blocks(standby), Instant::now());
     kill(master.running.id());
     // A manager that handed over a moment ago still answers, read-only: that is no failover.
-    standby.until("master", |standby| standby.is("master"));
+    standby.until("master", |standby| standby.ask("status")["state"] == "master");
     host.find_manager(topology.node_count());
-    let answered = begin.elapsed().as_secs_f64();
+    let (answered, answered_at) = (begin.elapsed().as_secs_f64(), now());
+    standby.until("verified", |standby| standby.is("master"));
     let detected =
         standby.last(|event| event["event"] == "STATE_CHANGE" && event["state"] == "discovering");
     let up = standby.last(|event| event["event"] == "SUBNET_UP");
     let (detected, up) = (detected.expect("it noticed"), up.expect("it is up"));
+    let told = standby.last(|event| event["event"] == "TOOK_OVER").expect("ports are told");
     // Over midnight the seconds of the day begin anew.
-    let moved = (up - detected).rem_euclid(86_400.0);
+    let since = |time: f64| (time - detected).rem_euclid(86_400.0);
+    let moved = since(told).max(since(answered_at));
     let blocks = blocks(standby).unwrap_or(0) - before.unwrap_or(0);
-    Ok(Failover { answered, moved, blocks, lost: host.count_lost() })
+    let held = host.read(&addresses(standby));
+    let wrong = held.iter().filter(|info| info.master_sm_lid != host.manager).count() as u64;
+    let (verified, lost) = (since(up), host.count_lost());
+    Ok(Failover { answered, moved, verified, blocks, lost, wrong })
+}
+
+/// Seconds of the day, as events have them.
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs_f64().rem_euclid(86_400.0)
 }
 
 /// The addresses of all ports that have one.
