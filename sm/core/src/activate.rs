@@ -80,7 +80,8 @@ pub(crate) fn activate(
     Milestones { links_up, tables }
 }
 
-/// Adds the write that tells a port who is master, for every port that has its addresses already: the own one first.
+/// Adds the write that tells a port who is master, for every port that has its addresses already: the own one
+/// first.
 pub(crate) fn herald(
     schedule: &mut Schedule,
     graph: &Graph,

@@ -1,4 +1,4 @@
-//! What a switch's forwarding tables come to, as two numbers: by them a standby knows, without a copy of the tables,
+//! A switch's forwarding tables, summed up in two numbers: by them a standby knows, without a copy of the tables,
 //! whether the master had them as the standby would compute them itself.
 
 use snin_fabric::Lid;

@@ -9,8 +9,8 @@ use crate::lft_shadow::LftShadow;
 use crate::query::{NodeId, PortId};
 
 impl Graph {
-    /// Forgets what was discovered and takes the database's word for it; `false`, and nothing is changed, where this
-    /// manager's own node is not in it. Tables are not in it: they are unread.
+    /// Forgets what was discovered and takes the database's word for it; `false`, and nothing is changed, where
+    /// this manager's own node is not in it. Tables are not in it: they are unread.
     pub(crate) fn recall(&mut self, database: &Database, survey: u32) -> bool {
         let own = self.nodes.first().map(|node| node.info.clone());
         let Some(own) = own.filter(|own| database.get::<Nodes>(&own.node_guid).is_some()) else {

@@ -4,10 +4,10 @@
 //! recall -> judge -> compute -> herald -> light survey, samples, what is in doubt -> compute -> apply
 //! ```
 //!
-//! The fabric is computed as the database has it. A switch whose tables came to the same numbers at the last master
-//! is taken to hold them; all others are in doubt and are read. Then each port that has its address is told its new
-//! master, and hosts are answered meanwhile. The survey that follows asks every switch whether something changed,
-//! reads a block of each table and some ports, and what is in doubt. What comes of that is applied as ever, and
+//! The fabric is computed as the database has it. A switch whose tables came to the same numbers at the last
+//! master is taken to hold them; all others are in doubt and are read. Then each port that has its address is told
+//! its new master, and hosts are answered meanwhile. The survey that follows asks every switch whether something
+//! changed, reads a block of each table and some ports, and what is in doubt. The result is applied as ever, and
 //! where the copy was right, nothing is left to be written.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Taking over with a copy of the dead master's database: ports are told first, then the copy is looked at, and only
-//! what is in doubt is read.
+//! Taking over with a copy of the dead master's database: ports are told first, then the copy is looked at, and
+//! only what is in doubt is read.
 
 use snin_emulator::Fault;
 use snin_fabric::lft::BLOCK;
@@ -103,8 +103,8 @@ fn a_copy_that_is_wrong_is_found_out() {
     two.check(1);
 }
 
-/// The old master stood still, and knows nothing of what its successor was told: it stands by, copies, and only then
-/// is master again.
+/// The old master stood still, and knows nothing of what its successor was told: it stands by, copies, and only
+/// then is master again.
 #[test]
 fn a_master_that_stood_still_loses_nothing_of_what_its_successor_was_told() {
     let mut two = pair("clos:4,2,4");
