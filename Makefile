@@ -34,7 +34,8 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench \
-	bench-tables bench-bring-up bench-emulator bench-failover bench-packing bench-sa bench-sm bench-verbs bench-window \
+	bench-tables bench-bring-up bench-emulator bench-failover bench-packing bench-reconfiguration \
+	bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-up
 
@@ -112,7 +113,8 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-failover bench-packing bench-window bench-verbs
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover \
+	bench-packing bench-window bench-verbs
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -141,6 +143,11 @@ bench-window: deps-build
 bench-sm: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin sm
+
+# A switch taken away and put back, beside OpenSM: 648 hosts, and 200 random switches.
+bench-reconfiguration: deps-judges
+	$(CARGO) build --release --quiet -p snin-sm
+	$(CARGO) run --release --quiet -p snin-benches --bin reconfiguration
 
 # The master of 648 hosts killed SNIN_KILLS times (100), beside OpenSM to OpenSM SNIN_PEERS times (3): a quarter of
 # an hour.

@@ -9,6 +9,7 @@ pub mod emulator_data;
 pub mod emulator_mgmt;
 pub mod failover;
 pub mod packing;
+pub mod reconfiguration;
 pub mod sm;
 pub mod tables;
 #[cfg(feature = "verbs")]

@@ -6,7 +6,7 @@
 //! What cannot be had for less is the *floor*: the very MADs of a bring-up, sent by a loop that does nothing
 //! else.
 
-mod cut;
+pub(crate) mod cut;
 mod floor;
 
 use std::fs;
@@ -26,11 +26,13 @@ const MANY: u32 = 64;
 const REAL: &str = "topologies/dgx-gb200-2025.ibnetdiscover";
 
 /// A fabric and how it is addressed.
-struct Case {
-    name: String,
-    topology: Topology,
-    lmc: u8,
-    runs: usize,
+pub(crate) struct Case {
+    /// Which benchmark it belongs to.
+    pub(crate) bench: &'static str,
+    pub(crate) name: String,
+    pub(crate) topology: Topology,
+    pub(crate) lmc: u8,
+    pub(crate) runs: usize,
     /// Whether a cable is cut as well.
     cuts: bool,
 }
@@ -45,7 +47,8 @@ pub fn run(size: Size) -> Vec<Outcome> {
     for case in cases(size).into_iter().filter(|case| case.name.contains(&only)) {
         let measured = bring_up(&case).and_then(|mut up| {
             if case.cuts {
-                up.extend(cut::run(&case)?);
+                let cable = cut::Piece::cable(&case.topology, a_cable(&case.topology));
+                up.extend(cut::run(&case, &cable, 1)?);
             }
             Ok(up)
         });
@@ -57,7 +60,7 @@ pub fn run(size: Size) -> Vec<Outcome> {
 fn cases(size: Size) -> Vec<Case> {
     let generated = |recipe: &str, lmc, runs, cuts| {
         let topology = recipe.parse::<Recipe>().expect("a recipe").build().expect("a fabric");
-        Case { name: recipe.to_owned(), topology, lmc, runs, cuts }
+        Case { cuts, ..Case::of("sm", recipe, topology, lmc, runs) }
     };
     if size == Size::Small {
         return vec![generated("clos:6,3,3", 2, 1, true)];
@@ -70,13 +73,7 @@ fn cases(size: Size) -> Vec<Case> {
         // 3,888 hosts below 12 pods.
         generated("fattree:36,12", 0, 3, true),
     ];
-    cases.extend(real().map(|topology| Case {
-        name: "DGX".to_owned(),
-        topology,
-        lmc: 5,
-        runs: 5,
-        cuts: false,
-    }));
+    cases.extend(real().map(|topology| Case::of("sm", "DGX", topology, 5, 5)));
     cases
 }
 
@@ -88,6 +85,16 @@ fn real() -> Option<Topology> {
 }
 
 impl Case {
+    pub(crate) fn of(
+        bench: &'static str,
+        name: &str,
+        topology: Topology,
+        lmc: u8,
+        runs: usize,
+    ) -> Self {
+        Self { bench, name: name.to_owned(), topology, lmc, runs, cuts: false }
+    }
+
     fn fabric(&self) -> Result<Simulator, JudgeError> {
         Simulator::start(&ibnet::write(&self.topology))
     }
@@ -103,7 +110,7 @@ impl Case {
     ) -> Outcome {
         let hosts = Hosts::of(&self.topology).len();
         Outcome {
-            bench: "sm",
+            bench: self.bench,
             case: format!("{} ({hosts} hosts) LMC {}: {what}", self.name, self.lmc),
             unit,
             ours,
@@ -207,7 +214,7 @@ mod tests {
     #[test]
     fn small() {
         let outcomes = run(Size::Small);
-        assert_eq!(outcomes.len(), 3 + 4);
+        assert_eq!(outcomes.len(), 3 + 6);
         assert!(outcomes.iter().all(|outcome| outcome.ours > 0.0 && outcome.peer > 0.0));
     }
 }

@@ -21,7 +21,7 @@ pub use diags::{
 };
 pub use error::JudgeError;
 pub use held::{HeldNode, HeldPort};
-pub use opensm::{BringUp, Keeper, OpenSm};
+pub use opensm::{BringUp, Keeper, OpenSm, Reaction};
 pub use program::{Program, Running, Said, finish};
 pub use shared::shared;
 pub use simulator::{Simulated, Simulator};

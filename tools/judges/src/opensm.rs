@@ -14,6 +14,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(5);
 const DAY: u64 = 86_400_000_000;
 const UP: &str = "SUBNET UP";
+const TABLES: &str = "tables configured on all switches";
 
 /// How OpenSM is to bring a fabric up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -171,21 +172,35 @@ impl Keeper {
         Ok(())
     }
 
-    /// From the first notice of a change after the subnet had come up `times` times to when it was up for
-    /// the last time.
+    /// What it did about a change after the subnet had come up `times` times.
     ///
     /// # Errors
     /// When the log does not tell.
-    pub fn reaction(&self, times: usize) -> Result<Duration, JudgeError> {
+    pub fn reaction(&self, times: usize) -> Result<Reaction, JudgeError> {
         let log = read_log(&self.log)?;
-        let ups = moments(&log, UP);
-        let (Some(&before), Some(&last)) = (ups.get(times - 1), ups.last()) else {
-            return Err(JudgeError::Incomplete { program: "opensm", why: format!("no {UP}") });
+        let missing = |what: &str| JudgeError::Incomplete {
+            program: Program::OPENSM.name,
+            why: format!("no {what}"),
         };
-        let notices = moments(&log, "num:128");
-        let noticed = notices.into_iter().find(|&at| at > before).unwrap_or(before);
-        Ok(Duration::from_micros(last - noticed))
+        let [ups, tables] = [UP, TABLES].map(|what| moments(&log, what));
+        let before = *ups.get(times - 1).ok_or_else(|| missing(UP))?;
+        let noticed = moments(&log, "num:128").into_iter().find(|&at| at > before);
+        let noticed = noticed.ok_or_else(|| missing("notice"))?;
+        let since = |moments: &[u64], what: &str| {
+            let last = moments.last().filter(|&&at| at > noticed).ok_or_else(|| missing(what))?;
+            Ok(Duration::from_micros(last - noticed))
+        };
+        Ok(Reaction { tables: since(&tables, TABLES)?, up: since(&ups, UP)? })
     }
+}
+
+/// From the first notice of a change on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reaction {
+    /// Until it said for the last time that tables are configured: all writes were sent, not all answered.
+    pub tables: Duration,
+    /// Until it said for the last time that the subnet is up.
+    pub up: Duration,
 }
 
 fn log_of(simulator: &impl Simulated) -> PathBuf {
