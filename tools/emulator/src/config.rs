@@ -17,6 +17,8 @@ pub struct Config {
     pub bits_per_second: Option<u64>,
     /// How long an agent works at one MAD. It does one after the other.
     pub agent_latency: Time,
+    /// How long the agent of a switch works at a directed MAD that it passes on. 0: hardware passes it on.
+    pub relay_latency: Time,
     /// MADs that wait at an agent; more are dropped and counted (VL15Dropped, IBA 16.1.3.5).
     pub agent_queue: u32,
     /// From two ports finding each other to the link being up.
@@ -101,6 +103,7 @@ impl Default for Config {
             link_latency: Time(250),
             bits_per_second: None,
             agent_latency: Time::micros(10),
+            relay_latency: Time::ZERO,
             agent_queue: 128,
             training: Time::millis(5),
             trap_interval: Time::millis(100),

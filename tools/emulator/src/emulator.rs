@@ -162,6 +162,7 @@ impl Emulator {
         match event {
             Event::Arrive { packet, port } => self.arrive(packet, port),
             Event::Serve { packet, node, life } => self.serve(packet, node, life),
+            Event::Relay { packet, port, life } => self.relayed(packet, port, life),
             Event::Trained { port, attempt } => self.fabric.trained(port, attempt),
             Event::Rest { port, attempt } => self.fabric.rest(port, attempt),
             Event::Trap { port, round } => {

@@ -26,7 +26,7 @@ pub enum Health {
     Well,
     /// Each MAD takes this long.
     Slow(Time),
-    /// MADs come in and nothing comes back. What only passes the node still passes.
+    /// MADs come in and nothing comes back. What only passes the node still passes, where hardware passes it on.
     Dead,
 }
 

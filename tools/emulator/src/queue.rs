@@ -15,6 +15,8 @@ pub(crate) enum Event {
     Arrive { packet: u32, port: u32 },
     /// An agent is done with a packet.
     Serve { packet: u32, node: u32, life: u32 },
+    /// An agent is done with passing on a packet: it leaves by a port.
+    Relay { packet: u32, port: u32, life: u32 },
     /// Two ports have found each other.
     Trained { port: u32, attempt: u32 },
     /// A port that was told to take its link down, by that link, has answered.

@@ -82,7 +82,8 @@ impl Emulator {
                 let node = self.fabric.node_of(port);
                 match node.port(num.0) {
                     // An adapter's queue pair sends by its own port and no other.
-                    Some(out) if node.is_switch() || out == port => self.transmit(packet, out),
+                    Some(out) if node.is_switch() => self.relay(packet, port, out),
+                    Some(out) if out == port => self.transmit(packet, out),
                     _ => self.lose_way(packet),
                 }
             }
@@ -267,8 +268,39 @@ impl Emulator {
 
     /// A MAD waits for its turn at the agents.
     fn wait(&mut self, packet: u32, port: u32) {
+        let latency = self.fabric.config().agent_latency;
+        if let Some((at, node, life)) = self.turn(packet, port, latency) {
+            self.queue.push(at, Event::Serve { packet, node, life });
+        }
+    }
+
+    /// A directed MAD is at a switch and leaves by `out`: at once if it is the switch's own, else when the agent is
+    /// done with it.
+    fn relay(&mut self, packet: u32, port: u32, out: u32) {
+        let latency = self.fabric.config().relay_latency;
+        if latency == Time::ZERO || self.fabric.ports[port as usize].num == 0 {
+            self.transmit(packet, out);
+        } else if let Some((at, _, life)) = self.turn(packet, port, latency) {
+            self.queue.push(at, Event::Relay { packet, port: out, life });
+        }
+    }
+
+    /// An agent is done with passing on a packet.
+    pub(crate) fn relayed(&mut self, packet: u32, port: u32, life: u32) {
+        let index = self.fabric.ports[port as usize].node;
+        let node = &mut self.fabric.nodes[index as usize];
+        if node.life != life {
+            self.stats.dead += 1;
+            return self.packets.remove(packet);
+        }
+        node.waiting = node.waiting.saturating_sub(1);
+        self.transmit(packet, port);
+    }
+
+    /// When the agent of a port's node will have worked at a MAD for `well`, that node, and its life. `None`: the
+    /// MAD is lost.
+    fn turn(&mut self, packet: u32, port: u32, well: Time) -> Option<(Time, u32, u32)> {
         let most = self.fabric.config().agent_queue;
-        let well = self.fabric.config().agent_latency;
         let index = self.fabric.ports[port as usize].node;
         let node = &mut self.fabric.nodes[index as usize];
         let latency = match node.health {
@@ -276,7 +308,8 @@ impl Emulator {
             Health::Slow(latency) if node.powered => latency,
             _ => {
                 self.stats.dead += 1;
-                return self.packets.remove(packet);
+                self.packets.remove(packet);
+                return None;
             }
         };
         if node.waiting >= most {
@@ -286,11 +319,11 @@ impl Emulator {
             let counter =
                 if held.is_smp() { &mut counters.vl15_dropped } else { &mut counters.qp1_dropped };
             *counter += 1;
-            return self.packets.remove(packet);
+            self.packets.remove(packet);
+            return None;
         }
         node.waiting += 1;
         node.busy_until = node.busy_until.max(self.now) + latency;
-        let (at, life) = (node.busy_until, node.life);
-        self.queue.push(at, Event::Serve { packet, node: index, life });
+        Some((node.busy_until, index, node.life))
     }
 }
