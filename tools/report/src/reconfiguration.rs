@@ -1,7 +1,9 @@
 //! The reconfiguration study as one HTML page that needs nothing else.
 
 mod bars;
+mod curves;
 mod factors;
+mod kind;
 mod scale;
 mod time_line;
 
@@ -18,7 +20,8 @@ pub(crate) const PHASES: [&str; 5] = ["#9aa4ae", "#dfa32a", "#8f63b8", "#4a73c9"
 /// Of the causes of losses, in order.
 const CAUSES: [&str; 4] = ["#9aa4ae", "#d1583c", "#dfa32a", "#8f63b8"];
 const PRINT: &str = "@media print{body{max-width:none;margin:0}figure,tr{break-inside:avoid}\
-                     h2,h3{break-after:avoid}}td b{font-weight:600}";
+                     h2,h3{break-after:avoid}}td b{font-weight:600}\
+                     .words td,.words th{text-align:left;padding-left:1.5em;vertical-align:top}";
 
 /// The page of a study that was made so.
 pub fn html(study: &Study, made: &str, command: &str) -> String {
@@ -54,8 +57,11 @@ pub fn html(study: &Study, made: &str, command: &str) -> String {
     if let Some(line) = &study.time_line {
         time_line::section(&mut page, line);
     }
+    if !study.curves.is_empty() {
+        curves::section(&mut page, &study.curves);
+    }
     if !study.sizes.is_empty() {
-        sizes(&mut page, &study.sizes);
+        sizes(&mut page, study);
     }
     if !study.factors.is_empty() {
         factors::section(&mut page, study.factors_of, &study.factors);
@@ -65,6 +71,9 @@ pub fn html(study: &Study, made: &str, command: &str) -> String {
     }
     if !study.scale.is_empty() {
         scale::section(&mut page, &study.scale);
+    }
+    if !study.sizes.is_empty() {
+        kind::section(&mut page, study);
     }
     page.push_str("</html>\n");
     page
@@ -122,7 +131,8 @@ fn stacks<const N: usize>(
     )
 }
 
-fn sizes(page: &mut String, sizes: &[Size]) {
+fn sizes(page: &mut String, study: &Study) {
+    let sizes = &study.sizes;
     let ms = |case: &Case, phase: &Phase| {
         let time = case.phases.get(phase).map_or(0, |time| time.nanos());
         mean(time, case.changes) / 1e6
@@ -144,14 +154,15 @@ fn sizes(page: &mut String, sizes: &[Size]) {
         Mechanism::Baseline => [value, 0.0],
         Mechanism::Ours => [0.0, value],
     };
+    let operation = study.costs.operation.nanos() as f64 / 1e3;
     let mechanisms = COLOURS.into_iter().zip(Mechanism::ALL.map(Mechanism::name));
-    let operations = stacks(sizes, "operations of the computation", COLOURS, |case| {
-        whose(case, mean(case.operations, case.changes))
+    let operations = stacks(sizes, "us of computation", COLOURS, |case| {
+        whose(case, operation * mean(case.operations, case.changes))
     });
     section(
         page,
         ("computation", "Computation (figure 8a)"),
-        "Links looked at and entries written and compared. Ours computes everything whole too; it may compute \
+        "Links looked at, entries written and compared: operations, priced as said above. Ours computes everything whole too; it may compute \
          more than once where one change is told in several traps.",
         "quadratic in the number of switches; the processor was of little effect.",
         &(key(mechanisms.clone()) + &operations),
@@ -204,9 +215,10 @@ fn clos(page: &mut String, switches: &[Size]) {
         ("clos", "The Clos of 7 switches and 4 hosts, by switch (figure 11)"),
         "4 leaves with a host each, 3 spines. A leaf takes its host with it, a spine no host; the manager's own \
          leaf stays.",
-        "two switches (GUIDs 103 and 104) are special; which place they have is not readable. Here two are: by \
-         the baseline's rule all routes go over one spine, so the other two carry nothing, and their loss costs \
-         only the pause.",
+        "two switches (GUIDs 103 and 104) are special; which place they have is not readable. Here two are: of the \
+         three spines the baseline's up*/down* rule takes all routes over the root's nearest, so the other two carry \
+         nothing, and their loss costs only the pause in which ports are closed. The third spine's loss costs what is \
+         on all routes until the next sweep finds it. A leaf's loss costs what is for its own host.",
         &(key(causes) + &lost(switches)),
     );
     table(page, "clos-table", "The Clos, by switch", switches);

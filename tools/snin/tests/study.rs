@@ -33,9 +33,12 @@ fn wall_times_are_in_a_file_of_their_own() {
         let (ms, what) = line.split_once('\t').unwrap();
         assert!(ms.parse::<f64>().is_ok() && what.starts_with("8 switches"), "{line}");
     }
-    // The time line, a seed, and every set of factors.
-    assert_eq!(text.lines().count(), 2 + 13);
+    // The time line, a seed, every set of factors, and delay against throughput.
+    assert_eq!(text.lines().count(), 2 + RUNGS + 1);
 }
+
+/// The baseline, seven factors, six sums of them, ours; where agents pass SMPs on five of the baseline, and ours.
+const RUNGS: usize = 1 + 7 + 6 + 1 + 5 + 1;
 
 const SMALL: [&str; 9] =
     ["--switches", "8", "--seeds", "3", "--packet-seeds", "1", "--scale", "clos:6,3,3", "--clos"];
@@ -56,21 +59,22 @@ fn the_seeds_results_come_out_in_kind_and_the_same_twice() {
     assert_eq!(lost(ours, "port_inactive"), 0);
     assert_eq!(ours["looping_states"], 0);
     let rungs = document["factors"].as_array().unwrap();
-    // The baseline, six factors, five sums of them, ours.
-    assert_eq!(rungs.len(), 1 + 6 + 5 + 1);
+    assert_eq!(rungs.len(), RUNGS);
     for case in rungs.iter().flat_map(|rung| rung["cases"].as_array().unwrap()) {
         assert_eq!(case["unsound"], 0, "{case}");
     }
     // The baseline interrupts all flows; ours those that the failure hits, and none goes round.
     let survivals = document["scale"].as_array().unwrap();
-    assert_eq!(survivals.len(), 3 * 3);
-    for failure in survivals.chunks(3) {
+    assert_eq!(survivals.len(), 3 * 5);
+    for failure in survivals.chunks(5) {
         let of = |way: usize, what: &str| failure[way][what].as_u64().unwrap();
         assert_eq!(of(0, "hit"), of(0, "flows"));
-        for way in [1, 2] {
+        for way in 1..5 {
             assert!(of(way, "hit") < of(way, "flows") && of(way, "rounds") == 0, "{failure:?}");
         }
+        // Usual timers are longer than the repair.
         assert!(of(2, "mean_outage") <= of(1, "mean_outage"), "{failure:?}");
+        assert_eq!(of(3, "mean_outage"), of(1, "mean_outage"), "{failure:?}");
         assert!(failure.iter().all(|one| one["sound"] == true), "{failure:?}");
     }
     for size in
@@ -104,7 +108,7 @@ fn a_browser_lays_its_page_out_and_prints_it() {
             "time-line",
             &["SMPs", "delay, us", "lost", "sent", "received", "detection", "baseline"][..],
         ),
-        ("loads", &["165,000", "delay, us"]),
+        ("loads", &["165,000", "delay, us", "8 switches, 7 hosts"]),
         (
             "numbers",
             &["activation, ms", "over the removed switch", "states of the tables with a loop"],
@@ -116,7 +120,13 @@ fn a_browser_lays_its_page_out_and_prints_it() {
         ("lost", &["at inactive ports"]),
         ("scale", &["a chassis of 1 switches", "grants moved first"]),
         ("sizes", &["packets lost", "addition"]),
-        ("factors", &["region-only discovery", "no port closed", "states with a loop", "ours"]),
+        (
+            "factors",
+            &["region-only discovery", "no port closed", "states with a loop", "held back", "ours"],
+        ),
+        ("relayed", &["LID-routed SMPs", "mixed SMPs", "everything"]),
+        ("kind", &["half a sweep", "quadratic", "under 2 %"]),
+        ("paper", &["308,000 SMPs"]),
     ] {
         words.iter().for_each(|word| assert!(text(id).contains(word), "no `{word}` in #{id}"));
     }

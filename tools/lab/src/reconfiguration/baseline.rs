@@ -12,15 +12,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use snin_fabric::{ForwardingTable, Guid, Lid};
 use snin_mad::{
     Attribute, AttributeId, DrPath, Mad, Method, NodeInfo, NodeType, Notice, PhysicalState,
-    PortInfo, PortState, Route, Smp, SwitchInfo, TransactionId, Trap,
+    PortInfo, PortState, Smp, SwitchInfo, TransactionId, Trap,
 };
 use snin_protocol::Time;
 
 mod region;
+mod ways;
 mod writing;
 
+use ways::Letter;
+
 use super::routes::{Graph, Router};
-use super::{Factor, Factors, Phase};
+use super::{Factor, Factors, Phase, WINDOW};
+
+/// From the controller being told to nothing being on its way without one: a window, and what hosts have given to
+/// their adapters.
+pub(super) const TOLD: Time = Time(WINDOW.0 + 2_000_000);
 
 /// What the baseline is told once.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +49,14 @@ pub struct Config {
 /// Something is to be done.
 #[derive(Debug)]
 pub enum Output {
-    /// Send an SMP, on its directed route.
-    Send(Box<Mad>),
+    /// Send an SMP to that address, [`PERMISSIVE`](snin_mad::PERMISSIVE) on a directed route.
+    Send(Lid, Box<Mad>),
     /// Send the answer to a trap to that address.
     Repress(Lid, Box<Mad>),
     /// Another task begins.
     Begin(Phase),
+    /// The controller is told what has no way.
+    Tell,
 }
 
 /// What a question was about.
@@ -66,7 +75,7 @@ enum What {
 struct Asked {
     what: What,
     path: DrPath,
-    mad: Mad,
+    letter: Letter,
     deadline: Time,
     attempts: u8,
 }
@@ -87,6 +96,8 @@ enum Stage {
     Idle,
     Discovery,
     Computation(Time),
+    /// The controller stops flows until then.
+    Telling(Time),
     Deactivation,
     Tables,
     Activation,
@@ -106,6 +117,8 @@ pub struct Baseline {
     held: BTreeMap<Guid, ForwardingTable>,
     /// Writes of each switch's table that are not answered.
     unwritten: BTreeMap<Guid, usize>,
+    /// Addresses of the last fabric that was assimilated.
+    settled: BTreeMap<Guid, Lid>,
     /// Switches of which something changed, nodes behind links that are gone, and ports asked for that.
     changed: BTreeSet<Guid>,
     suspects: BTreeSet<Guid>,
@@ -116,7 +129,7 @@ pub struct Baseline {
     deadlines: BTreeSet<(Time, u64)>,
     /// Of those asked: not sweeps.
     busy: usize,
-    waiting: VecDeque<(What, DrPath, Mad)>,
+    waiting: VecDeque<(What, DrPath, Letter)>,
     transaction: u64,
     next_sweep: Option<Time>,
     outputs: VecDeque<Output>,
@@ -137,6 +150,7 @@ impl Baseline {
             router: Router::new(),
             held: BTreeMap::new(),
             unwritten: BTreeMap::new(),
+            settled: BTreeMap::new(),
             changed: BTreeSet::new(),
             suspects: BTreeSet::new(),
             asked_again: BTreeSet::new(),
@@ -166,8 +180,7 @@ impl Baseline {
         self.order.clear();
         self.taken.clear();
         self.begin(Stage::Discovery, Phase::Discovery);
-        let mad = Smp::get(NodeInfo::ID, 0, Route::directed(DrPath::HERE)).mad();
-        self.ask(What::Node(None), DrPath::HERE, mad, now);
+        self.get(What::Node(None), DrPath::HERE, NodeInfo::ID, 0, now);
     }
 
     /// What is to be done next.
@@ -178,7 +191,7 @@ impl Baseline {
     /// When [`handle_deadline`](Self::handle_deadline) is to be called.
     pub fn next_deadline(&self) -> Option<Time> {
         let computed = match self.stage {
-            Stage::Computation(until) => Some(until),
+            Stage::Computation(until) | Stage::Telling(until) => Some(until),
             _ => None,
         };
         let answers = self.deadlines.first().map(|deadline| deadline.0);
@@ -209,17 +222,17 @@ impl Baseline {
         self.config.factors.has(factor)
     }
 
-    fn ask(&mut self, what: What, path: DrPath, mut mad: Mad, now: Time) {
+    fn ask(&mut self, what: What, path: DrPath, mut letter: Letter, now: Time) {
         if self.asked.len() >= self.config.window {
-            return self.waiting.push_back((what, path, mad));
+            return self.waiting.push_back((what, path, letter));
         }
         self.transaction += 1;
-        snin_mad::Header::edit(&mut mad.0).transaction_id(TransactionId(self.transaction));
-        self.outputs.push_back(Output::Send(Box::new(mad.clone())));
+        snin_mad::Header::edit(&mut letter.mad.0).transaction_id(TransactionId(self.transaction));
+        self.outputs.push_back(letter.send());
         let deadline = now + self.config.timeout;
         self.deadlines.insert((deadline, self.transaction));
         self.busy += usize::from(!matches!(what, What::Sweep(_)));
-        self.asked.insert(self.transaction, Asked { what, path, mad, deadline, attempts: 1 });
+        self.asked.insert(self.transaction, Asked { what, path, letter, deadline, attempts: 1 });
     }
 
     fn answered(&mut self, number: u64, now: Time) -> Option<Asked> {
@@ -227,21 +240,23 @@ impl Baseline {
         self.deadlines.remove(&(asked.deadline, number));
         self.busy -= usize::from(!matches!(asked.what, What::Sweep(_)));
         while self.asked.len() < self.config.window
-            && let Some((what, path, mad)) = self.waiting.pop_front()
+            && let Some((what, path, letter)) = self.waiting.pop_front()
         {
-            self.ask(what, path, mad, now);
+            self.ask(what, path, letter, now);
         }
         Some(asked)
     }
 
     fn get(&mut self, what: What, path: DrPath, attribute: AttributeId, modifier: u8, now: Time) {
-        let mad = Smp::get(attribute, modifier.into(), Route::directed(path)).mad();
-        self.ask(what, path, mad, now);
+        let (route, to) = self.way(what, path);
+        let mad = Smp::get(attribute, modifier.into(), route).mad();
+        self.ask(what, path, Letter { to, mad }, now);
     }
 
-    fn set<A: Attribute>(&mut self, path: DrPath, modifier: u32, value: &A, now: Time) {
-        let mad = Smp::set(A::ID, modifier, Route::directed(path)).mad().with(value);
-        self.ask(What::Write, path, mad, now);
+    fn set<A: Attribute>(&mut self, what: What, path: DrPath, at: u32, value: &A, now: Time) {
+        let (route, to) = self.way(what, path);
+        let mad = Smp::set(A::ID, at, route).mad().with(value);
+        self.ask(what, path, Letter { to, mad }, now);
     }
 
     /// A MAD came in. Unsolicited answers are dropped, and so are traps, unless the baseline heeds them.
@@ -323,7 +338,7 @@ impl Baseline {
                 asked.deadline = now + self.config.timeout;
                 self.deadlines.remove(&(deadline, number));
                 self.deadlines.insert((now + self.config.timeout, number));
-                self.outputs.push_back(Output::Send(Box::new(asked.mad.clone())));
+                self.outputs.push_back(asked.letter.send());
                 continue;
             }
             self.given_up += 1;
@@ -377,9 +392,11 @@ impl Baseline {
         if self.nodes.contains_key(&guid) {
             return;
         }
+        // The way back from there: it will be found from the other side too.
+        let links = behind.map(|(from, _)| (info.local_port.0, from)).into_iter().collect();
         let switch = info.node_type == NodeType::Switch;
         let own = if switch { 0 } else { info.local_port.0 };
-        let (ports, links) = (BTreeMap::new(), BTreeMap::new());
+        let ports = BTreeMap::new();
         let node = Node { path, switch, own, lid: Lid::NONE, ports, links };
         self.nodes.insert(guid, node);
         self.order.push(guid);
@@ -402,7 +419,7 @@ impl Baseline {
             if self.has(Factor::Traps) {
                 new.master_sm_lid = self.nodes[&self.order[0]].lid;
             }
-            self.set(path, port.into(), &new, now);
+            self.set(What::Write, path, port.into(), &new, now);
         }
         // The other end of an adapter's port is where it was found from, but for the manager's own.
         let leads_on = if switch { port > 0 } else { path.hops() == 0 };
@@ -425,19 +442,24 @@ impl Baseline {
 
     /// The next task, once nothing is under way.
     fn go_on(&mut self, now: Time) {
-        if let Stage::Computation(until) = self.stage {
-            if until <= now {
+        match self.stage {
+            Stage::Computation(until) | Stage::Telling(until) if until > now => return,
+            Stage::Computation(_) if self.has(Factor::Told) => {
+                self.outputs.push_back(Output::Tell);
+                return self.begin(Stage::Telling(now + TOLD), Phase::Distribution);
+            }
+            Stage::Computation(_) | Stage::Telling(_) => {
                 self.begin(Stage::Deactivation, Phase::Distribution);
-                if !self.has(Factor::Open) && !self.has(Factor::Overlap) {
+                if !self.has(Factor::Open) && (self.has(Factor::Told) || !self.has(Factor::Overlap))
+                {
                     self.close(now);
                 }
-            } else {
-                return;
             }
+            _ => {}
         }
         while self.busy == 0 && self.waiting.is_empty() && self.stage != Stage::Idle {
             match self.stage {
-                Stage::Idle | Stage::Computation(_) => return,
+                Stage::Idle | Stage::Computation(_) | Stage::Telling(_) => return,
                 Stage::Discovery => return self.compute(now),
                 Stage::Deactivation => {
                     self.stage = Stage::Tables;
@@ -449,6 +471,7 @@ impl Baseline {
                 }
                 Stage::Activation => {
                     self.begin(Stage::Idle, Phase::Done);
+                    self.settle();
                     self.changed.clear();
                     self.next_sweep = Some(now + self.config.sweep);
                     for guid in std::mem::take(&mut self.later) {
@@ -484,7 +507,8 @@ impl Baseline {
         (self.tables, self.operations) = (routes.tables, routes.operations);
         let takes = Time(self.config.operation.nanos().saturating_mul(routes.operations));
         self.begin(Stage::Computation(now + takes), Phase::Computation);
-        if self.has(Factor::Overlap) && !self.has(Factor::Open) {
+        let closes = !self.has(Factor::Open) && !self.has(Factor::Told);
+        if self.has(Factor::Overlap) && closes {
             self.close(now);
         }
     }

@@ -193,11 +193,7 @@ impl Manager {
         loop {
             match &mut self.core {
                 Core::Baseline(baseline) => match baseline.poll_output() {
-                    Some(baseline::Output::Send(mad)) => {
-                        self.note(&mad, now);
-                        emulator.send(self.client, &mad, PERMISSIVE, now);
-                    }
-                    Some(baseline::Output::Repress(to, mad)) => {
+                    Some(baseline::Output::Send(to, mad) | baseline::Output::Repress(to, mad)) => {
                         self.note(&mad, now);
                         emulator.send(self.client, &mad, to, now);
                     }
@@ -206,6 +202,9 @@ impl Manager {
                             self.operations += baseline.operations();
                         }
                         self.enter(phase, now);
+                    }
+                    Some(baseline::Output::Tell) => {
+                        self.viewed.get_or_insert(now);
                     }
                     None => return,
                 },

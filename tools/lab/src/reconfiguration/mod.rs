@@ -8,6 +8,7 @@
 //!   factors.rs   what it can be given of ours, one by one
 //!   manager.rs   either mechanism on the emulated fabric: SMPs by task, phases
 //!   plane.rs     packets on the same fabric, in the same virtual time
+//!   walk.rs      where a packet would end now
 //!   scale.rs     failures in Clos fabrics of thousands of hosts, by flows that are walked
 //!   run.rs       one change, from before to after: a time line
 //! ```
@@ -24,16 +25,20 @@ mod routes;
 mod run;
 mod scale;
 mod study;
+mod walk;
 
 use serde::Serialize;
 use snin_protocol::Time;
 
 pub use fabric::{PORTS, clos, irregular, removable};
-pub use factors::{Factor, Factors};
+pub use factors::{Factor, Factors, Step};
 pub use plane::{Bin, Cause, Load, Loads, Lost, saturation};
 pub use run::{Outcome, Scenario, StudyError, change};
 pub use scale::{Survival, Way};
-pub use study::{Case, Plan, Rung, Size, Study, TimeLine, study};
+pub use study::{Case, Curve, Plan, Rung, Size, Study, TimeLine, study};
+
+/// A controller's window: what it is told counts from the next on.
+const WINDOW: Time = Time(1_000_000_000 / 60);
 
 /// Which mechanism assimilates the change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -126,6 +131,8 @@ pub struct Costs {
     pub operation: Time,
     /// How long an agent works at an SMP.
     pub agent: Time,
+    /// How long an agent works at a directed SMP that it passes on; none: hardware does it.
+    pub relay: Time,
     /// How long the manager works at an SMP that comes in.
     pub manager: Time,
     /// The baseline's SMPs in flight: as published, all that it can send.
@@ -149,6 +156,7 @@ impl Default for Costs {
             sweep: Time::millis(100),
             operation: Time(20),
             agent: Time::micros(10),
+            relay: Time::ZERO,
             manager: Time::micros(5),
             window: usize::MAX,
             link: Time(250),

@@ -16,6 +16,7 @@ use snin_mad::PortState;
 use snin_protocol::Time;
 
 use super::Costs;
+use super::walk::{End, walk};
 
 /// How far ahead packets are given to adapters.
 const SLICE: Time = Time::millis(1);
@@ -62,6 +63,8 @@ pub struct Bin {
     pub smps: u64,
     /// Packets that hosts had to send.
     pub sent: u64,
+    /// Of more, those that the controller held back: they had no way.
+    pub held: u64,
     /// Packets that arrived.
     pub received: u64,
     /// Of those, from being given to the adapter to the last byte, altogether.
@@ -142,6 +145,8 @@ pub(super) struct Plane {
     eyes: Eyes,
     states: Vec<PortState>,
     addresses: Option<Addresses>,
+    /// What has no way is not sent: by sender and receiver, whether it arrives.
+    arrives: Option<BTreeMap<(PortIndex, PortIndex), bool>>,
 }
 
 impl Plane {
@@ -166,6 +171,7 @@ impl Plane {
             eyes,
             states: vec![PortState::Active; topology.port_count()],
             addresses: None,
+            arrives: None,
         };
         plane.network.set_tables(&fabric.tables());
         plane.network.run_until(begin);
@@ -204,6 +210,22 @@ impl Plane {
         }
     }
 
+    /// From the next slice on hosts send nothing that would not arrive as tables and ports are now, or all again.
+    pub(super) fn hold(&mut self, fabric: &Fabric, holds: bool) {
+        let pairs = self.hosts.iter().flat_map(|from| self.hosts.iter().map(move |to| (from, to)));
+        let pairs = pairs.filter(|(from, to)| from.port != to.port);
+        let arrives = |(from, to): (&Host, &Host)| {
+            let ends = (from.port, to.port);
+            (ends, walk(fabric, ends, to.lid) == End::There)
+        };
+        self.arrives = holds.then(|| pairs.map(arrives).collect());
+    }
+
+    /// Whether it holds anything back.
+    pub(super) const fn holds(&self) -> bool {
+        self.arrives.is_some()
+    }
+
     /// Lets time pass.
     pub(super) fn run_until(&mut self, until: Time) {
         while self.given_until < until {
@@ -226,6 +248,11 @@ impl Plane {
                 let other = self.random.random_range(0..count - 1);
                 let to = self.hosts[if other >= from { other + 1 } else { other }];
                 let vl = self.random.random_range(0..LEVELS) % self.lanes;
+                let ends = (self.hosts[from].port, to.port);
+                if self.arrives.as_ref().is_some_and(|ways| ways.get(&ends) == Some(&false)) {
+                    self.eyes.bin(start).held += 1;
+                    continue;
+                }
                 let message = Message::new(self.hosts[from].port, to.lid, self.packet);
                 // Adapters take what is addressed: all that is given here is.
                 if self.network.send(Message { start, vl, ..message }).is_ok() {

@@ -16,7 +16,7 @@ use snin_sm_core::{Saved, Sweep};
 
 use super::manager::Manager;
 use super::plane::{Bin, Lost, Plane};
-use super::{Change, Costs, Factors, Mechanism, Phase};
+use super::{Change, Costs, Factor, Factors, Mechanism, Phase, WINDOW};
 
 /// How long a mechanism may take for anything.
 const PATIENCE: Time = Time::secs(20);
@@ -111,6 +111,8 @@ pub struct Outcome {
     pub sent: u64,
     /// See above.
     pub received: u64,
+    /// Packets that the controller held back since they had no way.
+    pub held: u64,
     /// Packets lost, by cause.
     pub lost: Lost,
     /// Where the time line begins, before the change; its slice.
@@ -127,6 +129,8 @@ pub(super) struct Run {
     pub(super) manager: Manager,
     /// Whether all states of the tables are walked.
     pub(super) is_judged: bool,
+    /// Whether a controller stops flows without a way a window after it was told.
+    is_told: bool,
     plane: Option<Plane>,
     writes: Rc<RefCell<Vec<Write>>>,
     looping: Rc<RefCell<u64>>,
@@ -141,6 +145,7 @@ impl Run {
             bits_per_second: Some(costs.bits_per_second),
             agent_latency: costs.agent,
             agent_queue: 4_096,
+            relay_latency: costs.relay,
             lenient_port_states: scenario.mechanism == Mechanism::Baseline,
             ..snin_emulator::Config::default()
         };
@@ -167,7 +172,8 @@ impl Run {
             }
         };
         let looping = Rc::new(RefCell::new(0));
-        Ok(Self { emulator, manager, is_judged: true, plane: None, writes, looping })
+        let is_told = scenario.factors.has(Factor::Told);
+        Ok(Self { emulator, manager, is_judged: true, is_told, plane: None, writes, looping })
     }
 
     fn next_time(&self) -> Option<Time> {
@@ -185,7 +191,7 @@ impl Run {
     fn advance(&mut self, to: Time) {
         let was_done = self.manager.is_done();
         self.emulator.advance(to);
-        self.follow();
+        let is_written = self.follow();
         self.manager.work(&mut self.emulator);
         if !was_done
             && self.manager.is_done()
@@ -193,10 +199,22 @@ impl Run {
         {
             plane.refresh(self.emulator.fabric());
         }
+        self.hold(was_done, is_written);
     }
 
-    /// What was written to switches and ports takes effect for packets, and is judged.
-    fn follow(&mut self) {
+    /// The controller stops flows a window after it was told, and lets them go on when all is done.
+    fn hold(&mut self, was_done: bool, is_written: bool) {
+        let (now, is_done) = (self.emulator.now(), self.manager.is_done());
+        let is_told = self.is_told && self.manager.viewed.is_some_and(|at| now >= at + WINDOW);
+        if let Some(plane) = self.plane.as_mut().filter(|_| is_told)
+            && (is_done != was_done || !is_done && (is_written || !plane.holds()))
+        {
+            plane.hold(self.emulator.fabric(), !is_done);
+        }
+    }
+
+    /// What was written to switches and ports takes effect for packets, and is judged. Whether anything was.
+    fn follow(&mut self) -> bool {
         let writes = self.writes.take();
         let fabric = self.emulator.fabric();
         let table = |write: &&Write| {
@@ -216,6 +234,7 @@ impl Run {
             let walked = walk(&fabric.live_topology(), &addresses, &fabric.tables(), 0);
             *self.looping.borrow_mut() += u64::from(walked.looped > 0);
         }
+        !writes.is_empty()
     }
 
     /// Waits until the manager has nothing more to do.
@@ -354,6 +373,7 @@ impl Outcome {
             sound: sound(&run.emulator),
             sent: 0,
             received: 0,
+            held: 0,
             lost: Lost::new(),
             before: scenario.around.0,
             bin: scenario.bin,
@@ -378,6 +398,7 @@ impl Outcome {
         for bin in self.bins.iter().skip(first) {
             self.sent += bin.sent;
             self.received += bin.received;
+            self.held += bin.held;
             for (&cause, &count) in &bin.lost {
                 *self.lost.entry(cause).or_insert(0) += count;
             }

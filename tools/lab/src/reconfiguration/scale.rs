@@ -1,31 +1,33 @@
 //! Failures in Clos fabrics of hundreds and thousands of hosts: for how long a flow has no way.
 //!
 //! No packet is simulated here: flows are walked along the tables and port states that the fabric has at a time.
-//! Three ways to survive are compared: the baseline's; ours, where a flow waits for the ordered repair of tables;
-//! and ours with a controller that moves flows to another of their addresses a window after the manager has
-//! published what is unusable, which is before any table is written.
+//! Ways to survive are compared: the baseline's; ours, where a flow waits for the ordered repair of tables; ours with
+//! a controller that moves flows to another of their addresses a window after the manager has published what is
+//! unusable, which is before any table is written; and ours with hosts that migrate by themselves to the one
+//! alternative path that they were given (APM), once their retries are used up.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use snin_emulator::{Fabric, Fault};
 use snin_fabric::{Lid, NodeIndex, NodeKind, PortIndex, Topology};
-use snin_mad::PortState;
 use snin_protocol::Time;
 
 use super::run::{Outcome, Run, Scenario, StudyError, home_switch};
-use super::{Change, Costs, Factors, Mechanism};
+use super::walk::{End, walk};
+use super::{Change, Costs, Factors, Mechanism, WINDOW};
 
 /// Flows that are walked, between hosts of different switches: at most, and for each host.
 const FLOWS: usize = 4_000;
 /// See above.
 const FLOWS_OF_HOST: usize = 10;
-/// A controller's window.
-const WINDOW: Time = Time(1_000_000_000 / 60);
 /// Addresses of a host under ours: 2 to this. The baseline gives one.
 const LMC: u8 = 2;
-/// Switches that a packet may pass.
-const HOPS: usize = 16;
+/// What a host waits before it migrates: 4.096 us times 2 to the timer, for the first try and each retry (IBA
+/// 9.7.6.1.3). Usual are a timer of 14 and 7 retries.
+const USUAL: Time = Time((4_096 << 14) * 8);
+/// A timer of 8 and one retry: a path that is merely busy would be left as well.
+const QUICK: Time = Time((4_096 << 8) * 2);
 /// Nothing for so long after the end: it is the end.
 const QUIET: Time = Time::millis(20);
 /// How long an assimilation may take.
@@ -41,15 +43,24 @@ pub enum Way {
     Ordered,
     /// Besides, flows move to another address first.
     GrantsFirst,
+    /// In place of that, hosts migrate, with usual timers.
+    Migrated,
+    /// The same with the shortest timers.
+    MigratedSoon,
 }
 
 impl Way {
+    /// Those of ours.
+    const OURS: [Self; 4] = [Self::Ordered, Self::GrantsFirst, Self::Migrated, Self::MigratedSoon];
+
     /// As tables call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
             Self::Ordered => "ordered",
             Self::GrantsFirst => "grants moved first",
+            Self::Migrated => "hosts migrate after 537 ms",
+            Self::MigratedSoon => "hosts migrate after 2.1 ms",
         }
     }
 }
@@ -165,7 +176,7 @@ fn survive(
     run.run_until(at);
     let ways = match mechanism {
         Mechanism::Baseline => vec![Way::Baseline],
-        Mechanism::Ours => vec![Way::Ordered, Way::GrantsFirst],
+        Mechanism::Ours => Way::OURS.to_vec(),
     };
     let mut flows: Vec<Flows> =
         ways.iter().map(|&way| Flows::new(topology, way, run.emulator.fabric())).collect();
@@ -210,14 +221,6 @@ struct Flows {
     rounds: u64,
 }
 
-/// Where a packet would end now.
-#[derive(PartialEq, Eq)]
-enum End {
-    There,
-    Lost,
-    Round,
-}
-
 impl Flows {
     /// Random ones, the same for all ways.
     fn new(topology: &Topology, way: Way, fabric: &Fabric) -> Self {
@@ -229,7 +232,7 @@ impl Flows {
             cabled.map(|(port, peer)| (port, topology.port(peer).node)).collect();
         let addresses = match way {
             Way::Baseline => 1,
-            Way::Ordered | Way::GrantsFirst => 1 << LMC,
+            _ => 1 << LMC,
         };
         let wanted = FLOWS.min(FLOWS_OF_HOST * ports.len());
         let mut flows = Vec::with_capacity(wanted);
@@ -247,15 +250,23 @@ impl Flows {
 
     /// What changed since the last look counts from then on.
     fn look(&mut self, fabric: &Fabric, (last, now): (Time, Time), viewed: Option<Time>) {
-        let moves = self.way == Way::GrantsFirst && viewed.is_some_and(|at| now >= at + WINDOW);
+        let moves = viewed.is_some_and(|at| now >= at + WINDOW);
         for flow in &mut self.flows {
-            let mut end = walk(fabric, flow, flow.offset);
+            let end_of =
+                |offset: u16| walk(fabric, (flow.from, flow.to), Lid(flow.base.0 + offset));
+            let mut end = end_of(flow.offset);
             self.rounds += u64::from(end == End::Round);
-            if end != End::There && moves {
-                let other = (0..1 << LMC).find(|&other| walk(fabric, flow, other) == End::There);
-                if let Some(other) = other {
-                    (flow.offset, end) = (other, End::There);
-                }
+            let waited = now - flow.broken.unwrap_or(now);
+            let others = match self.way {
+                Way::GrantsFirst if moves => 0..1 << LMC,
+                Way::Migrated if waited >= USUAL => flow.offset ^ 1..(flow.offset ^ 1) + 1,
+                Way::MigratedSoon if waited >= QUICK => flow.offset ^ 1..(flow.offset ^ 1) + 1,
+                _ => 0..0,
+            };
+            if end != End::There
+                && let Some(other) = { others }.find(|&other| end_of(other) == End::There)
+            {
+                (flow.offset, end) = (other, End::There);
             }
             match (end == End::There, flow.broken) {
                 (false, None) => flow.broken = Some(last),
@@ -289,27 +300,4 @@ impl Flows {
             sound: outcome.sound && self.flows.iter().all(|flow| flow.broken.is_none()),
         }
     }
-}
-
-/// Along tables, over ports that are ACTIVE at both ends.
-fn walk(fabric: &Fabric, flow: &Flow, offset: u16) -> End {
-    let topology = fabric.topology();
-    let lid = Lid(flow.base.0 + offset);
-    let active = |port: PortIndex| fabric.port_state(port) == PortState::Active;
-    let mut out = flow.from;
-    for _ in 0..HOPS {
-        let Some(into) = topology.peer(out).filter(|&into| active(out) && active(into)) else {
-            return End::Lost;
-        };
-        let node = topology.port(into).node;
-        if !topology.is_switch(node) {
-            return if into == flow.to { End::There } else { End::Lost };
-        }
-        let next = fabric.forwards(node, lid).filter(|num| num.0 > 0);
-        match next.and_then(|num| topology.port_of(node, num)) {
-            Some(next) if next != into => out = next,
-            _ => return End::Lost,
-        }
-    }
-    End::Round
 }

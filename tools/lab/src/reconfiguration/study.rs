@@ -14,12 +14,12 @@ use snin_protocol::Time;
 use super::plane::{Cause, Loads, saturation};
 use super::run::{Outcome, Scenario, StudyError, change, home_switch};
 use super::scale::{Survival, scale};
-use super::{Change, Costs, Factors, Mechanism, Phase, clos, irregular, removable};
+use super::{Change, Costs, Factors, Mechanism, Phase, Step, clos, irregular, removable};
 
 /// Traffic of the seed's time line, packets a second and host.
 const SEED_RATE: u64 = 300_000;
-/// Hosts of the seed's time line, on 8 switches.
-const SEED_HOSTS: usize = 7;
+/// Hosts of the seed's fabrics, by switches: of its time line, and of its delay against throughput.
+const SEED_HOSTS: [(u32, usize); 2] = [(8, 7), (32, 21)];
 /// Fabrics that are looked at to find one of so many.
 const FABRICS: u64 = 1_000;
 /// Of what a fabric carries, elsewhere: a quarter.
@@ -60,10 +60,21 @@ pub struct TimeLine {
     pub switch: String,
     /// Packets a second and host.
     pub rate: u64,
-    /// Delay against throughput before the change; the last is with every host always sending.
-    pub loads: Loads,
+    /// What the whole fabric carries, packets a second and host.
+    pub saturation: u64,
     /// Baseline, ours.
     pub outcomes: Vec<Outcome>,
+}
+
+/// Delay against throughput of a whole fabric.
+#[derive(Clone, Debug, Serialize)]
+pub struct Curve {
+    /// Its name.
+    pub name: String,
+    /// Its hosts.
+    pub hosts: usize,
+    /// The last is with every host always sending.
+    pub loads: Loads,
 }
 
 /// Averages over the fabrics of a size, of one mechanism and change. Where nothing else is said they are sums over
@@ -100,6 +111,8 @@ pub struct Case {
     pub sent: u64,
     /// See above.
     pub lost: BTreeMap<Cause, u64>,
+    /// Packets that a controller held back.
+    pub held: u64,
 }
 
 /// Fabrics of one size.
@@ -124,6 +137,8 @@ pub struct Size {
 pub struct Rung {
     /// What it has, as tables call it.
     pub name: String,
+    /// Whether agents pass directed SMPs on in software.
+    pub relayed: bool,
     /// By change; the mechanism is the baseline but in the last rung, which is ours.
     pub cases: Vec<Case>,
 }
@@ -135,6 +150,8 @@ pub struct Study {
     pub costs: Costs,
     /// Of the smallest size, seed 1: a removal.
     pub time_line: Option<TimeLine>,
+    /// Of the smallest size, of the fabrics that have every factor, and of the Clos.
+    pub curves: Vec<Curve>,
     /// By size.
     pub sizes: Vec<Size>,
     /// Of the Clos, by switch.
@@ -175,9 +192,19 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
         0 => Vec::new(),
         size => ladder(plan, size, &mut tell)?,
     };
+    let mut curves = Vec::new();
+    let mut curve_sizes = vec![smallest.copied().unwrap_or(0), factors_of];
+    curve_sizes.dedup();
+    for switches in curve_sizes.into_iter().filter(|&switches| switches > 0) {
+        let name = format!("{switches} switches");
+        tell(format!("{name}: delay against throughput"));
+        curves.push(Curve::of(name, &seeds_fabric(switches)?, costs)?);
+    }
     let mut by_switch = Vec::new();
     if plan.clos {
         let topology = clos().map_err(|error| StudyError::Fabric(error.to_string()))?;
+        tell("the Clos: delay against throughput".to_owned());
+        curves.push(Curve::of("the Clos".to_owned(), &topology, costs)?);
         let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
         for switch in removable(&topology, home) {
             let name = topology.node(switch).name.to_string();
@@ -193,7 +220,7 @@ pub fn study(plan: &Plan, mut tell: impl FnMut(String)) -> Result<Study, StudyEr
         survivals.extend(scale(&recipe.to_string(), &topology, &mut tell)?);
     }
     let (costs, clos) = (costs.clone(), by_switch);
-    Ok(Study { costs, time_line, sizes, clos, factors_of, factors, scale: survivals })
+    Ok(Study { costs, time_line, curves, sizes, clos, factors_of, factors, scale: survivals })
 }
 
 /// What is taken from which fabric, and when after a sweep.
@@ -218,17 +245,23 @@ fn ladder(
 ) -> Result<Vec<Rung>, StudyError> {
     let costs = &plan.costs;
     let mut rungs = Vec::new();
-    let sets = Factors::ladder().into_iter().map(|(name, set)| (name, Mechanism::Baseline, set));
-    for (name, mechanism, factors) in
-        sets.chain([("ours".to_owned(), Mechanism::Ours, Factors::NONE)])
-    {
+    let steps = Factors::ladder().into_iter().map(|step| (step, Mechanism::Baseline));
+    let ours = |name: &str, relayed| {
+        let step = Step { name: name.to_owned(), factors: Factors::NONE, relayed };
+        (step, Mechanism::Ours)
+    };
+    let ours = [ours("ours", false), ours("ours, passed on in software", true)];
+    for (Step { name, factors, relayed }, mechanism) in steps.chain(ours) {
         tell(format!("{switches} switches: {name}"));
+        let relay = if relayed { costs.agent } else { costs.relay };
+        let costs = &Costs { relay, ..costs.clone() };
         let mut cases = Change::ALL.map(|change| Case::new(mechanism, change)).to_vec();
         for seed in 1..=plan.seeds.min(LADDER_SEEDS) {
             let Some((topology, switch, after_sweep)) = draw(switches, seed, costs)? else {
                 continue;
             };
-            let traffic = seed <= plan.packet_seeds;
+            // Management and data do not delay each other: packets say nothing of how SMPs are passed on.
+            let traffic = seed <= plan.packet_seeds && !relayed;
             let rate = if traffic { quarter(&loads(&topology, costs, 1)?) } else { 0 };
             for case in &mut cases {
                 let around = (Time::millis(5), Time::millis(5));
@@ -248,26 +281,35 @@ fn ladder(
                 case.add(&outcome, traffic);
             }
         }
-        rungs.push(Rung { name, cases });
+        rungs.push(Rung { name, relayed, cases });
     }
     Ok(rungs)
 }
 
-/// The first fabric, of 8 switches the first with as many hosts as the seed's had; of the switches that can go the
-/// first of those with the most cables.
-fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
-    let hosts = |topology: &Topology| topology.node_count() - topology.switch_count();
+/// The first fabric of so many switches; where the seed names its hosts, the first with as many.
+fn seeds_fabric(switches: u32) -> Result<Topology, StudyError> {
+    let wanted = SEED_HOSTS.into_iter().find(|of| of.0 == switches).map(|of| of.1);
     let mut topology = irregular(switches, 1)?;
     let mut seed = 1;
-    while switches == 8 && hosts(&topology) != SEED_HOSTS && seed < FABRICS {
+    while wanted.is_some_and(|wanted| hosts(&topology) != wanted) && seed < FABRICS {
         seed += 1;
         topology = irregular(switches, seed)?;
     }
+    Ok(topology)
+}
+
+fn hosts(topology: &Topology) -> usize {
+    topology.node_count() - topology.switch_count()
+}
+
+/// The fabric as above; of the switches that can go the first of those with the most cables.
+fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
+    let topology = seeds_fabric(switches)?;
     let home = home_switch(&topology).ok_or(StudyError::NoHome)?;
     let links = |switch: &NodeIndex| topology.switch_links(*switch).count();
     let candidates = removable(&topology, home);
     let switch = candidates.iter().copied().rev().max_by_key(links).ok_or(StudyError::NoHome)?;
-    let loads = loads(&topology, costs, POINTS)?;
+    let loads = loads(&topology, costs, 1)?;
     let hosts = hosts(&topology);
     let rate = if switches == 8 { SEED_RATE } else { quarter(&loads) };
     let mut outcomes = Vec::new();
@@ -288,7 +330,14 @@ fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
         })?);
     }
     let switch = topology.node(switch).name.to_string();
-    Ok(TimeLine { switches: topology.switch_count(), hosts, switch, rate, loads, outcomes })
+    let (switches, saturation) = (topology.switch_count(), most(&loads));
+    Ok(TimeLine { switches, hosts, switch, rate, saturation, outcomes })
+}
+
+impl Curve {
+    fn of(name: String, topology: &Topology, costs: &Costs) -> Result<Self, StudyError> {
+        Ok(Self { name, hosts: hosts(topology), loads: loads(topology, costs, POINTS)? })
+    }
 }
 
 /// Delay against throughput of a whole fabric, by our tables.
@@ -299,8 +348,12 @@ fn loads(topology: &Topology, costs: &Costs, points: u64) -> Result<Loads, Study
     Ok(saturation(topology, addresses, &routing.tables, costs, (points, 1))?)
 }
 
+fn most(loads: &Loads) -> u64 {
+    loads.iter().map(|load| load.accepted).max().unwrap_or(0)
+}
+
 fn quarter(loads: &Loads) -> u64 {
-    loads.iter().map(|load| load.accepted).max().unwrap_or(0) / SHARE
+    most(loads) / SHARE
 }
 
 impl Size {
@@ -319,7 +372,7 @@ impl Size {
         traffic: bool,
     ) -> Result<(), StudyError> {
         self.fabrics += 1;
-        self.hosts += (topology.node_count() - topology.switch_count()) as u64;
+        self.hosts += hosts(topology) as u64;
         let rate = match traffic {
             true => quarter(&loads(topology, costs, 1)?),
             false => 0,
@@ -363,6 +416,7 @@ impl Case {
             under_traffic: 0,
             sent: 0,
             lost: BTreeMap::new(),
+            held: 0,
         }
     }
 
@@ -385,6 +439,7 @@ impl Case {
         self.unsound += u64::from(!outcome.sound);
         self.under_traffic += u64::from(traffic);
         self.sent += outcome.sent;
+        self.held += outcome.held;
         for (&cause, &count) in &outcome.lost {
             *self.lost.entry(cause).or_insert(0) += count;
         }

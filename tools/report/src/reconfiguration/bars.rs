@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::svg::{self, Frame};
 
-const FRAME: Frame =
+/// Of bars and curves.
+pub(super) const FRAME: Frame =
     Frame { left: 90.0, top: 24.0, width: 1_000.0, height: 260.0, foot: 56.0, side: 30.0 };
 
 /// Bars that belong together.

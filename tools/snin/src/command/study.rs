@@ -105,10 +105,9 @@ fn is_well(study: &Study) -> bool {
 
 fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
     if let Some(line) = &study.time_line {
-        let saturation = line.loads.iter().map(|load| load.accepted).max().unwrap_or(0);
         out.line(format_args!(
-            "time line: {} of {} switches and {} hosts goes; {} packets/s a host, saturation {saturation}",
-            line.switch, line.switches, line.hosts, line.rate
+            "time line: {} of {} switches and {} hosts goes; {} packets/s a host, saturation {}",
+            line.switch, line.switches, line.hosts, line.rate, line.saturation
         ))?;
         for outcome in &line.outcomes {
             let lost: u64 = outcome.lost.values().sum();
@@ -183,6 +182,9 @@ fn describe(case: &Case) -> String {
     if case.under_traffic > 0 {
         let lost = case.all_lost() as f64 / case.under_traffic as f64;
         text += &format!(", {lost:.0} packets lost");
+        if case.held > 0 {
+            text += &format!(", {:.0} held back", case.held as f64 / case.under_traffic as f64);
+        }
     }
     if case.looping_states > 0 {
         text += &format!(", {} states with a loop", case.looping_states);

@@ -45,6 +45,7 @@ impl Baseline {
         let around: Vec<(Guid, u8)> = self
             .nodes
             .iter()
+            .filter(|(_, node)| node.switch)
             .flat_map(|(&at, node)| node.links.iter().map(move |(&port, &to)| (at, port, to)))
             .filter(|&(at, _, to)| to == behind && at != guid)
             .map(|(at, port, _)| (at, port))

@@ -1,7 +1,6 @@
 //! The baseline's writes: ports closed, tables, ports opened.
 
 use snin_fabric::{ForwardingTable, Guid, Lid, PortNum};
-use snin_mad::{Attribute, Route, Smp};
 use snin_mad::{DrPath, LinearForwarding, PortState, SwitchInfo};
 use snin_protocol::Time;
 
@@ -50,7 +49,7 @@ impl Baseline {
             }
         }
         for (port, new) in writes {
-            self.set(path, port.into(), &new, now);
+            self.set(What::Write, path, port.into(), &new, now);
         }
     }
 
@@ -85,7 +84,7 @@ impl Baseline {
                 continue;
             }
             let ports = table.block(block).map(PortNum);
-            self.table(guid, path, block.into(), &LinearForwarding { ports }, now);
+            self.set(What::Table(guid), path, block.into(), &LinearForwarding { ports }, now);
             writes += 1;
         }
         let same_top = held.as_ref().is_some_and(|held| held.len() == table.len());
@@ -94,18 +93,13 @@ impl Baseline {
             let (linear_fdb_top, port_state_change, life_time) = (top, true, LIFE_TIME);
             let rest = SwitchInfo::default();
             let info = SwitchInfo { linear_fdb_top, port_state_change, life_time, ..rest };
-            self.table(guid, path, 0, &info, now);
+            self.set(What::Table(guid), path, 0, &info, now);
             writes += 1;
         }
         if writes > 0 {
             self.unwritten.insert(guid, writes);
         }
         self.held.insert(guid, table);
-    }
-
-    fn table<A: Attribute>(&mut self, guid: Guid, path: DrPath, at: u32, value: &A, now: Time) {
-        let mad = Smp::set(A::ID, at, Route::directed(path)).mad().with(value);
-        self.ask(What::Table(guid), path, mad, now);
     }
 
     /// A write of a switch's table is done with.

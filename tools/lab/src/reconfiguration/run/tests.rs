@@ -1,5 +1,5 @@
 use super::*;
-use crate::reconfiguration::{Cause, Factor, clos, irregular, removable};
+use crate::reconfiguration::{Cause, Factor, Step, clos, irregular, removable};
 
 fn scenario<'a>(topology: &'a Topology, costs: &'a Costs) -> Scenario<'a> {
     let switch = removable(topology, home_switch(topology).unwrap())[0];
@@ -73,7 +73,9 @@ fn every_factor_leaves_a_sound_fabric_and_saves_what_it_is_for() {
     for (topology, kind) in fabrics.iter().flat_map(|f| Change::ALL.map(|kind| (f, kind))) {
         let outcomes: BTreeMap<String, Outcome> = Factors::ladder()
             .into_iter()
-            .map(|(name, factors)| {
+            .map(|Step { name, factors, relayed }| {
+                let relay = if relayed { costs.agent } else { Time::ZERO };
+                let costs = Costs { relay, ..costs.clone() };
                 let base = scenario(topology, &costs);
                 let outcome = change(&Scenario { change: kind, factors, ..base }).unwrap();
                 assert!(outcome.sound, "{name}, {kind:?}");
@@ -90,5 +92,14 @@ fn every_factor_leaves_a_sound_fabric_and_saves_what_it_is_for() {
         assert!(with(Factor::Blocks).blocks <= base.blocks);
         assert!(with(Factor::Overlap).time < base.time);
         assert!(smps(with(Factor::Open), Phase::Activation) < smps(base, Phase::Activation));
+        // The controller's window comes before anything is closed.
+        assert!(with(Factor::Told).time > base.time + WINDOW);
+        // SMPs by LID keep agents free that directed ones would occupy; what only begins by LID saves less.
+        let relayed = &outcomes["baseline, passed on in software"];
+        let rest = |outcome: &Outcome| outcome.time - outcome.phases[&Phase::Detection];
+        assert!(rest(relayed) > rest(base), "{kind:?}");
+        for name in [Factor::Lid.name(), Factor::Mixed.name(), "LID-routed and mixed SMPs"] {
+            assert!(rest(&outcomes[name]) < rest(relayed), "{name}, {kind:?}");
+        }
     }
 }
