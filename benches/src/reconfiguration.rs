@@ -1,6 +1,6 @@
 //! A switch taken away and put back: snin-sm beside OpenSM, both as processes on the same fabric, which ibsim
-//! simulates. Each run is on a fabric that was just switched on. `snin study reconfiguration` has the same change in
-//! virtual time.
+//! simulates. Each run is on a fabric that was just switched on. `snin study reconfiguration` has the same
+//! change in virtual time.
 
 use snin_fabric::generate::Recipe;
 use snin_fabric::{NodeIndex, Topology};

@@ -1,9 +1,10 @@
-//! A cable or a switch taken away, and put back: how long, and how many SMPs, from the first trap to the last table
-//! written.
+//! A cable or a switch taken away, and put back: how long, and how many SMPs, from the first trap to the last
+//! table written.
 //!
-//! Our side by what the daemon itself captures: every MAD with its time. OpenSM's by its log: from the first notice
-//! to the last time that it calls its tables configured (it says so once all writes are sent, so their answers are
-//! not in it), and to the last time that it calls the subnet up; its SMPs by ibsim's count of what it was asked.
+//! Our side by what the daemon itself captures: every MAD with its time. OpenSM's by its log: from the first
+//! notice to the last time that it calls its tables configured (it says so once all writes are sent, so their
+//! answers are not in it), and to the last time that it calls the subnet up; its SMPs by ibsim's count of what
+//! it was asked.
 
 use std::fs;
 use std::path::Path;
@@ -126,7 +127,8 @@ fn quiet(file: &Path, least: usize, running: &Running) -> Result<usize, JudgeErr
     Ok(length)
 }
 
-/// What was captured: from the first trap to the answer to the last write of a table, and to that of the last write.
+/// What was captured: from the first trap to the answer to the last write of a table, and to that of the last
+/// write.
 fn cost(records: &[u8]) -> Cost {
     let record = |bytes: &[u8]| {
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));

@@ -274,8 +274,8 @@ impl Emulator {
         }
     }
 
-    /// A directed MAD is at a switch and leaves by `out`: at once if it is the switch's own, else when the agent is
-    /// done with it.
+    /// A directed MAD is at a switch and leaves by `out`: at once if it is the switch's own, else when the
+    /// agent is done with it.
     fn relay(&mut self, packet: u32, port: u32, out: u32) {
         let latency = self.fabric.config().relay_latency;
         if latency == Time::ZERO || self.fabric.ports[port as usize].num == 0 {

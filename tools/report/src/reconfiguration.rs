@@ -162,8 +162,8 @@ fn sizes(page: &mut String, study: &Study) {
     section(
         page,
         ("computation", "Computation (figure 8a)"),
-        "Links looked at, entries written and compared: operations, priced as said above. Ours computes everything whole too; it may compute \
-         more than once where one change is told in several traps.",
+        "Links looked at, entries written and compared: operations, priced as said above. Ours computes \
+         everything whole too; it may compute more than once where one change is told in several traps.",
         "quadratic in the number of switches; the processor was of little effect.",
         &(key(mechanisms.clone()) + &operations),
     );
@@ -215,10 +215,11 @@ fn clos(page: &mut String, switches: &[Size]) {
         ("clos", "The Clos of 7 switches and 4 hosts, by switch (figure 11)"),
         "4 leaves with a host each, 3 spines. A leaf takes its host with it, a spine no host; the manager's own \
          leaf stays.",
-        "two switches (GUIDs 103 and 104) are special; which place they have is not readable. Here two are: of the \
-         three spines the baseline's up*/down* rule takes all routes over the root's nearest, so the other two carry \
-         nothing, and their loss costs only the pause in which ports are closed. The third spine's loss costs what is \
-         on all routes until the next sweep finds it. A leaf's loss costs what is for its own host.",
+        "two switches (GUIDs 103 and 104) are special; which place they have is not readable. Here two are: of \
+         the three spines the baseline's up*/down* rule takes all routes over the root's nearest, so the other \
+         two carry nothing, and their loss costs only the pause in which ports are closed. The third spine's \
+         loss costs what is on all routes until the next sweep finds it. A leaf's loss costs what is for its \
+         own host.",
         &(key(causes) + &lost(switches)),
     );
     table(page, "clos-table", "The Clos, by switch", switches);

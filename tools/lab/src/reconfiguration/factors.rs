@@ -24,7 +24,8 @@ pub enum Factor {
     Told,
     /// SMPs to ends that old tables still lead to, and back, are routed by LID alone.
     Lid,
-    /// SMPs are routed by LID to the last switch on their way that old tables still lead to, and back; then directed.
+    /// SMPs are routed by LID to the last switch on their way that old tables still lead to, and back; then
+    /// directed.
     Mixed,
 }
 
@@ -91,8 +92,8 @@ impl Factors {
         self.0 & 1 << factor as u8 != 0
     }
 
-    /// Nothing; each by itself; the first two, three and so on. Then, with directed SMPs passed on in software: nothing,
-    /// those that this is for, and all.
+    /// Nothing; each by itself; the first two, three and so on. Then, with directed SMPs passed on in software:
+    /// nothing, those that this is for, and all.
     pub fn ladder() -> Vec<Step> {
         let step = |name: &str, factors, relayed| Step { name: name.to_owned(), factors, relayed };
         let mut steps = vec![step("baseline", Self::NONE, false)];

@@ -1,10 +1,10 @@
 //! Failures in Clos fabrics of hundreds and thousands of hosts: for how long a flow has no way.
 //!
 //! No packet is simulated here: flows are walked along the tables and port states that the fabric has at a time.
-//! Ways to survive are compared: the baseline's; ours, where a flow waits for the ordered repair of tables; ours with
-//! a controller that moves flows to another of their addresses a window after the manager has published what is
-//! unusable, which is before any table is written; and ours with hosts that migrate by themselves to the one
-//! alternative path that they were given (APM), once their retries are used up.
+//! Ways to survive are compared: the baseline's; ours, where a flow waits for the ordered repair of tables;
+//! ours with a controller that moves flows to another of their addresses a window after the manager has
+//! published what is unusable, which is before any table is written; and ours with hosts that migrate by
+//! themselves to the one alternative path that they were given (APM), once their retries are used up.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

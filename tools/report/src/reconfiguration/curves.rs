@@ -17,12 +17,12 @@ pub(super) fn section(page: &mut String, curves: &[Curve]) {
     super::section(
         page,
         ("loads", "Delay against throughput (figure 6)"),
-        "Whole fabrics, with our tables; the last point of each is with every host always sending. Delay is from a \
-         packet being given to its adapter to its last byte; beyond saturation it grows with the time measured (6 \
-         ms).",
-        "its 32 switches and 21 hosts saturate at 165,000 packets a second and host; the Clos is not readable. <b>Why \
-         not the same:</b> a link carries 886,000 such packets a second; the seed's fabric and its up*/down* routes \
-         are not published, ours take the shortest ways, and the switches here are cut-through.",
+        "Whole fabrics, with our tables; the last point of each is with every host always sending. Delay is \
+         from a packet being given to its adapter to its last byte; beyond saturation it grows with the time \
+         measured (6 ms).",
+        "its 32 switches and 21 hosts saturate at 165,000 packets a second and host; the Clos is not readable. \
+         <b>Why not the same:</b> a link carries 886,000 such packets a second; the seed's fabric and its \
+         up*/down* routes are not published, ours take the shortest ways, and the switches here are cut-through.",
         &(key(names) + &drawing(curves)),
     );
 }

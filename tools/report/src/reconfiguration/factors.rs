@@ -19,8 +19,8 @@ pub(super) fn section(page: &mut String, switches: u32, rungs: &[Rung]) {
          differ saves nothing there. A trap that was lost over the removed switch comes again later, and without \
          region-only discovery everything is done once more for it. Where no port is closed and nothing is \
          ordered, tables that are half written lead packets in circles. A controller that is told first stops the \
-         flows without a way a window (16.7 ms) later, and 2 ms after that the mechanism goes on: what is then held \
-         back is not lost. <b>The seed:</b> names these as future work, without numbers.</p>"
+         flows without a way a window (16.7 ms) later, and 2 ms after that the mechanism goes on: what is then \
+         held back is not lost. <b>The seed:</b> names these as future work, without numbers.</p>"
     );
     let (relayed, hardware): (Vec<&Rung>, Vec<&Rung>) = rungs.iter().partition(|rung| rung.relayed);
     for change in Change::ALL {
@@ -31,12 +31,12 @@ pub(super) fn section(page: &mut String, switches: u32, rungs: &[Rung]) {
         let _ = writeln!(
             page,
             "</section>\n<section id=\"relayed\">\n<h2>SMPs by LID</h2>\n<p>Here agents pass directed SMPs on in \
-             software, as long as they work at one of their own, so the manager's own switch works at all of them. \
-             An SMP by LID passes switches in hardware. It needs tables that still lead there and back: the old \
-             ones, where they lead over what was found in this discovery. Mixed SMPs go by LID to the last such \
-             switch on their way, and are directed from there. Tables themselves are written by directed SMPs. \
-             <b>everything</b>: with all factors above. <b>The seed:</b> names an initial part by LID as future \
-             work, without numbers.</p>"
+             software, as long as they work at one of their own, so the manager's own switch works at all of \
+             them. An SMP by LID passes switches in hardware. It needs tables that still lead there and back: \
+             the old ones, where they lead over what was found in this discovery. Mixed SMPs go by LID to the \
+             last such switch on their way, and are directed from there. Tables themselves are written by \
+             directed SMPs. <b>everything</b>: with all factors above. <b>The seed:</b> names an initial part \
+             by LID as future work, without numbers.</p>"
         );
         for change in Change::ALL {
             let _ = writeln!(page, "<h3>{}</h3>", change.name());

@@ -9,8 +9,9 @@ use super::{mean, pick};
 pub(super) fn section(page: &mut String, study: &Study) {
     let _ = writeln!(
         page,
-        "<section id=\"kind\">\n<h2>The seed's results, in kind</h2>\n<p>Of the baseline, from the smallest size to \
-         the largest; a switch goes unless said otherwise.</p>\n<table class=\"words\"><tr><th>the seed</th>\
+        "<section id=\"kind\">\n<h2>The seed's results, in kind</h2>\n<p>Of the baseline, from the smallest \
+         size to the largest; a switch goes unless said otherwise.</p>\n\
+         <table class=\"words\"><tr><th>the seed</th>\
          <th>here</th><th>why it differs, where it does</th></tr>"
     );
     let series = |of: &dyn Fn(&Size, &Case) -> String| {
@@ -94,12 +95,13 @@ fn row(page: &mut String, seed: &str, here: &str, why: &str) {
 fn paper(page: &mut String) {
     let _ = writeln!(
         page,
-        "<section id=\"paper\">\n<h2>On paper: distributed computation</h2>\n<p>A switch that computes its own row \
-         needs the topology and one search from itself: at 11,664 hosts about 0.2 million steps, 4 ms at 20 ns each, \
-         in place of 155 million steps at the manager, which our manager does in 0.36 s on one core. It saves the \
-         writing of tables: up to 190 blocks to each of 1,620 switches, 308,000 SMPs. In return every switch is told \
-         the change (1,620 SMPs) and keeps 35,000 links (280 KB). No management agent of the architecture offers it, \
-         no checker sees tables before they forward, and an order without loops needs a second round of messages. A \
-         cable that fails changes few blocks as it is. Not built.</p>\n</section>"
+        "<section id=\"paper\">\n<h2>On paper: distributed computation</h2>\n<p>A switch that computes its own \
+         row needs the topology and one search from itself: at 11,664 hosts about 0.2 million steps, 4 ms at \
+         20 ns each, in place of 155 million steps at the manager, which our manager does in 0.36 s on one \
+         core. It saves the writing of tables: up to 190 blocks to each of 1,620 switches, 308,000 SMPs. In \
+         return every switch is told the change (1,620 SMPs) and keeps 35,000 links (280 KB). No management \
+         agent of the architecture offers it, no checker sees tables before they forward, and an order without \
+         loops needs a second round of messages. A cable that fails changes few blocks as it is. Not \
+         built.</p>\n</section>"
     );
 }

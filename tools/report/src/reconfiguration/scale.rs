@@ -14,10 +14,11 @@ pub(super) fn section(page: &mut String, survivals: &[Survival]) {
          walked along tables and port states. <b>ordered</b>: a flow waits until the tables are repaired. \
          <b>grants moved first</b>: a controller moves it to another of its addresses one window (1/60 s) after \
          the manager has published what is unusable, if it has no way then. <b>hosts migrate</b>: no \
-         controller; a host goes to the one alternative path that it was given (APM) once its retries are used up, \
-         with usual timers (4.096 us times 2 to the 14, 8 times) or with the shortest (2 to the 8, twice). Links carry 97 Gbit/s, an operation \
-         takes 2 ns, the baseline has 128 SMPs in flight and sweeps 50 ms after the failure.</p>\n<p><b>The \
-         seed:</b> nothing of this size.</p>\n<table><tr><th>fabric</th><th>hosts</th><th>fails</th><th></th>\
+         controller; a host goes to the one alternative path that it was given (APM) once its retries are used \
+         up, with usual timers (4.096 us times 2 to the 14, 8 times) or with the shortest (2 to the 8, twice). \
+         Links carry 97 Gbit/s, an operation takes 2 ns, the baseline has 128 SMPs in flight and sweeps 50 ms \
+         after the failure.</p>\n<p><b>The seed:</b> nothing of this size.</p>\n\
+         <table><tr><th>fabric</th><th>hosts</th><th>fails</th><th></th>\
          <th>time, ms</th><th>SMPs</th><th>blocks</th><th>flows hit, %</th><th>without a way, ms: mean</th>\
          <th>most</th></tr>"
     );

@@ -33,11 +33,11 @@ pub(super) fn section(page: &mut String, line: &TimeLine) {
         page,
         "<section id=\"time-line\">\n<h2>A switch is removed: the time line (figure 12)</h2>\n<p>{} of {} \
          switches and {} hosts goes at 0 ms; every host sends {} packets a second, of {} that the fabric carries. \
-         Each row is a quantity a millisecond; above the rows the phases of each mechanism.</p>\n<p><b>The seed:</b> 8 switches, 7 hosts, \
-         300,000 packets a second and host; detection about 0.08 s after the change, a gap of about 0.005 s in \
-         what is received, more than 75,000 packets lost. <b>Why not the same:</b> the change is put 80 ms before \
-         the baseline's next sweep. The gap is shorter here since agents take 10 us an SMP and switches pass on \
-         directed SMPs in hardware.</p>",
+         Each row is a quantity a millisecond; above the rows the phases of each mechanism.</p>\n<p><b>The \
+         seed:</b> 8 switches, 7 hosts, 300,000 packets a second and host; detection about 0.08 s after the \
+         change, a gap of about 0.005 s in what is received, more than 75,000 packets lost. <b>Why not the \
+         same:</b> the change is put 80 ms before the baseline's next sweep. The gap is shorter here since \
+         agents take 10 us an SMP and switches pass on directed SMPs in hardware.</p>",
         escape(&line.switch),
         line.switches,
         line.hosts,
