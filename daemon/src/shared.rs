@@ -1,12 +1,23 @@
 //! What must survive a daemon: keys with values, changed one at a time and only by one who has seen what is there.
 //!
-//! [`Shared`] is the trait; [`Embedded`] keeps it in a file of this machine. A value has a revision, greater with
+//! [`Shared`] is the trait; [`Embedded`] keeps it in a file of this machine. What several machines share is a
+//! [`Cluster`]: `Etcd` (feature `etcd`), or [`Listed`], a file that an operator writes. A value has a revision, greater with
 //! every change of anything. What another daemon must not do meanwhile is held as a [lease](Shared::lease).
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
+
+#[cfg(feature = "etcd")]
+mod etcd;
+mod listed;
+
+#[cfg(feature = "etcd")]
+pub use etcd::Etcd;
+pub use listed::Listed;
+
+use crate::session::Files;
 
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
@@ -49,6 +60,17 @@ pub enum SharedError {
     /// Another process has it open.
     #[error("{}: another daemon uses it", .0.display())]
     Taken(PathBuf),
+    /// No member of the cluster's service answers.
+    #[error("{0}")]
+    Unreachable(String),
+    /// An address that cannot be used.
+    #[error("{address}: {what}")]
+    Address {
+        /// The address.
+        address: String,
+        /// The error, in words.
+        what: String,
+    },
     /// A key or value that is too long.
     #[error("key `{0:.40}`: at most {MAX_KEY} bytes a key and {MAX_VALUE} a value are kept")]
     TooLong(String),
@@ -92,6 +114,41 @@ pub trait Shared: Send {
     /// # Errors
     /// When that cannot be found out.
     fn lease(&self, name: &str) -> Result<bool, SharedError>;
+}
+
+/// What several machines share.
+pub trait Cluster: Shared {
+    /// Sets a key for as long as this process lives: soon after its end the key is gone.
+    ///
+    /// # Errors
+    /// When it cannot be set.
+    fn attach(&self, key: &str, value: &[u8]) -> Result<(), SharedError>;
+}
+
+/// Opens `etcd://host:port,...`, `etcds://...`, or `file:PATH`. Nothing is asked yet. `files`: this daemon's
+/// certificate and what goes with it, for `etcds`.
+///
+/// # Errors
+/// When the address cannot be used.
+pub fn cluster(address: &str, files: Option<&Files>) -> Result<Box<dyn Cluster>, SharedError> {
+    if let Some(path) = address.strip_prefix("file:") {
+        return Ok(Box::new(Listed::new(Path::new(path))));
+    }
+    #[cfg(feature = "etcd")]
+    return Ok(Box::new(Etcd::open(address, files)?));
+    #[cfg(not(feature = "etcd"))]
+    {
+        let _ = files;
+        let what = "this program was built without the feature etcd".to_owned();
+        Err(SharedError::Address { address: address.to_owned(), what })
+    }
+}
+
+fn check(key: &str, value: Option<&[u8]>) -> Result<(), SharedError> {
+    if key.len() > MAX_KEY || value.is_some_and(|value| value.len() > MAX_VALUE) {
+        return Err(SharedError::TooLong(key.to_owned()));
+    }
+    Ok(())
 }
 
 /// In a file of this machine: one process at a time has it open, and so holds every lease.
@@ -170,9 +227,7 @@ impl Shared for Embedded {
         expected: Option<u64>,
         value: Option<&[u8]>,
     ) -> Result<Result<u64, Conflict>, SharedError> {
-        if key.len() > MAX_KEY || value.is_some_and(|value| value.len() > MAX_VALUE) {
-            return Err(SharedError::TooLong(key.to_owned()));
-        }
+        check(key, value)?;
         let write = || -> Result<_, redb::Error> {
             let change = self.database.begin_write()?;
             let revision = {

@@ -65,6 +65,8 @@ pub struct Config {
     /// The manager with the highest is master, of equal ones the one with the lowest port GUID; a master hands
     /// over to one that goes before it. 0 to 15.
     pub priority: u8,
+    /// Whether a cluster's service chooses the configuration manager and consents to what it enforces.
+    pub cluster: bool,
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
     /// Milliseconds for which tables are left as they are after a view was published, unless the controller
@@ -112,6 +114,7 @@ impl Default for Config {
             poll_ms: 250,
             poll_retries: 3,
             priority: 0,
+            cluster: false,
             sweep_interval_s: 10,
             clear_wait_ms: 0,
             // OpenSM's, so that who switches over finds what was there.

@@ -9,6 +9,7 @@ use snin_fabric::{Guid, Lid, Mlid, PortNum};
 use snin_mad::{Mad, SmInfo, SmState};
 
 use crate::administration::Origin;
+use crate::cluster::{Ask, ClusterEvent, Verdict};
 use crate::configuration::{Instruction, PortReport};
 use crate::database::{KeptRecord, Slice};
 use crate::mastership::{Control, Outcome};
@@ -70,6 +71,8 @@ pub enum Event<'a> {
     /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
     /// port.
     Configuration(Box<Instruction>),
+    /// Something happened between this manager and the cluster's service.
+    Cluster(Box<ClusterEvent>),
     /// An [`Output::Compute`] is done.
     Computed(Box<Computed>),
 }
@@ -126,6 +129,8 @@ pub enum Output {
     Save(Arc<Saved>),
     /// Say this to another manager.
     Mirror(MirrorOutput),
+    /// Ask the cluster's service this, and come back with [`Event::Cluster`].
+    Cluster(Ask),
     /// Tell the operator.
     Report(Report),
 }
@@ -183,6 +188,8 @@ pub enum Report {
     },
     /// Of the copy of another manager's database.
     Mirror(MirrorReport),
+    /// Whether the cluster lets this manager enforce what is expected is another than before.
+    Consent(Verdict),
     /// Another manager wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
@@ -240,6 +247,7 @@ impl fmt::Display for Report {
             Self::TookOver { ports } => write!(f, "{ports} ports know that this manager is master"),
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
             Self::Mirror(report) => report.fmt(f),
+            Self::Consent(verdict) => verdict.fmt(f),
             Self::Port(report) => report.fmt(f),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")

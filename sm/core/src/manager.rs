@@ -3,6 +3,7 @@
 //! What one core changes the others see before the turn ends. The sweep writes what it found when a stage
 //! ends; administration then tells subscribers, and answers from it.
 
+mod consented;
 mod mirrored;
 mod shown;
 
@@ -14,8 +15,9 @@ use snin_mad::{Attribute, Class, Mad, Method, Notice, PKey, SmState, Smp};
 use snin_protocol::Time;
 
 use crate::administration::{Administration, Limits, World};
+use crate::cluster::{Cluster, Limits as ClusterLimits, Verdict};
 use crate::config::Config;
-use crate::configuration::{Configuration, Judgement, Limits as ConfigurationLimits};
+use crate::configuration::{Configuration, Consent, Judgement, Limits as ConfigurationLimits};
 use crate::database::{self, Change, Database};
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
@@ -42,6 +44,9 @@ pub struct Manager {
     administration: Administration,
     configuration: Configuration,
     mastership: Mastership,
+    /// The cluster's service, where there is one, and what it last came to.
+    cluster: Option<Cluster>,
+    consented: (Verdict, Consent),
     mirror: Mirror,
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
@@ -87,6 +92,7 @@ impl Manager {
         limits.busy = config.sa_busy;
         let administration = Administration::new(limits);
         let configuration = Configuration::new(ConfigurationLimits::default());
+        let cluster = config.cluster.then(|| Cluster::new(ClusterLimits::default()));
         Ok(Self {
             config,
             sweep,
@@ -94,6 +100,8 @@ impl Manager {
             administration,
             configuration,
             mastership,
+            cluster,
+            consented: (Verdict::Unknown, Consent::Absent),
             mirror,
             outputs: VecDeque::new(),
             stored,
@@ -128,6 +136,11 @@ impl Manager {
                 }
             }
             Event::Configuration(instruction) => self.configuration.instruct(*instruction),
+            Event::Cluster(event) => {
+                if let Some(cluster) = &mut self.cluster {
+                    cluster.handle(*event, now);
+                }
+            }
             Event::Instruct { to, control } => self.mastership.instruct(to, control, now),
             Event::Priority(priority) => self.mastership.set_priority(priority.min(15), now),
             Event::Prefer(preferences) => self.prefer(*preferences, now),
@@ -196,7 +209,8 @@ impl Manager {
         let configuration = self.configuration.next_deadline();
         let mastership = self.mastership.next_deadline();
         let mirror = self.mirror.next_deadline();
-        let others = [mastership, administration, groups, configuration, mirror];
+        let cluster = self.cluster.as_ref().and_then(Cluster::next_deadline);
+        let others = [mastership, administration, groups, configuration, cluster, mirror];
         self.sweep.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -207,6 +221,9 @@ impl Manager {
         self.mastership.handle_deadline(now);
         self.sweep.handle_deadline(now);
         self.configuration.handle_deadline(now);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.handle_deadline(now);
+        }
         self.administer(now, Administration::handle_deadline);
         self.follow(now);
     }
@@ -235,6 +252,7 @@ impl Manager {
 
     /// What the sweep did becomes known to the others, and what they want done is put in order.
     fn follow(&mut self, now: Time) {
+        self.heed_cluster(now);
         self.heed_all(now);
         self.settle(now);
         if self.configuration.take_passed_when(self.sweep.is_settled()) {

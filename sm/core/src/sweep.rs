@@ -201,7 +201,7 @@ impl Sweep {
                     }
                 },
             },
-            Event::Configuration(_) => {}
+            Event::Configuration(_) | Event::Cluster(_) => {}
             Event::General { .. } | Event::Prefer(_) => {
                 self.metrics.count_dropped(Dropped::OtherClass);
             }

@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use snin_daemon::store;
 use snin_fabric::PortNum;
+use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{
     Action, Consent, Difference, Expected, Instruction, Limits, Mark, Mode, PortReport, check,
     differences, learn,
@@ -140,7 +141,10 @@ impl Daemon {
         self.instruct(Instruction::Limit(limits))?;
         let (versions, expect) = Versions::open(settings)?;
         self.versions = versions;
-        if settings.consent == ConsentFrom::Static {
+        if self.manager.cluster().is_some() {
+            let version = self.versions.version;
+            self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))?;
+        } else if settings.consent == ConsentFrom::Static {
             let consent = Consent::Granted { by: "the settings".to_owned(), until: None };
             self.instruct(Instruction::Consent(consent))?;
         }
@@ -277,6 +281,8 @@ impl Daemon {
         let version = self.versions.add(text, by, forced).map_err(|error| error.to_string())?;
         let expected = Some(Arc::new(expected));
         self.instruct(Instruction::Expect { expected, forced })
+            .map_err(|error| error.to_string())?;
+        self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))
             .map_err(|error| error.to_string())?;
         let enforced = self.manager.configuration().enforces(self.clock.now());
         info!("expected configuration {version}, by {by}");

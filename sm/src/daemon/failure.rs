@@ -8,6 +8,7 @@ use snin_daemon::http::HttpError;
 use snin_daemon::log::LogError;
 use snin_daemon::session::{BadAddress, CredentialsError, ListenError, MissingFile};
 use snin_daemon::settings::SettingsError;
+use snin_daemon::shared::SharedError;
 use snin_daemon::store::StoreError;
 use snin_protocol::identity::BadIdentity;
 
@@ -46,6 +47,9 @@ pub enum Failure {
     /// The name of this machine.
     #[error(transparent)]
     Name(#[from] BadIdentity),
+    /// The cluster's service.
+    #[error("cluster: {0}")]
+    Cluster(#[from] SharedError),
     /// The policy.
     #[error("policy: {0}")]
     Policy(String),

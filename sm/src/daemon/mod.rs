@@ -21,6 +21,7 @@
 //! | [`dumps`] | tables as files |
 //! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
+//! | [`consenting`] | the cluster's service: who is configuration manager, and may enforce |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
 //!
 //! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
@@ -29,6 +30,7 @@
 pub mod activity;
 pub mod cli;
 pub mod configured;
+pub mod consenting;
 pub mod demultiplexer;
 pub mod dumps;
 pub mod expected;

@@ -10,11 +10,12 @@ use snin_daemon::log::Log;
 use snin_daemon::watch::Watch;
 use tracing::{info, warn};
 
+use super::consenting::Consenting;
 use super::dumps::Dumps;
 use super::failure::Failure;
 use super::mirroring::Mirrors;
 use super::settings::Settings;
-use super::views::Views;
+use super::views::{self, Views};
 
 /// Log, events, control socket, pages and dumps, as far as they are wanted.
 pub struct Outlets {
@@ -32,6 +33,8 @@ pub struct Outlets {
     pub views: Option<Views>,
     /// Sessions with other managers.
     pub mirrors: Mirrors,
+    /// The cluster's service.
+    pub cluster: Option<Consenting>,
 }
 
 impl Outlets {
@@ -53,7 +56,10 @@ impl Outlets {
         let dumps = dumps.map_err(Failure::system("a thread"))?;
         let views = Views::open(settings)?;
         let mirrors = Mirrors::open(settings)?;
-        Ok(Self { log, journal, control, server, dumps, views, mirrors })
+        let cluster = settings.cluster.as_deref();
+        let files = cluster.map(|_| views::files(settings)).transpose()?.flatten();
+        let cluster = cluster.map(|at| Consenting::start(at, files.as_ref())).transpose()?;
+        Ok(Self { log, journal, control, server, dumps, views, mirrors, cluster })
     }
 
     /// Waits for who asks.
@@ -68,6 +74,9 @@ impl Outlets {
             views.watch(watch);
         }
         self.mirrors.watch(watch);
+        if let Some(cluster) = &self.cluster {
+            cluster.watch(watch);
+        }
     }
 
     /// An event, to every follower. `fields` is an object. `false` where it is so frequent that it is

@@ -13,6 +13,7 @@ use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::PKey;
 use snin_protocol::{Time, codec};
 use snin_sm_core::administration::Origin;
+use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
 use snin_sm_core::database::{KeptRecord, Slice};
 use snin_sm_core::events::Preferences;
@@ -75,6 +76,7 @@ enum Told {
     },
     RotateKeys,
     Configuration(Wanted),
+    Cluster(ClusterEvent),
     Instruct {
         to: Guid,
         control: u32,
@@ -206,6 +208,7 @@ impl Told {
             }
             Event::RotateKeys => Self::RotateKeys,
             Event::Configuration(ref instruction) => Self::Configuration(Wanted::of(instruction)),
+            Event::Cluster(ref event) => Self::Cluster((**event).clone()),
             Event::Instruct { to, control } => Self::Instruct { to, control: control.modifier() },
             Event::Priority(priority) => Self::Priority(priority),
             Event::Mirror(ref event) => mirrored(event),
@@ -390,6 +393,7 @@ impl Told {
                 let instruction = Box::new(wanted.instruction()?);
                 manager.handle(Event::Configuration(instruction), now);
             }
+            Self::Cluster(event) => manager.handle(Event::Cluster(Box::new(event)), now),
             Self::Instruct { to, control } => {
                 let control = Control::of(control)?;
                 manager.handle(Event::Instruct { to, control }, now);

@@ -51,6 +51,7 @@ impl Daemon {
                 self.outlets.notify("FOREIGN_SM", json!({ "at": at, "guid": guid.to_string() }));
             }
             Report::Mirror(report) => self.report_mirror(&report),
+            Report::Consent(verdict) => self.report_consent(&verdict),
             Report::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
                 self.outlets.notify("OVERWRITTEN", json!({ "at": at }));

@@ -7,6 +7,7 @@
 //! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
 //! | `managers` | every subnet manager that is known, this one first: what it is, and why |
 //! | `disable`, `standby`, `discover` | tells the manager with GUID `to` so; what became of it |
+//! | `cluster` | what the cluster's service holds for managers, and whether this one may enforce |
 //! | `priority` | this manager has the priority `value` from now on, until it is started again |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
 //! | `database` | the subnet database as a file, its subnet called `name`; with `secrets` M_Keys too |
@@ -28,7 +29,7 @@ use snin_sm_core::events::Event;
 use snin_sm_core::mastership::{Control, Standing};
 use snin_sm_core::{FabricView, merge};
 
-const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, priority, dump, \
+const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, cluster, priority, dump, \
                         database, lfts, events, config-... or port-...";
 /// Instructions to other managers that are under way at one time.
 const MOST_INSTRUCTIONS: usize = 64;
@@ -67,6 +68,7 @@ impl Daemon {
             }
             "rotate-keys" => Err("M_Keys are not generated: m_key_policy is given".to_owned()),
             "managers" => Ok(self.managers()),
+            "cluster" => self.cluster(),
             "priority" => match request.body["value"].as_u64().and_then(|n| u8::try_from(n).ok()) {
                 Some(priority @ 0..=15) => {
                     self.feed(Event::Priority(priority))?;

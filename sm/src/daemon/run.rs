@@ -11,6 +11,7 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 
 use super::configured::Versions;
+use super::consenting::Consenting;
 use super::demultiplexer::Demultiplexer;
 use super::failure::Failure;
 use super::outlets::Outlets;
@@ -191,6 +192,9 @@ impl Daemon {
         while let Some(event) = self.outlets.mirrors.next_event() {
             self.feed(Event::Mirror(Box::new(event)))?;
         }
+        while let Some(event) = self.outlets.cluster.as_ref().and_then(Consenting::next_event) {
+            self.feed(Event::Cluster(Box::new(event)))?;
+        }
         if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {
             self.feed(Event::Prefer(set))?;
         }
@@ -295,6 +299,11 @@ impl Daemon {
                     }
                 }
                 Output::Mirror(said) => self.outlets.mirrors.say(said),
+                Output::Cluster(ask) => {
+                    if let Some(cluster) = &self.outlets.cluster {
+                        cluster.ask(ask);
+                    }
+                }
                 Output::Served(_) => {}
                 Output::Report(report) => self.report(report),
             }

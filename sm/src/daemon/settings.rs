@@ -99,6 +99,10 @@ snin_daemon::settings! {
         /// Where the consent to enforcing the expected configuration comes from. "none": there is none; addresses
         /// and routes are given, and nothing is disabled. "static": this file does, for a site with one manager.
         consent: ConsentFrom = ConsentFrom::None,
+        /// The cluster's service, which chooses one manager of several and consents to what it enforces:
+        /// "etcd://host:port,host:port,host:port", "etcds://..." with the certificate below, or "file:PATH" for a
+        /// site with one manager. Its entries: docs/election.md. Unset: `consent` says it.
+        cluster: Option<String> = None,
         /// Whether it is only said what would be done to ports.
         configuration_dry_run: bool = false,
         /// Ports that are disabled or enabled within a second, at most.
@@ -234,6 +238,7 @@ impl Settings {
             poll_ms: self.sminfo_polling_timeout,
             poll_retries: self.polling_retry_number,
             priority: self.sm_priority,
+            cluster: self.cluster.is_some(),
             sweep_interval_s: self.sweep_interval,
             // Controllers move traffic first: that takes them some windows.
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },

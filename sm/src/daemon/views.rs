@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use snin_daemon::session::{Credentials, Files, Limits, Listen, Peer, Post, Received};
+use snin_daemon::session::{Credentials, Files, Limits, Listen, MissingFile, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::routing::tables_hash;
 use snin_protocol::greeting::Service;
@@ -172,19 +172,23 @@ impl Views {
 pub(super) fn identity(
     settings: &Settings,
 ) -> Result<(Option<Arc<Credentials>>, Identity), Failure> {
-    let files = Files::configured(
-        settings.certificate.as_deref(),
-        settings.key.as_deref(),
-        settings.ca_certificate.as_deref(),
-        settings.revoked.as_deref(),
-    )?;
-    let credentials = files.map(Credentials::load).transpose()?.map(Arc::new);
+    let credentials = files(settings)?.map(Credentials::load).transpose()?.map(Arc::new);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let identity = match &credentials {
         Some(credentials) => credentials.identity(),
         None => Identity::new(Role::Manager, &host)?,
     };
     Ok((credentials, identity))
+}
+
+/// Where the manager's certificate is, and what goes with it.
+pub(super) fn files(settings: &Settings) -> Result<Option<Files>, MissingFile> {
+    Files::configured(
+        settings.certificate.as_deref(),
+        settings.key.as_deref(),
+        settings.ca_certificate.as_deref(),
+        settings.revoked.as_deref(),
+    )
 }
 
 /// Whether nothing but that more is unusable has changed.

@@ -36,8 +36,24 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts it at a node, with a configuration of these lines, and waits until the first sweep is done.
     pub(crate) fn start(simulator: &Simulator, host: Option<&str>, config: &str) -> Self {
+        let mut daemon = Self::begin(simulator, "snin-sm", host, config);
+        daemon.until("the first sweep is done", |daemon| {
+            daemon.socket.exists()
+                && daemon.events().iter().any(|event| event["event"] == "SWEEP_DONE")
+        });
+        daemon
+    }
+
+    /// Starts one of several, and waits for nothing.
+    pub(crate) fn begin(
+        simulator: &Simulator,
+        name: &str,
+        host: Option<&str>,
+        config: &str,
+    ) -> Self {
         let folder = simulator.folder();
-        let (file, socket) = (folder.join("sm.toml"), folder.join("control.sock"));
+        let (file, socket) =
+            (folder.join(format!("{name}.toml")), folder.join(format!("{name}.sock")));
         fs::write(&file, config).unwrap();
         let mut command = Command::new(SNIN_SM);
         command.env_remove("STATE_DIRECTORY").args(["--ibsim", simulator.name()]);
@@ -45,13 +61,8 @@ impl Daemon {
         if let Some(host) = host {
             command.args(["--ibsim-host", host]);
         }
-        let running = Running::start(&mut command, folder, "snin-sm").unwrap();
-        let mut daemon = Self { running, socket };
-        daemon.until("the first sweep is done", |daemon| {
-            daemon.socket.exists()
-                && daemon.events().iter().any(|event| event["event"] == "SWEEP_DONE")
-        });
-        daemon
+        let running = Running::start(&mut command, folder, name).unwrap();
+        Self { running, socket }
     }
 
     pub(crate) fn ask(&self, request: &Value) -> Result<Value, String> {

@@ -1,6 +1,7 @@
 //! `snin-sm` as a service: what it remembers, answers, tells and leaves alone.
 
 mod capture;
+mod consent;
 mod daemon;
 mod machine;
 mod managers;

@@ -8,6 +8,7 @@
 mod console;
 mod diags;
 mod error;
+mod etcd;
 mod held;
 mod opensm;
 mod program;
@@ -20,6 +21,7 @@ pub use diags::{
     ibtracert_multicast, smpquery,
 };
 pub use error::JudgeError;
+pub use etcd::{Etcd, EtcdFiles};
 pub use held::{HeldNode, HeldPort};
 pub use opensm::{BringUp, Keeper, OpenSm, Reaction};
 pub use program::{Program, Running, Said, finish};

@@ -49,6 +49,11 @@ impl Program {
     /// Prints nodes, cables and addresses.
     pub const IBNETDISCOVER: Self = Self { name: "ibnetdiscover", package: "infiniband-diags" };
 
+    /// The store of a cluster.
+    pub const ETCD: Self = Self { name: "etcd", package: "etcd-server" };
+    /// Asks it.
+    pub const ETCDCTL: Self = Self { name: "etcdctl", package: "etcd-client" };
+
     /// Where it is: on the search path, or where Debian keeps the administrator's programs, which the
     /// search path of others lacks.
     ///

@@ -211,7 +211,12 @@ impl Configuration {
 
     /// Does what it is told, as far as it can be done before the next judgement.
     pub fn instruct(&mut self, instruction: Instruction) {
-        self.unjudged = true;
+        // A consent that is prolonged changes nothing.
+        let prolongs = matches!(
+            (&instruction, &self.consent),
+            (Instruction::Consent(Consent::Granted { .. }), Consent::Granted { .. })
+        );
+        self.unjudged |= !prolongs;
         match instruction {
             Instruction::Expect { expected, forced } => {
                 (self.expected, self.forced) = (expected, forced);

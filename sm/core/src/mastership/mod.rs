@@ -33,6 +33,7 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 
+use crate::cluster::Mandate;
 use crate::config::Config;
 use crate::database::Place;
 use crate::error::Dropped;
@@ -95,7 +96,10 @@ pub(crate) struct Own {
 #[derive(Debug)]
 pub(crate) struct Mastership {
     sm_key: u64,
+    /// The operator's.
     priority: u8,
+    /// Where a cluster's service chooses, what it wants of this manager.
+    mandate: Option<Mandate>,
     poll: Time,
     retries: u32,
     state: SmState,
@@ -142,6 +146,7 @@ impl Mastership {
         Self {
             sm_key: config.sm_key,
             priority: config.priority,
+            mandate: config.cluster.then_some(Mandate::None),
             poll: config.poll_interval(),
             retries: config.poll_retries,
             state: SmState::Discovering,
@@ -241,7 +246,7 @@ impl Mastership {
             guid: own.guid,
             sm_key: SmKey(0),
             act_count: self.activity,
-            priority: self.priority,
+            priority: self.shown_priority(),
             state: self.state,
         })
     }
@@ -260,15 +265,44 @@ impl Mastership {
         }
     }
 
+    /// What the operator made of this manager's priority.
+    pub(crate) const fn operators_priority(&self) -> u8 {
+        self.priority
+    }
+
+    /// What SMInfo shows. A manager that the cluster chose goes before all others; one that it chose when it was
+    /// last heard, before all but that one.
+    fn shown_priority(&self) -> u8 {
+        match self.mandate {
+            None => self.priority,
+            Some(Mandate::None) => self.priority.min(13),
+            Some(Mandate::Lapsed) => 14,
+            Some(Mandate::Held) => 15,
+        }
+    }
+
     /// The operator gives this manager another priority.
     pub(crate) fn set_priority(&mut self, priority: u8, now: Time) {
-        if self.priority != priority {
-            (self.priority, self.changed) = (priority, true);
-            self.claim = None;
+        let before = self.shown_priority();
+        self.priority = priority;
+        self.reconsider(before, now);
+    }
+
+    /// What the cluster wants of this manager.
+    pub(crate) fn set_mandate(&mut self, mandate: Mandate, now: Time) {
+        let before = self.shown_priority();
+        self.mandate = Some(mandate);
+        self.reconsider(before, now);
+    }
+
+    fn reconsider(&mut self, before: u8, now: Time) {
+        if self.shown_priority() != before {
+            (self.changed, self.claim) = (true, None);
             if self.state == SmState::Standby {
                 self.tell_master(now);
             }
             self.consider(now);
+            self.flush();
         }
     }
 

@@ -105,7 +105,7 @@ impl Mastership {
             at: self.own.as_ref().map(|own| own.at.clone()).unwrap_or_default(),
             own: true,
             state: Some(self.state),
-            priority: self.priority,
+            priority: self.shown_priority(),
             heard: Some(Time::ZERO),
             why: self.why.clone(),
         });
