@@ -1,8 +1,9 @@
 //! What must survive a daemon: keys with values, changed one at a time and only by one who has seen what is there.
 //!
 //! [`Shared`] is the trait; [`Embedded`] keeps it in a file of this machine. What several machines share is a
-//! [`Cluster`]: `Etcd` (feature `etcd`), or [`Listed`], a file that an operator writes. A value has a revision, greater with
-//! every change of anything. What another daemon must not do meanwhile is held as a [lease](Shared::lease).
+//! [`Cluster`]: `Etcd` (feature `etcd`), or [`Listed`], a file that an operator writes. A value has a revision,
+//! greater with every change of anything. What another daemon must not do meanwhile is held as a
+//! [lease](Shared::lease).
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,8 +1,8 @@
 //! The cluster's own service as the place where keys are: etcd.
 //!
-//! One member is asked at a time; where it does not answer, the next one is, each once. Reads are linearizable. All
-//! that is attached or leased hangs on one lease, which ends [`TTL`] after this process does. A lease that was lost
-//! is replaced by the next [`Cluster::attach`].
+//! One member is asked at a time; where it does not answer, the next one is, each once. Reads are linearizable.
+//! All that is attached or leased hangs on one lease, which ends [`TTL`] after this process does. A lease that was
+//! lost is replaced by the next [`Cluster::attach`].
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};

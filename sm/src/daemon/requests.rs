@@ -29,8 +29,8 @@ use snin_sm_core::events::Event;
 use snin_sm_core::mastership::{Control, Standing};
 use snin_sm_core::{FabricView, merge};
 
-const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, cluster, priority, dump, \
-                        database, lfts, events, config-... or port-...";
+const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, cluster, priority, \
+                        dump, database, lfts, events, config-... or port-...";
 /// Instructions to other managers that are under way at one time.
 const MOST_INSTRUCTIONS: usize = 64;
 

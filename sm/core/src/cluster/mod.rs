@@ -11,7 +11,8 @@
 //! The entries and who is to be chosen: [`entries`](Entries). A manager writes itself only. What a check says
 //! counts from the time at which it was asked, for [`Limits::valid`]; so a manager that the cluster does not
 //! hear any more, or that stood still, enforces nothing after that time. One that takes the place of another
-//! waits for as long before it enforces: two never do so at once.
+//! waits for as long before it enforces, and so does one that has not heard the cluster for that time: two never
+//! do so at once.
 
 mod entries;
 mod verdict;
@@ -208,7 +209,7 @@ impl Cluster {
 
     /// Who is chosen: where that was another manager, or may have been, it may enforce for some time still.
     fn follow(&mut self, chosen: Option<Guid>, now: Time) {
-        let first = self.read.is_none() && chosen.is_some();
+        let first = self.read.is_none();
         let was_other = self.holder.is_some() && self.holder != chosen;
         if first || was_other {
             self.from = Some(now + self.limits.valid);
