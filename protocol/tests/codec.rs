@@ -11,6 +11,9 @@ use snin_protocol::message::{
     Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair, Verdict, ViewChange,
     ViewClear, Wait,
 };
+use snin_protocol::mirror::{
+    Checksum, Follow, FromMaster, FromStandby, Have, Part, PartKind, Standing,
+};
 use snin_protocol::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
 };
@@ -140,6 +143,34 @@ fn to_agent() -> impl Strategy<Value = ToAgent> {
     })
 }
 
+/// What managers say to each other for the mirror's sake.
+fn mirror_says() -> impl Strategy<Value = (FromMaster, FromStandby)> {
+    let place = || (any::<u64>(), any::<u64>());
+    let kinds = [PartKind::First, PartKind::More, PartKind::Last, PartKind::Change];
+    let bytes = || vec(any::<u8>(), 0..3_000);
+    let standing = (guid(), place(), any::<u64>(), bytes());
+    let part = (place(), proptest::sample::select(kinds.to_vec()), bytes());
+    let checksum = (place(), any::<u8>(), any::<u64>(), any::<u64>());
+    let master = prop_oneof![
+        standing.prop_map(|(guid, (term, sequence), line, settings)| {
+            FromMaster::Standing(Standing { guid, term, sequence, line, settings })
+        }),
+        part.prop_map(|((term, sequence), kind, lines)| {
+            FromMaster::Part(Part { term, sequence, kind, lines })
+        }),
+        checksum.prop_map(|((term, sequence), table, records, sum)| {
+            FromMaster::Checksum(Checksum { term, sequence, table, records, sum })
+        }),
+    ];
+    let standby = prop_oneof![
+        (guid(), place()).prop_map(|(guid, (term, sequence))| {
+            FromStandby::Follow(Follow { guid, term, sequence })
+        }),
+        place().prop_map(|(term, sequence)| FromStandby::Have(Have { term, sequence })),
+    ];
+    (master, standby)
+}
+
 fn view_change() -> impl Strategy<Value = ViewChange> {
     let pair = (guid(), tree()).prop_map(|(switch, tree)| UnusablePair { switch, tree });
     (any::<u64>(), vec(pair, 0..200))
@@ -177,6 +208,8 @@ fn any_message_of(bytes: &[u8]) -> Result<(), TestCaseError> {
     does_no_harm::<ToAgent>(bytes)?;
     does_no_harm::<ViewChange>(bytes)?;
     does_no_harm::<ViewClear>(bytes)?;
+    does_no_harm::<FromMaster>(bytes)?;
+    does_no_harm::<FromStandby>(bytes)?;
     does_no_harm::<PeerMessage>(bytes)
 }
 
@@ -228,6 +261,12 @@ proptest! {
     }
 
     #[test]
+    fn managers_frames_come_back(said in mirror_says()) {
+        comes_back(&said.0)?;
+        comes_back(&said.1)?;
+    }
+
+    #[test]
     fn agents_frames_come_back(message in from_agent()) {
         comes_back(&message)?;
     }
@@ -259,10 +298,13 @@ proptest! {
     fn damaged_frames_do_no_harm(
         message in from_agent(),
         other in to_agent(),
+        managers in mirror_says(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..6),
         mend: bool,
     ) {
-        for mut bytes in [encode(&message).unwrap(), encode(&other).unwrap()] {
+        let managers = [encode(&managers.0).unwrap(), encode(&managers.1).unwrap()];
+        let frames = [encode(&message).unwrap(), encode(&other).unwrap()];
+        for mut bytes in frames.into_iter().chain(managers) {
             for &(ref place, byte, how) in &damage {
                 let at = place.index(bytes.len());
                 match how {

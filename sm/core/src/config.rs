@@ -77,6 +77,8 @@ pub struct Config {
     /// Whether who asks while too much is under way is told to ask later. Off: no answer, since Linux takes any
     /// status for a failure and asks again what is not answered.
     pub sa_busy: bool,
+    /// Other managers of this subnet have copies of its database: a manager that knows nothing lets them go first.
+    pub mirrored: bool,
     /// How often the first segment of an answer is sent again to a requester that has acknowledged nothing yet.
     /// Programs under ibsim's preload never acknowledge, and number their questions from 1: a later program takes
     /// what is sent again for an answer of its own.
@@ -120,6 +122,7 @@ impl Default for Config {
             // OpenSM's, so that who switches over finds what was there.
             sa_key: 1,
             sa_busy: false,
+            mirrored: false,
             sa_repeats: 1,
             packet_lifetime: 18,
             seed: 0,

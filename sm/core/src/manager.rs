@@ -79,13 +79,14 @@ impl Manager {
         let mut sweep = Sweep::new(config.clone(), saved)?;
         sweep.be_judged();
         sweep.consult();
-        let (mastership, mirror) = (Mastership::new(&config), Mirror::new(&config));
+        let (mut mastership, mirror) = (Mastership::new(&config), Mirror::new(&config));
         let mut database = Database::new(snin_fabric::Guid(0));
         kept.into_iter().for_each(|kept| database.restore(kept));
         let stored = database.cursor();
         // A subnet that was ever up has its broadcast group.
         if stored == 0 {
             sweep.forget_clients();
+            mastership.set_blank(config.mirrored);
         }
         let mut limits = Limits::default();
         limits.policy.unheard = config.sa_repeats;

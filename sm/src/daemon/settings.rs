@@ -244,6 +244,7 @@ impl Settings {
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },
             sa_key: self.sa_key.0,
             sa_busy: self.sa_busy,
+            mirrored: !self.mirror_of.is_empty(),
             sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
             seed,

@@ -52,6 +52,7 @@ impl Manager {
         while let Some(report) = self.mirror.next_report() {
             if matches!(report, MirrorReport::Complete { .. }) {
                 self.sweep.recall_clients();
+                self.mastership.set_blank(false);
             }
             self.outputs.push_back(Output::Report(Report::Mirror(report)));
         }

@@ -51,6 +51,7 @@ impl Mastership {
         let own = self.info()?;
         let goes_before = |info: &SmInfo| match info.state {
             SmState::Master => Some("is master"),
+            SmState::Standby if self.blank => Some("may have a copy of what this manager has lost"),
             SmState::Discovering if rank(info) > rank(&own) => {
                 Some("begins too, and goes before it")
             }
@@ -100,10 +101,13 @@ impl Mastership {
         let outranks = |info: &SmInfo| own.as_ref().is_some_and(|own| rank(info) > rank(own));
         let waits = matches!(self.first_to_go(), Some(info) if outranks(&info));
         let patience = self.poll * (u64::from(self.retries) + 1) * 2;
-        if unheard || waits && now < since + patience {
+        // A manager that knows nothing lets all go first that may know something.
+        let yields = self.blank && self.first_to_go().is_some();
+        let waits = waits && now < since + patience || yields && now < since + patience * 3;
+        if unheard || waits {
             return;
         }
-        self.lost = None;
+        (self.lost, self.blank) = (None, false);
         let why = "no manager says that it is master";
         self.set_state(SmState::Discovering, why.to_owned());
         self.order(Order::Rekey);

@@ -128,6 +128,8 @@ pub(crate) struct Mastership {
     copy: Option<(Guid, Time)>,
     /// The master that was last heard of.
     master: Option<Guid>,
+    /// This manager knows nothing of what hosts said, and another may: it does not go before that one.
+    blank: bool,
     /// Managers that are about to have a copy of this one's database.
     copying: BTreeSet<Guid>,
     /// When a standby that goes before its master says so again, and how often it will.
@@ -164,6 +166,7 @@ impl Mastership {
             lost: None,
             copy: None,
             master: None,
+            blank: false,
             copying: BTreeSet::new(),
             claim: None,
             early: VecDeque::new(),
@@ -314,6 +317,11 @@ impl Mastership {
     /// Whose database this manager has a copy of, and when the copy was last known to have all of it.
     pub(crate) const fn set_copy(&mut self, copy: Option<(Guid, Time)>) {
         self.copy = copy;
+    }
+
+    /// Whether this manager knows nothing of what hosts said, while others may have copies of what it knew once.
+    pub(crate) const fn set_blank(&mut self, blank: bool) {
+        self.blank = blank;
     }
 
     /// Whether this manager has a copy of all that the last master knew when it was last heard.

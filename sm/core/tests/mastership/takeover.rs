@@ -64,7 +64,8 @@ fn ports_are_told_before_anything_is_asked_and_tables_are_read_by_samples() {
     assert_eq!(manager.metrics().full_sweeps, 1, "its own, when it began");
 }
 
-/// The master is killed in the midst of a repair, at whatever moment: the next one ends what it had begun.
+/// The master is killed in the midst of a repair, at one moment or another: the next one ends
+/// what it had begun.
 #[test]
 fn a_master_that_dies_in_the_midst_of_a_repair_leaves_nothing_undone() {
     for moment in 0..24 {
@@ -120,6 +121,26 @@ fn a_master_that_stood_still_loses_nothing_of_what_its_successor_was_told() {
     two.check(0);
     assert_eq!(kept(&two.seats[0].manager), said);
     assert_equal(&two, 0, 1);
+}
+
+/// Killed and started again before any standby noticed, and without its disk: it lets a standby go first, that has a
+/// copy, and has all from there when it is master again.
+#[test]
+fn a_master_that_has_lost_its_memory_gets_it_back() {
+    let mirrored = |priority| Config { mirrored: true, ..config(priority) };
+    for pause in [0, 100, 500, 900, 1_500, 3_000] {
+        let mut two = pair_of("clos:4,2,4", mirrored);
+        let said = kept(&two.seats[0].manager);
+        two.kill(0);
+        two.run(Time::millis(pause));
+        two.revive(0, mirrored(5), false);
+        two.call(0, 1);
+        two.call(1, 0);
+        two.run(Time::secs(20));
+        two.check(0);
+        assert_eq!(kept(&two.seats[0].manager), said, "after {pause} ms");
+        assert_equal(&two, 0, 1);
+    }
 }
 
 /// A master without a link is none, though its session lives.
