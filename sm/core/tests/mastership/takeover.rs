@@ -123,8 +123,8 @@ fn a_master_that_stood_still_loses_nothing_of_what_its_successor_was_told() {
     assert_equal(&two, 0, 1);
 }
 
-/// Killed and started again before any standby noticed, and without its disk: it lets a standby go first, that has a
-/// copy, and has all from there when it is master again.
+/// Killed and started again before any standby noticed, and without its disk: it lets a standby go first that has
+/// a copy, and has all from there when it is master again.
 #[test]
 fn a_master_that_has_lost_its_memory_gets_it_back() {
     let mirrored = |priority| Config { mirrored: true, ..config(priority) };
