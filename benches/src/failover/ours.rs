@@ -1,15 +1,18 @@
 //! Two of our managers, killed in turn.
 
 use std::fs;
-use std::path::PathBuf;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
+use snin_daemon::pki::{Pair, Pki};
 use snin_fabric::{Lid, Topology, ibnet};
 use snin_judges::{JudgeError, Running, Simulator};
+use snin_protocol::identity::{Identity, Role};
 
 use super::host::Host;
 use super::{Failover, PATIENCE, hosts, kill};
@@ -23,16 +26,26 @@ struct Manager {
 
 impl Manager {
     /// One of a pair, at its host.
-    fn start(simulator: &Simulator, host: &str, number: usize) -> Result<Self, JudgeError> {
+    fn start(
+        simulator: &Simulator,
+        host: &str,
+        number: usize,
+        ports: [u16; 2],
+    ) -> Result<Self, JudgeError> {
         let folder = simulator.folder();
         let name = |what: &str, number: usize| folder.join(format!("{what}-{number}"));
         let (file, socket) = (name("config", number), name("control", number));
-        let sessions = |number| format!("unix://{}", name("mirror", number).display());
+        let (pki, pair) = certified(folder, number);
+        let sessions = |number: usize| format!("tls://127.0.0.1:{}", ports[number]);
         let text = format!(
-            "lmc = 0\nsm_priority = {}\nmirror_listen = [{:?}]\nmirror_of = [{:?}]\n",
+            "lmc = 0\nsm_priority = {}\nmirror_listen = [{:?}]\nmirror_of = [{:?}]\n\
+             certificate = {:?}\nkey = {:?}\nca_certificate = {:?}\n",
             5 - number,
             sessions(number),
-            sessions(1 - number)
+            sessions(1 - number),
+            pair.certificate,
+            pair.key,
+            pki.file("ca.crt"),
         );
         fs::write(&file, text).map_err(JudgeError::file(&file))?;
         let mut command = Command::new(built("snin-sm"));
@@ -82,12 +95,32 @@ impl Manager {
     }
 }
 
+/// The site's CA, and a manager's certificate; it keeps the one that it has.
+fn certified(folder: &Path, number: usize) -> (Pki, Pair) {
+    let pki = Pki::at(&folder.join("pki"));
+    if !pki.file("ca.crt").exists() {
+        pki.init("a site", 30).expect("a CA");
+    }
+    let who = Identity::new(Role::Manager, &format!("sm{number}")).expect("a name");
+    let to = folder.join(format!("manager-{number}"));
+    fs::create_dir_all(&to).expect("a folder");
+    let pair = pki.renew(&who, 30, Some(&to)).or_else(|_| pki.issue(&who, 30, Some(&to)));
+    (pki, pair.expect("a certificate"))
+}
+
+/// Ports that are free just now.
+fn free_ports() -> [u16; 2] {
+    let taken = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a free port"));
+    taken.map(|listener| listener.local_addr().expect("an address").port())
+}
+
 /// Every failover, and the floor in seconds.
 pub(super) fn run(topology: &Topology, kills: usize) -> Result<(Vec<Failover>, f64), JudgeError> {
     let simulator = Simulator::start(&ibnet::write(topology))?;
     let names = hosts(topology);
     let at = [names[0].clone(), names.last().expect("hosts").clone()];
-    let start = |number: usize| Manager::start(&simulator, &at[number], number);
+    let ports = free_ports();
+    let start = |number: usize| Manager::start(&simulator, &at[number], number, ports);
     let mut managers = [start(0)?, start(1)?];
     managers[0].until("master", |manager| manager.is("master"));
     let mut host = Host::new(&simulator, &names[1]);

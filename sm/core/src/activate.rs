@@ -80,28 +80,6 @@ pub(crate) fn activate(
     Milestones { links_up, tables }
 }
 
-/// Adds the write that tells a port who is master, for every port that has its addresses already: the own one
-/// first.
-pub(crate) fn herald(
-    schedule: &mut Schedule,
-    graph: &Graph,
-    target: &Target,
-    config: &Config,
-    manager: Lid,
-    held: Held<'_>,
-) {
-    let mut ports = Ports { schedule, graph, target, config, manager, held };
-    let own = target.discovered.own_port(graph);
-    let all = target.addresses.iter().map(|(port, ..)| port);
-    for port in own.into_iter().chain(all.filter(|&port| Some(port) != own)) {
-        let end = target.discovered.end(port);
-        let given = target.addresses.base(port).zip(Some(target.addresses.lmc(port)));
-        if ports.info(end).map(|info| (info.lid, info.lmc)) == given {
-            ports.address(end, None);
-        }
-    }
-}
-
 /// A link on its way up.
 struct Raised {
     ends: [PortId; 2],

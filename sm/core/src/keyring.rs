@@ -174,6 +174,7 @@ impl Graph {
             Query::ReadPort(id, port)
             | Query::ReadKeys(id, port)
             | Query::ReadQosTable(id, port, _)
+            | Query::Tell(id, port)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
             // The port is not known yet.
             Query::Identify(Some(_)) | Query::Probe(_) | Query::Step(_) => {

@@ -48,6 +48,8 @@ pub(crate) enum Query {
     ReadMasks(NodeId, u16, u8),
     /// A link is told to come up or to stay down.
     Order(NodeId, PortNum, LinkOrder),
+    /// A port is told who is master now.
+    Tell(NodeId, PortNum),
     /// The node behind a port is asked, while the port is tested.
     Trial(PortId, Ask),
     /// A step of the schedule.
@@ -65,7 +67,7 @@ impl Query {
 
     /// Whether it changes anything.
     pub(crate) const fn writes(self) -> bool {
-        matches!(self, Self::Step(_) | Self::ClearChange(_) | Self::Order(..))
+        matches!(self, Self::Step(_) | Self::ClearChange(_) | Self::Order(..) | Self::Tell(..))
     }
 
     /// The port that the question is about, where it is one port: an end node answers for that port only
@@ -75,7 +77,8 @@ impl Query {
             Self::ReadPort(node, port)
             | Self::ReadKeys(node, port)
             | Self::ReadQosTable(node, port, _)
-            | Self::ReadManager(node, port) => Some((node, port)),
+            | Self::ReadManager(node, port)
+            | Self::Tell(node, port) => Some((node, port)),
             _ => None,
         }
     }
@@ -94,6 +97,7 @@ impl Query {
             | Self::ReadManager(node, _)
             | Self::ReadBlock(node, _)
             | Self::ReadMasks(node, ..)
+            | Self::Tell(node, ..)
             | Self::Order(node, ..) => Some(node),
         }
     }

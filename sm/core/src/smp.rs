@@ -60,7 +60,7 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
             let key = graph.key_to_show((node, PortNum::ZERO), 0);
             set(key, graph.path(query)?, port.0.into(), &info)
         }
-        Query::Step(_) => return None,
+        Query::Step(_) | Query::Tell(..) => return None,
     })
 }
 
@@ -117,7 +117,8 @@ pub(crate) fn write(
     })
 }
 
-fn set<A: Attribute>(key: MKey, path: DrPath, modifier: u32, value: &A) -> Mad {
+/// A write.
+pub(crate) fn set<A: Attribute>(key: MKey, path: DrPath, modifier: u32, value: &A) -> Mad {
     Smp::set(A::ID, modifier, Route::directed(path)).m_key(key).mad().with(value)
 }
 

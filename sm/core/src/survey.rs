@@ -342,7 +342,7 @@ impl Survey {
                 graph.node_mut(id).masks.set(block, position, &entries);
             }
             Query::Probe(_) | Query::Step(_) => return Ok(()),
-            Query::Order(..) | Query::Trial(..) => return Ok(()),
+            Query::Order(..) | Query::Tell(..) | Query::Trial(..) => return Ok(()),
         }
         self.answered(graph, query);
         Ok(())
@@ -401,7 +401,7 @@ impl Survey {
             // A node without a name or a partition table is a node all the same.
             Query::Identify(None) | Query::Describe(_) | Query::ReadKeys(..) => {}
             Query::Probe(_) | Query::Step(_) => {}
-            Query::Order(..) | Query::Trial(..) => {}
+            Query::Order(..) | Query::Tell(..) | Query::Trial(..) => {}
         }
         self.answered(graph, query);
     }

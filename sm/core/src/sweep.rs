@@ -35,13 +35,14 @@ use snin_protocol::Time;
 use self::applying::Applying;
 use self::judged::Orders;
 use self::orders::Leave;
+use self::recalled::{Recalled, Telling};
 use self::surveying::Pending;
 use super::survey::Survey;
 use super::transactions::{Expired, Late, Transactions, parse};
 use super::view::FabricView;
 use crate::config::Config;
 use crate::configuration::Ask;
-use crate::database::{Place, Programmed};
+use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Destination, Event, Missing, Output};
 use crate::failures::Failures;
@@ -84,8 +85,8 @@ pub struct Sweep {
     /// The groups that were last said to be served.
     served: Arc<Groups>,
     view: Option<Arc<FabricView>>,
-    /// What is known is another manager's word, and what it says that tables come to.
-    recalled: Option<BTreeMap<Guid, Programmed>>,
+    /// What is known is another manager's word; no port was told yet.
+    recalled: Option<Recalled>,
     /// Switches whose tables are written from now on: until that is done it is not known what they come to.
     rewritten: BTreeSet<Guid>,
     /// The last view of which the controller said that it is clear.
@@ -123,6 +124,8 @@ enum Stage {
     Judging(bool),
     /// Links are told to come up or to stay down.
     Ordering(Orders),
+    /// Ports are told who is master now, while the fabric is computed as it was recalled.
+    Telling(Box<Telling>),
     Computing(u64),
     Applying(Box<Applying>),
 }
@@ -371,6 +374,9 @@ impl Sweep {
         match query {
             Query::Step(id) => return self.step_answered(id, mad, ok, now),
             Query::Order(node, port, _) => return self.ordered((node, port)),
+            Query::Tell(node, port) => {
+                return self.told((node, port), Some(mad).filter(|_| ok));
+            }
             Query::Trial(end, ask) => {
                 return self.trial_answered(end, ask, Some(mad).filter(|_| ok));
             }
@@ -400,6 +406,7 @@ impl Sweep {
         match query {
             Query::Step(id) => return self.step_failed(id, true, now),
             Query::Order(node, port, _) => return self.ordered((node, port)),
+            Query::Tell(node, port) => return self.told((node, port), None),
             Query::Trial(end, ask) => return self.trial_answered(end, ask, None),
             Query::Probe(end) => return self.silence.lasts(end, now),
             _ => {}
@@ -409,12 +416,9 @@ impl Sweep {
         self.publish_early();
     }
 
-    /// The present stage makes room for a new survey, as soon as it can. Nothing goes before telling ports who is
-    /// master.
+    /// The present stage makes room for a new survey, as soon as it can.
     fn interrupt(&mut self) {
-        if let Stage::Applying(applying) = &mut self.stage
-            && !applying.heralds
-        {
+        if let Stage::Applying(applying) = &mut self.stage {
             applying.schedule.stop();
         }
     }
@@ -427,6 +431,7 @@ impl Sweep {
                 Stage::Idle => self.begin_survey(),
                 Stage::Computing(_) | Stage::Judging(_) => false,
                 Stage::Ordering(_) => self.order(now),
+                Stage::Telling(_) => self.tell(now),
                 Stage::Survey(_) => self.survey(now),
                 Stage::Applying(_) => self.apply(now),
             };

@@ -133,9 +133,6 @@ impl Sweep {
 
     fn applied(&mut self, applying: Applying, now: Time) {
         self.stage_ended = true;
-        if applying.heralds {
-            return self.heralded(&applying);
-        }
         if !applying.taken.is_empty() {
             let label = |(&id, &blocks): (&NodeId, &u32)| {
                 let node = self.graph.node(id);

@@ -18,8 +18,6 @@ pub(super) struct Applying {
     pub(super) plan: Arc<McPlan>,
     /// The target was there before: only the groups are served otherwise.
     pub(super) regroups: bool,
-    /// Ports are told who is master now, and nothing else.
-    pub(super) heralds: bool,
     pub(super) manager: Lid,
     /// Ports that failed before and are written to again.
     pub(super) tried: BTreeSet<PortId>,
@@ -45,7 +43,6 @@ impl Applying {
             target,
             plan,
             regroups: false,
-            heralds: false,
             manager,
             tried: BTreeSet::new(),
             failed: BTreeSet::new(),

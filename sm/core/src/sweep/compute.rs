@@ -28,10 +28,12 @@ impl Sweep {
     }
 
     pub(super) fn begin_computing(&mut self, now: Time) {
-        match self.compute(self.groups.clone()) {
-            Some(number) => self.stage = Stage::Computing(number),
-            None if self.recalled.take().is_some() => self.begin_anew(),
-            None => self.settle(now),
+        let (job, recalled) = (self.compute(self.groups.clone()), self.recalled.take());
+        match (job, recalled) {
+            (Some(number), Some(recalled)) => self.begin_telling(recalled, number),
+            (Some(number), None) => self.stage = Stage::Computing(number),
+            (None, Some(_)) => self.begin_anew(),
+            (None, None) => self.settle(now),
         }
     }
 
@@ -89,7 +91,6 @@ impl Sweep {
     pub(super) fn computed(&mut self, computed: Computed, now: Time) {
         let early = self.early == Some(computed.number);
         let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
-        let recalled = self.recalled.take_if(|_| wanted);
         if early {
             self.early = None;
             if let (Ok((target, _)), false) = (&computed.result, wanted) {
@@ -97,6 +98,9 @@ impl Sweep {
             }
         }
         if !wanted {
+            if self.computed_while_telling(&computed) {
+                return;
+            }
             if !early {
                 self.metrics.count_dropped(Dropped::Outdated);
             }
@@ -104,13 +108,9 @@ impl Sweep {
         }
         self.stage = Stage::Idle;
         match computed.result {
-            Err(_) if recalled.is_some() => self.begin_anew(),
             Err(error) => {
                 self.outputs.push_back(Output::Report(Report::NoRouting(error)));
                 self.settle(now);
-            }
-            Ok((target, plan)) if let Some(programs) = recalled => {
-                self.herald(target, plan, &programs, now);
             }
             // Something happened meanwhile.
             Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,

@@ -143,9 +143,7 @@ impl Sweep {
             Order::Hold => {
                 self.leave.held = true;
                 self.interrupt();
-                if let Stage::Applying(applying) = &mut self.stage {
-                    applying.schedule.stop();
-                }
+                self.tell_no_more();
                 // Whether what is in flight still was taken is of interest; what is asked is not.
                 let stays = |query: Query| query.writes() || matches!(query, Query::Trial(..));
                 self.transactions.abandon(stays);

@@ -1,31 +1,52 @@
 //! Taking over with a copy of the last master's database: ports are told who is master before anything is asked.
 //!
 //! ```text
-//! recall -> judge -> compute -> herald -> light survey, samples, what is in doubt -> compute -> apply
+//! recall -> judge -> tell ports -> light survey, samples, what is in doubt -> compute -> apply
+//!                    compute
 //! ```
 //!
-//! The fabric is computed as the database has it. A switch whose tables came to the same numbers at the last
-//! master is taken to hold them; all others are in doubt and are read. Then each port that has its address is told
-//! its new master, and hosts are answered meanwhile. The survey that follows asks every switch whether something
+//! Each port that had its address is told its new master. The fabric is computed meanwhile, as the database has it;
+//! from then on hosts are answered. A switch whose tables came to the same numbers at the last master is taken to
+//! hold them; all others are in doubt and are read. The survey that follows asks every switch whether something
 //! changed, reads a block of each table and some ports, and what is in doubt. The result is applied as ever, and
 //! where the copy was right, nothing is left to be written.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Guid, Lid};
+use snin_mad::{Mad, PortInfo};
 use snin_protocol::Time;
 
-use super::{Applying, Stage, Sweep};
-use crate::activate::{Held, herald};
-use crate::database::{Database, Programmed, Programs};
+use super::{Stage, Sweep};
+use crate::activate::{is_guarded, port_info};
+use crate::database::{Database, Ports, Programmed, Programs};
 use crate::events::{Output, Report};
 use crate::multicast::{self, McPlan};
-use crate::planning::Target;
+use crate::planning::{Computed, Target};
 use crate::programmed::{linear_sum, multicast_sum};
-use crate::query::NodeId;
-use crate::schedule::Schedule;
+use crate::query::{NodeId, PortId, Query};
+use crate::schedule::PortWrite;
+use crate::smp;
+
+/// What was recalled beside the graph.
+pub(super) struct Recalled {
+    /// What the tables of switches came to.
+    programs: BTreeMap<Guid, Programmed>,
+    /// Ports that had the addresses which they were to have.
+    ends: VecDeque<PortId>,
+}
+
+/// Ports are told who is master.
+pub(super) struct Telling {
+    recalled: Recalled,
+    in_flight: usize,
+    told: usize,
+    /// The computation that is waited for.
+    job: Option<u64>,
+    /// It came to nothing: what was recalled contradicts itself.
+    failed: bool,
+}
 
 impl Sweep {
     /// Takes the database's word for the fabric, as if a survey had ended with it; `false` where that cannot be.
@@ -34,8 +55,16 @@ impl Sweep {
         if !self.graph.recall(database, self.surveys) {
             return false;
         }
+        let own = self.graph.own_end();
+        let ends = database.all::<Ports>().iter().filter_map(|(&(guid, num), port)| {
+            let is_addressed = port.assigned == Some((port.info.lid, port.info.lmc));
+            let end = (self.graph.find(guid).filter(|_| is_addressed)?, num);
+            (is_guarded(&self.graph, end) && end != own).then_some(end)
+        });
+        let ends = [own].into_iter().chain(ends).collect();
         let programs = database.all::<Programs>().iter();
-        self.recalled = Some(programs.map(|(&guid, &programmed)| (guid, programmed)).collect());
+        let programs = programs.map(|(&guid, &programmed)| (guid, programmed)).collect();
+        self.recalled = Some(Recalled { programs, ends });
         self.transactions.abandon(|_| false);
         (self.stage, self.pending) = (Stage::Idle, super::Pending::default());
         self.pending.learnt = true;
@@ -43,30 +72,108 @@ impl Sweep {
         true
     }
 
-    /// Tells every port that has its address who is master now.
-    pub(super) fn herald(
-        &mut self,
-        target: Arc<Target>,
-        plan: Arc<McPlan>,
-        programs: &BTreeMap<Guid, Programmed>,
-        now: Time,
-    ) {
-        let own = target.discovered.own_port(&self.graph);
-        let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
-        if manager == Lid::NONE {
-            return self.begin_anew();
+    /// Begins to tell ports who is master, while job `number` is computed.
+    pub(super) fn begin_telling(&mut self, recalled: Recalled, number: u64) {
+        let (in_flight, told, job, failed) = (0, 0, Some(number), false);
+        let telling = Telling { recalled, in_flight, told, job, failed };
+        self.stage = Stage::Telling(Box::new(telling));
+    }
+
+    /// Tells the next ports; whether all know it, and the fabric is computed.
+    pub(super) fn tell(&mut self, now: Time) -> bool {
+        let own = self.graph.port(self.graph.own_end()).and_then(|port| port.info.as_ref());
+        let manager = own.map_or(Lid::NONE, |info| info.lid);
+        while self.transactions.has_room() {
+            let Stage::Telling(telling) = &mut self.stage else { return true };
+            let Some(end) = telling.recalled.ends.pop_front() else { break };
+            let Some(mad) = self.herald(end, manager) else { continue };
+            if let Stage::Telling(telling) = &mut self.stage {
+                telling.in_flight += 1;
+            }
+            let mad = self.transactions.send(Query::Tell(end.0, end.1), Some(end.0), mad, now);
+            self.send(mad);
         }
-        if self.presume(&target, &plan, programs) {
-            self.leave.leads = true;
-            self.publish(&target, false);
+        let Stage::Telling(telling) = &mut self.stage else { return true };
+        if telling.in_flight > 0 || !telling.recalled.ends.is_empty() {
+            return false;
         }
-        let mut schedule = Schedule::default();
-        let held = Held { failures: &self.failures, lapsed: &self.lapsed, now };
-        herald(&mut schedule, &self.graph, &target, &self.config, manager, held);
-        schedule.begin();
-        let mut applying = Applying::new(schedule, target, plan, manager);
-        applying.heralds = true;
-        self.begin(applying);
+        let ports = std::mem::take(&mut telling.told);
+        if ports > 0 {
+            self.outputs.push_back(Output::Report(Report::TookOver { ports }));
+        }
+        if telling.job.is_some() {
+            return false;
+        }
+        if std::mem::replace(&mut telling.failed, false) {
+            self.stage = Stage::Idle;
+            self.begin_anew();
+            return true;
+        }
+        // Ports know who is master: now what was recalled is looked at.
+        (self.stage, self.stage_ended) = (Stage::Idle, true);
+        (self.pending.light, self.pending.learnt) = (true, true);
+        self.pending.awake.extend(self.graph.unexplained());
+        true
+    }
+
+    /// The write by which a port learns of its master, where it can be reached and does not know.
+    fn herald(&self, end: PortId, manager: Lid) -> Option<Mad> {
+        let held = self.graph.port(end)?.info.as_ref()?;
+        let is_unicast = |lid: Lid| (Lid(1)..=Lid::MAX_UNICAST).contains(&lid);
+        if !is_unicast(held.lid) || !is_unicast(manager) || self.graph.is_locked(end) {
+            return None;
+        }
+        let write = PortWrite { address: Some((held.lid, held.lmc)), ..PortWrite::default() };
+        let info = port_info(&self.graph, end, write, &self.config, manager)?;
+        let (key, path) = (self.graph.key_to_show(end, 0), self.graph.path_to(end)?);
+        Some(smp::set(key, path, end.1.0.into(), &info))
+    }
+
+    /// A port was told, or did not say so: then it is read again.
+    pub(super) fn told(&mut self, end: PortId, answer: Option<&Mad>) {
+        let Stage::Telling(telling) = &mut self.stage else { return };
+        telling.in_flight = telling.in_flight.saturating_sub(1);
+        let Some(mut info) = answer.and_then(|mad| mad.attribute::<PortInfo>().ok()) else {
+            self.pending.rechecks.insert(Query::ReadPort(end.0, end.1));
+            return;
+        };
+        telling.told += 1;
+        if is_guarded(&self.graph, end) {
+            // It is hidden from whom showed the one that was there before.
+            (info.m_key, ..) = self.graph.protection(end);
+        }
+        if let Some(port) = self.graph.port_mut(end) {
+            port.info = Some(info);
+        }
+    }
+
+    /// Nothing more is told: another manager may be master.
+    pub(super) fn tell_no_more(&mut self) {
+        if let Stage::Telling(telling) = &mut self.stage {
+            telling.recalled.ends.clear();
+        }
+    }
+
+    /// Whether this is what telling ports waits for: hosts are answered from now on, where every table comes to
+    /// what it came to at the last master.
+    pub(super) fn computed_while_telling(&mut self, computed: &Computed) -> bool {
+        let Stage::Telling(telling) = &mut self.stage else { return false };
+        if telling.job.take_if(|job| *job == computed.number).is_none() {
+            return false;
+        }
+        let programs = std::mem::take(&mut telling.recalled.programs);
+        match &computed.result {
+            Err(_) => telling.failed = true,
+            Ok((target, plan)) => {
+                let all = self.presume(target, plan, &programs);
+                (self.target, self.plan) = (Some(target.clone()), Some(plan.clone()));
+                if all {
+                    self.leave.leads = true;
+                    self.publish(target, false);
+                }
+            }
+        }
+        true
     }
 
     /// Takes switches to hold their tables where those came to the same at the last master; whether all do.
@@ -94,15 +201,6 @@ impl Sweep {
             }
         }
         all
-    }
-
-    /// Ports know who is master: now what was recalled is looked at.
-    pub(super) fn heralded(&mut self, applying: &Applying) {
-        let ports = applying.schedule.steps().len();
-        self.outputs.push_back(Output::Report(Report::TookOver { ports }));
-        self.pending.light = true;
-        self.pending.learnt = true;
-        self.pending.awake.extend(self.graph.unexplained());
     }
 
     /// What the tables of a switch come to, for the next master.
