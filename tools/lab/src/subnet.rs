@@ -293,8 +293,8 @@ impl Subnet {
             }
             // The sweep alone runs here: no program asks it for records, and nothing has to survive.
             Output::Answer { .. } | Output::Keep(_) | Output::Save(_) => {}
-            // One manager needs no mirror.
-            Output::Served(_) | Output::Mirror(_) => {}
+            // One manager needs no mirror, and no cluster.
+            Output::Served(_) | Output::Mirror(_) | Output::Cluster(_) => {}
             Output::Report(report) => self.reports.push(report),
         }
     }

@@ -252,6 +252,7 @@ impl Manager {
             | Output::Save(_)
             | Output::Served(_)
             | Output::Mirror(_)
+            | Output::Cluster(_)
             | Output::Report(_) => {}
         }
     }
