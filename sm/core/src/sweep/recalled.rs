@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each port that had its address is told its new master. The fabric is computed meanwhile, as the database has
-//! it; from then on hosts are answered. A switch whose tables came to the same numbers at the last master is taken to
-//! hold them; all others are in doubt and are read. The survey that follows asks every switch whether something
+//! it; from then on hosts are answered. A switch whose tables came to the same numbers at the last master is taken
+//! to hold them; all others are in doubt and are read. The survey that follows asks every switch whether something
 //! changed, reads a block of each table and some ports, and what is in doubt. The result is applied as ever, and
 //! where the copy was right, nothing is left to be written.
 
