@@ -55,6 +55,15 @@ impl Host {
         }
     }
 
+    /// Asks the manager at this address for a path, a thousand times a second, until it answers.
+    pub(super) fn wait_for(&mut self, manager: Lid) {
+        let begin = Instant::now();
+        self.manager = manager;
+        while !self.path(SOON / 20) {
+            assert!(begin.elapsed() < PATIENCE, "the manager does not answer");
+        }
+    }
+
     /// Whether the manager answers a Get(PathRecord) within `wait`.
     pub(super) fn path(&mut self, wait: Duration) -> bool {
         let path = PathRecord { sgid: self.gid(), dgid: self.gid(), ..PathRecord::default() };

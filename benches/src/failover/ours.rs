@@ -66,7 +66,7 @@ impl Manager {
         let begin = Instant::now();
         while !is_so(self) {
             assert!(begin.elapsed() < PATIENCE, "not {what}: {}", self.running.tail());
-            sleep(Duration::from_millis(5));
+            sleep(Duration::from_micros(200));
         }
     }
 
@@ -126,9 +126,10 @@ pub(super) fn run(topology: &Topology, kills: usize) -> Result<(Vec<Failover>, f
     let mut host = Host::new(&simulator, &names[1]);
     host.find_manager(topology.node_count());
     host.register();
-    let mut all = Vec::new();
+    let (mut all, mut successor) = (Vec::new(), None);
     for _ in 0..kills {
-        all.push(failover(&managers, &mut host, topology)?);
+        all.push(failover(&managers, &mut host, topology, successor)?);
+        successor = Some(host.manager);
         // The one with the higher priority is master again, before it is killed again.
         managers[0] = start(0)?;
         managers[0].until("master again", |manager| manager.is("master"));
@@ -143,6 +144,7 @@ fn failover(
     [master, standby]: &[Manager; 2],
     host: &mut Host,
     topology: &Topology,
+    successor: Option<Lid>,
 ) -> Result<Failover, JudgeError> {
     master.until("mirrored", Manager::is_mirrored);
     let blocks = |manager: &Manager| manager.ask("status")["smps"]["lft_blocks"].as_u64();
@@ -150,7 +152,11 @@ fn failover(
     kill(master.running.id());
     // A manager that handed over a moment ago still answers, read-only: that is no failover.
     standby.until("master", |standby| standby.ask("status")["state"] == "master");
-    host.find_manager(topology.node_count());
+    match successor {
+        // It is where it was the last time.
+        Some(lid) => host.wait_for(lid),
+        None => host.find_manager(topology.node_count()),
+    }
     let (answered, answered_at) = (begin.elapsed().as_secs_f64(), now());
     standby.until("verified", |standby| standby.is("master"));
     let detected =

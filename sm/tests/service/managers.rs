@@ -53,6 +53,38 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     Ok(())
 }
 
+/// OpenSM ignores a manager of another sm_key and stays master. Ours says so, writes nothing beside it, though it has
+/// the higher priority, and goes on by itself when the operator has ended OpenSM.
+#[test]
+fn beside_an_opensm_with_another_key_nothing_is_written() -> Result<(), JudgeError> {
+    let topology = fabric("clos:3,2,2");
+    let simulator = Simulator::start(&ibnet::write(&topology))?;
+    let hosts = hosts(&topology);
+    let opensm = OpenSm { host: Some(&hosts[0]), ..OpenSm::default() };
+    let keeper = opensm.keep(&simulator)?;
+    let is_told =
+        |daemon: &Daemon| daemon.events().iter().any(|event| event["event"] == "FOREIGN_SM");
+    let (heard, mut daemon) = simulator.receive(|| {
+        let config = "sm_priority = 14\nsm_key = \"0x77\"\nsweep_interval = 1\n";
+        let mut daemon = Daemon::begin(&simulator, "snin-sm", Some(&hosts[5]), config);
+        daemon.until("told of the other master", is_told);
+        // Sweeps go by, and nothing is written by any of them.
+        sleep(Duration::from_secs(3));
+        daemon
+    })?;
+    assert_eq!(heard.table_writes(), 0, "{heard:?}");
+    assert!(daemon.status()["healthy"] != true);
+    until_master(&simulator, &hosts[1], 0);
+    drop(keeper);
+    for client in simulator.clients()?.iter().filter(|client| client.node == hosts[0]) {
+        simulator.free(client)?;
+    }
+    daemon.until("master alone", |daemon| daemon.status()["healthy"] == true);
+    until_master(&simulator, &hosts[1], 14);
+    daemon.end();
+    Ok(())
+}
+
 /// Of two managers, who is master by what SMInfo of the subnet's master says.
 fn master(simulator: &Simulator, host: &str) -> String {
     let Ok(mut command) = simulator.command(Program::SMINFO, Some(host)) else {

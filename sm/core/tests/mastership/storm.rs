@@ -43,7 +43,7 @@ impl Storm {
         let count = rng.random_range(2..=5_usize);
         for (n, host) in [0, 3, 6, 9, 11].into_iter().take(count).enumerate() {
             // Some of them are equal.
-            subnet.seat(&format!("host{host}"), config(1 + (n as u8 * 7 + seed as u8) % 4));
+            subnet.seat(&format!("host{host}"), config(1 + ((n as u64 * 7 + seed) % 4) as u8));
         }
         let topology = &subnet.topology;
         let trunks = topology.switches().flat_map(|switch| topology.cables(switch));
