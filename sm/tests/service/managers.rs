@@ -53,8 +53,8 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     Ok(())
 }
 
-/// OpenSM ignores a manager of another sm_key and stays master. Ours says so, writes nothing beside it, though it has
-/// the higher priority, and goes on by itself when the operator has ended OpenSM.
+/// OpenSM ignores a manager of another sm_key and stays master. Ours says so, writes nothing beside it, though it
+/// has the higher priority, and goes on by itself when the operator has ended OpenSM.
 #[test]
 fn beside_an_opensm_with_another_key_nothing_is_written() -> Result<(), JudgeError> {
     let topology = fabric("clos:3,2,2");
