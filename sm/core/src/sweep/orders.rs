@@ -147,6 +147,8 @@ impl Sweep {
                 // Whether what is in flight still was taken is of interest; what is asked is not.
                 let stays = |query: Query| query.writes() || matches!(query, Query::Trial(..));
                 self.transactions.abandon(stays);
+                // Their answers would have let these questions go; all is asked anew.
+                self.unsent.clear();
                 if matches!(self.stage, Stage::Survey(_)) {
                     (self.stage, self.pending.full) = (Stage::Idle, true);
                 }

@@ -66,6 +66,7 @@ impl Sweep {
         let programs = programs.map(|(&guid, &programmed)| (guid, programmed)).collect();
         self.recalled = Some(Recalled { programs, ends });
         self.transactions.abandon(|_| false);
+        self.unsent.clear();
         (self.stage, self.pending) = (Stage::Idle, super::Pending::default());
         self.pending.learnt = true;
         self.leave.end_survey();
