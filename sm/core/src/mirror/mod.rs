@@ -305,7 +305,9 @@ impl Mirror {
         let whole = |follower: &&Follower| follower.is_whole();
         let whole: BTreeSet<Guid> =
             self.followers.values().filter(whole).filter_map(Follower::guid).collect();
-        let called = self.called.values().flatten().map(|told| told.guid);
+        // A master of its own copies nothing. One of this line learns that it was succeeded, and stands by.
+        let copies = |told: &&Told| told.term == 0 || told.line == self.line;
+        let called = self.called.values().flatten().filter(copies).map(|told| told.guid);
         let all = self.followers.values().filter_map(Follower::guid).chain(called);
         all.filter(|guid| !whole.contains(guid)).collect()
     }
