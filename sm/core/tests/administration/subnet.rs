@@ -166,8 +166,11 @@ impl Subnet {
                         self.manager.handle(Event::Computed(Box::new(job.run())), now);
                     }
                     Output::Save(saved) => self.saved = (*saved).clone(),
-                    Output::View(_) | Output::Report(_) | Output::Served(_) | Output::Mirror(_) => {
-                    }
+                    Output::View(_)
+                    | Output::Report(_)
+                    | Output::Served(_)
+                    | Output::Mirror(_)
+                    | Output::Cluster(_) => {}
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };

@@ -178,7 +178,10 @@ impl Lab {
                     Output::Save(saved) => self.saved = saved,
                     Output::Report(report) => self.reports.push(report),
                     // The sweep alone says nothing of administration, and to no other manager.
-                    Output::Answer { .. } | Output::Keep(_) | Output::Mirror(_) => unreachable!(),
+                    Output::Answer { .. }
+                    | Output::Keep(_)
+                    | Output::Mirror(_)
+                    | Output::Cluster(_) => unreachable!(),
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };
