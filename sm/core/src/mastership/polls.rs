@@ -11,8 +11,7 @@ use crate::error::Dropped;
 
 impl Mastership {
     pub(super) fn next_poll(&self) -> Option<Time> {
-        let asks = matches!(self.state, SmState::Standby | SmState::Master);
-        let own = self.port_due.filter(|_| asks);
+        let own = self.port_due.filter(|_| self.watches_own_port());
         let claim = self.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
         let peers = self.peers.values().map(|peer| peer.due).min();
         [own, claim, peers].into_iter().flatten().min()
@@ -20,7 +19,7 @@ impl Mastership {
 
     /// Polls the managers whose time it is. One that has not answered when it is polled again was silent.
     pub(super) fn poll_peers(&mut self, now: Time) {
-        if matches!(self.state, SmState::Standby | SmState::Master) {
+        if self.watches_own_port() {
             self.ask_own_port(now);
         }
         if self.state == SmState::Standby {
@@ -62,6 +61,15 @@ impl Mastership {
     fn master_lid(&self) -> Option<Lid> {
         let port = self.port.as_ref().filter(|_| self.state != SmState::Master)?;
         Some(port.master_sm_lid).filter(|&lid| lid != Lid::NONE && lid != port.lid)
+    }
+
+    /// A master that is alone is followed by no other manager, whether its port has a link or not.
+    fn watches_own_port(&self) -> bool {
+        match self.state {
+            SmState::Standby => true,
+            SmState::Master => !self.peers.is_empty(),
+            _ => false,
+        }
     }
 
     /// Whether the own port has a link, which address it has, and which its master.
