@@ -8,6 +8,8 @@ CARGO ?= cargo
 # What it takes to build, and the judges that the tests ask.
 BUILD_PACKAGES := gcc libc6-dev libibumad-dev
 VERBS_PACKAGES := libibverbs-dev librdmacm-dev libclang-14-dev pkg-config
+# Feature `spank`: the plugin is for the Slurm whose headers these are.
+SPANK_PACKAGES := libslurm-dev
 # Feature `etcd` of the manager.
 ETCD_PACKAGES := protobuf-compiler libprotobuf-dev
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-prometheus-client chromium \
@@ -34,7 +36,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench \
-	bench-tables bench-bring-up bench-emulator bench-failover bench-packing bench-reconfiguration \
+	bench-tables bench-bring-up bench-emulator bench-failover bench-jobs bench-packing bench-reconfiguration \
 	bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-up
@@ -87,7 +89,7 @@ install: toolchain deps-verbs
 	$(CARGO) build --release --quiet --workspace $(FEATURES) --bins --lib
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(SNIN)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin $(DAEMONS:%=target/release/%) target/release/snin-software-agents
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/snin target/release/libsnin_preload.so
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/snin target/release/libsnin_preload.so target/release/libsnin_spank.so
 	@rm -rf target/install && $(SNIN) man target/install/man
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/install/man/*.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 target/install/man/*.8
@@ -97,7 +99,7 @@ install: toolchain deps-verbs
 	install -D -m 644 target/install/zsh $(DESTDIR)$(ZSHCOMPDIR)/_snin
 	install -D -m 644 target/install/fish $(DESTDIR)$(FISHCOMPDIR)/snin.fish
 	@for unit in $(UNITS); do mkdir -p $(DESTDIR)$(UNITDIR) && \
-		sed 's#/usr/sbin/#$(PREFIX)/sbin/#' $$unit > $(DESTDIR)$(UNITDIR)/$${unit##*/}; done
+		sed 's#/usr/\(s\?bin\)/#$(PREFIX)/\1/#' $$unit > $(DESTDIR)$(UNITDIR)/$${unit##*/}; done
 	@for daemon in $(DAEMONS); do \
 		target/release/$$daemon --dump-config > target/install/$$daemon.toml; \
 		install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/snin/examples target/install/$$daemon.toml; \
@@ -106,7 +108,8 @@ install: toolchain deps-verbs
 	@[ -n "$(DESTDIR)" ] || echo 'installed; next: docs/operating.md'
 
 DAEMONS := snin-sm snin-agent $(if $(wildcard controller/src/main.rs),snin-controller)
-UNITS := $(wildcard sm/systemd/*.service controller/systemd/*.service endnode-agent/systemd/*.service)
+UNITS := $(wildcard sm/systemd/*.service controller/systemd/*.service endnode-agent/systemd/*.service \
+	tools/slurm/systemd/*.service)
 
 toolchain:
 	@command -v $(CARGO) >/dev/null || { \
@@ -114,7 +117,7 @@ toolchain:
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
 bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover \
-	bench-packing bench-window bench-verbs
+	bench-packing bench-jobs bench-window bench-verbs
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables
@@ -134,6 +137,12 @@ bench-sa: deps-judges
 # The packer against rustworkx-core's bipartite edge colouring and an Euler split like Fastpass's.
 bench-packing: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin packing
+
+# 10,000 jobs on 11,664 hosts through the controller in virtual time; a job beside another, with slices and without;
+# Slurm's hooks beside a controller that knows 500 jobs.
+bench-jobs: deps-judges
+	$(CARGO) build --release --quiet --bin snin --bin snin-controller
+	$(CARGO) run --release --quiet -p snin-benches --bin jobs
 
 # Leases of 100 and 648 agents over TLS, from a window's decision until all are confirmed, beside a bare echo.
 bench-window: deps-build
@@ -230,13 +239,13 @@ deps-build:
 	@.ci/install $(BUILD_PACKAGES)
 
 deps-verbs:
-	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(ETCD_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(SPANK_PACKAGES) $(ETCD_PACKAGES)
 
 deps-judges:
 	@.ci/install $(BUILD_PACKAGES) $(JUDGE_PACKAGES)
 
 deps:
-	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(ETCD_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(SPANK_PACKAGES) $(ETCD_PACKAGES) $(JUDGE_PACKAGES) $(VM_PACKAGES)
 
 deps-vm:
 	@.ci/install $(BUILD_PACKAGES) $(VM_PACKAGES)
@@ -248,7 +257,7 @@ vm: deps-vm
 # The lab on real verbs, in that machine: its report lands in target/lab. LAB is any Clos of a few hosts.
 LAB ?= clos:4,4,2
 lab:
-	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(ETCD_PACKAGES) $(VM_PACKAGES)
+	@.ci/install $(BUILD_PACKAGES) $(VERBS_PACKAGES) $(SPANK_PACKAGES) $(ETCD_PACKAGES) $(VM_PACKAGES)
 	@echo 'building snin with real verbs' >&2
 	@$(CARGO) build --release --quiet -p snin $(FEATURES) --bin snin
 	@mkdir -p target/lab

@@ -8,6 +8,7 @@ pub mod bring_up;
 pub mod emulator_data;
 pub mod emulator_mgmt;
 pub mod failover;
+pub mod jobs;
 pub mod packing;
 pub mod reconfiguration;
 pub mod sm;

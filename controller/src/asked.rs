@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::events::{GrantStatus, WindowReport};
 use snin_daemon::http::{Asked, Server, Wanted};
-use snin_fabric::hosts::HostId;
+use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::traffic::HostNames;
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::view::Policy;
@@ -200,13 +200,9 @@ fn window_json(report: &WindowReport) -> Value {
 }
 
 pub(crate) fn host_name(core: &Core, port: Guid) -> String {
-    let view = core.view();
-    let topology = view.topology();
-    let found = view.routing().hosts.iter().find(|(_, host)| topology.port(host.port).guid == port);
-    found.map_or_else(
-        || port.to_string(),
-        |(_, host)| topology.node(topology.port(host.port).node).name.to_string(),
-    )
+    let topology = core.view().topology();
+    let name = |host: &Host| topology.node(topology.port(host.port).node).name.to_string();
+    core.host(port).map_or_else(|| port.to_string(), name)
 }
 
 fn grant_json(core: &Core, grant: &GrantStatus) -> Value {

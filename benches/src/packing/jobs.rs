@@ -2,7 +2,7 @@
 //! starts, and how long the searches take, those that fail among them.
 
 use snin_controller_core::packing::{LeafId, Shape};
-use snin_controller_core::slices::{Limits, Slices, generate, replay};
+use snin_controller_core::slices::{JobId, Limits, Refusal, Room, Slices, generate, replay};
 
 use super::{line, timed_on_core};
 use crate::{Hash, Outcome, Size};
@@ -22,18 +22,11 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
     let shape = Shape::three_stage(pod_of_leaf, group_of_tree);
     let hosts = leaves * half;
     let leaf_of_host: Vec<LeafId> = (0..hosts).map(|host| LeafId(host / half)).collect();
-    let mut slices =
+    let slices =
         Slices::new(&shape, &leaf_of_host, Limits::default()).expect("a fabric for slices");
     let jobs = generate(count, 1, hosts);
-    let (mut times, mut failed) = (Vec::new(), Vec::new());
-    let replay = replay(&mut slices, &jobs, |slices, job, hosts| {
-        let (time, answer) = timed_on_core(|| slices.allocate(job, hosts).map(drop));
-        times.push(time.as_secs_f64() * 1e6);
-        if answer.is_err() {
-            failed.push(time.as_secs_f64() * 1e6);
-        }
-        answer
-    });
+    let mut timed = Timed { slices, times: Vec::new(), failed: Vec::new() };
+    let replay = replay(&mut timed, &jobs);
     assert_eq!(replay.started.len(), jobs.len(), "no job is too large");
     let mut hash = Hash::default();
     for start in &replay.started {
@@ -47,9 +40,35 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
     };
     vec![
         held("used", "%", used, USED),
-        held("search p99, time on a core", "us", p99(times), SEARCH),
-        held("failing search p99, time on a core", "us", p99(failed), SEARCH),
+        held("search p99, time on a core", "us", p99(timed.times), SEARCH),
+        held("failing search p99, time on a core", "us", p99(timed.failed), SEARCH),
     ]
+}
+
+/// Slices whose searches are timed, in us.
+struct Timed {
+    slices: Slices,
+    times: Vec<f64>,
+    failed: Vec<f64>,
+}
+
+impl Room for Timed {
+    fn hosts(&self) -> usize {
+        self.slices.hosts()
+    }
+
+    fn begin(&mut self, job: JobId, hosts: u32, _now: u64) -> Result<(), Refusal> {
+        let (time, answer) = timed_on_core(|| self.slices.allocate(job, hosts).map(drop));
+        self.times.push(time.as_secs_f64() * 1e6);
+        if answer.is_err() {
+            self.failed.push(time.as_secs_f64() * 1e6);
+        }
+        answer
+    }
+
+    fn end(&mut self, job: JobId, _now: u64) {
+        self.slices.release(job);
+    }
 }
 
 fn p99(mut times: Vec<f64>) -> f64 {

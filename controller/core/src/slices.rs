@@ -30,7 +30,7 @@ use crate::packing::{LeafId, Shape};
 pub use named::SliceLinks;
 
 pub use jobs::{Job, JobsError, MAX_JOBS, MEAN_HOSTS, generate, parse};
-pub use replay::{Replay, Start, replay};
+pub use replay::{Replay, Room, Start, replay};
 
 use assign::{Assignment, assign};
 use condition::members;

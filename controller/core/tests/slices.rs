@@ -313,9 +313,7 @@ fn slices_of_several_pods_hold_any_traffic() {
 fn a_list_of_jobs_keeps_the_fabric_busy() {
     let fabric = Fabric::new(36, 18, 18, 18, 18);
     let mut slices = slices(&fabric, Limits::default().work);
-    let replay = replay(&mut slices, &generate(10_000, 1, 11_664), |slices, job, hosts| {
-        slices.allocate(job, hosts).map(drop)
-    });
+    let replay = replay(&mut slices, &generate(10_000, 1, 11_664));
     assert_eq!((replay.started.len(), replay.impossible.len()), (10_000, 0));
     let utilisation = replay.utilisation().unwrap();
     assert!(utilisation > 0.97, "{utilisation}");

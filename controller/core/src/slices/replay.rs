@@ -5,6 +5,35 @@ use std::collections::BinaryHeap;
 
 use super::{Job, JobId, Refusal, Slices};
 
+/// Where jobs get their hosts and links: slices by themselves, or a controller that keeps them.
+pub trait Room {
+    /// How many hosts there are.
+    fn hosts(&self) -> usize;
+
+    /// A job comes to the head of the queue, or is there still: gives it as many hosts, if there is room.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn begin(&mut self, job: JobId, hosts: u32, now: u64) -> Result<(), Refusal>;
+
+    /// A job that began has ended.
+    fn end(&mut self, job: JobId, now: u64);
+}
+
+impl Room for Slices {
+    fn hosts(&self) -> usize {
+        self.hosts()
+    }
+
+    fn begin(&mut self, job: JobId, hosts: u32, _now: u64) -> Result<(), Refusal> {
+        self.allocate(job, hosts).map(drop)
+    }
+
+    fn end(&mut self, job: JobId, _now: u64) {
+        self.release(job);
+    }
+}
+
 /// When a job began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
@@ -42,23 +71,18 @@ impl Replay {
 }
 
 /// Runs jobs in order of arrival (of the list, where they arrive together). None overtakes another: the one
-/// at the head waits until enough others have ended, those behind it too. `allocate` asks for the slice,
-/// so that a caller can watch.
-pub fn replay(
-    slices: &mut Slices,
-    jobs: &[Job],
-    mut allocate: impl FnMut(&mut Slices, JobId, u32) -> Result<(), Refusal>,
-) -> Replay {
+/// at the head waits until enough others have ended, those behind it too.
+pub fn replay(room: &mut impl Room, jobs: &[Job]) -> Replay {
     let mut queue = jobs.to_vec();
     queue.sort_by_key(|job| job.arrival);
-    let mut replay = Replay { hosts: slices.hosts() as u64, ..Replay::default() };
+    let mut replay = Replay { hosts: room.hosts() as u64, ..Replay::default() };
     let mut running = BinaryHeap::new();
     let mut now = 0;
     for job in queue {
         now = now.max(job.arrival);
-        end_until(slices, &mut running, now);
+        end_until(room, &mut running, now);
         loop {
-            let refusal = match allocate(slices, job.id, job.hosts) {
+            let refusal = match room.begin(job.id, job.hosts, now) {
                 Ok(()) => {
                     replay.started.push(Start { job, at: now });
                     running.push(Reverse((now.saturating_add(job.run), job.id)));
@@ -75,17 +99,17 @@ pub fn replay(
             let links = matches!(refusal, Refusal::NoLinks | Refusal::NotFound);
             replay.refused_for_links += usize::from(links);
             now = end;
-            end_until(slices, &mut running, now);
+            end_until(room, &mut running, now);
         }
     }
     replay
 }
 
-fn end_until(slices: &mut Slices, running: &mut BinaryHeap<Reverse<(u64, JobId)>>, now: u64) {
+fn end_until(room: &mut impl Room, running: &mut BinaryHeap<Reverse<(u64, JobId)>>, now: u64) {
     while let Some(&Reverse((end, job))) = running.peek().filter(|ended| ended.0.0 <= now) {
         debug_assert!(end <= now);
         running.pop();
-        slices.release(job);
+        room.end(job, end);
     }
 }
 
@@ -103,8 +127,7 @@ mod tests {
         let job = |id, hosts, arrival, run| Job { id: JobId(id), hosts, arrival, run };
         // 2 waits for 1, 3 waits behind 2 though there is room; 4 never fits, and holds up no other job.
         let jobs = [job(1, 3, 0, 10), job(2, 2, 1, 5), job(4, 5, 1, 1), job(3, 1, 2, 1)];
-        let replay =
-            replay(&mut slices, &jobs, |slices, job, hosts| slices.allocate(job, hosts).map(drop));
+        let replay = replay(&mut slices, &jobs);
         let started: Vec<_> = replay.started.iter().map(|s| (s.job.id.0, s.at)).collect();
         assert_eq!(started, [(1, 0), (2, 10), (3, 10)]);
         let too_few = Refusal::TooFewHosts { wanted: 5, free: 2 };

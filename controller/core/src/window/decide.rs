@@ -182,7 +182,7 @@ impl Core {
             }
         }
         for (domain, work) in work {
-            let done = self.domains.apply(domain, &work, &self.fabric);
+            let done = self.domains.apply(domain, &work, &self.fabric, self.slicing.slices());
             self.take_outcome(domain, &done);
         }
         let packed = self.connections.iter().filter(|(_, c)| c.packed);
@@ -244,7 +244,7 @@ impl Core {
         }
         for (domain, slot) in lost {
             let work = Work { removals: vec![slot], ..Work::default() };
-            self.domains.apply(domain, &work, &self.fabric);
+            self.domains.apply(domain, &work, &self.fabric, self.slicing.slices());
         }
     }
 

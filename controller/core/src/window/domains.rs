@@ -1,6 +1,7 @@
 //! Who packs what: a packer for each slice, on the slice's links alone, and one for everything else on what is
 //! left. No link is in two of them, so none of them has to know of another.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::TreeId;
@@ -51,26 +52,29 @@ pub(super) struct Domains {
 }
 
 impl Domains {
-    /// Empty packers for a fabric and its slices. They are made anew with every view and every change of slices.
+    /// Empty packers for a fabric beside its slices. They are made anew with every view and every change of slices.
     pub(super) fn new(fabric: &Fabric, slices: Option<&Slices>) -> Self {
         let Some(shape) = fabric.shape() else { return Self::default() };
         let mut outside = shape.clone();
-        let mut of_slice = BTreeMap::new();
         if let Some(slices) = slices {
             slices.reserve(&mut outside);
-            for (job, slice) in slices.iter() {
-                of_slice
-                    .extend(Domain::of(fabric, shape, slices, slice).map(|domain| (job, domain)));
-            }
         }
-        Self { outside: Some(Domain::new(outside, None)), of_slice }
+        Self { outside: Some(Domain::new(outside, None)), of_slice: BTreeMap::new() }
     }
 
-    fn get_mut(&mut self, id: DomainId) -> Option<&mut Domain> {
-        match id {
-            None => self.outside.as_mut(),
-            Some(job) => self.of_slice.get_mut(&job),
+    /// A slice's packer is made for the first connection inside: jobs whose programs ask for no grants need none.
+    fn make(
+        &mut self,
+        id: DomainId,
+        fabric: &Fabric,
+        slices: Option<&Slices>,
+    ) -> Option<&mut Domain> {
+        let Some(job) = id else { return self.outside.as_mut() };
+        if let Entry::Vacant(place) = self.of_slice.entry(job) {
+            let slices = slices?;
+            place.insert(Domain::of(fabric, fabric.shape()?, slices, slices.get(job)?)?);
         }
+        self.of_slice.get_mut(&job)
     }
 
     fn get(&self, id: DomainId) -> Option<&Domain> {
@@ -81,8 +85,14 @@ impl Domains {
     }
 
     /// Removals first, then what is new. What has no domain is deferred.
-    pub(super) fn apply(&mut self, id: DomainId, work: &Work, fabric: &Fabric) -> Done {
-        match self.get_mut(id) {
+    pub(super) fn apply(
+        &mut self,
+        id: DomainId,
+        work: &Work,
+        fabric: &Fabric,
+        slices: Option<&Slices>,
+    ) -> Done {
+        match self.make(id, fabric, slices) {
             Some(domain) => domain.apply(work, fabric),
             None => {
                 let deferred = |wanted: &Wanted| (wanted.slot, Deferral::NoTreeFreed);
@@ -90,6 +100,28 @@ impl Domains {
                 Done { deferred, ..Done::default() }
             }
         }
+    }
+
+    /// Trees for these connections inside a slice, such that no two of them have one directed link. Those that need
+    /// none or find none are left out; where no host has two in one direction all others find one.
+    pub(super) fn inside(
+        fabric: &Fabric,
+        slices: &Slices,
+        slice: &Slice,
+        connections: &[(HostId, HostId)],
+    ) -> Vec<((HostId, HostId), TreeId)> {
+        let domain = fabric.shape().and_then(|shape| Domain::of(fabric, shape, slices, slice));
+        let Some(mut domain) = domain else { return Vec::new() };
+        let wanted = |(slot, &ends)| Wanted { slot, ends, pinned: true, tree: None };
+        let between = connections.iter().filter(|&&ends| !fabric.on_one_leaf(ends));
+        let insertions: Vec<Wanted> = (0..).zip(between).map(wanted).collect();
+        let work = Work { removals: Vec::new(), insertions };
+        domain.apply(&work, fabric);
+        let given = |wanted: &Wanted| {
+            let number = domain.numbers.get(wanted.slot)?;
+            Some((wanted.ends, domain.packer.tree_of(number)?))
+        };
+        work.insertions.iter().filter_map(given).collect()
     }
 
     /// The links of a leaf in one direction that no slice has.

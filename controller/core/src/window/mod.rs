@@ -18,6 +18,7 @@ mod domains;
 mod fabric;
 mod frames;
 mod granting;
+mod jobs;
 mod ledger;
 mod preferring;
 mod slicing;
@@ -27,7 +28,7 @@ mod viewing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use snin_fabric::hosts::HostId;
+use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::view::View;
 use snin_fabric::{Dlid, Guid, Lid, NodeIndex, PortNum};
 use snin_protocol::{Epoch, Time};
@@ -262,6 +263,11 @@ impl Core {
     /// Another controller is in charge: this one grants nothing any more.
     pub const fn is_deposed(&self) -> bool {
         self.deposed
+    }
+
+    /// The host with this port.
+    pub fn host(&self, port: Guid) -> Option<&Host> {
+        self.fabric.host(self.fabric.host_of(port)?)
     }
 
     /// The grants that agents hold or are about to, oldest first; those being taken back are left out.

@@ -111,6 +111,7 @@ pub enum SliceError {
 pub(super) struct Slicing {
     kept: BTreeMap<String, Kept>,
     present: Option<Result<Slices, Unsuitable>>,
+    names: Names,
     next: u64,
     /// Rises with every change of what is kept.
     version: u64,
@@ -123,7 +124,8 @@ struct Kept {
     whole: bool,
 }
 
-/// Leaves and trees by their names.
+/// Leaves and trees of the present view by their names.
+#[derive(Clone, Default, Debug)]
 struct Names {
     switch_of_leaf: BTreeMap<LeafId, Guid>,
     leaf_of_switch: BTreeMap<Guid, LeafId>,
@@ -171,6 +173,12 @@ impl Slicing {
         self.present.as_ref()?.as_ref().ok()
     }
 
+    /// The slice of an owner in the present view.
+    pub(super) fn find(&self, owner: &str) -> Option<(&Slices, &Slice)> {
+        let slices = self.slices()?;
+        Some((slices, slices.get(self.kept.get(owner)?.job)?))
+    }
+
     fn slices_mut(&mut self) -> Result<&mut Slices, SliceError> {
         match self.present.as_mut().ok_or(SliceError::NoTrees)? {
             Ok(slices) => Ok(slices),
@@ -204,27 +212,24 @@ impl Slicing {
             }
         };
         self.present = Some(Ok(slices));
+        self.names = Names::of(fabric);
         self.version += 1;
-        if self.kept.is_empty() {
-            return;
-        }
-        let names = Names::of(fabric);
         let owners: Vec<String> = self.kept.keys().cloned().collect();
-        owners.iter().for_each(|owner| self.claim(owner, fabric, &names));
+        owners.iter().for_each(|owner| self.claim(owner, fabric));
         for owner in &owners {
             self.mend(owner, fabric);
         }
-        owners.iter().for_each(|owner| self.write_down(owner, fabric, &names));
+        owners.iter().for_each(|owner| self.write_down(owner, fabric));
     }
 
-    fn claim(&mut self, owner: &str, fabric: &Fabric, names: &Names) {
+    fn claim(&mut self, owner: &str, fabric: &Fabric) {
         let (Some(Ok(slices)), Some(kept)) = (&mut self.present, self.kept.get_mut(owner)) else {
             return;
         };
         let hosts: Vec<HostId> =
             kept.record.hosts.iter().filter_map(|&port| fabric.host_of(port)).collect();
-        let links =
-            SliceLinks { leaf: names.find(&kept.record.leaf), pod: names.find(&kept.record.pod) };
+        let (leaf, pod) = (self.names.find(&kept.record.leaf), self.names.find(&kept.record.pod));
+        let links = SliceLinks { leaf, pod };
         let all = slices.claim(kept.job, &hosts, &links);
         kept.whole = all && hosts.len() == kept.record.hosts.len();
     }
@@ -245,7 +250,7 @@ impl Slicing {
     }
 
     /// Names hosts and links of a slice. Hosts and links that are away are remembered while it is not whole.
-    fn write_down(&mut self, owner: &str, fabric: &Fabric, names: &Names) {
+    fn write_down(&mut self, owner: &str, fabric: &Fabric) {
         let (Some(Ok(slices)), Some(kept)) = (&self.present, self.kept.get_mut(owner)) else {
             return;
         };
@@ -254,8 +259,8 @@ impl Slicing {
         };
         let links = slices.links(slice);
         kept.record.hosts = ports(fabric, slice.hosts());
-        kept.record.leaf = links.leaf.iter().filter_map(|pair| names.name(pair)).collect();
-        kept.record.pod = links.pod.iter().filter_map(|pair| names.name(pair)).collect();
+        kept.record.leaf = links.leaf.iter().filter_map(|pair| self.names.name(pair)).collect();
+        kept.record.pod = links.pod.iter().filter_map(|pair| self.names.name(pair)).collect();
     }
 }
 
@@ -434,7 +439,7 @@ impl Core {
         slices: &Slices,
         slice: &Slice,
     ) -> SliceStatus {
-        let names = Names::of(&self.fabric);
+        let names = &self.slicing.names;
         let pair = |(leaf, tree)| Some((*names.switch_of_leaf.get(&leaf)?, tree));
         SliceStatus {
             owner: owner.to_owned(),
@@ -467,8 +472,7 @@ impl Core {
     /// it has. What was found and is not granted yet is not any more.
     fn slices_changed(&mut self, owner: Option<&str>) {
         if let Some(owner) = owner {
-            let names = Names::of(&self.fabric);
-            self.slicing.write_down(owner, &self.fabric, &names);
+            self.slicing.write_down(owner, &self.fabric);
         }
         self.slicing.version += 1;
         self.stale = true;

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use snin_controller_core::plan::packing_shape;
-use snin_controller_core::slices::{self, Job, Limits, Refusal, Replay, Slices, generate, replay};
+use snin_controller_core::slices::{
+    self, Job, JobId, Limits, Refusal, Replay, Room, Slices, generate, replay,
+};
 use snin_fabric::routing::{Engine, Routing};
 
 use crate::document::SCHEMA_VERSION;
@@ -22,13 +24,9 @@ pub(crate) fn run<W: Write>(args: &cli::Slices, out: &mut Output<W>) -> Result<V
     let mut slices = fabric(&args.topology)?;
     let jobs = jobs(args, &slices)?;
     progress.step(format!("replaying {} jobs", jobs.len()));
-    let mut times = Times::default();
-    let replay = replay(&mut slices, &jobs, |slices, job, hosts| {
-        let start = Instant::now();
-        let answer = slices.allocate(job, hosts).map(drop);
-        times.add(start.elapsed(), &answer);
-        answer
-    });
+    let mut timed = Timed { slices: &mut slices, times: Times::default() };
+    let replay = replay(&mut timed, &jobs);
+    let times = timed.times;
     drop(progress);
     let report = Report::new(&slices, &jobs, &replay, times);
     out.report(json, &report, |out| print(&report, out))?;
@@ -97,6 +95,29 @@ impl Percentiles {
             times.get(rank.saturating_sub(1)).map_or(0.0, |time| time.as_nanos() as f64 / 1000.0)
         };
         Self { count: times.len(), p50: at(500), p99: at(990), p999: at(999), max: at(1000) }
+    }
+}
+
+/// Slices whose searches are timed.
+struct Timed<'a> {
+    slices: &'a mut Slices,
+    times: Times,
+}
+
+impl Room for Timed<'_> {
+    fn hosts(&self) -> usize {
+        self.slices.hosts()
+    }
+
+    fn begin(&mut self, job: JobId, hosts: u32, _now: u64) -> Result<(), Refusal> {
+        let start = Instant::now();
+        let answer = self.slices.allocate(job, hosts).map(drop);
+        self.times.add(start.elapsed(), &answer);
+        answer
+    }
+
+    fn end(&mut self, job: JobId, _now: u64) {
+        self.slices.release(job);
     }
 }
 

@@ -1,0 +1,5 @@
+//! `make bench-jobs`.
+
+fn main() -> std::io::Result<()> {
+    snin_benches::main(snin_benches::jobs::run)
+}
