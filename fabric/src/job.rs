@@ -32,6 +32,30 @@ pub const MAX_TEXT: usize = 32 << 20;
 
 const HEAD: &str = "snin-job 1";
 
+/// What a job asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Links of its own.
+    Slice,
+    /// Links of its own, and for each pair of its hosts - the first and the second, the third and the fourth, and so
+    /// on - trees that no other pair shares.
+    Pinned,
+    /// Nothing.
+    Off,
+}
+
+impl Mode {
+    /// By its name.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "slice" => Some(Self::Slice),
+            "pinned" => Some(Self::Pinned),
+            "off" => Some(Self::Off),
+            _ => None,
+        }
+    }
+}
+
 /// A host of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobHost {

@@ -26,6 +26,8 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-agent-core", 2),
     ("snin-verbs", 2),
     ("snin-preload", 2),
+    // Slurm loads it.
+    ("snin-spank", 2),
     ("snin-agent", 3),
     ("snin-agent-software", 3),
     ("snin-emulator", 3),
@@ -39,8 +41,8 @@ const LAYERS: &[(&str, u32)] = &[
     ("snin-benches", 8),
 ];
 
-/// Crates with lints of their own: three call C, and a test of the agent has an allocator of its own.
-const SPEAK_C: &[&str] = &["snin-agent", "snin-preload", "snin-umad", "snin-verbs"];
+/// Crates with lints of their own: four call C, and a test of the agent has an allocator of its own.
+const SPEAK_C: &[&str] = &["snin-agent", "snin-preload", "snin-spank", "snin-umad", "snin-verbs"];
 
 /// Crates that know no clock, socket, file or thread.
 const PURE: &[&str] = &[

@@ -123,35 +123,57 @@ pub(crate) enum HookName {
 /// Slurm beside snin.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Slurm {
-    /// Say what slurm.conf lacks for jobs to have links of their own; with --write change it
-    Install {
-        /// Slurm's file
-        #[arg(long, default_value = "/etc/slurm/slurm.conf", value_name = "FILE")]
-        slurm_conf: PathBuf,
-        /// Where the hooks are written
-        #[arg(long, default_value = "/etc/slurm/snin", value_name = "DIR")]
-        hooks: PathBuf,
-        /// The hooks' file of settings
-        #[arg(long, default_value = "/etc/snin/jobs.toml", value_name = "FILE")]
-        config: PathBuf,
-        /// Do it
-        #[arg(long)]
-        write: bool,
-        #[command(flatten)]
-        format: Format,
-    },
-    /// Print topology.conf, from a fabric or from the running controller
-    Topology {
-        /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe; by default the controller is
-        /// asked
-        #[arg(value_name = "TOPOLOGY")]
-        topology: Option<String>,
-        /// topology.yaml (Slurm 25.05 and later) instead
-        #[arg(long)]
-        yaml: bool,
-        #[command(flatten)]
-        settings: JobSettings,
-    },
+    /// Say what Slurm's files lack for jobs to have links of their own; with --write change them
+    Install(Install),
+    /// Print topology.conf, from a fabric or from the running controller; with --write keep it
+    Topology(TopologyOf),
+}
+
+/// What is installed, and where.
+#[derive(Args, Debug)]
+pub(crate) struct Install {
+    /// Slurm's file
+    #[arg(long, default_value = "/etc/slurm/slurm.conf", value_name = "FILE")]
+    pub(crate) slurm_conf: PathBuf,
+    /// Where the hooks are written
+    #[arg(long, default_value = "/etc/slurm/snin", value_name = "DIR")]
+    pub(crate) hooks: PathBuf,
+    /// The hooks' file of settings
+    #[arg(long, default_value = "/etc/snin/jobs.toml", value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// The plugin with the options --snin and --snin-wait; where it is not there, users ask by --comment
+    #[arg(long, default_value = "/usr/local/lib/snin/libsnin_spank.so", value_name = "FILE")]
+    pub(crate) plugin: PathBuf,
+    /// Have jobs wait for the fewest leaves that have room for them (a job_submit script)
+    #[arg(long)]
+    pub(crate) leaves: bool,
+    /// How long a job waits for them before it takes more
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = some_time, requires = "leaves")]
+    pub(crate) leaf_wait: Time,
+    /// Do it
+    #[arg(long)]
+    pub(crate) write: bool,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// A fabric as Slurm has it.
+#[derive(Args, Debug)]
+pub(crate) struct TopologyOf {
+    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe; by default the controller is asked
+    #[arg(value_name = "TOPOLOGY")]
+    pub(crate) topology: Option<String>,
+    /// topology.yaml (Slurm 25.05 and later) instead
+    #[arg(long)]
+    pub(crate) yaml: bool,
+    /// Write it into this file where it says something else, and have slurmctld read it
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) write: Option<PathBuf>,
+    /// Again and again after this time; by default once
+    #[arg(long, value_name = "TIME", value_parser = some_time, requires = "write")]
+    pub(crate) every: Option<Time>,
+    #[command(flatten)]
+    pub(crate) settings: JobSettings,
 }
 
 /// Where a job's commands find what they need.

@@ -16,10 +16,10 @@ use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::store;
-use snin_fabric::job::{JobTrees, file_name};
+use snin_fabric::job::{JobTrees, Mode, file_name};
 
 use super::environment::Process;
-use super::settings::{Checked, Mode, NoRoom};
+use super::settings::{Checked, NoRoom};
 use super::{
     PATIENCE, ask, begin, end, file, host, is_named, open_to_all, patiently, put, settings, trees,
 };
@@ -109,8 +109,31 @@ pub(super) fn run_slurm(program: &str, arguments: &[&str]) -> Result<String, Fai
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The ports of nodes, by the controller's names of hosts.
-fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<String>, Failure> {
+/// The job's user, whose programs alone are told its trees.
+fn user() -> Option<u32> {
+    env::var("SLURM_JOB_UID").ok().and_then(|text| text.parse().ok())
+}
+
+/// Both directions between each node and the next - the first and the second, the third and the fourth - where pairs
+/// are to be pinned. Of a node with several ports the n-th is paired with the n-th.
+fn pairs(mode: Mode, ports: &[Vec<String>]) -> Vec<(String, String)> {
+    if mode != Mode::Pinned {
+        return Vec::new();
+    }
+    let pairs = ports.chunks_exact(2).flat_map(|two| two[0].iter().zip(&two[1]));
+    pairs.flat_map(|(a, b)| [(a.clone(), b.clone()), (b.clone(), a.clone())]).collect()
+}
+
+/// The same on a node, where there is no folder that tells it.
+fn asked_pairs(settings: &Checked) -> Result<Vec<(String, String)>, Failure> {
+    match wish(settings)?.mode {
+        Mode::Pinned => Ok(pairs(Mode::Pinned, &ports(settings, &nodes()?)?)),
+        Mode::Slice | Mode::Off => Ok(Vec::new()),
+    }
+}
+
+/// The ports of each of these nodes, by the controller's names of hosts.
+fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<Vec<String>>, Failure> {
     let fabric = ask(settings, &json!({ "command": "fabric" }))?;
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for host in rows(&fabric["hosts"]) {
@@ -126,17 +149,17 @@ fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<String>, Failure> {
         let ports = by_name.get(node).ok_or_else(|| {
             Failure::Job(format!("node {node} is no host of the fabric (`snin controller fabric`)"))
         })?;
-        found.extend(ports.iter().cloned());
+        found.push(ports.clone());
     }
     Ok(found)
 }
 
 fn prolog_slurmctld(settings: &Checked, job: &str, number: &str) -> Result<Verdict, Failure> {
     let wish = wish(settings)?;
-    if wish.mode != Mode::Slice {
+    if wish.mode == Mode::Off {
         return Ok(Verdict::Well);
     }
-    let made = make(settings, job, wish.wait);
+    let made = make(settings, job, wish);
     let Err(failure) = made else { return Ok(Verdict::Well) };
     // What `scontrol show job` tells the user. The job may be gone already.
     let told = format!("AdminComment=snin: {failure}");
@@ -156,10 +179,12 @@ fn prolog_slurmctld(settings: &Checked, job: &str, number: &str) -> Result<Verdi
     }
 }
 
-fn make(settings: &Checked, job: &str, wait: Duration) -> Result<(), Failure> {
-    let until = Instant::now() + wait;
+fn make(settings: &Checked, job: &str, wish: Wish) -> Result<(), Failure> {
+    let until = Instant::now() + wish.wait;
     let nodes = nodes()?;
     let ports = patiently(until, false, || ports(settings, &nodes))?;
+    let pairs = pairs(wish.mode, &ports);
+    let ports = ports.concat();
     let wanted = json!({ "hosts": ports });
     // A job that was put back into the queue may come again with other nodes.
     let existing = ask(settings, &json!({ "command": "slice_explain", "owner": job }));
@@ -169,9 +194,8 @@ fn make(settings: &Checked, job: &str, wait: Duration) -> Result<(), Failure> {
         end(settings, job)?;
     }
     begin(settings, job, &wanted, until)?;
-    let user = env::var("SLURM_JOB_UID").ok().and_then(|text| text.parse().ok());
-    let given =
-        trees(settings, job, user).and_then(|trees| share(settings, job, &trees.to_string()));
+    let given = trees(settings, job, user(), &pairs)
+        .and_then(|trees| share(settings, job, &trees.to_string()));
     if given.is_err() {
         // The job does not run, so it keeps no links either.
         end(settings, job)?;
@@ -228,8 +252,7 @@ enum Told {
 /// Without a shared folder the controller is asked.
 fn told(settings: &Checked, job: &str) -> Result<Told, Failure> {
     let Some(path) = shared(settings, job) else {
-        let user = env::var("SLURM_JOB_UID").ok().and_then(|text| text.parse().ok());
-        return match trees(settings, job, user) {
+        return match trees(settings, job, user(), &asked_pairs(settings)?) {
             Ok(trees) => Ok(Told::Trees(trees)),
             Err(Failure::Daemon(ControlError::Refused(why))) => Ok(Told::None(why)),
             Err(failure) => Err(failure),

@@ -115,9 +115,14 @@ fn end(settings: &Checked, job: &str) -> Result<Value, Failure> {
     ask(settings, &json!({ "command": "slice_delete", "owner": job }))
 }
 
-/// The trees of a job, by the controller.
-fn trees(settings: &Checked, job: &str, user: Option<u32>) -> Result<JobTrees, Failure> {
-    let request = json!({ "command": "slice_trees", "owner": job, "uid": user });
+/// The trees of a job, by the controller; `pairs` of ports have trees of their own.
+fn trees(
+    settings: &Checked,
+    job: &str,
+    user: Option<u32>,
+    pairs: &[(String, String)],
+) -> Result<JobTrees, Failure> {
+    let request = json!({ "command": "slice_trees", "owner": job, "uid": user, "pairs": pairs });
     let answer = ask(settings, &request)?;
     let text = answer["text"].as_str().unwrap_or_default();
     let place = settings.controller().display().to_string();
@@ -159,7 +164,7 @@ fn print_environment<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdi
         return Ok(Verdict::Well);
     };
     let checked = read(settings)?;
-    let trees = trees(&checked, job, *uid)?;
+    let trees = trees(&checked, job, *uid, &[])?;
     let unknown = || Failure::Job(format!("job {job} has no host {node}"));
     let host = host(&trees, node).ok_or_else(unknown)?;
     let path = if *dry_run { file(&checked, job) } else { put(&checked, &trees)? };

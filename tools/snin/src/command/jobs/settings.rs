@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use snin_daemon::settings::{Loaded, load};
+use snin_fabric::job::Mode;
 
 use crate::failure::Failure;
 
@@ -39,29 +40,6 @@ snin_daemon::settings! {
         require: bool = true,
         /// Where hooks that fail say why, a line each: Slurm drops what they print. An empty text: nowhere.
         log_file: String = "/var/log/snin-jobs.log".to_owned(),
-    }
-}
-
-/// What a job asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    /// Links of its own.
-    Slice,
-    /// The trees of grants that were pinned for it; no slice is made here.
-    Pinned,
-    /// Nothing.
-    Off,
-}
-
-impl Mode {
-    /// By its name.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "slice" => Some(Self::Slice),
-            "pinned" => Some(Self::Pinned),
-            "off" => Some(Self::Off),
-            _ => None,
-        }
     }
 }
 

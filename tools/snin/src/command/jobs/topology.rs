@@ -5,21 +5,27 @@
 //! slices fit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::Write;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::json;
+use snin_daemon::store;
 use snin_fabric::Topology;
 use snin_fabric::clos::recognise;
 use snin_fabric::hosts::Hosts;
 
-use super::ask;
+use super::hooks::run_slurm;
 use super::settings::Checked;
+use super::{ask, open_to_all, read};
 use crate::Verdict;
-use crate::cli::jobs::JobSettings;
+use crate::cli::jobs::TopologyOf;
 use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::input;
-use crate::output::{Output, Target};
+use crate::output::{Output, Target, note};
 
 /// A switch of Slurm's: its name, and its nodes or the switches below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,37 +35,69 @@ struct Switch {
     below: Vec<String>,
 }
 
-/// Prints it.
-pub(super) fn print<W: Write>(
-    name: Option<&str>,
-    yaml: bool,
-    settings: &Checked,
-    asked: &JobSettings,
+/// Prints it, or keeps a file as the fabric is.
+pub(super) fn run<W: Write>(asked: &TopologyOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let settings = read(&asked.settings)?;
+    let Some(path) = &asked.write else {
+        return print(&switches(asked, &settings)?, asked, out);
+    };
+    let Some(every) = asked.every else {
+        let said = if keep(path, asked, &settings)? { "changed" } else { "is so already" };
+        out.line(format!("{}: {said}", path.display()))?;
+        return Ok(Verdict::Well);
+    };
+    loop {
+        // A controller or slurmctld that is down now is asked again.
+        match keep(path, asked, &settings) {
+            Ok(true) => note(format!("{}: changed", path.display())),
+            Ok(false) => {}
+            Err(failure) => note(failure),
+        }
+        sleep(Duration::from_nanos(every.nanos()));
+    }
+}
+
+/// Whether the file had to be changed. Slurm is told then.
+fn keep(path: &Path, asked: &TopologyOf, settings: &Checked) -> Result<bool, Failure> {
+    let text = written(&switches(asked, settings)?, asked.yaml);
+    if fs::read_to_string(path).is_ok_and(|before| before == text) {
+        return Ok(false);
+    }
+    store::replace(path, text.as_bytes())?;
+    open_to_all(path)?;
+    run_slurm("scontrol", &["reconfigure"])?;
+    Ok(true)
+}
+
+fn switches(asked: &TopologyOf, settings: &Checked) -> Result<Vec<Switch>, Failure> {
+    if let Some(name) = &asked.topology {
+        return Ok(of_topology(&input::topology(name)?));
+    }
+    let fabric = ask(settings, &json!({ "command": "fabric" }))?;
+    let hosts = rows(&fabric["hosts"]).iter();
+    let hosts = hosts.map(|host| (text(&host["switch"]), text(&host["name"])));
+    Ok(under_one(leaves(hosts), "fabric"))
+}
+
+fn print<W: Write>(
+    switches: &[Switch],
+    asked: &TopologyOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let switches = match name {
-        Some(name) => of_topology(&input::topology(name)?),
-        None => {
-            let fabric = ask(settings, &json!({ "command": "fabric" }))?;
-            let hosts = rows(&fabric["hosts"]).iter();
-            let hosts = hosts.map(|host| (text(&host["switch"]), text(&host["name"])));
-            under_one(leaves(hosts), "fabric")
-        }
-    };
-    let rows: Vec<_> = switches
-        .iter()
-        .map(|Switch { name, nodes, below }| {
-            json!({ "switch": name, "nodes": nodes, "switches": below })
-        })
-        .collect();
-    let json = Target::open(asked.format.json.as_deref())?;
+    let row = |Switch { name, nodes, below }: &Switch| json!({ "switch": name, "nodes": nodes, "switches": below });
+    let rows: Vec<_> = switches.iter().map(row).collect();
+    let json = Target::open(asked.settings.format.json.as_deref())?;
     out.report(json, &json!({ "switches": rows }), |out| {
-        if yaml {
-            out.line("- topology: snin\n  cluster_default: true\n  tree:\n    switches:")?;
-        }
-        switches.iter().try_for_each(|switch| out.line(line(switch, yaml)))
+        out.line(written(switches, asked.yaml).trim_end())
     })?;
     Ok(Verdict::Well)
+}
+
+/// The file.
+fn written(switches: &[Switch], yaml: bool) -> String {
+    let head = "- topology: snin\n  cluster_default: true\n  tree:\n    switches:\n";
+    let lines = switches.iter().map(|switch| line(switch, yaml) + "\n");
+    yaml.then(|| head.to_owned()).into_iter().chain(lines).collect()
 }
 
 fn line(Switch { name, nodes, below }: &Switch, yaml: bool) -> String {
