@@ -59,6 +59,7 @@ enum Told {
     AddFrame(Frame),
     RemoveFrame(u64),
     RestoreFrames(Vec<(u64, Frame)>),
+    ShareSlice(String, bool),
 }
 
 /// A core of which everything that it is told is recorded, if that is wanted. A file that cannot be written ends
@@ -141,6 +142,12 @@ impl Recorded {
     pub fn resize_slice(&mut self, owner: &str, wanted: &SliceHosts) -> Result<(), SliceError> {
         self.write(self.last, Some(&Told::ResizeSlice(owner.to_owned(), wanted.clone())));
         self.core.resize_slice(owner, wanted)
+    }
+
+    /// As [`Core::share_slice`].
+    pub fn share_slice(&mut self, owner: &str, shared: bool) {
+        self.write(self.last, Some(&Told::ShareSlice(owner.to_owned(), shared)));
+        self.core.share_slice(owner, shared);
     }
 
     /// As [`Core::delete_slice`].
@@ -326,6 +333,7 @@ impl Told {
             Self::AddFrame(frame) => drop(core.add_frame(frame, now)),
             Self::RemoveFrame(id) => drop(core.remove_frame(id)),
             Self::RestoreFrames(frames) => core.restore_frames(frames),
+            Self::ShareSlice(owner, shared) => core.share_slice(&owner, shared),
         }
         Ok(())
     }

@@ -11,6 +11,9 @@
 //! | `release` | frame `id` is given back |
 //! | `requests` | every frame that is not over |
 //!
+//! With `shared` programs that are not the owner's run on those hosts too: queries for paths are not answered by
+//! its addresses.
+//!
 //! Root, the controller's own user and `operators` may do all of that. `launchers` may change the slices whose
 //! names begin as their setting says, make requests and release their own. Other users of the socket only look.
 
@@ -88,6 +91,7 @@ impl Daemon {
         let wanted = slice_hosts(core, body)?;
         if command == "slice_create" {
             created = core.create_slice(&owner, &wanted).map_err(Refused::conflict)?;
+            core.share_slice(&owner, body["shared"] == true);
         } else {
             core.resize_slice(&owner, &wanted).map_err(Refused::conflict)?;
         }
@@ -280,7 +284,7 @@ fn slice_json(core: &Core, slice: &SliceStatus) -> Value {
     let ports: Vec<String> = slice.hosts.iter().map(ToString::to_string).collect();
     json!({
         "owner": slice.owner, "hosts": names, "ports": ports, "links": slice.links, "whole": slice.whole,
-        "foreign": slice.foreign, "ready": slice.whole && slice.foreign == 0,
+        "foreign": slice.foreign, "shared": slice.shared, "ready": slice.whole && slice.foreign == 0,
     })
 }
 

@@ -37,8 +37,8 @@ const HEAD: &str = "snin-job 1";
 pub enum Mode {
     /// Links of its own.
     Slice,
-    /// Links of its own, and for each pair of its hosts - the first and the second, the third and the fourth, and so
-    /// on - trees that no other pair shares.
+    /// Links of its own, and trees that no other pair shares for the first host and the second, the third and the
+    /// fourth, and so on.
     Pinned,
     /// Nothing.
     Off,

@@ -1,7 +1,7 @@
-//! Two jobs at once in virtual time, on every leaf both: one sends small messages now and then, and the time of each
-//! is written down; the other sends as much as its links carry. The first has that fabric alone, beside the other
-//! with slices, and beside the other on the addresses that everything uses which asks for nothing, as fat-tree
-//! routing (D-mod-K) leads them.
+//! Two jobs at once in virtual time, on every leaf both. One sends small messages now and then, and the time of
+//! each is written down; the other sends as much as its links carry. The first has the fabric alone, beside the
+//! other with slices, and beside the other on the addresses of programs that ask for nothing, as fat-tree routing
+//! (D-mod-K) leads them.
 //!
 //! With slices both take the addresses that `libsnin_preload.so` takes: those of the job's trees.
 

@@ -289,26 +289,31 @@ impl Slices {
     /// to a job.
     pub fn taken_pairs(&self) -> Vec<(LeafId, TreeId)> {
         let mut pairs = Vec::new();
-        for slice in self.slices.values() {
-            for &(leaf, groups) in &slice.links.leaf {
-                let trees = members(groups).flat_map(|group| &self.layout.trees_of_group[group]);
-                pairs.extend(trees.map(|&tree| (LeafId(leaf), tree)));
-            }
-            for &(pod, group, cores) in &slice.links.pod {
-                for &leaf in &self.layout.leaves_of_pod[pod as usize] {
-                    let trees =
-                        members(cores).map(|place| self.layout.trees_of_group[group][place]);
-                    pairs.extend(trees.map(|tree| (LeafId(leaf), tree)));
-                }
-            }
-        }
+        self.each_taken(|leaf, tree| pairs.push((leaf, tree)));
         pairs.sort_unstable();
         pairs.dedup();
         pairs
     }
 
+    /// Calls for every such pair, for some of them more than once.
+    fn each_taken(&self, mut call: impl FnMut(LeafId, TreeId)) {
+        for slice in self.slices.values() {
+            for &(leaf, groups) in &slice.links.leaf {
+                let trees = members(groups).flat_map(|group| &self.layout.trees_of_group[group]);
+                trees.for_each(|&tree| call(LeafId(leaf), tree));
+            }
+            for &(pod, group, cores) in &slice.links.pod {
+                for &leaf in &self.layout.leaves_of_pod[pod as usize] {
+                    let trees =
+                        members(cores).map(|place| self.layout.trees_of_group[group][place]);
+                    trees.for_each(|tree| call(LeafId(leaf), tree));
+                }
+            }
+        }
+    }
+
     /// Takes everything set aside out of a packer's fabric, so that connections go beside slices.
     pub fn reserve(&self, shape: &mut Shape) {
-        self.taken_pairs().into_iter().for_each(|(leaf, tree)| shape.set_unusable(leaf, tree));
+        self.each_taken(|leaf, tree| shape.set_unusable(leaf, tree));
     }
 }

@@ -86,22 +86,28 @@ fn out(fabric: &Fabric, switch: NodeIndex, lid: snin_fabric::Lid) -> Option<Port
     fabric.topology.port_of(switch, port).filter(|_| port != PortNum::ZERO)
 }
 
-/// The cables between switches that a grant's packets use, by the tables.
-fn cables(fabric: &Fabric, grant: &GrantStatus) -> BTreeSet<Cable> {
+/// Out of which ports of switches packets from a host go that are for a LID, by the tables.
+fn way(fabric: &Fabric, source: Guid, lid: snin_fabric::Lid) -> Vec<PortIndex> {
     let topology = &fabric.topology;
     let mut hosts = fabric.routing.hosts.iter().map(|(_, host)| host);
-    let source = hosts.find(|host| topology.port(host.port).guid == grant.source).unwrap();
+    let source = hosts.find(|host| topology.port(host.port).guid == source).unwrap();
     let mut switch = source.switch;
-    let mut used = BTreeSet::new();
+    let mut ports = Vec::new();
     for _ in 0..6 {
-        let Some(port) = out(fabric, switch, grant.dlid.0) else { break };
-        used.extend(cable(fabric, port));
+        let Some(port) = out(fabric, switch, lid) else { break };
+        ports.push(port);
         let Some(next) = topology.peer_node(port).filter(|&node| topology.is_switch(node)) else {
             break;
         };
         switch = next;
     }
-    used
+    ports
+}
+
+/// The cables between switches that a grant's packets use, by the tables.
+fn cables(fabric: &Fabric, grant: &GrantStatus) -> BTreeSet<Cable> {
+    let ports = way(fabric, grant.source, grant.dlid.0).into_iter();
+    ports.filter_map(|port| cable(fabric, port)).collect()
 }
 
 /// The cables of a slice: of a leaf and a tree the first one that leads towards the tree's root, of a pod and a
@@ -273,6 +279,11 @@ fn what_is_not_possible_is_refused_and_nothing_changes() {
     let unknown = SliceHosts::Ports(vec![Guid(7)]);
     assert!(told(core.create_slice("c", &unknown)).ends_with("is no host's port"));
     assert_eq!(core.resize_slice("x", &count(1)), Err(SliceError::None("x".to_owned())));
+    // What queries for paths prefer: its addresses, as long as its hosts are its owner's alone.
+    assert_eq!(core.slice_members().len(), 3);
+    core.share_slice("a", true);
+    assert_eq!((core.slice_members(), core.slice("a").unwrap().shared), (Vec::new(), true));
+    core.share_slice("a", false);
     // It keeps its hosts when it grows, and gives some back when it shrinks.
     core.resize_slice("a", &count(5)).unwrap();
     let more = core.slice("a").unwrap().hosts;
@@ -284,4 +295,41 @@ fn what_is_not_possible_is_refused_and_nothing_changes() {
     assert_eq!(core.free_hosts(), Some(6), "a try sets nothing aside");
     assert!(core.delete_slice("a") && !core.delete_slice("a"));
     assert_eq!(core.free_hosts(), Some(8));
+}
+
+#[test]
+fn pairs_that_are_pinned_inside_a_slice_share_no_link() {
+    let mut rng = ChaCha8Rng::seed_from_u64(39);
+    for recipe in ["clos:6,4,4", "clos:4,6,6", "fattree:4"] {
+        let fabric = Fabric::generated(recipe);
+        let mut ports = fabric.ports();
+        let mut pinned = 0;
+        for round in 0..20 {
+            let mut world = World::new(fabric.clone(), Life::calm(), 1);
+            ports.shuffle(&mut rng);
+            let count = rng.random_range(1..=ports.len() / 2) * 2;
+            let hosts = SliceHosts::Ports(ports[..count].to_vec());
+            if world.core.create_slice("job", &hosts).is_err() {
+                continue;
+            }
+            let both = |two: &[Guid]| [(two[0], two[1]), (two[1], two[0])];
+            let pairs: Vec<(Guid, Guid)> = ports[..count].chunks(2).flat_map(both).collect();
+            let trees = world.core.job_trees("job", None, &pairs).unwrap();
+            let slice = world.core.slice_record("job").unwrap();
+            let own = cables_of(&fabric, slice);
+            let mut used = BTreeSet::new();
+            for &(from, to) in &pairs {
+                let what = format!("{recipe}, round {round}: {from} to {to}");
+                let base = |port| trees.hosts().iter().find(|h| h.port == port).unwrap().lids.0;
+                let there = trees.way(base(from), base(to)).unwrap().unwrap();
+                for port in way(&fabric, from, there.to) {
+                    assert!(used.insert(port), "{what}: another pair has this link");
+                    let strays = cable(&fabric, port).is_some_and(|cable| !own.contains(&cable));
+                    assert!(!strays, "{what}: leaves its slice");
+                }
+                pinned += usize::from(there.tree.is_some());
+            }
+        }
+        assert!(pinned > 20, "{recipe}: {pinned}");
+    }
 }

@@ -195,6 +195,7 @@ mod tests {
             hosts: vec![Guid(1), Guid(2)],
             leaf: vec![(Guid(7), tree)],
             pod: Vec::new(),
+            shared: false,
         };
         let frame = Frame {
             owner: "user/1000".to_owned(),

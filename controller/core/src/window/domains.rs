@@ -52,7 +52,7 @@ pub(super) struct Domains {
 }
 
 impl Domains {
-    /// Empty packers for a fabric beside its slices. They are made anew with every view and every change of slices.
+    /// Empty packers for a fabric beside its slices. They are made anew with each view and each change of slices.
     pub(super) fn new(fabric: &Fabric, slices: Option<&Slices>) -> Self {
         let Some(shape) = fabric.shape() else { return Self::default() };
         let mut outside = shape.clone();
@@ -102,8 +102,8 @@ impl Domains {
         }
     }
 
-    /// Trees for these connections inside a slice, such that no two of them have one directed link. Those that need
-    /// none or find none are left out; where no host has two in one direction all others find one.
+    /// Trees for these connections inside a slice, such that no two of them have one directed link. Those that
+    /// need none or find none are left out; where no host has two in one direction all others find one.
     pub(super) fn inside(
         fabric: &Fabric,
         slices: &Slices,
@@ -112,7 +112,8 @@ impl Domains {
     ) -> Vec<((HostId, HostId), TreeId)> {
         let domain = fabric.shape().and_then(|shape| Domain::of(fabric, shape, slices, slice));
         let Some(mut domain) = domain else { return Vec::new() };
-        let wanted = |(slot, &ends)| Wanted { slot, ends, pinned: true, tree: None };
+        // Those that came first may move for those that follow: nothing is sent yet.
+        let wanted = |(slot, &ends)| Wanted { slot, ends, pinned: false, tree: None };
         let between = connections.iter().filter(|&&ends| !fabric.on_one_leaf(ends));
         let insertions: Vec<Wanted> = (0..).zip(between).map(wanted).collect();
         let work = Work { removals: Vec::new(), insertions };

@@ -11,8 +11,8 @@ use super::domains::Domains;
 
 impl Core {
     /// The trees of an owner's slice, for the programs of one user, or of every user: the trees of each leaf, the
-    /// addresses of each host, and the trees of pinned grants between two of them. Each of `pairs`, from one port to
-    /// another, has a tree for good along which no other of them shares a link. `None` where there is no slice.
+    /// addresses of each host, and the trees of pinned grants between two of them. Each of `pairs`, from one port
+    /// to another, has a tree along which no other of them shares a link. `None` where there is no slice.
     pub fn job_trees(
         &self,
         owner: &str,

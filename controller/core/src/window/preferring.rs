@@ -23,10 +23,11 @@ impl Core {
     }
 
     /// The ports of every slice, and of each its address along the lowest tree that the slice has at all leaves
-    /// with hosts of it. A slice without such a tree prefers nothing.
+    /// with hosts of it. A slice without such a tree prefers nothing, nor does one whose hosts are not its owner's
+    /// alone: other programs there would be answered by its addresses too.
     pub fn slice_members(&self) -> Vec<SliceMember> {
         let mut members = Vec::new();
-        for (job, slice) in (1..).zip(self.slices()) {
+        for (job, slice) in (1..).zip(self.slices()).filter(|(_, slice)| !slice.shared) {
             let mut trees: BTreeMap<Guid, BTreeSet<TreeId>> = BTreeMap::new();
             for &(leaf, tree) in &slice.pairs {
                 trees.entry(leaf).or_default().insert(tree);

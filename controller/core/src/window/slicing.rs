@@ -56,6 +56,9 @@ pub struct SliceRecord {
     pub leaf: Vec<(Guid, TreeName)>,
     /// Links between pods and cores: a leaf's switch, and the tree.
     pub pod: Vec<(Guid, TreeName)>,
+    /// Whether programs that are not the owner's run on its hosts.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// A slice as it is.
@@ -75,6 +78,8 @@ pub struct SliceStatus {
     pub whole: bool,
     /// Grants of others that stand on its links still: they run out.
     pub foreign: usize,
+    /// Whether programs that are not the owner's run on its hosts.
+    pub shared: bool,
 }
 
 /// Why nothing is done. One line.
@@ -318,6 +323,7 @@ impl Core {
             hosts: Vec::new(),
             leaf: Vec::new(),
             pod: Vec::new(),
+            shared: false,
         };
         self.slicing.kept.insert(owner.to_owned(), Kept { job, record, whole: true });
         self.slices_changed(Some(owner));
@@ -346,6 +352,17 @@ impl Core {
         }
         self.slices_changed(Some(owner));
         Ok(())
+    }
+
+    /// Whether programs that are not the owner's run on the hosts of its slice. Then queries for paths, which name
+    /// ports and no job, are not answered by its addresses. At first none do.
+    pub fn share_slice(&mut self, owner: &str, shared: bool) {
+        let slicing = &mut self.slicing;
+        if let Some(kept) = slicing.kept.get_mut(owner).filter(|kept| kept.record.shared != shared)
+        {
+            kept.record.shared = shared;
+            slicing.version += 1;
+        }
     }
 
     /// Gives hosts and links of a slice back; false where there was none.
@@ -406,6 +423,7 @@ impl Core {
                 links: 0,
                 whole: false,
                 foreign: 0,
+                shared: kept.record.shared,
             });
         };
         Some(self.status_of(owner, wanted, kept.whole, slices, slices.get(kept.job)?))
@@ -449,6 +467,7 @@ impl Core {
             links: slice.link_count(),
             whole,
             foreign: self.foreign(slices, slice),
+            shared: self.slicing.kept.get(owner).is_some_and(|kept| kept.record.shared),
         }
     }
 
