@@ -44,6 +44,7 @@ use crate::io::rings::{AppCall, Received, Rings};
 use crate::io::send_path::{Headers, Q_KEY, Sender};
 use crate::message::{Held, Incoming, Outgoing, Whole};
 use crate::partial::{Joined, Joining};
+use crate::port_counters;
 use crate::replay::CORE;
 use crate::settings::{Checked, Settings, check};
 use crate::shared::Shared;
@@ -231,6 +232,11 @@ impl Agent {
         self.shared.config.port
     }
 
+    /// The device's port, as the kernel shows it.
+    pub(crate) fn port_folder(&self) -> &Path {
+        &self.shared.port_folder
+    }
+
     /// Where peers' agents call this one, with the port that the system chose.
     pub fn listens_at(&self) -> &Address {
         &self.shared.listen
@@ -310,6 +316,7 @@ fn make(
     let config = checked.mesh(settings, (guid, session), packet, longest);
     config.check()?;
 
+    let port_folder = port_counters::folder(device.name(), port.number);
     let domain = Domain::new(&device)?;
     let sends = settings.pairs.saturating_mul(settings.depth);
     let queue = CompletionQueue::new(&device, (sends + settings.receives).min(MOST_COMPLETIONS))?;
@@ -435,6 +442,7 @@ fn make(
         threads: Mutex::default(),
         snapshot_lock: Mutex::default(),
         listen,
+        port_folder,
     };
     Ok((engine, control, shared))
 }

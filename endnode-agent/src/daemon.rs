@@ -1,8 +1,8 @@
 //! The agent as a daemon: control socket, events, metrics and log around an [`Agent`].
 //!
 //! Requests on the control socket: `status`, `flows`, `mesh`, `histogram` (`flow`), `events` (`since`),
-//! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached; `pair` and
-//! `jobs` (`Jobs`).
+//! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached; `pair`,
+//! `jobs` and `job_begin` (`Jobs`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,7 +117,7 @@ impl Daemon {
         let page = value.metrics.as_deref().map(Server::listen).transpose()?;
         let signals = Signals::new()?;
         let (sending, came) = (BTreeMap::new(), BTreeMap::new());
-        let jobs = Jobs::new(&value.jobs);
+        let jobs = Jobs::new(&value.jobs, agent.port_folder().to_owned());
         let pairs = value.pair_socket.as_deref().map(listen_to_programs).transpose()?;
         info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
         Ok(Self { agent, control, journal, log, page, signals, sending, came, jobs, pairs })
@@ -209,8 +209,10 @@ impl Daemon {
             "send" => self.start_sending(&request.body),
             "pair" => self.pair(request),
             "jobs" => Ok(self.jobs.list(&request.body)),
+            "job_begin" => self.jobs.begin(&request.body),
             other => Err(format!(
-                "no command {other}: there are status, flows, mesh, histogram, events, send, pair and jobs"
+                "no command {other}: there are status, flows, mesh, histogram, events, send, pair, jobs and \
+                 job_begin"
             )),
         };
         match answer {
@@ -224,13 +226,14 @@ impl Daemon {
         answer.inspect_err(|why| warn!("{why}"))
     }
 
-    /// Programs of any user ask for pairs, and for nothing else.
+    /// Programs of any user ask for pairs of their jobs and for what was counted of them, and for nothing else.
     fn answer_programs(&mut self) {
         let Some(mut pairs) = self.pairs.take() else { return };
         for request in pairs.work() {
             let answer = match request.command.as_str() {
                 "pair" => self.pair(&request),
-                other => Err(format!("no command {other:.40} here: there is pair")),
+                "jobs" => self.jobs.own(request.user, &request.body),
+                other => Err(format!("no command {other:.40} here: there are pair and jobs")),
             };
             match answer {
                 Ok(value) => pairs.answer(request.client, &value),

@@ -3,7 +3,8 @@
 //! | command | answer |
 //! |---|---|
 //! | `pair` | the addresses of both ends for a program of `job` whose address is `from` and whose peer's is `to` |
-//! | `jobs` | of each job here, or of `job`, the pairs asked for: both ends, the tree, how often |
+//! | `jobs` | of each job here, or of `job`, the pairs asked for: both ends, the tree, how often; and `port` |
+//! | `job_begin` | `job` begins: `port` is what the device's port counts from here on |
 //!
 //! The trees of a job are a file in the folder `jobs` (`snin_fabric::job`), which the launcher's prolog writes
 //! and its epilog removes; it is read again for every pair, so nothing here can be older. A program is told the
@@ -17,13 +18,22 @@ use serde_json::{Value, json};
 use snin_fabric::Lid;
 use snin_fabric::job::{JobTrees, Way, file_name};
 
+use crate::port_counters::{self, Counters};
+
 /// The most pairs that are counted, of all jobs; later ones are answered, but not counted.
 const MAX_PAIRS: usize = 65_536;
+
+/// The most jobs whose port's counters are kept; of later ones nothing is.
+const MAX_JOBS: usize = 1024;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     folder: PathBuf,
+    /// The port, as the kernel shows it.
+    port: PathBuf,
+    /// What the port had counted when each job began. An entry goes with the job's file.
+    began: BTreeMap<String, Counters>,
     /// By job and the first addresses of both ends.
     asked: BTreeMap<(String, Lid, Lid), Asked>,
     /// Pairs that were answered but not counted.
@@ -39,9 +49,32 @@ struct Asked {
 }
 
 impl Jobs {
-    /// Jobs whose trees are in this folder.
-    pub(crate) fn new(folder: &str) -> Self {
-        Self { folder: folder.into(), asked: BTreeMap::new(), uncounted: 0 }
+    /// Jobs whose trees are in this folder, on a port that the kernel shows in the other.
+    pub(crate) fn new(folder: &str, port: PathBuf) -> Self {
+        let (began, asked) = (BTreeMap::new(), BTreeMap::new());
+        Self { folder: folder.into(), port, began, asked, uncounted: 0 }
+    }
+
+    /// Answers `job_begin`.
+    ///
+    /// # Errors
+    /// Where no such job is here, or too many are.
+    pub(crate) fn begin(&mut self, body: &Value) -> Result<Value, String> {
+        let job = body["job"].as_str().ok_or("`job` is a name")?;
+        self.trees(job)?;
+        self.forget();
+        if self.began.len() >= MAX_JOBS {
+            return Err(format!("{MAX_JOBS} jobs have begun here, and of no more is counted"));
+        }
+        self.began.insert(job.to_owned(), port_counters::read(&self.port));
+        Ok(json!({ "job": job }))
+    }
+
+    /// What is kept of jobs whose file is gone is kept no longer.
+    fn forget(&mut self) {
+        let is_here = |job: &String| self.folder.join(file_name(job)).exists();
+        self.asked.retain(|(job, ..), _| is_here(job));
+        self.began.retain(|job, _| is_here(job));
     }
 
     fn trees(&self, job: &str) -> Result<JobTrees, String> {
@@ -68,18 +101,32 @@ impl Jobs {
             read.map(Lid).ok_or_else(|| format!("`{key}` is a LID"))
         };
         let (own, peer) = (lid("from")?, lid("to")?);
-        let trees = self.trees(job)?;
-        if let (Some(owner), Some(user)) = (trees.user(), user)
-            && user != 0
-            && user != owner
-        {
-            return Err(format!("user {user} asks for job {job}, which is user {owner}'s"));
-        }
+        let trees = self.trees_for(user, job)?;
         let Some(way) = trees.way(own, peer).map_err(|why| why.to_string())? else {
             return Ok(Value::Null);
         };
         self.count(&trees, own, peer, way);
         Ok(json!({ "to": way.to.0, "from": way.from.0, "base": way.base.0 }))
+    }
+
+    /// The trees of a job, where they may be told to this user.
+    fn trees_for(&self, user: Option<u32>, job: &str) -> Result<JobTrees, String> {
+        let trees = self.trees(job)?;
+        match (trees.user(), user) {
+            (Some(owner), Some(user)) if user != 0 && user != owner => {
+                Err(format!("user {user} asks for job {job}, which is user {owner}'s"))
+            }
+            _ => Ok(trees),
+        }
+    }
+
+    /// Answers `jobs` to a program: of a job of its user's only.
+    ///
+    /// # Errors
+    /// Where it is another's, or not here.
+    pub(crate) fn own(&mut self, user: Option<u32>, body: &Value) -> Result<Value, String> {
+        self.trees_for(user, body["job"].as_str().ok_or("`job` is a name")?)?;
+        Ok(self.list(body))
     }
 
     fn count(&mut self, trees: &JobTrees, own: Lid, peer: Lid, way: Way) {
@@ -108,8 +155,10 @@ impl Jobs {
                 })
             })
             .collect();
-        self.asked.retain(|(job, ..), _| self.folder.join(file_name(job)).exists());
-        json!({ "pairs": pairs, "uncounted": self.uncounted })
+        let began = wanted.and_then(|job| self.began.get(job));
+        let port = began.map(|began| port_counters::since(began, &port_counters::read(&self.port)));
+        self.forget();
+        json!({ "pairs": pairs, "uncounted": self.uncounted, "port": port })
     }
 }
 
@@ -123,7 +172,7 @@ mod tests {
     fn jobs() -> (tempfile::TempDir, Jobs) {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(file_name("slurm/7")), TREES).unwrap();
-        let jobs = Jobs::new(folder.path().to_str().unwrap());
+        let jobs = Jobs::new(folder.path().to_str().unwrap(), folder.path().to_owned());
         (folder, jobs)
     }
 
@@ -147,6 +196,26 @@ mod tests {
         drop(folder);
         assert_eq!(jobs.list(&Value::Null)["pairs"].as_array().unwrap().len(), 1);
         assert_eq!(jobs.list(&Value::Null)["pairs"].as_array().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_a_port_counts_is_a_jobs_from_its_beginning_on() {
+        let (folder, mut jobs) = jobs();
+        fs::create_dir(folder.path().join("counters")).unwrap();
+        let count = |count: &str| {
+            fs::write(folder.path().join("counters/port_xmit_data"), count).unwrap();
+        };
+        let job = json!({ "job": "slurm/7" });
+        count("100");
+        assert_eq!(jobs.own(Some(1000), &job).unwrap()["port"], Value::Null);
+        jobs.begin(&job).unwrap();
+        count("250");
+        assert_eq!(jobs.own(Some(1000), &job).unwrap()["port"], json!({ "port_xmit_data": 150 }));
+        assert!(jobs.own(Some(1001), &job).unwrap_err().contains("which is user 1000's"));
+        assert!(jobs.begin(&json!({ "job": "slurm/8" })).is_err());
+        fs::remove_file(folder.path().join(file_name("slurm/7"))).unwrap();
+        assert_eq!(jobs.list(&job)["port"], json!({ "port_xmit_data": 150 }));
+        assert_eq!(jobs.list(&job)["port"], Value::Null, "told once more, then forgotten");
     }
 
     #[test]

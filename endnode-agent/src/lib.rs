@@ -29,6 +29,7 @@ mod jobs;
 mod message;
 #[cfg(feature = "verbs")]
 mod partial;
+mod port_counters;
 #[cfg_attr(
     not(feature = "verbs"),
     allow(dead_code, reason = "without an agent they are only documented")

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// Held by the thread that takes a snapshot.
     pub(crate) snapshot_lock: Mutex<()>,
     pub(crate) listen: Address,
+    /// The port, as the kernel shows it.
+    pub(crate) port_folder: PathBuf,
 }
 
 impl Shared {
