@@ -6,10 +6,9 @@
 //! prologs and epilogs, where `snin hook` reads it: `SPANK_SNIN` and `SPANK_SNIN_WAIT`. Nothing else is done here:
 //! no file, no socket, no thread.
 //!
-//! Slurm loads the plugin if it was built for that Slurm's version (`build.rs`). Slurm itself has the functions that
-//! are called here (`spank.h`).
+//! Slurm loads the plugin if it was built for that Slurm's version (`build.rs`). Slurm itself has the functions
+//! that are called here (`spank.h`).
 #![cfg(feature = "spank")]
-#![expect(non_upper_case_globals, reason = "Slurm looks for symbols of these names")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null;

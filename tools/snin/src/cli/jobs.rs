@@ -18,6 +18,10 @@ pub(crate) enum Job {
         job: String,
         #[command(flatten)]
         hosts: SliceHosts,
+        /// Programs of other jobs run on its hosts too: queries for paths, which name no job, are not answered by
+        /// its addresses then
+        #[arg(long)]
+        shared: bool,
         /// How long to wait for room; by default not at all
         #[arg(long, value_name = "TIME", value_parser = some_time)]
         wait: Option<Time>,
@@ -118,6 +122,8 @@ pub(crate) enum HookName {
     Epilog,
     /// For each of its tasks: prints the task's environment
     TaskProlog,
+    /// After each of its tasks: tells the user what the node's port counted, where SNIN_STATS=1 asks for that
+    TaskEpilog,
 }
 
 /// Slurm beside snin.

@@ -22,4 +22,11 @@ server='. /root/env; export SNIN_AGENT=/tmp/nobody'
 ping no-agent 0 2
 client='unset SNIN_JOB_FILE; export SNIN_AGENT=/tmp/nobody'
 ping nobody 0 2
+
+# Every way in which a program may come by the functions, and forks; with the library and without.
+gid() { cat "/sys/class/infiniband/snin$1/ports/1/gids/1"; }
+cd /root || exit
+(. ./env; export SNIN_REQUIRE=1; timeout 60 handles snin0 "$(gid 2)" "$(gid 1)") >"$OUT/handles" 2>"$OUT/handles-said"
+echo $? >"$OUT/handles-status"
+timeout 60 handles snin0 "$(gid 2)" "$(gid 1)" >"$OUT/handles-without" 2>&1
 exit 0

@@ -29,6 +29,21 @@ fn made(name: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
+/// A program that makes address handles, and two of its libraries, which it opens each in another way.
+fn handles(folder: &Path) -> [PathBuf; 3] {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs_verbs/handles.c");
+    let built = |name: &str, how: &[&str]| {
+        let path = folder.join(name);
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-Wall", "-Werror"]).args(how).arg("-o").arg(&path).arg(&source);
+        let status = gcc.args(["-libverbs", "-lpthread"]).status();
+        assert!(status.expect("gcc").success(), "{name}");
+        path
+    };
+    let library = ["-shared", "-fPIC", "-DPLUGIN"];
+    [built("handles", &[]), built("plugin.so", &library), built("deep.so", &library)]
+}
+
 /// Runs all scripts in one machine; gives the folder of what they left.
 fn run() -> TempDir {
     let (files, out) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -55,6 +70,9 @@ fn run() -> TempDir {
         let path = built.join(name);
         assert!(path.is_file(), "{} is missing: cargo build --workspace", path.display());
         machine.arg("--with").arg(path);
+    }
+    for program in handles(files.path()) {
+        machine.arg("--with").arg(program);
     }
     machine.args(["--with", "/usr/bin/tcpdump"]);
     let stage = |script: &str, name: &str| {
@@ -87,6 +105,7 @@ fn unmodified_programs_go_along_the_trees_of_their_jobs() {
     first_proof(&out);
     two_jobs(&out);
     strangers(&out);
+    every_way(&out);
 }
 
 /// `srun` of a two-rank MPI program: each direction on the tree that its slice names.
@@ -178,4 +197,32 @@ fn strangers(out: &TempDir) {
     assert!(!failed("no-agent"), "{}", said("no-agent"));
     assert!(said("no-agent").contains("no agent answers at /tmp/nobody"), "{}", said("no-agent"));
     assert!(failed("nobody"), "{}", said("nobody"));
+}
+
+/// Programs that fork from several threads, and programs that come by libibverbs' functions in other ways than by
+/// being linked to it. docs/jobs.md says which of them the library reaches.
+fn every_way(out: &TempDir) {
+    let said = read(out, "handles");
+    assert_eq!(read(out, "handles-status").trim(), "0", "{said}{}", read(out, "handles-said"));
+    let ways = [
+        "forked 8 times, 0 of them badly; handles of threads that failed: 0",
+        "linked: refused",
+        "library by dlopen: refused",
+        "dlvsym of libibverbs: not refused",
+        "library by RTLD_DEEPBIND: not refused",
+    ];
+    for line in ways {
+        assert!(said.lines().any(|one| one == line), "{line} is not in\n{said}");
+    }
+    let without = read(out, "handles-without");
+    assert!(without.contains("linked: not refused"), "{without}");
+    let time = |said: &str| {
+        let line = said.lines().find_map(|line| line.strip_suffix(" us a handle"));
+        line.expect("a time").to_owned()
+    };
+    println!(
+        "an address handle: {} us with the library, {} us without",
+        time(&said),
+        time(&without)
+    );
 }

@@ -33,6 +33,11 @@ fn built(name: &str) -> PathBuf {
     program
 }
 
+/// The plugin, as it was built for this machine's Slurm.
+pub(super) fn plugin() -> PathBuf {
+    built("libsnin_spank.so")
+}
+
 /// Ports that are free now.
 fn ports(count: usize) -> Vec<u16> {
     let free = || TcpListener::bind("127.0.0.1:0").unwrap();
@@ -65,8 +70,10 @@ impl Cluster {
         cluster.start_munge();
         let (conf, hooks, config) =
             (cluster.text("slurm.conf"), cluster.text("hooks"), cluster.text("jobs.toml"));
+        let plugin = plugin().display().to_string();
         let install = ["slurm", "install", "--slurm-conf", &conf, "--hooks", &hooks];
-        run(SNIN, &[&install[..], &["--config", &config, "--write"]].concat());
+        let more = ["--config", &config, "--plugin", &plugin, "--leaves", "--leaf-wait", "1s"];
+        run(SNIN, &[&install[..], &more, &["--write"]].concat());
         cluster.start_slurmctld();
         for host in 0..hosts {
             cluster.start_slurmd(host);

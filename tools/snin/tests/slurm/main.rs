@@ -1,6 +1,7 @@
 //! Real slurmctld, slurmd and munged: jobs have links of their own while daemons are killed.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
+mod asking;
 mod cluster;
 mod judge;
 
@@ -89,6 +90,9 @@ fn jobs_have_links_of_their_own_whatever_is_killed_meanwhile() {
          at a time, {} with links between switches; faults 0",
         cluster.hosts, verdict.most, verdict.linked
     );
+    asking::options(&cluster);
+    asking::another_slurm(&cluster);
+    asking::leaves(&cluster);
     what_goes_wrong_is_a_line(&mut cluster);
 }
 
@@ -119,6 +123,16 @@ fn what_goes_wrong_is_a_line(cluster: &mut Cluster) {
     let log = cluster.read("log/hooks");
     assert!(log.lines().any(|line| line.contains("prolog-slurmctld slurm/")), "{log}");
     assert!(log.contains("does the daemon run?"), "{log}");
+    cluster.settle("wait_ms = 100\nno_room = \"hold\"");
+    let job = cluster.slurm("sbatch", &["--parsable", "--output=/dev/null", "--wrap", "true"]);
+    let job = job.trim();
+    cluster.wait("the job is held", || {
+        let state = cluster.slurm("squeue", &["-h", "-j", job, "-o", "%T %r"]);
+        state.starts_with("PENDING") && state.to_lowercase().contains("held")
+    });
+    let told = cluster.slurm("scontrol", &["show", "job", job]);
+    assert!(told.contains("AdminComment=snin: "), "{told}");
+    cluster.slurm("scancel", &[job]);
     cluster.settle("wait_ms = 100\nno_room = \"shared\"");
     let said = cluster.slurm("srun", &["-N1", "bash", "-c", "echo ran"]);
     assert!(said.contains("snin: this job has no links of its own: "), "{said}");

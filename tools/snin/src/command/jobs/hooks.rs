@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::Write;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,6 +21,7 @@ use snin_fabric::job::{JobTrees, Mode, file_name};
 
 use super::environment::Process;
 use super::settings::{Checked, NoRoom};
+use super::stats;
 use super::{
     PATIENCE, ask, begin, end, file, host, is_named, open_to_all, patiently, put, settings, trees,
 };
@@ -47,6 +49,7 @@ pub(crate) fn run<W: Write>(asked: &Hook, out: &mut Output<W>) -> Result<Verdict
         HookName::Prolog => prolog(&settings, &job),
         HookName::Epilog => epilog(&settings, &job),
         HookName::TaskProlog => task_prolog(&settings, &job, out),
+        HookName::TaskEpilog => Ok(task_epilog(&settings, &job)),
     };
     done.inspect_err(|failure| log(&settings, asked.hook, &job, failure))
 }
@@ -99,12 +102,21 @@ fn nodes() -> Result<Vec<String>, Failure> {
 
 /// What a program of Slurm says.
 pub(super) fn run_slurm(program: &str, arguments: &[&str]) -> Result<String, Failure> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| Failure::Job(format!("{program}: {error}")))?;
+    slurm_says(Command::new(program).args(arguments))
+}
+
+/// The same of a program with an environment of its own.
+pub(super) fn slurm_says(command: &mut Command) -> Result<String, Failure> {
+    let called = |command: &Command| {
+        let words = iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    };
+    let output = command.output();
+    let output = output.map_err(|error| Failure::Job(format!("{}: {error}", called(command))))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         let why = why.lines().next().unwrap_or("no word why");
-        return Err(Failure::Job(format!("{program} {}: {why}", arguments.join(" "))));
+        return Err(Failure::Job(format!("{}: {why}", called(command))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -114,8 +126,8 @@ fn user() -> Option<u32> {
     env::var("SLURM_JOB_UID").ok().and_then(|text| text.parse().ok())
 }
 
-/// Both directions between each node and the next - the first and the second, the third and the fourth - where pairs
-/// are to be pinned. Of a node with several ports the n-th is paired with the n-th.
+/// Both directions between the first node and the second, the third and the fourth, and so on, where pairs are to
+/// be pinned. Of a node with several ports the n-th is paired with the n-th.
 fn pairs(mode: Mode, ports: &[Vec<String>]) -> Vec<(String, String)> {
     if mode != Mode::Pinned {
         return Vec::new();
@@ -185,7 +197,7 @@ fn make(settings: &Checked, job: &str, wish: Wish) -> Result<(), Failure> {
     let ports = patiently(until, false, || ports(settings, &nodes))?;
     let pairs = pairs(wish.mode, &ports);
     let ports = ports.concat();
-    let wanted = json!({ "hosts": ports });
+    let wanted = json!({ "hosts": ports, "shared": !settings.value.alone });
     // A job that was put back into the queue may come again with other nodes.
     let existing = ask(settings, &json!({ "command": "slice_explain", "owner": job }));
     if let Ok(slice) = existing
@@ -284,7 +296,7 @@ fn prolog(settings: &Checked, job: &str) -> Result<Verdict, Failure> {
     }
     let agent = Path::new(&settings.value.agent);
     let answers = Connection::open(agent, Some(PATIENCE))
-        .and_then(|mut agent| agent.ask(&json!({ "command": "status" })));
+        .and_then(|mut agent| agent.ask(&json!({ "command": "job_begin", "job": job })));
     match answers {
         Ok(_) => Ok(Verdict::Well),
         Err(error) if settings.value.require => {
@@ -336,4 +348,21 @@ fn task_prolog<W: Write>(
         out.line(format!("export {name}={value}"))?;
     }
     Ok(Verdict::Well)
+}
+
+/// Slurm shows the user what this writes to stderr. It keeps no job from ending: where nothing is to be told, or
+/// no agent answers, it says nothing.
+fn task_epilog(settings: &Checked, job: &str) -> Verdict {
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|text| text == value);
+    let wanted = is("SNIN_STATS", "1") && is("SLURM_LOCALID", "0");
+    let Some(socket) = settings.value.pairs.as_ref().filter(|_| wanted) else {
+        return Verdict::Well;
+    };
+    let told = Connection::open(Path::new(socket), Some(PATIENCE))
+        .and_then(|mut agent| agent.ask(&json!({ "command": "jobs", "job": job })));
+    if let Ok(told) = told {
+        let node = env::var("SLURMD_NODENAME").unwrap_or_default();
+        note(format!("{job} on {node}: {}", stats::line(&told)));
+    }
+    Verdict::Well
 }

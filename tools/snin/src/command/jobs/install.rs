@@ -4,11 +4,12 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::json;
 use snin_daemon::store;
 
-use super::hooks::run_slurm;
+use super::hooks::slurm_says;
 use super::topology;
 use crate::Verdict;
 use crate::cli::jobs::{Install, Slurm};
@@ -16,12 +17,13 @@ use crate::failure::Failure;
 use crate::output::{Output, Target};
 
 /// slurm.conf's key, the script, and which hook it calls.
-const HOOKS: [(&str, &str); 5] = [
+const HOOKS: [(&str, &str); 6] = [
     ("PrologSlurmctld", "prolog-slurmctld"),
     ("EpilogSlurmctld", "epilog-slurmctld"),
     ("Prolog", "prolog"),
     ("Epilog", "epilog"),
     ("TaskProlog", "task-prolog"),
+    ("TaskEpilog", "task-epilog"),
 ];
 /// A prolog runs when nodes are allocated, not with the first step; verbs need locked memory.
 const FLAGS: [(&str, &str); 2] =
@@ -99,7 +101,9 @@ impl Changes {
         };
         let wrong = |what: String| Failure::content(&plugin.display().to_string(), what);
         let version = is_for(&code).ok_or_else(|| wrong(" no plugin of snin".to_owned()))?;
-        let said = run_slurm("scontrol", &["--version"])?;
+        // Without its file scontrol does not even say that.
+        let mut scontrol = Command::new("scontrol");
+        let said = slurm_says(scontrol.arg("--version").env("SLURM_CONF", &self.lines[0].path))?;
         let running = slurm_version(&said)
             .ok_or_else(|| Failure::Job(format!("scontrol --version: `{:.40}`", said.trim())))?;
         if version != running {
@@ -273,7 +277,7 @@ mod tests {
         let hooks = Path::new("/etc/slurm/snin");
         let lines =
             lacking("ClusterName=a\nprologflags=Contain,alloc # both\n", hooks, false).unwrap();
-        assert_eq!(lines.len(), 6, "{lines:?}");
+        assert_eq!(lines.len(), 7, "{lines:?}");
         assert_eq!(lines[0], "PrologSlurmctld=/etc/slurm/snin/prolog-slurmctld");
         let whole = format!("{}\nPrologFlags=Alloc\n", lines.join("\n"));
         assert_eq!(lacking(&whole, hooks, false), Ok(Vec::new()));

@@ -5,6 +5,7 @@ mod hooks;
 mod install;
 mod reconcile;
 mod settings;
+mod stats;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -39,9 +40,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Does what is asked.
 pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict, Failure> {
     match asked {
-        Job::Begin { job, hosts, wait, settings } => {
+        Job::Begin { job, hosts, shared, wait, settings } => {
             let checked = read(settings)?;
-            let wanted = json!({ "count": hosts.hosts, "hosts": hosts.on });
+            let wanted = json!({ "count": hosts.hosts, "hosts": hosts.on, "shared": shared });
             let until = Instant::now() + Duration::from_nanos(wait.map_or(0, Time::nanos));
             let answer = match begin(&checked, job, &wanted, until) {
                 Ok(answer) => answer,
@@ -62,7 +63,7 @@ pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict,
             Ok(Verdict::Well)
         }
         Job::Env { .. } => print_environment(asked, out),
-        Job::Stats { job, agents, settings } => stats(job, agents, settings, out),
+        Job::Stats { job, agents, settings } => stats::run(job, agents, settings, out),
         Job::Reconcile { every, settings } => reconcile::run(*every, settings, out),
     }
 }
@@ -75,10 +76,12 @@ fn ask(settings: &Checked, request: &Value) -> Result<Value, Failure> {
     Ok(Connection::open(settings.controller(), Some(PATIENCE))?.ask(request)?)
 }
 
-/// Makes the slice of a job, and waits for room; the same again changes nothing. `wanted` has `count` or `hosts`.
+/// Makes the slice of a job, and waits for room; the same again changes nothing. `wanted` has `count` or
+/// `hosts`, and `shared`.
 fn begin(settings: &Checked, job: &str, wanted: &Value, until: Instant) -> Result<Value, Failure> {
     let request = json!({
         "command": "slice_create", "owner": job, "count": wanted["count"], "hosts": wanted["hosts"],
+        "shared": wanted["shared"],
     });
     patiently(until, true, || ask(settings, &request))
 }
@@ -189,49 +192,6 @@ fn quoted(value: &str) -> String {
         return value.to_owned();
     }
     format!("'{}'", value.replace('\'', "'\\''"))
-}
-
-/// The pairs that agents were asked for, and those whose other end did not ask.
-fn stats<W: Write>(
-    job: &str,
-    agents: &[PathBuf],
-    settings: &JobSettings,
-    out: &mut Output<W>,
-) -> Result<Verdict, Failure> {
-    let checked = read(settings)?;
-    let own = [PathBuf::from(&checked.value.agent)];
-    let agents = if agents.is_empty() { &own[..] } else { agents };
-    let mut pairs = Vec::new();
-    for agent in agents {
-        let request = json!({ "command": "jobs", "job": job });
-        let answer = Connection::open(agent, Some(PATIENCE))?.ask(&request)?;
-        pairs.extend(rows(&answer["pairs"]).to_vec());
-    }
-    let ends = |pair: &Value| (pair["from_lid"].as_u64(), pair["to_lid"].as_u64());
-    let one_sided: Vec<&Value> = pairs
-        .iter()
-        .filter(|pair| {
-            let (from, to) = ends(pair);
-            !pairs.iter().any(|other| ends(other) == (to, from))
-        })
-        .collect();
-    let answer = json!({ "job": job, "pairs": pairs, "one_sided": one_sided });
-    let json = Target::open(settings.format.json.as_deref())?;
-    out.report(json, &answer, |out| {
-        for pair in &pairs {
-            let (from, to) = (text(&pair["from"]), text(&pair["to"]));
-            let tree = pair["tree"].as_u64();
-            let tree = tree.map_or_else(|| "within a leaf".to_owned(), |tree| format!("tree {tree}"));
-            out.line(format!("{from} to {to}: {tree}, asked {} times", pair["times"]))?;
-        }
-        one_sided.iter().try_for_each(|pair| {
-            let (from, to) = (text(&pair["from"]), text(&pair["to"]));
-            out.line(format!(
-                "{from} asked for {to}, but {to} never for {from}: no LD_PRELOAD in its environment?"
-            ))
-        })
-    })?;
-    Ok(if one_sided.is_empty() { Verdict::Well } else { Verdict::Unwell })
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ snin_daemon::settings! {
         /// What becomes of a job for which there is no room: requeue, hold, or shared (it runs without links of
         /// its own, and its user is told).
         no_room: String = "requeue".to_owned(),
+        /// Whether no other job runs on the nodes of one, as with OverSubscribe=EXCLUSIVE: then queries for
+        /// paths between them are answered by its trees.
+        alone: bool = false,
         /// How long a job waits for room, or for a controller that does not answer, before that, in milliseconds.
         wait_ms: u64 = 20_000,
         /// Whether a program fails where it would leave the job's trees (SNIN_REQUIRE).

@@ -84,7 +84,7 @@ fn print<W: Write>(
     asked: &TopologyOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let row = |Switch { name, nodes, below }: &Switch| json!({ "switch": name, "nodes": nodes, "switches": below });
+    let row = |of: &Switch| json!({ "switch": of.name, "nodes": of.nodes, "switches": of.below });
     let rows: Vec<_> = switches.iter().map(row).collect();
     let json = Target::open(asked.settings.format.json.as_deref())?;
     out.report(json, &json!({ "switches": rows }), |out| {
