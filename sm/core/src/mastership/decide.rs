@@ -143,8 +143,7 @@ impl Mastership {
         let Some(own) = self.info() else { return };
         let takes = |info: &SmInfo| matches!(info.state, SmState::Standby | SmState::Master);
         let before = self.heeded().filter(|(_, info)| takes(info) && rank(info) > rank(&own));
-        // A master first, who has a database of its own: one of several masters has to go on, and hands on what all
-        // know then.
+        // A master goes first: of several one has to go on, and it waits for the copy of the one that follows it.
         let first = before.max_by_key(|(_, info)| (info.state == SmState::Master, rank(info)));
         let first = first.map(|(guid, _)| guid);
         if let Some(first) = first {
