@@ -81,7 +81,8 @@ pub(crate) fn run(case: &Case, piece: &Piece, runs: usize) -> Result<Vec<Outcome
                 values[values.len() / 2]
             })
         };
-        let figures: [(&str, &str, fn(&Cost) -> f64); 3] = [
+        type Figure = fn(&Cost) -> f64;
+        let figures: [(&str, &str, Figure); 3] = [
             ("last table", "ms", |cost| cost.tables),
             ("up", "ms", |cost| cost.up),
             ("asked", "SMPs", |cost| cost.smps),

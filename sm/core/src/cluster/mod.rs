@@ -178,7 +178,7 @@ impl Cluster {
         match event {
             ClusterEvent::Changed => self.due = self.due.min(now),
             ClusterEvent::Version(version) => {
-                (self.version, self.due) = (version, self.due.min(now))
+                (self.version, self.due) = (version, self.due.min(now));
             }
             ClusterEvent::Answered(number, answer) => {
                 let Some((_, at)) = self.asked.take_if(|(asked, _)| *asked == number) else {
@@ -214,7 +214,7 @@ impl Cluster {
         if first || was_other {
             self.from = Some(now + self.limits.valid);
         }
-        self.holder = chosen.or(self.holder.filter(|_| self.from.is_some()));
+        self.holder = chosen.or_else(|| self.holder.filter(|_| self.from.is_some()));
     }
 
     /// Writes this manager, where it is to be chosen.
