@@ -12,9 +12,10 @@ const fn route(
     Route { verb, path, command, numbers: &["count", "since", "uid", "id"], about }
 }
 
-/// Every route. At a Unix socket a user may do what it may do at the control socket; over TCP the user is not
-/// known, and only looks.
-pub const ROUTES: [Route; 19] = [
+/// Every route. At a Unix socket a user may do what it may do at the control socket; by TLS an operator, a launcher
+/// and an agent what their certificate says; over plain TCP a program only looks.
+pub const ROUTES: [Route; 20] = [
+    Route::ANY,
     route(Get, "/v1/status", "status", "The controller, its fabric, its counters."),
     route(Get, "/v1/windows", "windows", "The last windows, `?count=` of them."),
     route(Get, "/v1/grants", "grants", "Every grant in force."),

@@ -16,7 +16,7 @@
 use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::events::{GrantStatus, WindowReport};
-use snin_daemon::http::{Asked, Server, Wanted};
+use snin_daemon::http::{Asked, Client, Server, Wanted};
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::traffic::HostNames;
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
@@ -34,8 +34,8 @@ impl Daemon {
     /// Answers what is asked at the control socket and by HTTP.
     pub(crate) fn serve(&mut self) {
         for request in self.outlets.control.work() {
-            let asker = self.user(request.user);
-            match self.answer(&asker, &request.command, &request.body) {
+            let client = request.user.map_or(Client::Unknown, Client::User);
+            match self.answer(&client, &request.command, &request.body) {
                 Ok(answer) => self.outlets.control.answer(request.client, &answer),
                 Err(refused) => self.outlets.control.refuse(request.client, &refused.why),
             }
@@ -57,13 +57,10 @@ impl Daemon {
                 let (well, text) = self.health();
                 asked.health(well, text);
             }
-            Wanted::Command(command, body) => {
-                let asker = self.user(asked.user);
-                match self.answer(&asker, command, body) {
-                    Ok(answer) => asked.answer(answer),
-                    Err(refused) => asked.refuse(refused.refusal, &refused.why),
-                }
-            }
+            Wanted::Command(command, body) => match self.answer(&asked.client, command, body) {
+                Ok(answer) => asked.answer(answer),
+                Err(refused) => asked.refuse(refused.refusal, &refused.why),
+            },
         }
     }
 
@@ -78,7 +75,8 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, asker: &Asker, command: &str, body: &Value) -> Result<Value, Refused> {
+    fn answer(&mut self, client: &Client, command: &str, body: &Value) -> Result<Value, Refused> {
+        let asker = &self.asker(client, body);
         if let Some(answer) = self.reserve(asker, command, body) {
             return answer;
         }

@@ -1,6 +1,9 @@
 //! Who asks, what it may do, and how it is told that something is not done.
 
-use snin_daemon::http::Refusal;
+use serde_json::Value;
+use snin_daemon::http::{Client, Refusal};
+use snin_fabric::Guid;
+use snin_protocol::identity::{Identity, Role};
 use tracing::warn;
 
 use crate::daemon::Daemon;
@@ -22,6 +25,8 @@ pub(crate) struct Asker {
     /// As what it asks for is owned: `user/4711`.
     pub(crate) name: String,
     pub(crate) rank: Rank,
+    /// The port of the host whose user asks, through its agent.
+    pub(crate) host: Option<Guid>,
     /// How the names of a launcher's own slices begin.
     slices: Option<String>,
 }
@@ -85,20 +90,29 @@ impl Refused {
 }
 
 impl Daemon {
-    /// A user of this machine; `None` where the system does not know which.
-    pub(crate) fn user(&self, user: Option<u32>) -> Asker {
+    /// The end that asks, and the rank that it has. An agent asks for a `user` of its host.
+    pub(crate) fn asker(&self, client: &Client, body: &Value) -> Asker {
         let own = rustix::process::geteuid().as_raw();
-        let slices = user.and_then(|user| self.launchers.get(&user).cloned());
-        let rank = match user {
-            Some(user) if user == 0 || user == own || self.operators.contains(&user) => {
-                Rank::Operator
+        let (name, rank, host) = match client {
+            Client::User(user) => {
+                let operates = *user == 0 || *user == own || self.operators.contains(user);
+                let rank = if operates { Rank::Operator } else { Rank::Anybody };
+                (format!("user/{user}"), rank, None)
             }
-            _ if slices.is_some() => Rank::Launcher,
-            _ => Rank::Anybody,
+            Client::Certified(Identity::Agent(port)) => match body["user"].as_u64() {
+                Some(user) => (format!("agent/{port}/user/{user}"), Rank::Anybody, Some(*port)),
+                None => (format!("agent/{port}"), Rank::Anybody, None),
+            },
+            Client::Certified(named) => {
+                let operates = named.role() == Role::Operator;
+                let rank = if operates { Rank::Operator } else { Rank::Anybody };
+                (named.to_string(), rank, None)
+            }
+            Client::Unknown => ("a program of an unknown user".to_owned(), Rank::Anybody, None),
         };
-        let unknown = || "a program of an unknown user".to_owned();
-        let name = user.map_or_else(unknown, |user| format!("user/{user}"));
-        Asker { name, rank, slices }
+        let slices = self.launchers.get(&name).cloned();
+        let rank = if slices.is_some() { rank.max(Rank::Launcher) } else { rank };
+        Asker { name, rank, host, slices }
     }
 
     /// Refuses what the asker may not do: counted, and one line.
@@ -106,10 +120,15 @@ impl Daemon {
         if asker.rank >= least {
             return Ok(());
         }
-        self.counted.not_permitted += 1;
         let who = if least == Rank::Operator { "operators" } else { "operators and launchers" };
-        let why = format!("{} may not {what}: only {who} may", asker.name);
+        Err(self.forbid(asker, format_args!("{what}: only {who} may")))
+    }
+
+    /// Counts and logs what the asker may not do.
+    pub(crate) fn forbid(&mut self, asker: &Asker, what: impl std::fmt::Display) -> Refused {
+        self.counted.not_permitted += 1;
+        let why = format!("{} may not {what}", asker.name);
         warn!("{why}");
-        Err(Refused { refusal: Refusal::NotPermitted, why })
+        Refused { refusal: Refusal::NotPermitted, why }
     }
 }

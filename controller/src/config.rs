@@ -8,6 +8,7 @@ use snin_controller_core::error::ConfigError;
 use snin_daemon::session::{Address, Credentials, CredentialsError, Files, Limits, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Lmc;
+use snin_protocol::identity::{Identity, Role};
 use snin_protocol::view::Policy;
 use snin_protocol::{Term, Time};
 
@@ -74,16 +75,18 @@ snin_daemon::settings! {
         /// Users (by number) who may do everything at the control socket, beside root and the controller's own;
         /// anybody else who may open it only looks.
         operators: Vec<u32> = Vec::new(),
-        /// Job launchers: users (by number) who may have requests of their own, and change the slices whose names
-        /// begin so: { 990 = "slurm/" }.
+        /// Job launchers: users (by number) and owners of certificates who may have requests of their own, and
+        /// change the slices whose names begin so: { 990 = "slurm/", "launcher/pbs" = "pbs/" }.
         launchers: BTreeMap<String, String> = BTreeMap::new(),
         /// Where `snin controller` asks.
         control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),
         /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
         metrics: Option<String> = None,
-        /// Where the API is offered to programs of this machine: unix:///path (who asks may do what the same user
-        /// may do at the control socket) or plain://127.0.0.1:port (who asks only looks). Default: nowhere.
-        api: Option<String> = None,
+        /// Where the API is offered: unix:///path (users as at the control socket), tls://host:port (operators,
+        /// launchers and agents by certificate), or plain://127.0.0.1:port (programs of this machine only look).
+        api: Vec<String> = Vec::new(),
+        /// The most requests of one user of a host, that come through its agent.
+        requests_per_user: u32 = 16,
         /// Events go to the end of this file too, as JSON lines.
         events_file: Option<PathBuf> = None,
         /// Messages go to stderr, journald, or a file.
@@ -114,9 +117,9 @@ pub struct Checked {
     /// The certificate's files.
     pub files: Option<Files>,
     /// Where the API is.
-    pub api: Option<Address>,
-    /// Launchers by user, and how the names of their slices begin.
-    pub launchers: BTreeMap<u32, String>,
+    pub api: Vec<Address>,
+    /// Launchers (`user/990`, `launcher/pbs`), and how the names of their slices begin.
+    pub launchers: BTreeMap<String, String>,
 }
 
 /// What is wrong is named by file and line.
@@ -163,14 +166,10 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
         policy,
         ..Config::default()
     };
-    let api = value.api.as_deref().map(|text| address("api", text)).transpose()?;
-    if matches!(api, Some(Address::Tls(_))) {
-        let what = "api: HTTP is for this machine only: unix:///PATH or plain://127.0.0.1:PORT";
-        return Err(loaded.refuse("api", what));
-    }
+    let api = value.api.iter().map(|text| address("api", text)).collect::<Result<Vec<_>, _>>()?;
     core.check().map_err(|error| objection(loaded, &error))?;
     let files = files(loaded)?;
-    let all = listen.iter().chain(match &source {
+    let all = listen.iter().chain(&api).chain(match &source {
         Source::Manager(address) => Some(address),
         Source::File(..) => None,
     });
@@ -180,12 +179,19 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     Ok(Checked { listen, source, core, files, api, launchers: launchers(loaded)? })
 }
 
-fn launchers(loaded: &Loaded<Settings>) -> Result<BTreeMap<u32, String>, SettingsError> {
-    let launcher = |(user, slices): (&String, &String)| {
-        let number = user.parse().map_err(|_| {
-            loaded.refuse("launchers", format_args!("`{user}`: a user is given by number"))
+fn launchers(loaded: &Loaded<Settings>) -> Result<BTreeMap<String, String>, SettingsError> {
+    let launcher = |(name, slices): (&String, &String)| {
+        let certified =
+            || name.parse().ok().filter(|named: &Identity| named.role() == Role::Launcher);
+        let known = match name.parse::<u32>() {
+            Ok(user) => Some(format!("user/{user}")),
+            Err(_) => certified().map(|named| named.to_string()),
+        };
+        let known = known.ok_or_else(|| {
+            let what = "a user is given by number, the owner of a certificate as launcher/NAME";
+            loaded.refuse("launchers", format_args!("`{name}`: {what}"))
         })?;
-        Ok((number, slices.clone()))
+        Ok((known, slices.clone()))
     };
     loaded.value.launchers.iter().map(launcher).collect()
 }

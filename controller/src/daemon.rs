@@ -66,8 +66,10 @@ pub struct Daemon {
     pub(crate) counted: Counted,
     /// Users who may do everything.
     pub(crate) operators: Vec<u32>,
-    /// Users who may have requests of their own, and how the names of their slices begin.
-    pub(crate) launchers: BTreeMap<u32, String>,
+    /// Those who may have requests of their own, and how the names of their slices begin.
+    pub(crate) launchers: BTreeMap<String, String>,
+    /// The most requests of a user of a host.
+    pub(crate) requests_per_user: usize,
     /// The slices that are kept are of this version of the core's.
     pub(crate) slices_version: Option<u64>,
     watchdog: Option<(Time, Time)>,
@@ -82,10 +84,11 @@ impl Daemon {
     pub fn new(
         settings: &Settings,
         checked: Checked,
-        outlets: Outlets,
+        mut outlets: Outlets,
         record: Option<PathBuf>,
     ) -> Result<Self, Failure> {
         let credentials = checked.credentials()?.map(Arc::new);
+        outlets.offer(checked.api.clone(), credentials.clone())?;
         let identity = identity(settings, credentials.as_deref())?;
         let state = State::open(&settings.state_dir)?;
         let mut config = checked.core.clone();
@@ -137,6 +140,7 @@ impl Daemon {
             counted: Counted::default(),
             operators: settings.operators.clone(),
             launchers: checked.launchers.clone(),
+            requests_per_user: settings.requests_per_user as usize,
             slices_version: None,
             watchdog: watchdog.map(|every| (Time(every), clock.now() + Time(every))),
         };

@@ -37,7 +37,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     let checked = check(&loaded)?;
     let settings = &loaded.value;
     let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
-    let outlets = Outlets::open(settings, checked.api.as_ref(), log)?;
+    let outlets = Outlets::open(settings, log)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(Failure::system("a runtime"))?;
     runtime.block_on(async {

@@ -92,6 +92,9 @@ pub(crate) fn page(daemon: &Daemon) -> String {
         let frames = core.frames().count() as f64;
         page.gauge("snin_controller_requests", "Requests with a time of their own", frames);
     }
+    if let Some(api) = &daemon.outlets.api {
+        api.tally().export("snin_controller_api", &mut page);
+    }
     if let Some(agents) = &daemon.agents {
         agents.tally().export("snin_controller_agent", &mut page);
     }

@@ -15,11 +15,14 @@
 //! its addresses.
 //!
 //! Root, the controller's own user and `operators` may do all of that. `launchers` may change the slices whose
-//! names begin as their setting says, make requests and release their own. Other users of the socket only look.
+//! names begin as their setting says, make requests and release their own. A user of a host, for whom its agent
+//! asks, has requests of its host's port. All others only look.
 
 use serde_json::{Value, json};
 use snin_controller_core::Core;
-use snin_controller_core::window::{Frame, FrameStatus, SliceHosts, SliceStatus};
+use snin_controller_core::window::{
+    Frame, FrameStatus, MAX_FRAMES_OF_OWNER, SliceHosts, SliceStatus,
+};
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::HostNames;
@@ -55,16 +58,46 @@ impl Daemon {
             "slice_explain" => self.explain_slice(body),
             "slice_trees" => self.slice_trees(body),
             "request" => {
-                let permitted = self.permit(asker, Rank::Launcher, "make requests");
+                let permitted = self.permit_requests(asker, "make requests");
                 permitted.and_then(|()| self.request(asker, body))
             }
             "release" => {
-                let permitted = self.permit(asker, Rank::Launcher, "release requests");
+                let permitted = self.permit_requests(asker, "release requests");
                 permitted.and_then(|()| self.release(asker, body))
             }
-            "requests" => self.requests(),
+            "requests" => self.requests(asker),
             _ => return None,
         })
+    }
+
+    /// Users of a host have requests of their own through its agent.
+    fn permit_requests(&mut self, asker: &Asker, what: &str) -> Result<(), Refused> {
+        if asker.host.is_some() { Ok(()) } else { self.permit(asker, Rank::Launcher, what) }
+    }
+
+    /// Another port than its host's is not for a user to ask for, nor more than the site allows.
+    fn permit_user(&mut self, asker: &Asker, source: Guid) -> Result<(), Refused> {
+        let Some(host) = asker.host else { return Ok(()) };
+        if source != host {
+            let what =
+                format_args!("have port {source} kept: it is not its host's, which is {host}");
+            return Err(self.forbid(asker, what));
+        }
+        let of_host = format!("agent/{host}/");
+        let core = self.core()?;
+        let owners = || core.frames().map(|status| status.frame.owner);
+        if owners().filter(|owner| *owner == asker.name).count() >= self.requests_per_user {
+            let most = self.requests_per_user;
+            let why = format!("{} has {most} requests: no user of a host has more", asker.name);
+            return Err(Refused::conflict(why));
+        }
+        if owners().filter(|owner| owner.starts_with(&of_host)).count() >= MAX_FRAMES_OF_OWNER {
+            let why = format!(
+                "users of {host} have {MAX_FRAMES_OF_OWNER} requests, and no more are kept"
+            );
+            return Err(Refused::conflict(why));
+        }
+        Ok(())
     }
 
     fn change_slice(
@@ -145,8 +178,13 @@ impl Daemon {
     fn request(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
         let now = self.clock.now();
         let (window, day) = (self.config.window, TimeOfDay::at(now));
-        let core = self.core.as_mut().ok_or(NotKnown)?;
-        let (source, destination) = (host_port(core, body, "from")?, host_port(core, body, "to")?);
+        let core = self.core()?;
+        let source = match asker.host.filter(|_| body["from"].is_null()) {
+            Some(port) => port,
+            None => host_port(core, body, "from")?,
+        };
+        let destination = host_port(core, body, "to")?;
+        self.permit_user(asker, source)?;
         let number = |key: &str| match &body[key] {
             Value::Null => Ok(None),
             value => value.as_u64().map(Some).ok_or_else(|| format!("`{key}` is a number")),
@@ -161,6 +199,7 @@ impl Daemon {
         let owner = owner.map_or_else(|| asker.name.clone(), |owner| format!("{owner:.128}"));
         let until = Time(from.0.saturating_add(length.0));
         let frame = Frame { owner, source, destination, from, until };
+        let core = self.core.as_mut().ok_or(NotKnown)?;
         let id = core.add_frame(frame.clone(), now).map_err(Refused::conflict)?;
         if let Err(failure) = self.state.keep_frame(id, Some(day.keep(&frame))) {
             core.remove_frame(id);
@@ -191,10 +230,16 @@ impl Daemon {
         Ok(json!({ "id": id, "released": true }))
     }
 
-    fn requests(&self) -> Result<Value, Refused> {
+    /// Every frame, but for a user of a host, who sees its own.
+    fn requests(&self, asker: &Asker) -> Result<Value, Refused> {
         let (core, now) = (self.core()?, self.clock.now());
         let day = TimeOfDay::at(now);
-        Ok(core.frames().map(|frame| frame_json(core, &frame, &day, now)).collect())
+        let shown = |owner: &str| asker.host.is_none() || owner == asker.name;
+        Ok(core
+            .frames()
+            .filter(|frame| shown(&frame.frame.owner))
+            .map(|frame| frame_json(core, &frame, &day, now))
+            .collect())
     }
 
     /// Slices and frames of before.

@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Connection, Control, ControlError};
-use snin_daemon::http::{Refusal, Route, Server, Verb, Wanted};
+use snin_daemon::http::{Offer, Refusal, Route, Server, Verb, Wanted};
 use snin_daemon::journal::Journal;
 use snin_daemon::metrics::{Histogram, Page};
 use snin_daemon::watch::Watch;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
-const ROUTES: [Route; 2] = [
+const ROUTES: [Route; 3] = [
+    Route::ANY,
     Route {
         verb: Verb::Put,
         path: "/v1/things/{*owner}",
@@ -52,9 +53,9 @@ impl Daemon {
         let socket = folder.path().join("run/daemon.sock");
         let mut control = Control::listen(&socket).unwrap();
         let at = "plain://127.0.0.1:0".parse().unwrap();
-        let server = Server::with_life(&at, &ROUTES, life).unwrap();
+        let server = Server::offer(Offer { life, ..Offer::new(vec![at], &ROUTES) }).unwrap();
         control.set_idle(life);
-        let address = server.address().to_string();
+        let address = server.addresses()[0].clone();
         let thread = std::thread::spawn(move || run(control, server));
         Self { _folder: folder, socket, address, thread: Some(thread) }
     }
@@ -110,7 +111,7 @@ fn run(mut control: Control, mut server: Server) {
             match &asked.wanted {
                 Wanted::Health => asked.health(false, "no subnet"),
                 Wanted::Metrics => asked.metrics(page()),
-                Wanted::Command("keys", keys) => {
+                Wanted::Command(command, keys) if command == "keys" => {
                     let keys = keys.clone();
                     asked.answer(keys);
                 }
@@ -184,7 +185,7 @@ fn pages_are_served_and_nothing_else() {
     assert!(metrics.contains("connection: close") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(get("/healthz").starts_with("HTTP/1.1 503 "));
     let missing = get("/");
-    let there = "there is GET /metrics, GET /healthz, PUT /v1/things/{owner}, GET /v1/never\n";
+    let there = "there is GET /metrics, GET /healthz, POST /v1/command, PUT /v1/things/{owner}, GET /v1/never\n";
     assert!(missing.starts_with("HTTP/1.1 404 ") && missing.ends_with(there), "{missing}");
     assert!(daemon.http("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
     for (nonsense, status) in [
@@ -230,6 +231,12 @@ fn an_api_says_commands_by_their_paths() {
     ] {
         assert_eq!(put(path, &body).0, refused, "{path}");
     }
+    let any = r#"{"command": "keys", "x": 1}"#;
+    let any = daemon.http(&format!(
+        "POST /v1/command HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{any}",
+        any.len()
+    ));
+    assert!(any.ends_with(r#"{"command":"keys","x":1}"#), "{any}");
     let never = daemon.http("GET /v1/never HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(
         never.starts_with("HTTP/1.1 409 ") && never.ends_with("{\"error\":\"it cannot be\"}"),

@@ -2,22 +2,22 @@
 //!
 //! Requests on the control socket: `status`, `flows`, `mesh`, `histogram` (`flow`), `events` (`since`),
 //! `send` (`peer`, `count`, `size`, `rate`): messages of its own, to see whether a peer is reached; `pair`,
-//! `jobs` and `job_begin` (`Jobs`).
+//! `jobs` and `job_begin` (`Jobs`). Programs of any user have a socket of their own (`Programs`).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Control, ControlError, Request};
-use snin_daemon::http::{HttpError, Server, Wanted};
+use snin_daemon::http::{Courier, HttpError, Server, Wanted};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::{self, Log, LogError};
 use snin_daemon::metrics::Page;
 use snin_daemon::service;
+use snin_daemon::session::Credentials;
 use snin_daemon::settings::Loaded;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
@@ -29,7 +29,8 @@ use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::jobs::Jobs;
-use crate::settings::Settings;
+use crate::programs::Programs;
+use crate::settings::{Settings, check};
 use crate::snapshot::Snapshot;
 use snin_agent_core::{ControllerState, FlowId, Notice};
 
@@ -77,8 +78,8 @@ pub struct Daemon {
     /// By peer.
     came: BTreeMap<Guid, Came>,
     jobs: Jobs,
-    /// Where programs ask, of any user.
-    pairs: Option<Control>,
+    /// Where programs of any user ask.
+    programs: Option<Programs>,
 }
 
 /// What came from one peer.
@@ -118,9 +119,11 @@ impl Daemon {
         let signals = Signals::new()?;
         let (sending, came) = (BTreeMap::new(), BTreeMap::new());
         let jobs = Jobs::new(&value.jobs, agent.port_folder().to_owned());
-        let pairs = value.pair_socket.as_deref().map(listen_to_programs).transpose()?;
+        let courier = courier(settings)?;
+        let programs = value.pair_socket.as_deref().map(Path::new);
+        let programs = programs.map(|path| Programs::listen(path, courier)).transpose()?;
         info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
-        Ok(Self { agent, control, journal, log, page, signals, sending, came, jobs, pairs })
+        Ok(Self { agent, control, journal, log, page, signals, sending, came, jobs, programs })
     }
 
     /// Until a signal ends it.
@@ -161,7 +164,9 @@ impl Daemon {
             for request in self.control.work() {
                 self.answer(&request);
             }
-            self.answer_programs();
+            if let Some(programs) = &mut self.programs {
+                programs.work(&mut self.jobs);
+            }
             self.serve_page();
             service::alive();
         }
@@ -171,8 +176,8 @@ impl Daemon {
         let mut watch = Watch::new();
         self.signals.watch(&mut watch);
         self.control.watch(&mut watch);
-        if let Some(pairs) = &self.pairs {
-            pairs.watch(&mut watch);
+        if let Some(programs) = &self.programs {
+            programs.watch(&mut watch);
         }
         if let Some(page) = &self.page {
             page.watch(&mut watch);
@@ -224,23 +229,6 @@ impl Daemon {
     fn pair(&mut self, request: &Request) -> Result<Value, String> {
         let answer = self.jobs.pair(request.user, &request.body);
         answer.inspect_err(|why| warn!("{why}"))
-    }
-
-    /// Programs of any user ask for pairs of their jobs and for what was counted of them, and for nothing else.
-    fn answer_programs(&mut self) {
-        let Some(mut pairs) = self.pairs.take() else { return };
-        for request in pairs.work() {
-            let answer = match request.command.as_str() {
-                "pair" => self.pair(&request),
-                "jobs" => self.jobs.own(request.user, &request.body),
-                other => Err(format!("no command {other:.40} here: there are pair and jobs")),
-            };
-            match answer {
-                Ok(value) => pairs.answer(request.client, &value),
-                Err(why) => pairs.refuse(request.client, &why),
-            }
-        }
-        self.pairs = Some(pairs);
     }
 
     fn snapshot(&self, latency_of: Option<FlowId>) -> Result<Snapshot, String> {
@@ -328,7 +316,17 @@ impl Daemon {
         let page = self.page.as_mut();
         for asked in page.map_or_else(Vec::new, |page| page.work()) {
             match (&asked.wanted, self.agent.snapshot(None)) {
-                (Wanted::Metrics, Ok(snapshot)) => asked.metrics(metrics(&snapshot).encode()),
+                (Wanted::Metrics, Ok(snapshot)) => {
+                    let mut metrics = metrics(&snapshot);
+                    if let Some(programs) = &self.programs {
+                        let help = "Commands of users that the controller was told";
+                        metrics.counter("snin_agent_user_commands", help, programs.told);
+                        let help =
+                            "What users asked for and were refused, here or by the controller";
+                        metrics.counter("snin_agent_user_refusals", help, programs.refused);
+                    }
+                    asked.metrics(metrics.encode());
+                }
                 (_, Err(error)) => asked.health(false, &format!("the data thread: {error}")),
                 (_, Ok(snapshot)) => {
                     let is_lost = snapshot.controller == ControllerState::Lost;
@@ -339,11 +337,13 @@ impl Daemon {
     }
 }
 
-/// A socket that every user may open.
-fn listen_to_programs(path: &str) -> Result<Control, Failure> {
-    let pairs = Control::listen(Path::new(path))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
-    Ok(pairs)
+/// The way to the controller's API, if there is one.
+fn courier(settings: &Loaded<Settings>) -> Result<Option<Courier>, Failure> {
+    let checked = check(settings).map_err(AgentError::from)?;
+    let Some(api) = checked.controller_api else { return Ok(None) };
+    let credentials = checked.certificates.map(Credentials::load).transpose();
+    let credentials = credentials.map_err(AgentError::from)?.map(Arc::new);
+    Ok(Some(Courier::start(api, credentials)?))
 }
 
 fn metrics(snapshot: &Snapshot) -> Page {

@@ -30,6 +30,8 @@ mod message;
 #[cfg(feature = "verbs")]
 mod partial;
 mod port_counters;
+#[cfg(feature = "verbs")]
+mod programs;
 #[cfg_attr(
     not(feature = "verbs"),
     allow(dead_code, reason = "without an agent they are only documented")

@@ -28,6 +28,9 @@ snin_daemon::settings! {
         /// Where the controller answers: tls://host:port, unix:///path, or, on this machine only,
         /// plain://127.0.0.1:port. Without one nothing is granted.
         controller: Option<String> = None,
+        /// The controller's API, where users of this host have requests through pair_socket: tls://host:port, or,
+        /// on this machine only, unix:///path. Default: they have none.
+        controller_api: Option<String> = None,
         /// The port's certificate (PEM), for tls://. `snin pki issue agent/GUID` makes one.
         certificate: Option<PathBuf> = None,
         /// Its key.
@@ -90,8 +93,8 @@ snin_daemon::settings! {
         acknowledgement_us: u64 = 50,
         /// Where the trees of the node's jobs are, a file each: what programs with libsnin_preload.so are told.
         jobs: String = "/run/snin/jobs".to_owned(),
-        /// Where programs of any user ask for the pairs of their job (SNIN_AGENT), such as /run/snin/pairs.sock.
-        /// Default: nowhere.
+        /// Where programs of any user ask for the pairs of their job (SNIN_AGENT) and have requests of this host's
+        /// port (`snin request --agent`), such as /run/snin/pairs.sock. Default: nowhere.
         pair_socket: Option<String> = None,
         /// Where `snin agent` asks.
         control_socket: String = "/run/snin/agent.sock".to_owned(),
@@ -113,6 +116,7 @@ pub(crate) struct Checked {
     pub(crate) listen: Address,
     pub(crate) peers: BTreeMap<Guid, Address>,
     pub(crate) controller: Option<Address>,
+    pub(crate) controller_api: Option<Address>,
     pub(crate) certificates: Option<Files>,
     pub(crate) datagrams: bool,
     pub(crate) busy: bool,
@@ -182,6 +186,9 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
     }
     let controller = value.controller.as_deref();
     let controller = controller.map(|address| read(settings, "controller", address)).transpose()?;
+    let controller_api = value.controller_api.as_deref();
+    let controller_api =
+        controller_api.map(|address| read(settings, "controller_api", address)).transpose()?;
     let listen = read(settings, "listen", &value.listen)?;
     let certificates = Files::configured(
         value.certificate.as_deref(),
@@ -190,13 +197,23 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         value.revoked.as_deref(),
     );
     let certificates = certificates.map_err(|error| settings.refuse(error.0, error))?;
-    let mut addresses = peers.values().chain(&controller).chain([&listen]);
+    let mut addresses = peers.values().chain(&controller).chain(&controller_api).chain([&listen]);
     let needs_certificate = addresses.any(|address| matches!(address, Address::Tls(_)));
     drop(addresses);
     if certificates.is_none() && needs_certificate {
         return Err(settings.refuse("certificate", SessionEnd::NoCredentials));
     }
-    Ok(Checked { guid, listen, peers, controller, certificates, datagrams, busy, loss })
+    Ok(Checked {
+        guid,
+        listen,
+        peers,
+        controller,
+        controller_api,
+        certificates,
+        datagrams,
+        busy,
+        loss,
+    })
 }
 
 fn read(settings: &Loaded<Settings>, key: &str, text: &str) -> Result<Address, SettingsError> {

@@ -1,11 +1,13 @@
 //! Where the daemon tells what happens, and where it is asked.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
-use snin_daemon::http::Server;
+use snin_daemon::http::{Offer, Server};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
-use snin_daemon::session::Address;
+use snin_daemon::session::{Address, Credentials};
 use snin_daemon::signals::Signals;
 use tracing::{info, warn};
 
@@ -34,7 +36,7 @@ impl Outlets {
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn open(settings: &Settings, api: Option<&Address>, log: Log) -> Result<Self, Failure> {
+    pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
         let journal = match &settings.events_file {
             Some(path) => Journal::to_file(path).map_err(|error| Failure::file(path, error))?,
             None => Journal::new(),
@@ -42,14 +44,27 @@ impl Outlets {
         let control = Control::listen(&settings.control_socket)?;
         let server = settings.metrics.as_deref().map(Server::listen).transpose()?;
         if let Some(server) = &server {
-            info!("metrics at http://{}/metrics", server.address());
-        }
-        let api = api.map(|address| Server::listen_api(address, &ROUTES)).transpose()?;
-        if let Some(api) = &api {
-            info!("the API is at {}", api.address());
+            info!("metrics at http://{}/metrics", server.addresses().join(", "));
         }
         let signals = Signals::new().map_err(Failure::system("signals"))?;
-        Ok(Self { log, journal, control, server, api, signals })
+        Ok(Self { log, journal, control, server, api: None, signals })
+    }
+
+    /// Opens the API, if it is wanted.
+    ///
+    /// # Errors
+    /// When one of its addresses cannot be used.
+    pub fn offer(
+        &mut self,
+        at: Vec<Address>,
+        credentials: Option<Arc<Credentials>>,
+    ) -> Result<(), Failure> {
+        if !at.is_empty() {
+            let api = Server::offer(Offer { credentials, ..Offer::new(at, &ROUTES) })?;
+            info!("the API is at {}", api.addresses().join(", "));
+            self.api = Some(api);
+        }
+        Ok(())
     }
 
     /// An event, to every follower. `fields` is an object.

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use serde_json::json;
+use snin_daemon::session::Address;
 
 use super::agents::Agents;
 use super::process::{Controller, answer};
@@ -101,7 +102,7 @@ fn what_it_cannot_use_it_refuses_in_one_line() {
 /// The API by curl: at a Unix socket each user may do what it may do at the control socket, over TCP look.
 #[test]
 fn the_api_does_for_a_user_what_the_control_socket_does() {
-    let settings = "api = \"unix://FOLDER/api.sock\"\nlaunchers = { 4711 = \"slurm/\" }\n";
+    let settings = "api = [\"unix://FOLDER/api.sock\"]\nlaunchers = { 4711 = \"slurm/\" }\n";
     let controller = Controller::of("clos:4,4,2", settings);
     let status = controller.status();
     let own = rustix::process::geteuid().as_raw();
@@ -157,10 +158,9 @@ fn the_api_does_for_a_user_what_the_control_socket_does() {
     );
     assert_eq!(controller.log().matches("may not").count(), 5, "one line each");
 
-    let tcp = Controller::of("clos:4,4,2", "api = \"plain://127.0.0.1:0\"\n");
+    let tcp = Controller::of("clos:4,4,2", "api = [\"plain://127.0.0.1:0\"]\n");
     assert_eq!(tcp.status()["healthy"], true);
-    let log = tcp.log();
-    let address = log.split("the API is at ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let Address::Tls(address) = tcp.api() else { panic!() };
     let ask = |arguments: &[&str], path: &str| {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--write-out", "\n%{http_code}"]).args(arguments);

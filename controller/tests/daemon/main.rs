@@ -6,4 +6,6 @@ mod kills;
 mod process;
 mod recording;
 mod reserving;
+mod rogue;
+mod roles;
 mod watcher;

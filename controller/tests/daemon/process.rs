@@ -30,11 +30,13 @@ impl Controller {
         std::fs::write(folder.path().join("fabric.ibnetdiscover"), ibnet::write(&topology))
             .unwrap();
         let place = folder.path().display();
+        let usual = "listen = [\"unix://FOLDER/sessions.sock\"]\n";
+        let listen = if more.contains("listen = ") { "" } else { usual };
         let settings = format!(
-            "listen = [\"unix://{place}/sessions.sock\"]\ntopology = \"{place}/fabric.ibnetdiscover\"\n\
+            "topology = \"{place}/fabric.ibnetdiscover\"\n\
              state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control.sock\"\n\
              log_file = \"{place}/log\"\nname = \"ctl1\"\n{}",
-            more.replace("FOLDER", &place.to_string())
+            format!("{listen}{more}").replace("FOLDER", &place.to_string())
         );
         std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
         let mut controller = Self { folder, topology, child: None };
@@ -48,6 +50,14 @@ impl Controller {
 
     pub(crate) fn sessions(&self) -> Address {
         Address::Unix(self.file("sessions.sock"))
+    }
+
+    /// Where its API is, by TLS, with the port that the system chose; once it has answered.
+    pub(crate) fn api(&self) -> Address {
+        let log = self.log();
+        let told = log.split("the API is at ").nth(1).unwrap_or_else(|| panic!("{log}"));
+        let last = told.lines().next().unwrap().rsplit(", ").next().unwrap();
+        Address::Tls(last.trim().to_owned())
     }
 
     pub(crate) fn start(&mut self) {

@@ -54,7 +54,7 @@ impl FromStr for Address {
 
 impl Address {
     /// The first socket address of a host and port.
-    pub(super) fn resolve(host: &str) -> std::io::Result<SocketAddr> {
+    pub(crate) fn resolve(host: &str) -> std::io::Result<SocketAddr> {
         let found = host.to_socket_addrs()?.next();
         found.ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::NotFound, format!("{host}: no such host"))

@@ -302,7 +302,7 @@ impl<T> Drop for Aborted<T> {
 }
 
 /// A number needs no thread.
-async fn lookup(host: &str) -> std::io::Result<std::net::SocketAddr> {
+pub(crate) async fn lookup(host: &str) -> std::io::Result<std::net::SocketAddr> {
     if let Ok(address) = host.parse() {
         return Ok(address);
     }

@@ -86,9 +86,9 @@ pub enum CredentialsError {
 
 /// What TLS makes of the files as they were read last.
 #[derive(Debug)]
-pub(super) struct Tls {
-    pub(super) server: Arc<ServerConfig>,
-    pub(super) client: Arc<ClientConfig>,
+pub(crate) struct Tls {
+    pub(crate) server: Arc<ServerConfig>,
+    pub(crate) client: Arc<ClientConfig>,
     callers: Arc<dyn ClientCertVerifier>,
     called: Arc<WebPkiServerVerifier>,
     own: Identity,
@@ -135,7 +135,7 @@ impl Credentials {
         self.tls.borrow().own.clone()
     }
 
-    pub(super) fn now(&self) -> Arc<Tls> {
+    pub(crate) fn now(&self) -> Arc<Tls> {
         self.tls.borrow().clone()
     }
 
@@ -290,7 +290,7 @@ impl Tls {
 }
 
 /// The name that the certificate of a called daemon has.
-pub(super) fn server_name(dns: &str) -> ServerName<'static> {
+pub(crate) fn server_name(dns: &str) -> ServerName<'static> {
     // Identities are DNS names by construction; an address that no certificate has stands in for
     // what cannot be.
     ServerName::try_from(dns.to_owned())
@@ -298,7 +298,7 @@ pub(super) fn server_name(dns: &str) -> ServerName<'static> {
 }
 
 /// The identity that a certificate names; `None` for none or several.
-pub(super) fn owner(certificate: &CertificateDer<'_>) -> Option<Identity> {
+pub(crate) fn owner(certificate: &CertificateDer<'_>) -> Option<Identity> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let mut named = certificate.valid_dns_names().filter_map(Identity::from_dns);
     let first = named.next()?;

@@ -138,7 +138,7 @@ impl Drop for Door {
 }
 
 /// Reads certificates again when their files change.
-pub(super) async fn look(credentials: Arc<Credentials>) {
+pub(crate) async fn look(credentials: Arc<Credentials>) {
     loop {
         tokio::time::sleep(LOOK).await;
         match credentials.refresh() {

@@ -45,6 +45,10 @@ pub use listener::{Listen, ListenError, Listener};
 pub use post::Post;
 pub use tally::{Count, Tally};
 
+pub(crate) use caller::lookup;
+pub(crate) use credentials::{owner, server_name};
+pub(crate) use door::look;
+
 /// The identity of the other end.
 pub type Peer = Arc<Identity>;
 

@@ -84,12 +84,12 @@ impl Tally {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
-    pub(super) fn add(&self, what: Count) {
+    pub(crate) fn add(&self, what: Count) {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts, and says so in a line unless the same was said just now.
-    pub(super) fn notify(&self, what: Count, line: impl fmt::Display) {
+    pub(crate) fn notify(&self, what: Count, line: impl fmt::Display) {
         self.add(what);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let last = &mut said[what as usize];

@@ -50,7 +50,7 @@ impl Outlets {
         let control = settings.control_socket.as_deref().map(Control::listen).transpose()?;
         let server = settings.metrics_listen.as_deref().map(Server::listen).transpose()?;
         if let Some(server) = &server {
-            info!("metrics at http://{}/metrics", server.address());
+            info!("metrics at http://{}/metrics", server.addresses().join(", "));
         }
         let dumps = settings.dump_files_dir.clone().map(Dumps::start).transpose();
         let dumps = dumps.map_err(Failure::system("a thread"))?;

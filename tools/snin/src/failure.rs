@@ -60,6 +60,12 @@ pub(crate) enum Failure {
     /// A daemon that does not answer, or refuses.
     #[error(transparent)]
     Daemon(#[from] snin_daemon::control::ControlError),
+    /// Certificates that cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] snin_daemon::session::CredentialsError),
+    /// A certificate without what belongs to it.
+    #[error(transparent)]
+    Missing(#[from] snin_daemon::session::MissingFile),
     /// A study that did not come to its end.
     #[error("snin study: {0}")]
     Study(#[from] snin_lab::reconfiguration::StudyError),

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use snin_daemon::pki::Pki;
 use snin_fabric::generate::Recipe;
 use snin_fabric::ibnet;
 
@@ -23,8 +24,15 @@ impl Controller {
         let place = folder.path().display();
         let topology = "clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap();
         std::fs::write(folder.path().join("fabric"), ibnet::write(&topology)).unwrap();
+        let pki = Pki::at(&folder.path().join("pki"));
+        pki.init("a site", 30).unwrap();
+        for name in ["controller/ctl1", "operator/ann", "manager/sm1"] {
+            pki.issue(&name.parse().unwrap(), 10, None).unwrap();
+        }
         let settings = format!(
-            "listen = [\"unix://{place}/sessions\"]\ntopology = \"{place}/fabric\"\nname = \"ctl1\"\n\
+            "api = [\"tls://127.0.0.1:0\"]\ncertificate = \"{place}/pki/controller-ctl1.crt\"\n\
+             key = \"{place}/pki/controller-ctl1.key\"\nca_certificate = \"{place}/pki/ca.crt\"\n\
+             log_file = \"{place}/log\"\nlisten = [\"unix://{place}/sessions\"]\ntopology = \"{place}/fabric\"\nname = \"ctl1\"\n\
              state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control\"\nwindow_us = 50000\n"
         );
         std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
@@ -44,6 +52,17 @@ impl Controller {
         let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
         let socket = self.folder.path().join("control");
         command.args(arguments).arg("--socket").arg(socket).output().unwrap()
+    }
+
+    /// By the API, with the certificate of that name.
+    fn remote(&self, name: &str, arguments: &[&str]) -> Output {
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
+        let api = log.split("the API is at ").nth(1).unwrap().split_whitespace().next().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+        let pki = |file: &str| self.folder.path().join("pki").join(file);
+        command.args(arguments).args(["--controller", &format!("tls://{api}"), "--certificate"]);
+        command.arg(pki(&format!("{name}.crt"))).arg("--key").arg(pki(&format!("{name}.key")));
+        command.arg("--ca-certificate").arg(pki("ca.crt")).output().unwrap()
     }
 
     fn said(&self, arguments: &[&str]) -> String {
@@ -111,6 +130,20 @@ fn a_running_controller_is_asked() {
     assert_eq!(grants.lines().count(), 1, "a head and no grant: {grants}");
     let events = controller.said(&["controller", "events"]);
     assert!(events.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{events}");
+    // An operator on another machine; a manager only looks.
+    let told = controller.remote("operator-ann", &["controller", "policy", "strict"]);
+    assert_eq!(String::from_utf8_lossy(&told.stdout), "strict\n", "{told:?}");
+    assert_eq!(
+        controller.remote("operator-ann", &["controller", "policy", "shared"]).status.code(),
+        Some(0)
+    );
+    assert_eq!(controller.remote("manager-sm1", &["controller", "status"]).status.code(), Some(0));
+    let told = controller.remote("manager-sm1", &["slice", "create", "x", "--hosts", "2"]);
+    let why = "snin: manager/sm1 may not change slices: only operators and launchers may\n";
+    assert_eq!(
+        (told.status.code(), String::from_utf8_lossy(&told.stderr).as_ref()),
+        (Some(3), why)
+    );
     // Hosts by number; nothing is granted.
     let path = controller.said(&["path", "0", "7"]);
     assert!(path.ends_with("nothing is granted: this is the way of ordinary traffic\n"), "{path}");

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use snin_daemon::session::Address;
 
 use super::Format;
 
@@ -84,7 +85,26 @@ pub(crate) struct ControllerSocket {
     #[arg(long, default_value = "/run/snin/controller.sock", value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
     #[command(flatten)]
+    pub(crate) remote: Remote,
+    #[command(flatten)]
     pub(crate) format: Format,
+}
+
+/// A controller that is asked by its API.
+#[derive(Args, Debug)]
+pub(crate) struct Remote {
+    /// Its API instead, such as tls://ctl1:18518 of another machine
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "socket")]
+    pub(crate) controller: Option<Address>,
+    /// With tls://: the certificate of an operator or a launcher
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    pub(crate) key: Option<PathBuf>,
+    /// The CA's certificate
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    pub(crate) ca_certificate: Option<PathBuf>,
 }
 
 /// A site's own CA.

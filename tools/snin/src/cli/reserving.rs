@@ -1,5 +1,6 @@
 //! `snin slice`, `snin request` and `snin release`, as an admin or a launcher types them.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
@@ -73,9 +74,9 @@ pub(crate) struct SliceHosts {
 /// Have the ports of two hosts kept for a connection.
 #[derive(Args, Debug)]
 pub(crate) struct RequestOf {
-    /// The host that sends: its name, port GUID or number
-    #[arg(long, value_name = "HOST")]
-    pub(crate) from: String,
+    /// The host that sends: its name, port GUID or number; with --agent the agent's own
+    #[arg(long, value_name = "HOST", required_unless_present = "agent")]
+    pub(crate) from: Option<String>,
     /// The host that receives
     #[arg(long, value_name = "HOST")]
     pub(crate) to: String,
@@ -92,7 +93,18 @@ pub(crate) struct RequestOf {
     #[arg(long, value_name = "NAME")]
     pub(crate) owner: Option<String>,
     #[command(flatten)]
+    pub(crate) agent: ByAgent,
+    #[command(flatten)]
     pub(crate) socket: ControllerSocket,
+}
+
+/// A user of a host has its agent ask.
+#[derive(Args, Debug)]
+pub(crate) struct ByAgent {
+    /// Have this host's agent ask, which any user may: its pair_socket
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "/run/snin/pairs.sock", conflicts_with_all = ["socket", "controller"])]
+    pub(crate) agent: Option<PathBuf>,
 }
 
 /// Give a request back.
@@ -101,6 +113,8 @@ pub(crate) struct ReleaseOf {
     /// Its number
     #[arg(value_name = "ID")]
     pub(crate) id: u64,
+    #[command(flatten)]
+    pub(crate) agent: ByAgent,
     #[command(flatten)]
     pub(crate) socket: ControllerSocket,
 }

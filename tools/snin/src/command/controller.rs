@@ -1,4 +1,4 @@
-//! `snin controller`, `snin path`, `snin owner`: asks a running controller by its control socket.
+//! `snin controller`, `snin path`, `snin owner`: asks a running controller by its control socket or its API.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
+use snin_daemon::http;
+use snin_daemon::session::{Credentials, Files};
 
 use crate::Verdict;
 use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf};
@@ -13,10 +15,18 @@ use crate::failure::Failure;
 use crate::output::{Output, Target};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
+/// The answer to a request, as the control socket has both.
 pub(super) fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
-    Ok(Connection::open(&socket.socket, Some(PATIENCE))?.ask(request)?)
+    let remote = &socket.remote;
+    let Some(api) = &remote.controller else {
+        return Ok(Connection::open(&socket.socket, Some(PATIENCE))?.ask(request)?);
+    };
+    let (certificate, key) = (remote.certificate.as_deref(), remote.key.as_deref());
+    let files = Files::configured(certificate, key, remote.ca_certificate.as_deref(), None)?;
+    let credentials = files.map(Credentials::load).transpose()?;
+    Ok(http::ask(api, credentials.as_ref(), request, PATIENCE)?)
 }
 
 /// Asks, and shows the answer.

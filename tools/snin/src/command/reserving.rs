@@ -4,11 +4,12 @@ use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use snin_daemon::control::Connection;
 
-use super::controller::{ask, rows, text};
+use super::controller::{PATIENCE, ask, rows, text};
 use crate::Verdict;
 use crate::cli::controller::ControllerSocket;
-use crate::cli::reserving::{ReleaseOf, RequestOf, Slice};
+use crate::cli::reserving::{ByAgent, ReleaseOf, RequestOf, Slice};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -87,6 +88,14 @@ fn one(slice: &Value) -> String {
     )
 }
 
+/// The controller's answer, by the agent of this host if that is to ask.
+fn ask_by(agent: &ByAgent, socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
+    match &agent.agent {
+        Some(agent) => Ok(Connection::open(agent, Some(PATIENCE))?.ask(request)?),
+        None => ask(socket, request),
+    }
+}
+
 /// Has ports kept for a connection.
 pub(crate) fn request<W: Write>(
     asked: &RequestOf,
@@ -96,7 +105,7 @@ pub(crate) fn request<W: Write>(
         "command": "request", "from": asked.from, "to": asked.to, "windows": asked.windows,
         "at_ns": asked.at, "for_ns": asked.length.map(|length| length.nanos()), "owner": asked.owner,
     });
-    let answer = ask(&asked.socket, &request)?;
+    let answer = ask_by(&asked.agent, &asked.socket, &request)?;
     let json = Target::open(asked.socket.format.json.as_deref())?;
     out.report(json, &answer, |out| out.line(frame(&answer)))?;
     Ok(Verdict::Well)
@@ -107,7 +116,8 @@ pub(crate) fn release<W: Write>(
     asked: &ReleaseOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let answer = ask(&asked.socket, &json!({ "command": "release", "id": asked.id }))?;
+    let request = json!({ "command": "release", "id": asked.id });
+    let answer = ask_by(&asked.agent, &asked.socket, &request)?;
     let json = Target::open(asked.socket.format.json.as_deref())?;
     out.report(json, &answer, |out| out.line(format!("request {} is given back", asked.id)))?;
     Ok(Verdict::Well)

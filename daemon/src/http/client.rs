@@ -1,0 +1,160 @@
+//! The asking end: commands of a daemon's control socket, said to its API.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use serde_json::Value;
+use snin_protocol::identity::Role;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsConnector;
+
+use super::entrance::Stream;
+use super::{ALPN, COMMAND};
+use crate::bell::{Bell, Joined, hand_over};
+use crate::control::ControlError;
+use crate::session::{Address, Credentials, SessionEnd, lookup, server_name};
+use crate::watch::Watch;
+
+/// The longest answer, in bytes.
+const LONGEST: usize = 64 << 20;
+/// Commands that a courier has at a time; more are not taken.
+const CARRIED: usize = 16;
+/// The longest that a courier waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Says a command to the API of a controller, and waits for the answer.
+///
+/// # Errors
+/// When it refuses, does not answer in time, or is no controller by its certificate.
+pub fn ask(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    request: &Value,
+    patience: Duration,
+) -> Result<Value, ControlError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(|error| nobody(to, error))?;
+    runtime.block_on(timely(to, credentials, request, patience))
+}
+
+fn nobody(to: &Address, error: io::Error) -> ControlError {
+    ControlError::Nobody { path: to.to_string().into(), error }
+}
+
+async fn timely(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    request: &Value,
+    patience: Duration,
+) -> Result<Value, ControlError> {
+    let asked = tokio::time::timeout(patience, say(to, credentials, request)).await;
+    let (well, mut answer) = match asked {
+        Ok(said) => said.map_err(|error| nobody(to, error))?,
+        Err(_) => return Err(nobody(to, ErrorKind::TimedOut.into())),
+    };
+    if well {
+        return Ok(answer);
+    }
+    match answer["error"].take() {
+        Value::String(why) => Err(ControlError::Refused(why)),
+        _ => Err(ControlError::Garbled {
+            path: to.to_string().into(),
+            what: "the answer is neither done nor refused".to_owned(),
+        }),
+    }
+}
+
+/// Whether it was done, and what was answered.
+async fn say(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    request: &Value,
+) -> io::Result<(bool, Value)> {
+    let stream = connect(to, credentials).await?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let carrying = tokio::spawn(connection);
+    let request = Request::post(COMMAND)
+        .header("host", Role::Controller.dns())
+        .header("content-type", "application/json")
+        .body(Body::from(request.to_string()))
+        .map_err(io::Error::other)?;
+    let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+    let well = answer.status().is_success();
+    let body = axum::body::to_bytes(Body::new(answer.into_body()), LONGEST).await;
+    let body = body.map_err(io::Error::other)?;
+    carrying.abort();
+    Ok((well, serde_json::from_slice(&body)?))
+}
+
+async fn connect(to: &Address, credentials: Option<&Credentials>) -> io::Result<Box<dyn Stream>> {
+    let host = match to {
+        Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Plain(address) => return Ok(Box::new(TcpStream::connect(address).await?)),
+        Address::Tls(host) => host,
+    };
+    let missing = || io::Error::new(ErrorKind::InvalidInput, SessionEnd::NoCredentials);
+    let tls = credentials.ok_or_else(missing)?.now();
+    let mut config = ClientConfig::clone(&tls.client);
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    let stream = TcpStream::connect(lookup(host).await?).await?;
+    let name = server_name(&Role::Controller.dns());
+    Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+}
+
+/// Commands to one API, for a daemon that polls: said one after the other by a thread of their own.
+pub struct Courier {
+    orders: mpsc::Sender<(u64, Value)>,
+    answers: mpsc::Receiver<(u64, Result<Value, ControlError>)>,
+    bell: Arc<Bell>,
+    _thread: Joined,
+}
+
+impl Courier {
+    /// To this API.
+    ///
+    /// # Errors
+    /// When the system has no more threads or descriptors.
+    pub fn start(to: Address, credentials: Option<Arc<Credentials>>) -> io::Result<Self> {
+        let bell = Bell::new()?;
+        let (orders, mut ordered) = mpsc::channel::<(u64, Value)>(CARRIED);
+        let (answer, answers) = mpsc::channel(CARRIED);
+        let thread = bell.run("courier", async move |bell: Arc<Bell>| {
+            while let Some((number, request)) = ordered.recv().await {
+                if let Some(Err(error)) = credentials.as_ref().map(|known| known.refresh()) {
+                    tracing::warn!("certificates stay as they were: {error}");
+                }
+                let answered = timely(&to, credentials.as_deref(), &request, PATIENCE).await;
+                if !hand_over((number, answered), &answer, &bell).await {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { orders, answers, bell, _thread: thread })
+    }
+
+    /// Has a command said, whose answer will have this number; false where too many wait.
+    pub fn send(&self, number: u64, request: Value) -> bool {
+        self.orders.try_send((number, request)).is_ok()
+    }
+
+    /// Until there is an answer.
+    pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        self.bell.watch(watch);
+    }
+
+    /// The answers that came; without a system call where none has.
+    pub fn work(&mut self) -> Vec<(u64, Result<Value, ControlError>)> {
+        if !self.bell.has_rung() {
+            return Vec::new();
+        }
+        std::iter::from_fn(|| self.answers.try_recv().ok()).collect()
+    }
+}

@@ -1,0 +1,205 @@
+//! Where clients come: sockets, handshakes, and what a connection may cost.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::select;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use super::server::Desk;
+use super::{ALPN, Client};
+use crate::session::{Address, Count, Credentials, SessionEnd, Tally, look, owner};
+use crate::unix;
+
+/// At most so many connections at one address.
+const MOST: usize = 64;
+/// The longest head of a request, and the longest body, in bytes.
+pub(super) const LONGEST: usize = 64 * 1024;
+/// The most headers.
+const HEADERS: usize = 64;
+/// The longest that TLS may take to begin.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// After an accept that failed, as when descriptors are used up.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// What a client may cost, and how it is known.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) life: Duration,
+    pub(super) credentials: Option<Arc<Credentials>>,
+    pub(super) tally: Arc<Tally>,
+}
+
+/// A socket, bound.
+pub(super) enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+    Tls(TcpListener),
+}
+
+impl Bound {
+    pub(super) fn bind(
+        address: &Address,
+        credentials: Option<&Arc<Credentials>>,
+    ) -> io::Result<Self> {
+        Ok(match address {
+            Address::Unix(path) => Self::Unix(unix::bind(path)?, path.clone()),
+            Address::Plain(address) => Self::Tcp(TcpListener::bind(address)?),
+            Address::Tls(_) if credentials.is_none() => {
+                return Err(io::Error::new(ErrorKind::InvalidInput, SessionEnd::NoCredentials));
+            }
+            Address::Tls(host) => Self::Tls(TcpListener::bind(Address::resolve(host)?)?),
+        })
+    }
+
+    /// As a client would write it, without its scheme.
+    pub(super) fn address(&self) -> io::Result<String> {
+        Ok(match self {
+            Self::Tcp(listener) | Self::Tls(listener) => listener.local_addr()?.to_string(),
+            Self::Unix(_, path) => path.display().to_string(),
+        })
+    }
+}
+
+/// The same, in a runtime.
+enum Entrance {
+    Tcp(tokio::net::TcpListener),
+    /// The socket's file goes with it.
+    Unix(tokio::net::UnixListener, #[expect(dead_code)] unix::Left),
+    Tls(tokio::net::TcpListener),
+}
+
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A client that was accepted, before anything was said.
+enum Accepted {
+    Known(Box<dyn Stream>, Client),
+    Tls(tokio::net::TcpStream),
+}
+
+impl Entrance {
+    fn of(bound: Bound) -> io::Result<Self> {
+        let tcp = |listener: TcpListener| {
+            listener.set_nonblocking(true)?;
+            tokio::net::TcpListener::from_std(listener)
+        };
+        Ok(match bound {
+            Bound::Tcp(listener) => Self::Tcp(tcp(listener)?),
+            Bound::Tls(listener) => Self::Tls(tcp(listener)?),
+            Bound::Unix(listener, path) => {
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?, unix::Left(path))
+            }
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Accepted> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                Accepted::Known(Box::new(listener.accept().await?.0), Client::Unknown)
+            }
+            Self::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                let user = stream.peer_cred()?.uid();
+                Accepted::Known(Box::new(stream), Client::User(user))
+            }
+            Self::Tls(listener) => Accepted::Tls(listener.accept().await?.0),
+        })
+    }
+}
+
+/// Serves until the daemon's end of the queue is gone.
+pub(super) async fn attend(bound: Vec<Bound>, router: Router<Desk>, desk: Desk, rules: Rules) {
+    let mut entrances = JoinSet::new();
+    if let Some(credentials) = rules.credentials.clone() {
+        entrances.spawn(look(credentials));
+    }
+    for bound in bound {
+        match Entrance::of(bound) {
+            Ok(entrance) => {
+                entrances.spawn(stand(entrance, router.clone(), desk.clone(), rules.clone()));
+            }
+            Err(error) => tracing::error!("no HTTP is offered: {error}"),
+        }
+    }
+    desk.to_daemon.closed().await;
+}
+
+async fn stand(entrance: Entrance, router: Router<Desk>, desk: Desk, rules: Rules) {
+    let mut serving = JoinSet::new();
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let client = select! {
+            client = entrance.accept() => client,
+            _ = serving.join_next(), if !serving.is_empty() => continue,
+        };
+        let Ok(client) = client else {
+            tokio::time::sleep(BREATH).await;
+            continue;
+        };
+        rules.tally.add(Count::Callers);
+        open.retain(|client| !client.is_finished());
+        if open.len() >= MOST
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+            rules.tally.notify(Count::Slow, "too many clients of HTTP: the oldest is cut off");
+        }
+        let (router, desk, rules) = (router.clone(), desk.clone(), rules.clone());
+        open.push_back(serving.spawn(async move {
+            let tally = rules.tally.clone();
+            if tokio::time::timeout(rules.life, serve(client, router, desk, rules)).await.is_err() {
+                tally.notify(Count::Slow, "a client of HTTP took too long, and is cut off");
+            }
+        }));
+    }
+}
+
+async fn serve(client: Accepted, router: Router<Desk>, desk: Desk, rules: Rules) {
+    let (stream, client) = match prove(client, &rules).await {
+        Ok(proved) => proved,
+        Err(why) => {
+            let line = format!("a client of HTTP is turned away: {why}");
+            return rules.tally.notify(Count::Handshake, line);
+        }
+    };
+    let router = router.with_state(Desk { client, ..desk });
+    let served = http1::Builder::new()
+        .keep_alive(false)
+        .max_headers(HEADERS)
+        .max_buf_size(LONGEST)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A client that breaks off is not told of it.
+    let _ = served.await;
+}
+
+/// Shakes hands with a client whose certificate has to say who it is.
+async fn prove(client: Accepted, rules: &Rules) -> io::Result<(Box<dyn Stream>, Client)> {
+    let stream = match client {
+        Accepted::Known(stream, client) => return Ok((stream, client)),
+        Accepted::Tls(stream) => stream,
+    };
+    let refused = |why: SessionEnd| io::Error::new(ErrorKind::PermissionDenied, why);
+    let credentials = rules.credentials.as_ref().ok_or_else(|| refused(SessionEnd::NoCredentials));
+    let mut config = ServerConfig::clone(&credentials?.now().server);
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    let shaking = TlsAcceptor::from(Arc::new(config)).accept(stream);
+    let stream = tokio::time::timeout(HANDSHAKE, shaking).await??;
+    let (_, tls) = stream.get_ref();
+    let certified = tls.peer_certificates().and_then(|chain| owner(chain.first()?));
+    let nameless = || io::Error::new(ErrorKind::PermissionDenied, "its certificate names nobody");
+    let client = Client::Certified(certified.ok_or_else(nameless)?);
+    Ok((Box::new(stream), client))
+}

@@ -1,0 +1,132 @@
+//! Programs of any user of this host: the pairs of their jobs, and requests of the controller.
+//!
+//! | command | answer |
+//! |---|---|
+//! | `pair`, `jobs` | see `Jobs` |
+//! | `request` | the controller keeps the port of this host, and that of `to`: its answer |
+//! | `release`, `requests` | what the controller says of the user's own requests |
+//!
+//! The system names the user; the agent says it to the controller in its own name, and the controller takes it for
+//! this host's port only. So a user can neither be another one nor ask for another host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+use snin_daemon::control::{Client, Control, ControlError, Request};
+use snin_daemon::http::Courier;
+use snin_daemon::watch::Watch;
+use tracing::warn;
+
+use crate::jobs::Jobs;
+
+/// The most commands of one user that are under way.
+const MOST_OF_USER: usize = 4;
+
+/// See the module's documentation.
+pub(crate) struct Programs {
+    socket: Control,
+    courier: Option<Courier>,
+    /// By number: the program that waits for the controller's answer, and its user. The answer removes it, and a
+    /// courier answers in the end whatever happens.
+    waiting: BTreeMap<u64, (Client, u32)>,
+    next: u64,
+    /// Commands that the controller was told.
+    pub(crate) told: u64,
+    /// Commands that were refused, here or by the controller.
+    pub(crate) refused: u64,
+}
+
+impl Programs {
+    /// Opens a socket that every user may open.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn listen(path: &Path, courier: Option<Courier>) -> Result<Self, ControlError> {
+        let socket = Control::listen(path)?;
+        let open = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
+        let failed = |error: io::Error| ControlError::Socket { path: path.to_owned(), error };
+        open.map_err(failed)?;
+        Ok(Self { socket, courier, waiting: BTreeMap::new(), next: 0, told: 0, refused: 0 })
+    }
+
+    /// Waits for programs, and for the controller's answers.
+    pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
+        self.socket.watch(watch);
+        if let Some(courier) = &self.courier {
+            courier.watch(watch);
+        }
+    }
+
+    /// Answers what can be answered.
+    pub(crate) fn work(&mut self, jobs: &mut Jobs) {
+        for request in self.socket.work() {
+            match request.command.as_str() {
+                "pair" => {
+                    let answer = jobs.pair(request.user, &request.body);
+                    self.respond(request.client, answer);
+                }
+                "jobs" => {
+                    let answer = jobs.own(request.user, &request.body);
+                    self.respond(request.client, answer);
+                }
+                "request" | "release" | "requests" => {
+                    if let Err(why) = self.relay(&request) {
+                        self.refuse(request.client, &why);
+                    }
+                }
+                other => {
+                    let why = format!(
+                        "no command {other:.40} here: there are pair, jobs, request, release and requests"
+                    );
+                    self.refuse(request.client, &why);
+                }
+            }
+        }
+        let answers = self.courier.as_mut().map_or_else(Vec::new, |courier| courier.work());
+        for (number, answer) in answers {
+            let Some((client, user)) = self.waiting.remove(&number) else { continue };
+            match answer {
+                Ok(value) => self.socket.answer(client, &value),
+                Err(why) => self.refuse(client, &format!("for user {user}: {why}")),
+            }
+        }
+    }
+
+    fn respond(&mut self, client: Client, answer: Result<Value, String>) {
+        match answer {
+            Ok(value) => self.socket.answer(client, &value),
+            Err(why) => self.refuse(client, &why),
+        }
+    }
+
+    fn refuse(&mut self, client: Client, why: &str) {
+        self.refused += 1;
+        warn!("{why}");
+        self.socket.refuse(client, why);
+    }
+
+    /// Has the controller told what a user wants.
+    fn relay(&mut self, request: &Request) -> Result<(), String> {
+        let courier =
+            self.courier.as_ref().ok_or("no controller is asked: `controller_api` is not set")?;
+        let user = request.user.ok_or("the system does not say which user asks")?;
+        if self.waiting.values().filter(|waits| waits.1 == user).count() >= MOST_OF_USER {
+            return Err(format!("user {user} waits for {MOST_OF_USER} answers already"));
+        }
+        let mut body = request.body.clone();
+        if let Value::Object(keys) = &mut body {
+            keys.insert("user".to_owned(), user.into());
+        }
+        if !courier.send(self.next, body) {
+            return Err("too many commands wait for the controller: ask again".to_owned());
+        }
+        self.waiting.insert(self.next, (request.client, user));
+        self.next += 1;
+        self.told += 1;
+        Ok(())
+    }
+}
