@@ -12,8 +12,8 @@ const fn route(
     Route { verb, path, command, numbers: &["count", "since", "uid", "id"], about }
 }
 
-/// Every route. At a Unix socket a user may do what it may do at the control socket; by TLS operators, launchers and
-/// agents may do what their certificates say; over plain TCP a program only looks.
+/// Every route. At a Unix socket a user may do what it may do at the control socket; by TLS operators, launchers
+/// and agents may do what their certificates say; over plain TCP a program only looks.
 pub const ROUTES: [Route; 20] = [
     Route::ANY,
     route(Get, "/v1/status", "status", "The controller, its fabric, its counters."),

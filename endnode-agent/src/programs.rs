@@ -30,8 +30,8 @@ const MOST_OF_USER: usize = 4;
 pub(crate) struct Programs {
     socket: Control,
     courier: Option<Courier>,
-    /// By number: the program that waits for the controller's answer, and its user. The answer removes it; a courier
-    /// gives one for each command, at the latest when its patience ends.
+    /// By number: the program that waits for the controller's answer, and its user. The answer removes it; a
+    /// courier gives one for each command, at the latest when its patience ends.
     waiting: BTreeMap<u64, (Client, u32)>,
     next: u64,
     /// Commands that the controller was told.

@@ -5,8 +5,8 @@
 //! request and lives for a minute at most; of too many the oldest is cut off. So a client that says its head
 //! byte by byte, says nothing, or does not read what it asked for keeps no other from being served.
 //!
-//! An API is offered at Unix sockets, whose users the system names, at loopback, where no client has a name, and by
-//! TLS, where a client is whom its certificate names. [`ask`] and [`Courier`] are the other end.
+//! An API is offered at Unix sockets, whose users the system names, at loopback, where no client has a name, and
+//! by TLS, where the certificate names the client. [`ask`] and [`Courier`] are the other end.
 
 mod client;
 mod entrance;

@@ -32,7 +32,8 @@ impl Controller {
         let settings = format!(
             "api = [\"tls://127.0.0.1:0\"]\ncertificate = \"{place}/pki/controller-ctl1.crt\"\n\
              key = \"{place}/pki/controller-ctl1.key\"\nca_certificate = \"{place}/pki/ca.crt\"\n\
-             log_file = \"{place}/log\"\nlisten = [\"unix://{place}/sessions\"]\ntopology = \"{place}/fabric\"\nname = \"ctl1\"\n\
+             log_file = \"{place}/log\"\nlisten = [\"unix://{place}/sessions\"]\n\
+             topology = \"{place}/fabric\"\nname = \"ctl1\"\n\
              state_dir = \"{place}/state\"\ncontrol_socket = \"{place}/control\"\nwindow_us = 50000\n"
         );
         std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
