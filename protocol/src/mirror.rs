@@ -60,6 +60,9 @@ pub struct Standing {
     pub guid: Guid,
     /// Its mastership, greater than all before; 0: it is not master.
     pub term: u64,
+    /// Of one that stands by: its last mastership, where no other manager has all that was known then. The master
+    /// asks for it as a standby does; 0: there is none.
+    pub holds: u64,
     /// Where its log ends.
     pub sequence: u64,
     /// The term of the first of the masters that took over from each other with a copy, of which this is the last.

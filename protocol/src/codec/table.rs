@@ -64,7 +64,7 @@ records! {
     Computed { version, tables }
     Follow { guid, term, sequence }
     Have { term, sequence }
-    Standing { guid, term, sequence, line, settings }
+    Standing { guid, term, holds, sequence, line, settings }
     Part { term, sequence, kind, lines }
     Checksum { term, sequence, table, records, sum }
     Attach { port }

@@ -10,6 +10,7 @@ use snin_protocol::Time;
 use crate::config::Config;
 use crate::failures::Failures;
 use crate::graph::Graph;
+use crate::partitions::Partitions;
 use crate::planning::Target;
 use crate::qos_tables::{operational_vls, tables, wanted};
 use crate::query::{NodeId, PortId};
@@ -45,11 +46,12 @@ pub(crate) fn activate(
     schedule: &mut Schedule,
     graph: &Graph,
     target: &Target,
-    config: &Config,
+    partitions: Partitions<'_>,
     manager: Lid,
     held: Held<'_>,
 ) -> Milestones {
-    let mut ports = Ports { schedule, graph, target, config, manager, held };
+    let config = partitions.config;
+    let mut ports = Ports { schedule, graph, target, config, partitions, manager, held };
     let own = target.discovered.own_port(graph);
     let first = own.into_iter().chain(ports.switch_ports());
     let all: Vec<PortId> = first.map(|port| target.discovered.end(port)).collect();
@@ -93,6 +95,7 @@ struct Ports<'a> {
     graph: &'a Graph,
     target: &'a Target,
     config: &'a Config,
+    partitions: Partitions<'a>,
     manager: Lid,
     held: Held<'a>,
 }
@@ -129,12 +132,13 @@ impl Ports<'_> {
     }
 
     fn partitions(&mut self) {
-        let wanted = self.config.partition_block();
         for (port, ..) in self.target.addresses.iter() {
             let end = self.target.discovered.end(port);
-            let keys = self.graph.port(end).and_then(|port| port.keys.as_deref());
-            if keys.is_some_and(|keys| keys != &wanted) && !self.held.holds(end) {
-                self.schedule.add(Step::Keys(end));
+            let held = self.graph.port(end).and_then(|port| port.keys.as_deref());
+            let guid = self.target.discovered.topology.port(port).guid;
+            let wanted = self.partitions.block(guid);
+            if held.is_some_and(|held| held != &wanted) && !self.held.holds(end) {
+                self.schedule.add(Step::Keys(end, Box::new(wanted)));
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::cluster::{Ask, ClusterEvent, Verdict};
 use crate::configuration::{Instruction, PortReport};
 use crate::database::{KeptRecord, Slice};
 use crate::mastership::{Control, Outcome};
+use crate::merge::{self, MergeError};
 use crate::mirror::{MirrorEvent, MirrorOutput, MirrorReport};
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
@@ -190,6 +191,15 @@ pub enum Report {
     Mirror(MirrorReport),
     /// Whether the cluster lets this manager enforce what is expected is another than before.
     Consent(Verdict),
+    /// Other subnets were joined to this one.
+    Joined(Box<merge::Report>),
+    /// Other subnets are cabled to this one, and their databases cannot be joined: what is found counts.
+    NotJoined {
+        /// The managers that were master there.
+        subnets: Vec<Guid>,
+        /// Why.
+        error: MergeError,
+    },
     /// Another manager wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
@@ -248,6 +258,13 @@ impl fmt::Display for Report {
             Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
             Self::Mirror(report) => report.fmt(f),
             Self::Consent(verdict) => verdict.fmt(f),
+            Self::Joined(report) => {
+                let (subnets, numbers) = (report.absorbed.len(), report.renumbered.len());
+                write!(f, "{subnets} databases joined: {numbers} numbers are new")
+            }
+            Self::NotJoined { subnets, error } => {
+                write!(f, "databases of {} subnets cannot be joined: {error}", subnets.len())
+            }
             Self::Port(report) => report.fmt(f),
             Self::Trap { number, issuer, name } => {
                 write!(f, "trap {number} from {name}, LID {issuer}")

@@ -54,6 +54,7 @@ pub mod mastership;
 pub mod mirror;
 pub mod multicast;
 mod order;
+mod partitions;
 mod planning;
 mod programmed;
 mod qos_tables;

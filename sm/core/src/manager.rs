@@ -4,6 +4,7 @@
 //! ends; administration then tells subscribers, and answers from it.
 
 mod consented;
+mod joining;
 mod mirrored;
 mod shown;
 
@@ -275,6 +276,11 @@ impl Manager {
             self.outputs.push_back(output);
         }
         self.mirror(now, |_, _| ());
+        self.keep();
+    }
+
+    /// What hosts said is stored.
+    fn keep(&mut self) {
         let kept = self.database.kept_since(self.stored);
         self.stored = self.database.cursor();
         if !kept.is_empty() {
@@ -362,6 +368,9 @@ impl Manager {
             Act::Report(report) => self.outputs.push_back(Output::Report(report)),
             Act::Order(Order::TakeOver) if self.sweep.recall(&self.database) => {}
             Act::Order(order) => {
+                if order == Order::Proceed {
+                    self.join_strangers(now);
+                }
                 self.sweep.obey(order, now);
                 if order == Order::StandAside {
                     self.administration.stand_aside();
@@ -378,7 +387,7 @@ impl Manager {
                 self.database.set_origin(own);
             }
             // What another master does is its own business to know.
-            if self.state() != SmState::Master {
+            if self.state() != SmState::Master || self.mastership.is_held() {
                 return;
             }
             self.sweep.commit(&mut self.database, now);

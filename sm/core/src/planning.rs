@@ -13,6 +13,7 @@ use snin_fabric::{Addresses, Guid, Lid, Lmc, NodeIndex, PortIndex};
 use super::address::{self, Wishes};
 use crate::discovered::Discovered;
 use crate::keyring::KeySecret;
+use crate::merge::Lineage;
 use crate::multicast::{Groups, McPlan};
 
 /// What has to survive a restart: everything that would come out otherwise if it were planned anew.
@@ -26,6 +27,8 @@ pub struct Saved {
     pub keys: Option<KeySecret>,
     /// Place among a port's addresses of every tree, by root and plane.
     pub trees: BTreeMap<(Guid, u16), u16>,
+    /// The subnets that the numbers come from.
+    pub lineage: Lineage,
 }
 
 /// A computation that takes milliseconds to seconds: run it wherever that does no harm.

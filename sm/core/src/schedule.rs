@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, Lmc, PortNum};
-use snin_mad::DrPath;
+use snin_mad::{DrPath, PKey};
 
 use crate::graph::Graph;
 use crate::multicast::MaskBlock;
@@ -17,8 +17,8 @@ use crate::query::{NodeId, PortId};
 pub(crate) enum Step {
     /// PortInfo.
     Port(PortId, PortWrite),
-    /// The managed block of a partition table.
-    Keys(PortId),
+    /// The managed block of a partition table becomes this.
+    Keys(PortId, Box<[PKey; 32]>),
     /// A table of service levels or lanes.
     QosTable(PortId, QosTableId),
     /// A block of a forwarding table, as the target has it.
@@ -56,7 +56,7 @@ impl Step {
     /// The one port that is written to, if it is one.
     pub(crate) const fn end(&self) -> Option<PortId> {
         match self {
-            Self::Port(end, _) | Self::Keys(end) | Self::QosTable(end, _) => Some(*end),
+            Self::Port(end, _) | Self::Keys(end, _) | Self::QosTable(end, _) => Some(*end),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ impl Step {
             Self::Port(end, _) => graph.is_trunk(*end),
             Self::Block(..) | Self::Dropping(..) | Self::Top(..) => true,
             Self::Masks(..) | Self::MulticastTop(..) => true,
-            Self::Keys(_) | Self::QosTable(..) | Self::Milestone => false,
+            Self::Keys(..) | Self::QosTable(..) | Self::Milestone => false,
         }
     }
 
@@ -93,7 +93,7 @@ impl Step {
     /// Whose agent gets it.
     pub(crate) const fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Port((node, _), _) | Self::Keys((node, _)) | Self::QosTable((node, _), _) => {
+            Self::Port((node, _), _) | Self::Keys((node, _), _) | Self::QosTable((node, _), _) => {
                 Some(*node)
             }
             Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),

@@ -83,8 +83,8 @@ pub(crate) fn write(
             let info = port_info(graph, *end, *write, config, manager)?;
             set(graph.key_to_show(*end, 0), path, end.1.0.into(), &info)
         }
-        Step::Keys(end) => {
-            let table = PKeyTable { keys: config.partition_block() };
+        Step::Keys(end, keys) => {
+            let table = PKeyTable { keys: **keys };
             set(own, path, keys_modifier(graph, *end), &table)
         }
         Step::QosTable(end, table) => {

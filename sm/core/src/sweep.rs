@@ -17,10 +17,12 @@ mod compute;
 mod groups;
 mod judged;
 mod lanes;
+mod lineage;
 mod missing;
 mod orders;
 mod recalled;
 mod retries;
+mod strangers;
 mod surveying;
 mod trap;
 

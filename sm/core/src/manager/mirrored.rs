@@ -46,6 +46,8 @@ impl Manager {
         if let Some(guid) = self.mirror.take_successor() {
             self.mastership.succeeded(guid, now);
         }
+        self.inherit(now);
+        self.mastership.set_awaited(self.mirror.awaited(), now);
         while let Some((guid, state)) = self.mirror.next_heard() {
             self.mastership.spoke(guid, state, now);
         }

@@ -45,12 +45,18 @@ impl Manager {
     /// is called; without one, its master's GUID. `None` before the manager knows at which port it is.
     pub fn snapshot(&self, name: &str, now: Time) -> Option<Snapshot> {
         let own = self.sweep.own_guid()?;
-        let name = if name.is_empty() { own.to_string() } else { name.to_owned() };
-        let mut snapshot = Snapshot::new(own, &name, self.config.priority);
+        let saved = self.sweep.saved();
+        let master = saved.lineage.master.unwrap_or(own);
+        let name = if name.is_empty() { master.to_string() } else { name.to_owned() };
+        let mut snapshot = Snapshot::new(master, &name, self.config.priority);
+        saved.lineage.fill(&mut snapshot);
+        for (port, table) in self.sweep.port_tables(saved) {
+            snapshot.note_table(port, table);
+        }
         snapshot.clock = self.database.clock(now);
         snapshot.prefix = self.config.subnet_prefix();
         let stamp = Stamp { time: Time::ZERO, count: 0, origin: own };
-        for (&guid, &block) in &self.sweep.saved().lids {
+        for (&guid, &block) in &saved.lids {
             snapshot.lids.insert(guid, Entry { value: Some(block), stamp });
         }
         snapshot.fill(&self.database, self.epoch);

@@ -181,6 +181,7 @@ impl Mastership {
         if self.handing.take().is_some() {
             self.questions.forget(|purpose| matches!(purpose, Purpose::Tell(_, Control::Handover)));
         }
+        self.is_ceded(from, now);
         // A manager that looks at the subnet just now goes on with it, and is master then.
         let order = if self.state == SmState::Standby { self.begin() } else { Order::Begin };
         if self.state != SmState::Discovering {

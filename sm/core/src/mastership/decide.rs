@@ -39,8 +39,10 @@ impl Mastership {
                 self.consider(now);
             }
             SmState::Master => {
-                self.order(Order::Proceed);
                 self.consider(now);
+                if self.state == SmState::Master && !self.held {
+                    self.order(Order::Proceed);
+                }
             }
             _ => self.order(Order::StandAside),
         }
@@ -68,7 +70,7 @@ impl Mastership {
             SmState::Master => self.watch_others(now),
             _ => {}
         }
-        self.hold_or_resume();
+        self.hold_or_resume(now);
     }
 
     /// A standby: is there a master?
@@ -140,6 +142,7 @@ impl Mastership {
         if ended && !self.held {
             self.order(Order::Begin);
         }
+        self.note_joining(now);
         let Some(own) = self.info() else { return };
         let takes = |info: &SmInfo| matches!(info.state, SmState::Standby | SmState::Master);
         let before = self.heeded().filter(|(_, info)| takes(info) && rank(info) > rank(&own));
@@ -152,13 +155,14 @@ impl Mastership {
     }
 
     /// Nothing is written while mastership is being handed over, while it is not known whether another manager
-    /// is master by now, and beside a master of another SM_Key.
-    fn hold_or_resume(&mut self) {
+    /// is master by now, beside a master of another SM_Key, and while another subnet is about to be joined.
+    fn hold_or_resume(&mut self, now: Time) {
         if self.state != SmState::Master {
             return;
         }
         let foreign = self.rivals().any(|(.., foreign)| foreign);
-        let holds = self.handing.is_some() || !self.fence.is_empty() || foreign;
+        let joins = self.is_joining(now, &BTreeSet::new());
+        let holds = self.handing.is_some() || !self.fence.is_empty() || foreign || joins;
         if holds != self.held {
             self.held = holds;
             self.order(if holds { Order::Hold } else { Order::Resume });
@@ -195,7 +199,7 @@ impl Mastership {
         if self.state == SmState::Master {
             self.fence = guids.into_iter().collect();
             self.lower_fence();
-            self.hold_or_resume();
+            self.hold_or_resume(now);
         }
         self.flush();
     }

@@ -21,6 +21,7 @@
 mod control;
 mod decide;
 mod handover;
+mod joining;
 mod peers;
 mod polls;
 mod questions;
@@ -132,6 +133,8 @@ pub(crate) struct Mastership {
     blank: bool,
     /// Managers that are about to have a copy of this one's database.
     copying: BTreeSet<Guid>,
+    /// Managers that have a database which is to be joined to this one's.
+    awaited: BTreeSet<Guid>,
     /// When a standby that goes before its master says so again, and how often it will.
     claim: Option<(Time, u32)>,
     /// Questions that came before this manager knew where it sits.
@@ -168,6 +171,7 @@ impl Mastership {
             master: None,
             blank: false,
             copying: BTreeSet::new(),
+            awaited: BTreeSet::new(),
             claim: None,
             early: VecDeque::new(),
             activity: 0,

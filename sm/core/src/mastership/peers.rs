@@ -54,6 +54,8 @@ pub(super) struct Peer {
     pub(super) foreign: bool,
     /// Since when it is to have mastership, and a copy of the database first.
     pub(super) awaited: Option<Time>,
+    /// It was master of a subnet that is joined to this one: until when that is waited for.
+    pub(super) joins: Option<Time>,
     /// Mastership is not offered to it before.
     pub(super) not_before: Time,
 }

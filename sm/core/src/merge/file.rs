@@ -18,6 +18,7 @@
 //! deleted. `end` has the number of records: a file without it is not whole. Structures of the specification
 //! are in hex, without the zeros at their end; M_Keys are left out unless they are asked for.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use snin_fabric::Guid;
@@ -30,7 +31,7 @@ use super::words::{Words, text};
 use crate::database::{
     Aliases, Groups, Links, Members, Nodes, Ports, Services, Stamp, Subscriptions,
 };
-use crate::merge::row::{Lids, Partitions};
+use crate::merge::row::{Lids, Partitions, Tables};
 
 /// The version that is written; no other is read.
 const VERSION: u64 = 1;
@@ -55,16 +56,7 @@ pub fn write(snapshot: &Snapshot, secrets: bool) -> String {
     // Writing to a String cannot fail.
     let (master, clock, prefix) = (snapshot.master, snapshot.clock.0, snapshot.prefix);
     let _ = writeln!(out, "master {master} {clock} {prefix}");
-    for (guid, Subnet { name, priority }) in &snapshot.subnets {
-        let _ = writeln!(out, "subnet {guid} {priority} {}", text(name));
-    }
-    for (guid, by) in &snapshot.ahead {
-        let _ = writeln!(out, "ahead {guid} {by}");
-    }
-    for ((home, was), is) in &snapshot.were {
-        let (kind, was) = number(was);
-        let _ = writeln!(out, "was {home} {kind} {was} {}", number(is).1);
-    }
+    past(&snapshot.subnets, &snapshot.ahead, &snapshot.were, &mut |line| out.push_str(line));
     if secrets {
         each_row!(rows(snapshot, &mut out));
     } else {
@@ -76,6 +68,25 @@ pub fn write(snapshot: &Snapshot, secrets: bool) -> String {
     }
     let _ = writeln!(out, "end {}", snapshot.len());
     out
+}
+
+/// The lines of what a database came from.
+pub(super) fn past(
+    subnets: &BTreeMap<Guid, Subnet>,
+    ahead: &BTreeMap<Guid, u64>,
+    were: &BTreeMap<(Guid, Number), Number>,
+    take: &mut dyn FnMut(&str),
+) {
+    for (guid, Subnet { name, priority }) in subnets {
+        take(&format!("subnet {guid} {priority} {}\n", text(name)));
+    }
+    for (guid, by) in ahead {
+        take(&format!("ahead {guid} {by}\n"));
+    }
+    for ((home, was), is) in were {
+        let (kind, was) = number(was);
+        take(&format!("was {home} {kind} {was} {}\n", number(is).1));
+    }
 }
 
 fn rows<R: Row>(snapshot: &Snapshot, out: &mut String) {
@@ -165,7 +176,7 @@ pub fn read(file: &str) -> Result<Snapshot, BadFile> {
 }
 
 /// Whether it was new; `None` where the line is not understood.
-fn head(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
+pub(crate) fn head(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot) -> Option<bool> {
     let guid = words.guid()?;
     Some(match kind {
         "master" => {
@@ -196,6 +207,7 @@ pub(crate) fn record(kind: &str, words: &mut Words<'_>, snapshot: &mut Snapshot)
         Links::NAME => row::<Links>(words, snapshot),
         Lids::NAME => row::<Lids>(words, snapshot),
         Partitions::NAME => row::<Partitions>(words, snapshot),
+        Tables::NAME => row::<Tables>(words, snapshot),
         Groups::NAME => row::<Groups>(words, snapshot),
         Members::NAME => row::<Members>(words, snapshot),
         Services::NAME => row::<Services>(words, snapshot),

@@ -6,8 +6,8 @@ use snin_fabric::{Guid, Lid, Lmc};
 use snin_mad::sa::{ANY_LID, InformInfo, Record as _};
 use snin_mad::{Gid, GidPrefix, PKey, Table as _};
 
-use super::row::{Lids, Partitions, Row};
-use super::snapshot::Partition;
+use super::row::{Lids, Partitions, Row, Tables};
+use super::snapshot::{Partition, PortTable};
 use crate::database::{
     Aliases, Group, Groups, Links, Member, MemberKey, Members, Node, Nodes, Place, Port, Ports,
     Service, ServiceKey, Services, Subscriber, Subscription, Subscriptions,
@@ -203,6 +203,19 @@ impl Renumber for Partitions {
 
     fn value(_: &Map, _: &u16, value: Partition) -> Partition {
         value
+    }
+}
+
+impl Renumber for Tables {
+    fn key(_: &Map, key: &Guid) -> Guid {
+        *key
+    }
+
+    fn value(map: &Map, _: &Guid, mut table: PortTable) -> PortTable {
+        for key in &mut table.keys {
+            *key = map.p_key(*key);
+        }
+        table
     }
 }
 

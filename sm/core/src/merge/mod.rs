@@ -20,6 +20,7 @@ pub mod check;
 mod clocks;
 pub(crate) mod file;
 mod join;
+mod lineage;
 mod map;
 mod report;
 pub(crate) mod row;
@@ -36,8 +37,12 @@ use snin_fabric::{Guid, Lid};
 use snin_protocol::Time;
 
 pub use file::{BadFile, read, write};
+pub(crate) use lineage::Gathering;
+pub use lineage::Lineage;
 pub use report::{Ahead, Renumbered, Replaced, Report, Tell, Widened};
-pub use snapshot::{DEFAULT_PARTITION, Entry, Number, Partition, Snapshot, Subnet, Table};
+pub use snapshot::{
+    DEFAULT_PARTITION, Entry, Number, Partition, PortTable, Snapshot, Subnet, Table,
+};
 
 use assign::Assign;
 use taken::Taken;

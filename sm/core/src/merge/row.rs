@@ -5,7 +5,7 @@ use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, Record, ServiceRecord}
 use snin_mad::{Gid, NodeInfo, PKey, PortInfo, SwitchInfo, Table as _};
 use snin_protocol::Time;
 
-use super::snapshot::{Partition, Snapshot, Table};
+use super::snapshot::{Partition, PortTable, Snapshot, Table};
 use super::words::{self, Words, number, text};
 use crate::database::{
     Aliases, Group, Groups, Links, Member, MemberKey, Members, Node, Nodes, Place, Port, Ports,
@@ -31,6 +31,8 @@ pub(crate) trait Row {
 pub(crate) struct Lids;
 /// Partitions.
 pub(crate) struct Partitions;
+/// Partition tables.
+pub(crate) struct Tables;
 
 macro_rules! row {
     ($kind:ident, $name:literal, $field:ident: $key:ty => $value:ty) => {
@@ -56,6 +58,7 @@ macro_rules! each_row {
         $call::<$crate::database::Links>($($argument),*);
         $call::<$crate::merge::row::Lids>($($argument),*);
         $call::<$crate::merge::row::Partitions>($($argument),*);
+        $call::<$crate::merge::row::Tables>($($argument),*);
         $call::<$crate::database::Groups>($($argument),*);
         $call::<$crate::database::Members>($($argument),*);
         $call::<$crate::database::Services>($($argument),*);
@@ -108,15 +111,7 @@ impl Row for Ports {
         let guid = port.guid.unwrap_or(Guid(0));
         let range = |(lid, lmc): (Lid, Lmc)| format!("{lid}/{lmc}");
         let assigned = port.assigned.map_or_else(|| "none".to_owned(), range);
-        let keys = port.keys.as_ref().map_or_else(
-            || "none".to_owned(),
-            |keys| {
-                let last = keys.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
-                let keys: Vec<String> =
-                    keys.iter().take(last.max(1)).map(PKey::to_string).collect();
-                keys.join(",")
-            },
-        );
+        let keys = port.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| key_list(&keys[..]));
         let base = range((port.base, port.lmc));
         format!("{guid} {base} {assigned} {keys} {}", words::structure(&port.info))
     }
@@ -136,8 +131,8 @@ impl Row for Ports {
             "none" => None,
             keys => {
                 let mut block = Box::new([PKey(0); 32]);
-                for (place, key) in keys.split(',').enumerate() {
-                    *block.get_mut(place)? = PKey(number(key)?.try_into().ok()?);
+                for (place, key) in read_key_list(keys)?.into_iter().enumerate() {
+                    *block.get_mut(place)? = key;
                 }
                 Some(block)
             }
@@ -145,6 +140,17 @@ impl Row for Ports {
         let info: PortInfo = words.structure()?;
         Some(Port { guid, assigned, keys, ..Port::of(info, base, lmc) })
     }
+}
+
+/// The keys of a partition table without the empty ones at its end, but the first.
+fn key_list(keys: &[PKey]) -> String {
+    let last = keys.iter().rposition(|key| key.0 != 0).map_or(1, |last| last + 1);
+    let keys: Vec<String> = keys.iter().take(last).map(PKey::to_string).collect();
+    keys.join(",")
+}
+
+fn read_key_list(text: &str) -> Option<Vec<PKey>> {
+    text.split(',').map(|key| Some(PKey(number(key)?.try_into().ok()?))).collect()
 }
 
 /// `LID/LMC`.
@@ -230,6 +236,26 @@ impl Row for Partitions {
             name => Some(words::untext(name.strip_prefix("name=")?)?),
         };
         Some(Partition { name, common })
+    }
+}
+
+impl Row for Tables {
+    row!(Tables, "table", tables: Guid => PortTable);
+
+    fn write_key(key: &Guid) -> String {
+        key.to_string()
+    }
+
+    fn write_value(table: &PortTable) -> String {
+        format!("{} {}", table.home, key_list(&table.keys))
+    }
+
+    fn read_key(words: &mut Words<'_>) -> Option<Guid> {
+        words.guid()
+    }
+
+    fn read_value(words: &mut Words<'_>) -> Option<PortTable> {
+        Some(PortTable { home: words.guid()?, keys: read_key_list(words.next()?)? })
     }
 }
 

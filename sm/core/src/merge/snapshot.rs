@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use snin_fabric::{Guid, Lid, Lmc};
-use snin_mad::{Gid, GidPrefix};
+use snin_mad::{Gid, GidPrefix, PKey};
 use snin_protocol::Time;
 
 use crate::database::{
@@ -39,6 +39,15 @@ pub struct Partition {
     pub name: Option<Box<str>>,
     /// The operator says: a partition of this number elsewhere is the same.
     pub common: bool,
+}
+
+/// The partition table that a port is to hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortTable {
+    /// The subnet whose managers' settings say so, by its first master.
+    pub home: Guid,
+    /// Its entries, empty ones too, in their order.
+    pub keys: Vec<PKey>,
 }
 
 /// Something that has a number of its own.
@@ -79,6 +88,8 @@ pub struct Snapshot {
     pub lids: Table<Guid, (Lid, Lmc)>,
     /// Partitions.
     pub partitions: Table<u16, Partition>,
+    /// Partition tables as ports are to hold them, of absent ports too, where that is known.
+    pub tables: Table<Guid, PortTable>,
     /// Multicast groups.
     pub groups: Table<Gid, Group>,
     /// The members of groups.
@@ -110,6 +121,7 @@ impl Snapshot {
             links: Table::new(),
             lids: Table::new(),
             partitions: Table::new(),
+            tables: Table::new(),
             groups: Table::new(),
             members: Table::new(),
             services: Table::new(),
@@ -144,6 +156,13 @@ impl Snapshot {
         self.complete();
     }
 
+    /// The partition table that a port is to hold: of several the one that its own subnet says counts.
+    pub(crate) fn note_table(&mut self, port: Guid, table: PortTable) {
+        let said = u64::from(table.home == self.master);
+        let stamp = Stamp { time: Time(said), count: 0, origin: table.home };
+        self.tables.insert(port, Entry { value: Some(table), stamp });
+    }
+
     /// Adds the records that follow from others: addresses of ports, partitions that are named. Who makes a
     /// snapshot by hand calls it; a database and a file are complete when they are read.
     pub fn complete(&mut self) {
@@ -176,6 +195,10 @@ impl Snapshot {
             let keys = entry.value.iter().flat_map(Port::partitions);
             keys.for_each(|key| note(key.base(), entry.stamp));
         }
+        for entry in self.tables.values() {
+            let keys = entry.value.iter().flat_map(|table| &table.keys);
+            keys.for_each(|key| note(key.base(), entry.stamp));
+        }
         for entry in self.groups.values() {
             if let Some(group) = &entry.value {
                 note(group.record.p_key.base(), entry.stamp);
@@ -206,6 +229,7 @@ impl Snapshot {
             + self.links.len()
             + self.lids.len()
             + self.partitions.len()
+            + self.tables.len()
             + self.groups.len()
             + self.members.len()
             + self.services.len()

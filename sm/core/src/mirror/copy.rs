@@ -95,6 +95,9 @@ impl Mirror {
         }
         match said {
             FromMaster::Standing(told) => self.met(link, told, around.now),
+            FromMaster::Part(part) if around.state == SmState::Master => {
+                self.take_estate(link, &part);
+            }
             _ if self.copy.from != Some(link) || around.state != SmState::Standby => {}
             FromMaster::Part(part) => self.take(link, &part, around),
             FromMaster::Checksum(checksum) => self.check(&checksum, around),
@@ -130,6 +133,10 @@ impl Mirror {
     /// nothing. What another manager has told is of no use for the next one's log.
     pub(super) fn choose_master(&mut self, around: &Surroundings<'_>) {
         let (Some(guid), SmState::Standby) = (around.guid, around.state) else { return };
+        // What this manager knows is not overwritten before the master has it.
+        if around.saved.lineage.untaken {
+            return;
+        }
         let is_master = |told: &Told| told.term != 0 && told.guid != guid;
         let masters = self.called.iter().filter_map(|(&link, told)| {
             let told = told.as_ref().filter(|told| is_master(told))?;

@@ -18,7 +18,8 @@
 //! ```
 
 mod copy;
-mod rows;
+mod estate;
+pub(crate) mod rows;
 mod settings;
 mod source;
 
@@ -36,6 +37,7 @@ use crate::database::Database;
 use crate::planning::Saved;
 
 use copy::Copy;
+use estate::Estate;
 use rows::Telling;
 use source::Follower;
 
@@ -161,6 +163,8 @@ pub(crate) struct Mirror {
     /// The managers that were called, and what each last said of itself.
     called: BTreeMap<Link, Option<Told>>,
     copy: Copy,
+    /// The databases of managers that were master, on their way here.
+    estates: BTreeMap<Link, Estate>,
     outputs: VecDeque<MirrorOutput>,
     reports: VecDeque<MirrorReport>,
     /// Managers that were heard, and what they are.
@@ -182,6 +186,7 @@ impl Mirror {
             followers: BTreeMap::new(),
             called: BTreeMap::new(),
             copy: Copy::default(),
+            estates: BTreeMap::new(),
             outputs: VecDeque::new(),
             reports: VecDeque::new(),
             heard: VecDeque::new(),
@@ -240,6 +245,7 @@ impl Mirror {
             MirrorEvent::Closed(link) => {
                 self.followers.remove(&link);
                 self.called.remove(&link);
+                self.estates.remove(&link);
                 self.copy.closed(link);
             }
             MirrorEvent::Asked(link, said) => {
@@ -265,6 +271,11 @@ impl Mirror {
         if self.state != SmState::Standby {
             self.copy.stop();
         }
+        self.number_estate(around);
+        if self.has_given(around) {
+            Arc::make_mut(around.saved).lineage.untaken = false;
+            self.beat_due = around.now;
+        }
         if self.beat_due <= around.now && !self.followers.is_empty() {
             self.beat_all(around);
         }
@@ -272,10 +283,16 @@ impl Mirror {
             self.serve(around);
         }
         self.choose_master(around);
+        self.ask_estates(around);
     }
 
     /// Whether what is known of the subnet is worth to be told.
-    const fn serves(&self, around: &Surroundings<'_>) -> bool {
+    fn serves(&self, around: &Surroundings<'_>) -> bool {
+        self.reigns(around) || self.holds(around) != 0
+    }
+
+    /// Whether the subnet is as this manager made it.
+    const fn reigns(&self, around: &Surroundings<'_>) -> bool {
         matches!(around.state, SmState::Master) && around.leads
     }
 
@@ -286,17 +303,19 @@ impl Mirror {
         for link in links {
             self.tell_standing(link, around);
         }
-        if self.beats.is_multiple_of(BEATS) && self.serves(around) {
+        if self.beats.is_multiple_of(BEATS) && self.reigns(around) {
             self.tell_checksum((self.beats / BEATS) as usize % rows::TABLES.len(), around);
         }
     }
 
     fn tell_standing(&mut self, link: Link, around: &Surroundings<'_>) {
         let Some(guid) = around.guid else { return };
-        let term = if self.serves(around) { self.term } else { 0 };
+        let term = if self.reigns(around) { self.term } else { 0 };
+        let holds = self.holds(around);
         let sequence = around.database.cursor();
         let settings = self.settings.clone().into_bytes();
-        let told = Told { guid, term, sequence, line: self.line, settings };
+        let line = self.line;
+        let told = Told { guid, term, holds, sequence, line, settings };
         self.outputs.push_back(MirrorOutput::ToStandby(link, FromMaster::Standing(told)));
     }
 

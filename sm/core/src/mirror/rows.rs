@@ -15,7 +15,7 @@ use crate::keyring::KeySecret;
 use crate::merge::file::{line, record};
 use crate::merge::row::{Lids, Row};
 use crate::merge::words::{Words, octets, unoctets};
-use crate::merge::{Entry, Snapshot};
+use crate::merge::{Entry, Gathering, Snapshot};
 use crate::planning::Saved;
 
 /// The tables that have checksums, in their order.
@@ -203,6 +203,9 @@ pub(super) fn saved_since(before: &Saved, now: &Saved, telling: Telling) -> Vec<
         let trees = now.trees.iter();
         lines.extend(trees.map(|((root, plane), place)| format!("tree {root} {plane} {place}\n")));
     }
+    if before.lineage != now.lineage {
+        now.lineage.lines(&mut |line| lines.push(line.to_owned()));
+    }
     if let Some(keys) = now.keys.as_ref().filter(|keys| before.keys.as_ref() != Some(keys))
         && telling.secrets
     {
@@ -217,12 +220,18 @@ pub(super) struct Gathered {
     snapshot: Snapshot,
     saved: Saved,
     programs: BTreeMap<Guid, Programmed>,
+    lineage: Gathering,
 }
 
 impl Gathered {
     pub(super) fn new() -> Self {
         let snapshot = Snapshot::new(Guid(0), "", 0);
-        Self { snapshot, saved: Saved::default(), programs: BTreeMap::new() }
+        Self {
+            snapshot,
+            saved: Saved::default(),
+            lineage: Gathering::default(),
+            programs: BTreeMap::new(),
+        }
     }
 
     /// Takes lines; how many were of no use. A table that this version does not have is passed over: the other
@@ -251,6 +260,7 @@ impl Gathered {
                 let (linear, multicast) = (sum(&mut words)?, sum(&mut words)?);
                 self.programs.insert(guid, Programmed { linear, multicast });
             }
+            kind if self.lineage.take(kind, &mut words).is_some() => {}
             kind => drop(record(kind, &mut words, &mut self.snapshot)?),
         }
         words.end()
@@ -279,12 +289,28 @@ impl Gathered {
         let changed = put::<Nodes>(snapshot, database, whole, epoch, now)
             + put::<Ports>(snapshot, database, whole, epoch, now)
             + put::<Links>(snapshot, database, whole, epoch, now)
-            + put::<Groups>(snapshot, database, whole, epoch, now)
-            + put::<Members>(snapshot, database, whole, epoch, now)
-            + put::<Services>(snapshot, database, whole, epoch, now)
-            + put::<Subscriptions>(snapshot, database, whole, epoch, now)
-            + put::<Aliases>(snapshot, database, whole, epoch, now);
+            + put_said(snapshot, database, whole, epoch, now);
         changed + self.save(saved, whole)
+    }
+
+    /// All parts are there: the database of another subnet.
+    pub(super) fn into_snapshot(self) -> Option<Snapshot> {
+        let Self { snapshot: records, lineage, .. } = self;
+        let lineage = lineage.done();
+        let master = lineage.master?;
+        let named = lineage.subnets.get(&master);
+        let (name, priority) = named.map_or(("", 0), |subnet| (&*subnet.name, subnet.priority));
+        let bare = Snapshot::new(master, name, priority);
+        let (subnets, prefix) = (bare.subnets, bare.prefix);
+        let mut snapshot = Snapshot { master, subnets, prefix, ..records };
+        lineage.fill(&mut snapshot);
+        let ports = snapshot.ports.values().filter_map(|entry| entry.value.as_ref());
+        let prefixes = ports.filter(|port| port.guid.is_some()).map(|port| port.info.gid_prefix);
+        if let Some(prefix) = prefixes.max().filter(|prefix| prefix.0 != 0) {
+            snapshot.prefix = prefix;
+        }
+        snapshot.complete();
+        Some(snapshot)
     }
 
     fn save(self, saved: &mut Arc<Saved>, whole: bool) -> usize {
@@ -298,6 +324,11 @@ impl Gathered {
                 None => new.lids.remove(&guid),
             };
         }
+        if whole {
+            new.lineage = self.lineage.done();
+        } else if !self.lineage.is_empty() {
+            new.lineage.extend(self.lineage.done());
+        }
         new.lmc = self.saved.lmc.or(new.lmc);
         new.keys = self.saved.keys.or(new.keys);
         // They are told all or not at all.
@@ -310,6 +341,21 @@ impl Gathered {
         }
         changed
     }
+}
+
+/// Puts what hosts said into the database.
+pub(crate) fn put_said(
+    gathered: &mut Snapshot,
+    database: &mut Database,
+    whole: bool,
+    epoch: Time,
+    now: Time,
+) -> usize {
+    put::<Groups>(gathered, database, whole, epoch, now)
+        + put::<Members>(gathered, database, whole, epoch, now)
+        + put::<Services>(gathered, database, whole, epoch, now)
+        + put::<Subscriptions>(gathered, database, whole, epoch, now)
+        + put::<Aliases>(gathered, database, whole, epoch, now)
 }
 
 fn put<M: Mirrored>(

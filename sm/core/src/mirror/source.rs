@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use snin_fabric::Guid;
+use snin_mad::SmState;
 use snin_protocol::mirror::{
     Checksum, Follow, FromMaster, FromStandby, MAX_LINES, Part, PartKind, WINDOW,
 };
@@ -32,6 +33,8 @@ pub(super) struct Follower {
     acknowledged: u64,
     /// The place in the log of the whole database that was last begun.
     whole: u64,
+    /// This manager was no master any more when it asked.
+    of_estate: bool,
     /// What it was last told of addresses and trees.
     saved: Option<Arc<Saved>>,
 }
@@ -42,6 +45,7 @@ impl Follower {
             FromStandby::Follow(follow) => {
                 (self.wants, self.guid, self.told) = (Some(*follow), Some(follow.guid), None);
                 (self.on_way, self.acknowledged, self.whole) = (0, 0, 0);
+                self.of_estate = false;
                 self.waiting.clear();
             }
             FromStandby::Have(have) if have.term == term => {
@@ -63,6 +67,12 @@ impl Follower {
         self.told.is_some() && self.waiting.is_empty() && self.acknowledged > 0
     }
 
+    /// Whether it has all that was known in a mastership that is over.
+    pub(super) fn has_estate(&self, term: u64) -> bool {
+        let of_it = self.told.is_some_and(|(told, _)| told == term);
+        self.of_estate && of_it && self.is_whole()
+    }
+
     pub(super) const fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -70,6 +80,7 @@ impl Follower {
     /// Begins where it stopped, or at the beginning.
     fn begin(&mut self, term: u64, around: &Surroundings<'_>, telling: Telling) {
         let Some(follow) = self.wants.take() else { return };
+        self.of_estate = around.state != SmState::Master;
         let known = follow.term == term && around.database.since(follow.sequence).is_some();
         if known && follow.sequence <= around.database.cursor() {
             (self.told, self.acknowledged) = (Some((term, follow.sequence)), follow.sequence);
@@ -89,6 +100,9 @@ impl Follower {
         if let Some((kind, lines)) = self.waiting.pop_front() {
             // It has the log up to there when it has the last of them.
             return Some(Part { term, sequence, kind, lines });
+        }
+        if self.of_estate {
+            return None;
         }
         let before = self.saved.clone().unwrap_or_default();
         if self.saved.is_none() || !Arc::ptr_eq(&before, around.saved) {

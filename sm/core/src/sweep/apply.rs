@@ -39,8 +39,8 @@ impl Sweep {
                 self.lapsed.extend(ports);
             }
             let held = Held { failures: &self.failures, lapsed: &self.lapsed, now };
-            let (graph, config) = (&self.graph, &self.config);
-            let milestones = activate(&mut schedule, graph, &target, config, manager, held);
+            let (graph, partitions) = (&self.graph, self.partitions());
+            let milestones = activate(&mut schedule, graph, &target, partitions, manager, held);
             let (links_up, tables) = (milestones.links_up, milestones.tables);
             distribute(&mut schedule, &self.graph, &target, manager, links_up, tables);
             // No link comes to carry unicast that would close a circle with what is taken off.
@@ -211,11 +211,11 @@ impl Sweep {
                     }
                     took
                 }),
-                Step::Keys(end) => mad.attribute::<PKeyTable>().is_ok_and(|table| {
+                Step::Keys(end, wanted) => mad.attribute::<PKeyTable>().is_ok_and(|table| {
                     if let Some(port) = graph.port_mut(*end) {
                         port.keys = Some(Box::new(table.keys));
                     }
-                    table.keys == self.config.partition_block()
+                    table.keys == **wanted
                 }),
                 Step::QosTable(end, table) => table.read(mad).is_ok_and(|lanes| {
                     let took = qos_tables::wanted(&self.config, graph, *end, *table).as_ref()
@@ -314,7 +314,7 @@ impl Sweep {
                 rechecks.insert(Query::ReadPort(node, port));
                 "PortInfo"
             }
-            Step::Keys((node, port)) => {
+            Step::Keys((node, port), _) => {
                 rechecks.insert(Query::ReadKeys(node, port));
                 "P_KeyTable"
             }
@@ -361,6 +361,7 @@ impl Sweep {
         let places: Vec<_> = named_places(target).collect();
         saved.trees.retain(|_, place| !places.iter().any(|(_, given)| given == place));
         saved.trees.extend(places);
+        saved.lineage = self.lineage(&saved);
         if saved != *self.saved {
             self.saved = Arc::new(saved);
             self.outputs.push_back(Output::Save(self.saved.clone()));

@@ -69,7 +69,12 @@ impl Sweep {
 
     /// A port as the database has it; none of an adapter's port 0, which does not exist, or where nothing was
     /// read.
-    fn port_record(&self, end: PortId, node: &graph::Node, port: &graph::Port) -> Option<Port> {
+    pub(super) fn port_record(
+        &self,
+        end: PortId,
+        node: &graph::Node,
+        port: &graph::Port,
+    ) -> Option<Port> {
         let info = port.info.as_ref()?;
         let is_switch = node.is_switch();
         if !is_switch && end.1 == PortNum::ZERO {

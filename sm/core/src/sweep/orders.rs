@@ -142,6 +142,8 @@ impl Sweep {
             }
             Order::Hold => {
                 self.leave.held = true;
+                // The survey that has just ended counts for nothing: another one follows.
+                self.leave.awaits = None;
                 self.interrupt();
                 self.tell_no_more();
                 // Whether what is in flight still was taken is of interest; what is asked is not.

@@ -18,14 +18,14 @@ use crate::subnet::{Subnet, config};
 use crate::two::fabric;
 
 /// Which subnet a node was in before: the digits that its GUID begins with.
-type Side = u64;
+pub(crate) type Side = u64;
 
-fn side(topology: &Topology, node: NodeIndex) -> Side {
+pub(crate) fn side(topology: &Topology, node: NodeIndex) -> Side {
     topology.node(node).guid.0 >> 52
 }
 
 /// Fabrics of other GUIDs, and the cables that join each to the next.
-fn cabled(parts: &[&str]) -> (Topology, Vec<PortIndex>) {
+pub(crate) fn cabled(parts: &[&str]) -> (Topology, Vec<PortIndex>) {
     let mut builder = TopologyBuilder::new();
     let mut spines = Vec::new();
     for digits in parts {
@@ -65,29 +65,29 @@ fn cabled(parts: &[&str]) -> (Topology, Vec<PortIndex>) {
 
 /// What the judge has seen.
 #[derive(Default)]
-struct Judge {
+pub(crate) struct Judge {
     /// Which port an address meant in a subnet before it was joined.
     meant: BTreeMap<(Side, u16), PortIndex>,
     /// Addresses that led nowhere in a whole subnet at some time.
     unrouted: BTreeSet<(Side, u16)>,
-    wrong: Vec<String>,
+    pub(crate) wrong: Vec<String>,
     /// Writes of addresses and tables.
-    writes: u64,
+    pub(crate) writes: u64,
     /// Addresses that mean another port than they did, and did so when nothing led to the old one any more.
     renamed: BTreeSet<(Side, u16)>,
 }
 
 /// Addresses of 36 hosts and 18 switches, twice.
-const MOST: u16 = 160;
+pub(crate) const MOST: u16 = 160;
 
-fn holds(fabric: &Fabric, port: PortIndex, lid: u16) -> bool {
+pub(crate) fn holds(fabric: &Fabric, port: PortIndex, lid: u16) -> bool {
     let info = fabric.port_info(port);
     let first = info.lid.0;
     first != 0 && (first..first + info.lmc.addresses() as u16).contains(&lid)
 }
 
 /// The port that takes a packet which a switch has for an address.
-fn delivered(
+pub(crate) fn delivered(
     fabric: &Fabric,
     topology: &Topology,
     tables: &BTreeMap<NodeIndex, ForwardingTable>,
@@ -114,7 +114,7 @@ fn delivered(
 }
 
 impl Judge {
-    fn look(&mut self, fabric: &Fabric, topology: &Topology) {
+    pub(crate) fn look(&mut self, fabric: &Fabric, topology: &Topology) {
         let tables: BTreeMap<NodeIndex, ForwardingTable> =
             topology.switches().map(|switch| (switch, fabric.table(switch))).collect();
         let mut led: BTreeSet<(Side, u16)> = BTreeSet::new();
@@ -145,7 +145,7 @@ impl Judge {
     }
 
     /// From now on the addresses of these subnets mean what they mean now.
-    fn begin(&mut self, fabric: &Fabric, topology: &Topology) {
+    pub(crate) fn begin(&mut self, fabric: &Fabric, topology: &Topology) {
         (self.meant, self.unrouted) = (BTreeMap::new(), BTreeSet::new());
         for port in topology.ports() {
             let node = topology.port(port).node;

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
 mod cabled;
+mod live;
 mod offline;
 mod planted;
 mod random;
@@ -11,3 +12,7 @@ mod two;
 #[path = "../administration/subnet.rs"]
 #[allow(dead_code, reason = "shared with the tests of administration")]
 mod subnet;
+
+#[path = "../mastership/subnet.rs"]
+#[allow(dead_code, reason = "shared with the tests of mastership")]
+mod seats;

@@ -117,7 +117,7 @@ macro_rules! each {
 
 /// Changes the time of every stamp.
 pub(crate) fn stamps(snapshot: &mut Snapshot, change: impl Fn(&mut Time)) {
-    each!(snapshot, change: nodes, ports, links, lids, partitions, groups, members, services,
+    each!(snapshot, change: nodes, ports, links, lids, partitions, tables, groups, members, services,
         subscriptions, aliases);
 }
 

@@ -157,7 +157,8 @@ fn last_mlid(world: &World<'_>) -> Lid {
 /// Makes the broadcast group of every partition, which its members cannot (IPoIB joins it without saying what
 /// a maker must say).
 pub(in super::super) fn found_permanent(world: &mut World<'_>) {
-    let keys: BTreeSet<u16> = world.config.partitions.iter().map(|key| key | 0x8000).collect();
+    let configured = world.sweep.configured_keys();
+    let keys: BTreeSet<u16> = configured.iter().map(|key| key.0 | 0x8000).collect();
     for key in keys.into_iter().rev().map(PKey) {
         let mgid = broadcast(key);
         if world.database.get::<Groups>(&mgid).is_some() {

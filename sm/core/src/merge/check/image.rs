@@ -220,6 +220,14 @@ impl<'a> Image<'a> {
                 .map(|partition| format!("{:?} {}", partition.name, partition.common).into_bytes());
             add("partition", format!("{:#06x}", self.p_key(*number)), value, entry.stamp);
         }
+        for (guid, entry) in &of.tables {
+            let value = entry.value.as_ref().map(|table| {
+                let mut data = table.home.0.to_be_bytes().to_vec();
+                data.extend(table.keys.iter().flat_map(|key| self.p_key(key.0).to_be_bytes()));
+                data
+            });
+            add("table", guid.to_string(), value, entry.stamp);
+        }
         self.hosts(&mut add);
         self.subscriptions(&mut add);
         all

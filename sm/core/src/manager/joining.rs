@@ -1,0 +1,83 @@
+//! Another subnet becomes a part of this one: its database is joined to the own, stored, and then acknowledged.
+//!
+//! Nothing is written to the fabric before that; the survey that follows writes what differs. Who dies before it is
+//! stored has begun nothing; who dies later has all that is needed to go on.
+
+use std::sync::Arc;
+
+use snin_mad::SmState;
+use snin_protocol::Time;
+
+use super::Manager;
+use crate::events::{Output, Report};
+use crate::mastership::Order;
+use crate::merge::{Lineage, Rules, Snapshot, merge};
+use crate::mirror::rows::put_said;
+use crate::planning::Saved;
+
+impl Manager {
+    /// Joins the databases of all subnets that were met, once they are here.
+    pub(super) fn inherit(&mut self, now: Time) {
+        let here = self.mirror.inherits();
+        if here.is_empty()
+            || self.state() != SmState::Master
+            || self.mastership.is_joining(now, &here)
+        {
+            return;
+        }
+        let inherited = self.mirror.take_inherited();
+        let others = inherited.iter().map(|one| one.snapshot.clone()).collect();
+        if let Some(changed) = self.join(others, now) {
+            inherited.iter().for_each(|one| self.mirror.inherited(one));
+            if changed && !self.mastership.is_held() {
+                self.sweep.obey(Order::Begin, now);
+            }
+        }
+    }
+
+    /// Joins what was found of a subnet whose manager says nothing, before its ports get other numbers.
+    pub(super) fn join_strangers(&mut self, now: Time) {
+        if let Some(strangers) = self.sweep.strangers() {
+            self.join(vec![strangers], now);
+        }
+    }
+
+    /// Whether joining changed anything; `None` where it cannot be done.
+    fn join(&mut self, others: Vec<Snapshot>, now: Time) -> Option<bool> {
+        let own = self.snapshot("", now)?;
+        let rules = Rules { keep: Some(own.master), ..Rules::at(now + self.epoch) };
+        let subnets = others.iter().map(|other| other.master).collect();
+        let databases: Vec<Snapshot> = std::iter::once(own).chain(others).collect();
+        let (changed, report) = match merge(&databases, &rules) {
+            Ok(merged) => {
+                let changed = self.adopt(merged.snapshot, now);
+                (Some(changed), Report::Joined(Box::new(merged.report)))
+            }
+            Err(error) => (None, Report::NotJoined { subnets, error }),
+        };
+        // A database that says nothing new is no news.
+        if changed != Some(false) {
+            self.outputs.push_back(Output::Report(report));
+        }
+        changed
+    }
+
+    /// The merged database takes the place of the own one: what hosts said, and what is to be written. What is found
+    /// the next survey says. Numbers are stored first: with them alone the same merge comes out again.
+    fn adopt(&mut self, mut merged: Snapshot, now: Time) -> bool {
+        let before = self.sweep.saved().clone();
+        let lids = merged.lids.iter().filter_map(|(guid, entry)| Some((*guid, entry.value?)));
+        let (lids, lineage) = (lids.collect(), Lineage::of(&merged));
+        let saved = Saved { lids, lineage, ..(*before).clone() };
+        let mut changed = saved != *before;
+        if changed {
+            self.sweep.adopt(Arc::new(saved));
+        }
+        while let Some(output) = self.sweep.poll_output() {
+            self.outputs.push_back(output);
+        }
+        changed |= put_said(&mut merged, &mut self.database, true, self.epoch, now) > 0;
+        self.keep();
+        changed
+    }
+}

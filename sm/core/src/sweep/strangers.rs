@@ -1,0 +1,77 @@
+//! A subnet that was found, and of which nothing else is known: its manager is dead, or none of ours.
+//!
+//! Its ports have addresses and partition tables that another manager gave them. Their numbers mean what they meant
+//! there, so it is a database to be merged, made of what discovery sees.
+
+use std::collections::BTreeMap;
+
+use snin_fabric::{Guid, Lid};
+use snin_protocol::Time;
+
+use super::Sweep;
+use crate::database::{Node, Port, Stamp};
+use crate::merge::{Entry, PortTable, Snapshot};
+
+impl Sweep {
+    /// Ports with addresses that this manager did not give, where switches are among them: a single host that was moved
+    /// here is no subnet.
+    pub(crate) fn strangers(&self) -> Option<Snapshot> {
+        // Before there is a subnet of its own, a manager takes what it finds for it.
+        self.saved.lineage.master?;
+        let mut found = Snapshot::new(Guid(0), "", 0);
+        found.subnets.clear();
+        let mut has_switch = false;
+        for (id, node) in self.graph.managed() {
+            for (num, port) in (0..).map(snin_fabric::PortNum).zip(&node.ports) {
+                let Some(record) = self.port_record((id, num), node, port) else { continue };
+                let is_known = |guid: Guid| self.saved.lids.contains_key(&guid);
+                if record.base == Lid::NONE || record.guid.is_none_or(is_known) {
+                    continue;
+                }
+                has_switch |= node.is_switch();
+                let name = node.name.clone().unwrap_or_default();
+                let of = Node { info: node.info.clone(), name, switch: node.switch.clone() };
+                found.nodes.insert(node.guid(), entry(of));
+                found.ports.insert((node.guid(), num), entry(record));
+            }
+        }
+        has_switch.then(|| found.named())
+    }
+}
+
+/// What discovery sees has no stamp of any manager.
+const fn entry<V>(value: V) -> Entry<V> {
+    let stamp = Stamp { time: Time::ZERO, count: 0, origin: Guid(0) };
+    Entry { value: Some(value), stamp }
+}
+
+impl Snapshot {
+    /// Found ports as the subnet of the manager that most of them name.
+    fn named(mut self) -> Self {
+        let mut ends: BTreeMap<Guid, Port> = BTreeMap::new();
+        for port in self.ports.values().filter_map(|entry| entry.value.clone()) {
+            ends.extend(port.guid.map(|guid| (guid, port)));
+        }
+        let mut votes: BTreeMap<Lid, usize> = BTreeMap::new();
+        for port in ends.values() {
+            *votes.entry(port.info.master_sm_lid).or_default() += 1;
+        }
+        let manager = votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(lid, _)| lid);
+        let is_its = |(_, port): &(&Guid, &Port)| manager.is_some_and(|lid| port.holds(lid));
+        let first = ends.iter().find(is_its).or_else(|| ends.iter().next());
+        if let Some((&master, port)) = first {
+            let prefix = port.info.gid_prefix;
+            let subnets = Self::new(master, &master.to_string(), 0).subnets;
+            (self.master, self.prefix, self.subnets) = (master, prefix, subnets);
+        }
+        for (guid, port) in ends {
+            if let Some(keys) = port.keys {
+                let last = keys.iter().rposition(|key| key.0 != 0).map_or(1, |last| last + 1);
+                let table = PortTable { home: self.master, keys: keys[..last].to_vec() };
+                self.note_table(guid, table);
+            }
+        }
+        self.complete();
+        self
+    }
+}
