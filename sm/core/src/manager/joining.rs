@@ -44,7 +44,13 @@ impl Manager {
 
     /// Whether joining changed anything; `None` where it cannot be done.
     fn join(&mut self, others: Vec<Snapshot>, now: Time) -> Option<bool> {
-        let own = self.snapshot("", now)?;
+        let mut own = self.snapshot("", now)?;
+        // Ports that were found just now may have the addresses still that they are about to lose.
+        for (guid, block) in &self.sweep.saved().lids {
+            if let Some(entry) = own.lids.get_mut(guid) {
+                entry.value = Some(*block);
+            }
+        }
         let rules = Rules { keep: Some(own.master), ..Rules::at(now + self.epoch) };
         let subnets = others.iter().map(|other| other.master).collect();
         let databases: Vec<Snapshot> = std::iter::once(own).chain(others).collect();

@@ -70,11 +70,8 @@ impl Mastership {
 
     /// Offers mastership to another manager, as soon as nothing of this one's is on its way.
     pub(super) fn hand_over(&mut self, to: Guid, now: Time) {
-        let copying = self.copying.contains(&to);
+        let copies = self.copying.contains(&to);
         let Some(peer) = self.peers.get_mut(&to) else { return };
-        // A master joins what this manager knows to what it knows itself.
-        let is_master = peer.info.as_ref().is_some_and(|info| info.state == SmState::Master);
-        let copies = copying && !is_master;
         let since = *peer.awaited.get_or_insert(now);
         peer.awaited = Some(since).filter(|_| copies);
         let paused = peer.not_before > now || copies && now < since + COPYING;
