@@ -148,12 +148,12 @@ fn mirror_says() -> impl Strategy<Value = (FromMaster, FromStandby)> {
     let place = || (any::<u64>(), any::<u64>());
     let kinds = [PartKind::First, PartKind::More, PartKind::Last, PartKind::Change];
     let bytes = || vec(any::<u8>(), 0..3_000);
-    let standing = (guid(), place(), any::<u64>(), bytes());
+    let standing = (guid(), place(), place(), bytes());
     let part = (place(), proptest::sample::select(kinds.to_vec()), bytes());
     let checksum = (place(), any::<u8>(), any::<u64>(), any::<u64>());
     let master = prop_oneof![
-        standing.prop_map(|(guid, (term, sequence), line, settings)| {
-            FromMaster::Standing(Standing { guid, term, sequence, line, settings })
+        standing.prop_map(|(guid, (term, sequence), (holds, line), settings)| {
+            FromMaster::Standing(Standing { guid, term, holds, sequence, line, settings })
         }),
         part.prop_map(|((term, sequence), kind, lines)| {
             FromMaster::Part(Part { term, sequence, kind, lines })

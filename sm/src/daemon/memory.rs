@@ -10,6 +10,9 @@
 //! 0x0002c90300a1b2c3 1 1
 //! ```
 //!
+//! Which subnets the numbers come from, and what things of merged ones were there, is in `subnets`
+//! ([`Lineage`]).
+//!
 //! Where M_Keys are generated, what they follow from is in `m_keys`, which only the owner may read:
 //!
 //! ```text
@@ -29,6 +32,7 @@ use snin_fabric::dump::guid2lid;
 use snin_fabric::{Guid, Lmc};
 
 use super::failure::Failure;
+use snin_sm_core::merge::Lineage;
 use snin_sm_core::{KeySecret, Saved};
 
 /// Routing trees at most: a root and a plane each.
@@ -61,6 +65,12 @@ impl Memory {
         if let Some(text) = read(&trees)? {
             (saved.lmc, saved.trees) = parse_trees(&text).map_err(wrong(&trees))?;
         }
+        let subnets = folder.join("subnets");
+        if let Some(text) = read(&subnets)? {
+            let lineage = Lineage::read(&String::from_utf8_lossy(&text));
+            let what = |(number, line)| format!("{number}: not understood: `{line:.60}`");
+            saved.lineage = lineage.map_err(what).map_err(wrong(&subnets))?;
+        }
         let keys = folder.join("m_keys");
         if let Some(text) = read(&keys)? {
             saved.keys = Some(parse_keys(&text).map_err(wrong(&keys))?);
@@ -90,6 +100,8 @@ impl Memory {
     /// When a file cannot be written; each is then as it was before, or new.
     pub fn save(&self, saved: &Saved) -> Result<(), Failure> {
         let Some(folder) = &self.folder else { return Ok(()) };
+        // First of all: with them alone a merge that was not stored whole comes out again as it was.
+        store::replace(&folder.join("subnets"), saved.lineage.write().as_bytes())?;
         let lids = guid2lid::write_entries(&saved.lids);
         store::replace(&folder.join("guid2lid"), lids.as_bytes())?;
         store::replace(&folder.join("trees"), trees_text(saved).as_bytes())?;
@@ -206,6 +218,7 @@ mod tests {
             lids: [(Guid(0x77), (Lid(8), FOUR)), (Guid(0x78), (Lid(1), Lmc::ZERO))].into(),
             trees: [((Guid(0x200), 0), 1), ((Guid(0x200), 1), 0)].into(),
             keys: Some(KeySecret { secret: [0xA5; 32], generation: 7 }),
+            lineage: Lineage { master: Some(Guid(0x77)), untaken: true, ..Lineage::default() },
         }
     }
 

@@ -12,6 +12,7 @@ use super::run::Daemon;
 use super::storage::Told;
 use snin_sm_core::events::Report;
 use snin_sm_core::mastership::{Control, Outcome};
+use snin_sm_core::merge::Tell;
 
 /// Switches that an event names one by one; of more it says how many there are.
 const NAMED: usize = 64;
@@ -51,6 +52,13 @@ impl Daemon {
                 self.outlets.notify("FOREIGN_SM", json!({ "at": at, "guid": guid.to_string() }));
             }
             Report::Mirror(report) => self.report_mirror(&report),
+            Report::Joined(report) => self.joined(&report),
+            Report::NotJoined { subnets, error } => {
+                error!("databases of subnets that were cabled together cannot be joined: {error}");
+                let subnets: Vec<String> = subnets.iter().map(Guid::to_string).collect();
+                self.outlets
+                    .notify("NOT_JOINED", json!({ "subnets": subnets, "why": error.to_string() }));
+            }
             Report::Consent(verdict) => self.report_consent(&verdict),
             Report::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");
@@ -110,6 +118,21 @@ impl Daemon {
         );
         info!(version, "{text}");
         service::status(&text);
+    }
+
+    /// Other subnets were joined to this one: all that changed goes to the log, and who has to be told by their admin.
+    fn joined(&mut self, report: &snin_sm_core::merge::Report) {
+        report.to_string().lines().for_each(|line| info!("joined: {line}"));
+        let tell: Vec<&Tell> = report.tell.iter().take(NAMED).collect();
+        let fields = json!({
+            "survivor": report.survivor.to_string(),
+            "absorbed": report.absorbed.iter().map(Guid::to_string).collect::<Vec<_>>(),
+            "renumbered": report.renumbered.len(),
+            "unordered": report.unordered().count(),
+            "tell": tell,
+            "to_be_told": report.tell.len(),
+        });
+        self.outlets.notify("SUBNETS_JOINED", fields);
     }
 
     fn trouble(&mut self, what: String) {

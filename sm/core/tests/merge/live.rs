@@ -89,7 +89,11 @@ impl Live {
         for a in 0..rooms {
             (0..rooms).filter(|&b| b != a).for_each(|b| subnet.call(a, b));
         }
-        (0..rooms).for_each(|n| subnet.start(n));
+        for n in 0..rooms {
+            // Masterships are told apart by when they began.
+            subnet.run(Time::millis(7));
+            subnet.start(n);
+        }
         subnet.run(Time::secs(2));
         let mut live = Self {
             subnet,
