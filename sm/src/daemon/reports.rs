@@ -120,7 +120,8 @@ impl Daemon {
         service::status(&text);
     }
 
-    /// Other subnets were joined to this one: all that changed goes to the log, and who has to be told by their admin.
+    /// Other subnets were joined to this one: all that changed goes to the log, and who has to be told by their
+    /// admin.
     fn joined(&mut self, report: &snin_sm_core::merge::Report) {
         report.to_string().lines().for_each(|line| info!("joined: {line}"));
         let tell: Vec<&Tell> = report.tell.iter().take(NAMED).collect();

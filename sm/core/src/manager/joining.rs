@@ -1,7 +1,7 @@
 //! Another subnet becomes a part of this one: its database is joined to the own, stored, and then acknowledged.
 //!
-//! Nothing is written to the fabric before that; the survey that follows writes what differs. Who dies before it is
-//! stored has begun nothing; who dies later has all that is needed to go on.
+//! Nothing is written to the fabric before that; the survey that follows writes what differs. Who dies before it
+//! is stored has begun nothing; who dies later has all that is needed to go on.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl Manager {
         changed
     }
 
-    /// The merged database takes the place of the own one: what hosts said, and what is to be written. What is found
-    /// the next survey says. Numbers are stored first: with them alone the same merge comes out again.
+    /// The merged database takes the place of the own one: what hosts said, and what is to be written. What is
+    /// found the next survey says. Numbers are stored first: with them alone the same merge comes out again.
     fn adopt(&mut self, mut merged: Snapshot, now: Time) -> bool {
         let before = self.sweep.saved().clone();
         let lids = merged.lids.iter().filter_map(|(guid, entry)| Some((*guid, entry.value?)));

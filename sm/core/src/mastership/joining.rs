@@ -9,12 +9,13 @@ use snin_protocol::Time;
 use super::Mastership;
 use super::peers::rank;
 
-/// So long the master of another subnet and its database are waited for. Meanwhile nothing is written; afterwards its
-/// subnet is taken as it is found.
+/// So long the master of another subnet and its database are waited for. Meanwhile nothing is written; afterwards
+/// its subnet is taken as it is found.
 const PATIENCE: Time = Time::secs(20);
 
 impl Mastership {
-    /// Masters after which this one goes not are waited for; those that have stood aside until what they knew is here.
+    /// Masters after which this one goes not are waited for; those that have stood aside until what they knew is
+    /// here.
     pub(super) fn note_joining(&mut self, now: Time) {
         let Some(own) = self.info() else { return };
         let heeded: BTreeSet<Guid> = self.heeded().map(|(guid, _)| guid).collect();

@@ -123,7 +123,10 @@ impl Lineage {
         for (number, line) in text.lines().enumerate() {
             let mut words = Words::new(line);
             let known = match words.next() {
-                Some("untaken") => Some(gathered.untaken = true),
+                Some("untaken") => {
+                    gathered.untaken = true;
+                    Some(())
+                }
                 Some(kind) => gathered.take(kind, &mut words),
                 None => Some(()),
             };

@@ -1,8 +1,8 @@
 //! What a manager knows that is master no more: the next master takes it before anybody forgets it.
 //!
-//! A manager that stands by and was master with its database says so ([`Told::holds`](super::Told)). The master asks
-//! for all of it, as a standby does, and joins it to its own; only when that is stored does it acknowledge the last
-//! part. Then the other one forgets that it was master, and mirrors.
+//! A manager that stands by and was master with its database says so ([`Told::holds`](super::Told)). The master
+//! asks for all of it, as a standby does, and joins it to its own; only when that is stored does it acknowledge
+//! the last part. Then the other one forgets that it was master, and mirrors.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(super) struct Estate {
 #[derive(Debug)]
 enum State {
     /// Parts of it are there.
-    Coming(Gathered),
+    Coming(Box<Gathered>),
     /// All of it is there.
     Whole(Have, Option<Box<Snapshot>>),
     /// It was joined to the own one.
@@ -69,7 +69,7 @@ impl Mirror {
             if self.estates.get(&link).is_some_and(|estate| estate.term == told.holds) {
                 continue;
             }
-            let state = State::Coming(Gathered::new());
+            let state = State::Coming(Box::new(Gathered::new()));
             self.estates.insert(link, Estate { guid: told.guid, term: told.holds, state });
             let follow = Follow { guid: own, term: 0, sequence: 0 };
             self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Follow(follow)));
@@ -83,12 +83,12 @@ impl Mirror {
         };
         let State::Coming(gathered) = &mut estate.state else { return };
         if part.kind == PartKind::First {
-            *gathered = Gathered::new();
+            **gathered = Gathered::new();
         }
         gathered.take(&part.lines);
         let have = Have { term: part.term, sequence: part.sequence };
         if part.kind == PartKind::Last {
-            let gathered = std::mem::replace(gathered, Gathered::new());
+            let gathered = std::mem::replace(&mut **gathered, Gathered::new());
             estate.state = State::Whole(have, gathered.into_snapshot().map(Box::new));
             return;
         }
@@ -125,7 +125,7 @@ impl Mirror {
                 }
                 // There was no subnet in it.
                 None => {
-                    self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Have(last)))
+                    self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Have(last)));
                 }
             }
         }

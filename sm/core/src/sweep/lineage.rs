@@ -35,8 +35,8 @@ impl Sweep {
         saved.lids.keys().map(table).collect()
     }
 
-    /// The lineage from the first write on: there is a subnet, and it is this manager's. The tables that settings say
-    /// are noted, since another manager's say others.
+    /// The lineage from the first write on: there is a subnet, and it is this manager's. The tables that settings
+    /// say are noted, since another manager's say others.
     pub(super) fn lineage(&self, saved: &Saved) -> Lineage {
         let mut lineage = Lineage { untaken: true, ..saved.lineage.clone() };
         let Some(own) = self.own_guid() else { return lineage };

@@ -1,7 +1,7 @@
 //! A subnet that was found, and of which nothing else is known: its manager is dead, or none of ours.
 //!
-//! Its ports have addresses and partition tables that another manager gave them. Their numbers mean what they meant
-//! there, so it is a database to be merged, made of what discovery sees.
+//! Its ports have addresses and partition tables that another manager gave them. Their numbers mean what they
+//! meant there, so it is a database to be merged, made of what discovery sees.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::database::{Node, Port, Stamp};
 use crate::merge::{Entry, PortTable, Snapshot};
 
 impl Sweep {
-    /// Ports with addresses that this manager did not give, where switches are among them: a single host that was moved
-    /// here is no subnet.
+    /// Ports with addresses that this manager did not give, where switches are among them: a single host that was
+    /// moved here is no subnet.
     pub(crate) fn strangers(&self) -> Option<Snapshot> {
         // Before there is a subnet of its own, a manager takes what it finds for it.
         self.saved.lineage.master?;

@@ -215,7 +215,8 @@ impl Live {
         panic!("not one subnet: {:?} {lineages:?}", self.states());
     }
 
-    /// Every pair that shared a partition does so now, and no other; every address leads to its port from everywhere.
+    /// Every pair that shared a partition does so now, and no other; every address leads to its port from
+    /// everywhere.
     #[track_caller]
     pub(crate) fn judge(&self) {
         let (fabric, topology) = (self.subnet.emulator.fabric(), &self.subnet.topology);
@@ -392,8 +393,8 @@ fn whenever_a_manager_dies_it_is_one_subnet_in_the_end() {
             live.subnet.call(1, 0);
             live.settle(0, 2);
             live.judge();
-            // The numbers of the one that survives are as they were. Where the first died before the other ceded, the
-            // other took its fabric for as long as it was away.
+            // The numbers of the one that survives are as they were. Where the first died before the other ceded,
+            // the other took its fabric for as long as it was away.
             let saved = &live.subnet.seats[0].saved;
             let survivor = (0..2).find(|&n| saved.lineage.master == Some(live.subnet.guid(n)));
             let before = &before[survivor.expect("one of them")];
