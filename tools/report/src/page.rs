@@ -30,16 +30,20 @@ figure{margin:0;overflow-x:auto}svg{max-width:100%;height:auto;display:block;fil
 .key{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin:0 .35em 0 1em;vertical-align:-.1em}
 .key:first-child{margin-left:0}";
 
+/// A command whose lines end between words only, not at their hyphens.
+pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let word = |word| format!("<span>{}</span>", svg::escape(word));
+    words.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// The page.
 pub fn html(report: &Report<'_>) -> String {
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin lab</title>\n<style>{STYLE}</style>");
     let _ = writeln!(page, "<h1>The same traffic, three ways</h1>");
-    // A line ends between words only, not at their hyphens.
-    let words = report.command.iter().map(|word| format!("<span>{}</span>", svg::escape(word)));
-    let words: Vec<String> = words.collect();
-    let _ = writeln!(page, "<p><code>{}</code></p>", words.join(" "));
+    let command = words(report.command.iter().map(AsRef::as_ref));
+    let _ = writeln!(page, "<p><code>{command}</code></p>");
     let Made { version, date, fabric: name, traffic, seed } = &report.made;
     let made = [
         ("made", format!("{date}, by snin {version}")),

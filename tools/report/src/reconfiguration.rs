@@ -19,19 +19,24 @@ pub(crate) const COLOURS: [&str; 2] = ["#d1583c", "#1f8fa6"];
 pub(crate) const PHASES: [&str; 5] = ["#9aa4ae", "#dfa32a", "#8f63b8", "#4a73c9", "#5a9e4b"];
 /// Of the causes of losses, in order.
 const CAUSES: [&str; 4] = ["#9aa4ae", "#d1583c", "#dfa32a", "#8f63b8"];
-const PRINT: &str = "@media print{body{max-width:none;margin:0}figure,tr{break-inside:avoid}\
-                     h2,h3{break-after:avoid}}td b{font-weight:600}\
-                     .words td,.words th{text-align:left;padding-left:1.5em;vertical-align:top}";
+/// A sheet of A4 is some 720 pixels wide, and no table may leave it.
+const STYLE: &str = "td b{font-weight:600}.wide th,.wide td{padding-left:1.6em}\
+                     .wide td:first-child{white-space:nowrap}\
+                     .words th,.words td{text-align:left;padding-left:1.6em;vertical-align:top}\
+                     .words th:first-child,.words td:first-child{padding-left:0}\
+                     @media print{body{max-width:none;margin:0}figure,tr{break-inside:avoid}\
+                     h2,h3{break-after:avoid}table{font-size:13px}.wide{font-size:9.5px}\
+                     .wide th,.wide td{padding-left:1em}}";
 
 /// The page of a study that was made so.
 pub fn html(study: &Study, made: &str, command: &str) -> String {
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     // Writing to a String cannot fail.
-    let _ = writeln!(page, "<title>snin study</title>\n<style>{}{PRINT}</style>", page::STYLE);
+    let _ = writeln!(page, "<title>snin study</title>\n<style>{}{STYLE}</style>", page::STYLE);
     let _ = writeln!(
         page,
         "<h1>A switch comes or goes</h1>\n<p><code>{}</code></p>\n<p>{}</p>",
-        svg::escape(command),
+        page::words(command.split(' ')),
         svg::escape(made)
     );
     let costs = &study.costs;
@@ -93,6 +98,13 @@ pub(crate) fn key<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
         format!("<span class=\"key\" style=\"background:{colour}\"></span>{name}")
     };
     format!("<p>{}</p>\n", entries.into_iter().map(entry).collect::<String>())
+}
+
+/// With a comma before every three digits.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(",")
 }
 
 /// `part` of each of `of`.
@@ -230,7 +242,8 @@ fn table(page: &mut String, id: &str, title: &str, sizes: &[Size]) {
     let _ = writeln!(
         page,
         "<section id=\"{id}\">\n<h2>{title}</h2>\n<p>Each on average of one change; the factor is the baseline's \
-         over ours.</p>\n<table><tr><th>switches</th><th>change</th><th></th><th>baseline</th><th>ours</th>\
+         over ours.</p>\n<table class=\"wide\"><tr><th>switches</th><th>change</th><th></th>\
+         <th>baseline</th><th>ours</th>\
          <th>factor</th></tr>"
     );
     for size in sizes {
@@ -274,4 +287,13 @@ fn table(page: &mut String, id: &str, title: &str, sizes: &[Size]) {
         }
     }
     let _ = writeln!(page, "</table>\n</section>");
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn thousands_are_told_apart() {
+        let said = [0, 999, 1_000, 802_190, 12_000_007].map(super::thousands);
+        assert_eq!(said, ["0", "999", "1,000", "802,190", "12,000,007"]);
+    }
 }

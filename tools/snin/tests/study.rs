@@ -134,6 +134,8 @@ fn a_browser_lays_its_page_out_and_prints_it() {
     // Five rows of two curves, and phases; four bars of several parts.
     assert!(shapes("time-line") > 5 * 2 + 8 && shapes("smps") >= 4 * 3);
 
+    let printed = browser.measure_print(&page);
+    assert!(printed["width"].as_u64() <= Some(browser::PAPER.into()), "{}", printed["width"]);
     let paper = folder.path().join("study.pdf");
     let to = format!("--print-to-pdf={}", paper.display());
     browser.run(&page, &[to.as_str()]);

@@ -210,15 +210,21 @@ impl Plane {
         }
     }
 
-    /// From the next slice on hosts send nothing that would not arrive as tables and ports are now, or all again.
-    pub(super) fn hold(&mut self, fabric: &Fabric, holds: bool) {
+    /// From the next slice on hosts send nothing that would not arrive as tables and ports are now; where every
+    /// port is about to be closed, nothing.
+    pub(super) fn hold(&mut self, fabric: &Fabric, all: bool) {
         let pairs = self.hosts.iter().flat_map(|from| self.hosts.iter().map(move |to| (from, to)));
         let pairs = pairs.filter(|(from, to)| from.port != to.port);
         let arrives = |(from, to): (&Host, &Host)| {
             let ends = (from.port, to.port);
-            (ends, walk(fabric, ends, to.lid) == End::There)
+            (ends, !all && walk(fabric, ends, to.lid) == End::There)
         };
-        self.arrives = holds.then(|| pairs.map(arrives).collect());
+        self.arrives = Some(pairs.map(arrives).collect());
+    }
+
+    /// They send all again.
+    pub(super) fn release(&mut self) {
+        self.arrives = None;
     }
 
     /// Whether it holds anything back.

@@ -131,6 +131,8 @@ pub(super) struct Run {
     pub(super) is_judged: bool,
     /// Whether a controller stops flows without a way a window after it was told.
     is_told: bool,
+    /// Whether no port is closed.
+    stays_open: bool,
     plane: Option<Plane>,
     writes: Rc<RefCell<Vec<Write>>>,
     looping: Rc<RefCell<u64>>,
@@ -172,12 +174,24 @@ impl Run {
             }
         };
         let looping = Rc::new(RefCell::new(0));
-        let is_told = scenario.factors.has(Factor::Told);
-        Ok(Self { emulator, manager, is_judged: true, is_told, plane: None, writes, looping })
+        let [is_told, stays_open] =
+            [Factor::Told, Factor::Open].map(|factor| scenario.factors.has(factor));
+        Ok(Self {
+            emulator,
+            manager,
+            is_judged: true,
+            is_told,
+            stays_open,
+            plane: None,
+            writes,
+            looping,
+        })
     }
 
     fn next_time(&self) -> Option<Time> {
-        self.emulator.next_event_time().into_iter().chain(self.manager.next_time()).min()
+        let told = self.told_at().filter(|&at| at > self.emulator.now());
+        let times = [self.emulator.next_event_time(), self.manager.next_time(), told];
+        times.into_iter().flatten().min()
     }
 
     pub(super) fn run_until(&mut self, until: Time) {
@@ -202,14 +216,20 @@ impl Run {
         self.hold(was_done, is_written);
     }
 
+    /// When what the controller was told counts: a window later.
+    fn told_at(&self) -> Option<Time> {
+        self.manager.viewed.filter(|_| self.is_told).map(|at| at + WINDOW)
+    }
+
     /// The controller stops flows a window after it was told, and lets them go on when all is done.
     fn hold(&mut self, was_done: bool, is_written: bool) {
         let (now, is_done) = (self.emulator.now(), self.manager.is_done());
-        let is_told = self.is_told && self.manager.viewed.is_some_and(|at| now >= at + WINDOW);
-        if let Some(plane) = self.plane.as_mut().filter(|_| is_told)
-            && (is_done != was_done || !is_done && (is_written || !plane.holds()))
-        {
-            plane.hold(self.emulator.fabric(), !is_done);
+        let is_told = self.told_at().is_some_and(|at| now >= at);
+        let Some(plane) = self.plane.as_mut().filter(|_| is_told) else { return };
+        if is_done && !was_done {
+            plane.release();
+        } else if !is_done && (is_written || !plane.holds()) {
+            plane.hold(self.emulator.fabric(), !self.stays_open);
         }
     }
 

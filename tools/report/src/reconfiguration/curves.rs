@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use snin_lab::reconfiguration::{Curve, Load};
 
 use super::bars::{FRAME, number, round_up};
-use super::key;
+use super::{key, thousands};
 use crate::svg;
 
 /// Of the fabrics, in order.
@@ -28,13 +28,9 @@ pub(super) fn section(page: &mut String, curves: &[Curve]) {
 }
 
 fn describe(curve: &Curve) -> String {
-    let most = curve.loads.iter().map(|load| load.accepted).max().unwrap_or(0);
-    format!(
-        "{}, {} hosts: {} packets/s and host at most",
-        svg::escape(&curve.name),
-        curve.hosts,
-        most
-    )
+    let most = thousands(curve.loads.iter().map(|load| load.accepted).max().unwrap_or(0));
+    let name = svg::escape(&curve.name);
+    format!("{name}, {} hosts: {most} packets/s and host at most", curve.hosts)
 }
 
 fn drawing(curves: &[Curve]) -> String {
@@ -43,19 +39,23 @@ fn drawing(curves: &[Curve]) -> String {
         loads.map(of).max().unwrap_or(1) as f64
     };
     let across = round_up(most(|load| load.accepted));
-    let upwards = round_up(most(|load| load.latency_ns) / 1e3);
+    // Delay from a microsecond on, a power of ten a step: beyond saturation it is a thousand times as long.
+    let decades = (most(|load| load.latency_ns) / 1e3).max(10.0).log10().ceil() as i32;
+    let y = |us: f64| FRAME.y(us.max(1.0).log10() / f64::from(decades));
     let mut drawn = FRAME.page("packets a second and host that arrive", "delay, us", 0.0);
     for quarter in 0..=4 {
         let share = f64::from(quarter) / 4.0;
-        FRAME.row(&mut drawn, FRAME.y(share), &number(share * upwards));
         FRAME.number(&mut drawn, FRAME.x(share), &number(share * across));
+    }
+    for us in (0..=decades).map(|decade| 10_f64.powi(decade)) {
+        FRAME.row(&mut drawn, y(us), &number(us));
     }
     for (curve, colour) in curves.iter().zip(COLOURS) {
         let mut path = String::new();
         for load in &curve.loads {
             let begin = if path.is_empty() { 'M' } else { 'L' };
             let x = FRAME.x(load.accepted as f64 / across);
-            let y = FRAME.y(load.latency_ns as f64 / 1e3 / upwards);
+            let y = y(load.latency_ns as f64 / 1e3);
             // Writing to a String cannot fail.
             let _ = write!(path, "{begin}{x:.1} {y:.1}");
             let _ = writeln!(

@@ -51,7 +51,7 @@ fn table(page: &mut String, change: Change, rungs: &[&Rung]) {
     let lost = if lossy { "<th>packets lost</th><th>held back</th>" } else { "" };
     let _ = writeln!(
         page,
-        "<table><tr><th></th><th>detection, ms</th><th>after it, ms</th><th>SMPs: discovery</th>\
+        "<table class=\"wide\"><tr><th></th><th>detection, ms</th><th>after it, ms</th><th>SMPs: discovery</th>\
          <th>all</th><th>operations</th><th>blocks</th><th>states with a loop</th>{lost}</tr>"
     );
     for rung in rungs {

@@ -18,7 +18,7 @@ pub(super) fn section(page: &mut String, survivals: &[Survival]) {
          up, with usual timers (4.096 us times 2 to the 14, 8 times) or with the shortest (2 to the 8, twice). \
          Links carry 97 Gbit/s, an operation takes 2 ns, the baseline has 128 SMPs in flight and sweeps 50 ms \
          after the failure.</p>\n<p><b>The seed:</b> nothing of this size.</p>\n\
-         <table><tr><th>fabric</th><th>hosts</th><th>fails</th><th></th>\
+         <table class=\"wide\"><tr><th>fabric</th><th>hosts</th><th>fails</th><th></th>\
          <th>time, ms</th><th>SMPs</th><th>blocks</th><th>flows hit, %</th><th>without a way, ms: mean</th>\
          <th>most</th></tr>"
     );

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use snin_lab::reconfiguration::{Bin, Cause, Outcome, Phase, TimeLine};
 
 use super::bars::{number, round_up};
-use super::{COLOURS, PHASES, key};
+use super::{COLOURS, PHASES, key, thousands};
 use crate::svg::{escape, head};
 
 const LEFT: f64 = 110.0;
@@ -41,13 +41,18 @@ pub(super) fn section(page: &mut String, line: &TimeLine) {
         escape(&line.switch),
         line.switches,
         line.hosts,
-        line.rate,
-        line.saturation
+        thousands(line.rate),
+        thousands(line.saturation)
     );
     let names = COLOURS.into_iter().zip(line.outcomes.iter().map(|o| o.mechanism.name()));
     page.push_str(&key(names));
     page.push_str(&key(PHASES.into_iter().zip(Phase::TASKS.map(Phase::name))));
     let _ = writeln!(page, "<figure>{}</figure>", drawing(line));
+    let _ = writeln!(
+        page,
+        "<p>From detection to the end, enlarged:</p>\n<figure>{}</figure>",
+        enlarged(&line.outcomes)
+    );
     numbers(page, line);
     page.push_str("</section>\n");
 }
@@ -96,6 +101,38 @@ fn drawing(line: &TimeLine) -> String {
         tick += step;
     }
     svg + "</svg>\n"
+}
+
+/// The phases after detection, of every mechanism from its own detection on.
+fn enlarged(outcomes: &[Outcome]) -> String {
+    let ms = |time: snin_protocol::Time| time.nanos() as f64 / 1e6;
+    let late: Vec<Outcome> = outcomes.iter().map(after_detection).collect();
+    let to = round_up(late.iter().map(|outcome| ms(outcome.time)).fold(0.0, f64::max));
+    let across = Across { from: 0.0, to };
+    let bottom = 4.0 + (STRIP + 6.0) * late.len() as f64;
+    let mut svg = head(LEFT + WIDTH + SIDE, bottom + 24.0);
+    for (outcome, place) in late.iter().zip(0..) {
+        strip(&mut svg, &across, outcome, 4.0 + (STRIP + 6.0) * f64::from(place));
+    }
+    for quarter in 0..=4 {
+        let tick = to * f64::from(quarter) / 4.0;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"12\" text-anchor=\"middle\">{} ms</text>",
+            across.x(tick),
+            bottom + 14.0,
+            number(tick)
+        );
+    }
+    svg + "</svg>\n"
+}
+
+fn after_detection(outcome: &Outcome) -> Outcome {
+    let begin = outcome.marks.iter().find(|mark| mark.0 != Phase::Detection);
+    let begin = begin.map_or(snin_protocol::Time::ZERO, |mark| mark.1);
+    let marks = outcome.marks.iter().filter(|mark| mark.1 >= begin);
+    let marks = marks.map(|&(phase, at)| (phase, at - begin)).collect();
+    Outcome { marks, time: outcome.time - begin, ..outcome.clone() }
 }
 
 /// The phases of one mechanism.
@@ -192,8 +229,8 @@ fn numbers(page: &mut String, line: &TimeLine) {
     row(page, "SMPs", &|o| o.smps.values().sum::<u64>().to_string());
     row(page, "blocks written", &|o| o.blocks.to_string());
     row(page, "operations", &|o| o.operations.to_string());
-    row(page, "packets sent", &|o| o.sent.to_string());
-    row(page, "packets received", &|o| o.received.to_string());
+    row(page, "packets sent", &|o| thousands(o.sent));
+    row(page, "packets received", &|o| thousands(o.received));
     for cause in Cause::ALL {
         row(page, &format!("lost {}", cause.name()), &|outcome| {
             outcome.lost.get(&cause).copied().unwrap_or(0).to_string()

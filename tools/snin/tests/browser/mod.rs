@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 /// The width of its window.
 pub(crate) const WIDTH: u32 = 1_400;
+/// A4 within its margins, at 96 pixels an inch; a browser's window is no narrower than 500.
+#[allow(dead_code, reason = "not every test prints")]
+pub(crate) const PAPER: u32 = 720;
 
 /// Says where everything is that has a name, and how many curves, bars and links were understood as such.
 const MEASURE: &str = "<script>
@@ -65,9 +68,20 @@ impl Browser {
 
     /// What the page says of itself.
     pub(crate) fn measure(&self, page: &Path) -> Value {
+        self.measure_text(page, &fs::read_to_string(page).unwrap(), WIDTH)
+    }
+
+    /// What it says as it is printed, on A4.
+    #[allow(dead_code, reason = "not every test prints")]
+    pub(crate) fn measure_print(&self, page: &Path) -> Value {
+        let text = fs::read_to_string(page).unwrap().replace("@media print", "@media all");
+        self.measure_text(page, &text, PAPER)
+    }
+
+    fn measure_text(&self, page: &Path, text: &str, width: u32) -> Value {
         let copy = page.with_extension("measured.html");
-        fs::write(&copy, fs::read_to_string(page).unwrap() + MEASURE).unwrap();
-        let size = format!("--window-size={WIDTH},1000");
+        fs::write(&copy, text.to_owned() + MEASURE).unwrap();
+        let size = format!("--window-size={width},1000");
         let dom = String::from_utf8(self.run(&copy, &[&size, "--dump-dom"])).unwrap();
         let coded = dom.split("<pre>").nth(1).and_then(|rest| rest.split("</pre>").next());
         serde_json::from_slice(&decode(coded.expect("what the script wrote"))).unwrap()

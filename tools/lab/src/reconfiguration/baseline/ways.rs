@@ -1,7 +1,8 @@
 //! How the baseline's SMPs find their way: directed as published, or by LID where that is a factor.
 //!
 //! Old tables stay in force until they are written anew. Where they lead over links that were found in this very
-//! discovery, from the manager to a node and back, its address is used; nothing else is believed of them.
+//! discovery, from the manager to a node and back, its address is used; nothing else is believed of them. A
+//! discovery of the changed region only finds too few links for that: its own SMPs are directed.
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::{DrPath, Mad, PERMISSIVE, Route};
@@ -28,9 +29,14 @@ impl Baseline {
     pub(super) fn way(&self, what: What, path: DrPath) -> (Route, Lid) {
         let directed = (Route::directed(path), PERMISSIVE);
         let (by_lid, mixed) = (self.has(Factor::Lid), self.has(Factor::Mixed));
-        // A sweep is to find what the tables know nothing of; while tables are written, no address is sure.
-        let unsure = matches!(what, What::Sweep(_) | What::Table(_)) || self.stage == Stage::Tables;
-        if !by_lid && !mixed || unsure || !self.unwritten.is_empty() {
+        // A sweep is to find what the tables know nothing of; while tables are written, no address is sure; links
+        // outside a region are believed until they are asked.
+        let unsure = match self.stage {
+            Stage::Tables => true,
+            Stage::Discovery => self.has(Factor::Region),
+            _ => matches!(what, What::Sweep(_) | What::Table(_)) || !self.unwritten.is_empty(),
+        };
+        if !by_lid && !mixed || unsure {
             return directed;
         }
         let nodes = self.along(path);

@@ -65,6 +65,20 @@ fn the_baseline_detects_by_its_sweep_and_closes_all_ports_and_ours_does_neither(
     assert_eq!(format!("{:?}", change(&base).unwrap()), format!("{baseline:?}"));
 }
 
+/// No packet is lost at a port that is closed, since none is sent then; the wait costs others.
+#[test]
+fn a_controller_that_is_told_first_keeps_packets_from_closed_ports() {
+    let costs = Costs::default();
+    let topology = irregular(8, 1).unwrap();
+    let around = (Time::millis(2), Time::millis(60));
+    let base = Scenario { rate: 50_000, around, ..scenario(&topology, &costs) };
+    let base = Scenario { after_sweep: Time::millis(90), ..base };
+    let told = Scenario { factors: Factors::NONE.with(Factor::Told), ..base.clone() };
+    let [base, told] = [base, told].map(|scenario| change(&scenario).unwrap());
+    assert!(base.lost[&Cause::PortInactive] > 0 && base.held == 0);
+    assert!(told.held > 0 && !told.lost.contains_key(&Cause::PortInactive), "{:?}", told.lost);
+}
+
 /// One thing of ours after the other in the baseline: the fabric is as sound, and each does what it is for.
 #[test]
 fn every_factor_leaves_a_sound_fabric_and_saves_what_it_is_for() {
