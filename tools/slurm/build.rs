@@ -1,21 +1,23 @@
 //! For which Slurm the plugin is: Slurm loads plugins of its own version only.
 
-#![allow(clippy::disallowed_macros, reason = "cargo reads a build script's stdout")]
-
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::{env, fs};
+use std::{env, fs, io};
 
-fn main() {
-    println!("cargo::rerun-if-env-changed=SNIN_SLURM_INCLUDE");
+fn main() -> io::Result<()> {
+    // Cargo reads it.
+    let mut out = io::stdout();
+    writeln!(out, "cargo::rerun-if-env-changed=SNIN_SLURM_INCLUDE")?;
     if env::var_os("CARGO_FEATURE_SPANK").is_none() {
-        return;
+        return Ok(());
     }
     let folder = env::var_os("SNIN_SLURM_INCLUDE").unwrap_or_else(|| "/usr/include/slurm".into());
     let header = PathBuf::from(folder).join("slurm_version.h");
-    println!("cargo::rerun-if-changed={}", header.display());
+    writeln!(out, "cargo::rerun-if-changed={}", header.display())?;
     match fs::read_to_string(&header).map_err(|error| error.to_string()).and_then(version) {
-        Ok(number) => println!("cargo::rustc-env=SNIN_SLURM_VERSION={number}"),
-        Err(why) => println!(
+        Ok(number) => writeln!(out, "cargo::rustc-env=SNIN_SLURM_VERSION={number}"),
+        Err(why) => writeln!(
+            out,
             "cargo::error={}: {why}: apt-get install libslurm-dev, or say where Slurm's headers are in \
              SNIN_SLURM_INCLUDE",
             header.display()

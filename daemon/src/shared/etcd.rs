@@ -37,7 +37,19 @@ pub struct Etcd {
     attached: Mutex<BTreeMap<String, (i64, Vec<u8>)>>,
     lease: Arc<Mutex<Option<i64>>>,
     /// The runtime's thread ends when this is dropped.
-    _end: oneshot::Sender<()>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// The process may end right after this: the lease has to be revoked before.
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            // Where it panicked the lease ends by itself.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Where the members are, and the one that answered last.
@@ -84,11 +96,12 @@ impl Etcd {
         let (end, ended) = oneshot::channel();
         let lease = Arc::new(Mutex::new(None));
         let its = (members.clone(), lease.clone());
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("etcd".to_owned())
             .spawn(move || serve(&runtime, its.0, its.1, ended))
             .map_err(failed)?;
-        Ok(Self { members, handle, attached: Mutex::default(), lease, _end: end })
+        let (end, thread) = (Some(end), Some(thread));
+        Ok(Self { members, handle, attached: Mutex::default(), lease, end, thread })
     }
 
     fn wait<T>(
