@@ -5,7 +5,9 @@ mod hooks;
 mod queue;
 mod victim;
 
-use crate::{Outcome, Size};
+use snin_controller_core::slices::Replay;
+
+use crate::{Hash, Outcome, Size};
 
 /// All of it.
 pub fn run(size: Size) -> Vec<Outcome> {
@@ -16,6 +18,20 @@ pub fn run(size: Size) -> Vec<Outcome> {
 fn line(case: String, unit: &'static str, ours: f64, goal: f64, hash: u64) -> Outcome {
     let peer_name = "goal".to_owned();
     Outcome { bench: "jobs", case, unit, ours, peer: goal, peer_name, paired: None, hash }
+}
+
+/// How much of the fabric a list of so many jobs used, in per cent, and a hash of when each started.
+///
+/// # Panics
+/// Where one never started.
+pub(crate) fn used(replay: &Replay, jobs: usize) -> (f64, u64) {
+    assert_eq!(replay.started.len(), jobs, "no job is too large");
+    let mut hash = Hash::default();
+    for start in &replay.started {
+        hash.number(start.job.id.0);
+        hash.number(start.at);
+    }
+    (replay.utilisation().expect("they did not start at once") * 100.0, hash.0)
 }
 
 /// The smallest of some figures that this share of them does not exceed.

@@ -18,8 +18,8 @@ use snin_fabric::view::PlannedView;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 
-use super::{line, percentile};
-use crate::{Hash, Outcome, Size};
+use super::{line, percentile, used};
+use crate::{Outcome, Size};
 
 /// What shall be used, in per cent, and how long an answer may take at the 99th percentile, in ms.
 const USED: f64 = 96.0;
@@ -36,18 +36,12 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
     let hosts = room.hosts();
     let jobs = generate(count, 1, hosts as u32);
     let replay = replay(&mut room, &jobs);
-    assert_eq!(replay.started.len(), jobs.len(), "no job is too large");
-    let mut hash = Hash::default();
-    for start in &replay.started {
-        hash.number(start.job.id.0);
-        hash.number(start.at);
-    }
-    let used = replay.utilisation().expect("they did not start at once") * 100.0;
+    let (used, hash) = used(&replay, jobs.len());
     let case = |what: &str| format!("{count} jobs on {hosts} hosts, {what}");
     vec![
-        line(case("used"), "%", used, USED, hash.0),
-        line(case("answer p50"), "ms", percentile(&room.times, 0.5), ANSWER, hash.0),
-        line(case("answer p99"), "ms", percentile(&room.times, 0.99), ANSWER, hash.0),
+        line(case("used"), "%", used, USED, hash),
+        line(case("answer p50"), "ms", percentile(&room.times, 0.5), ANSWER, hash),
+        line(case("answer p99"), "ms", percentile(&room.times, 0.99), ANSWER, hash),
     ]
 }
 

@@ -5,7 +5,8 @@ use snin_controller_core::packing::{LeafId, Shape};
 use snin_controller_core::slices::{JobId, Limits, Refusal, Room, Slices, generate, replay};
 
 use super::{line, timed_on_core};
-use crate::{Hash, Outcome, Size};
+use crate::jobs::used;
+use crate::{Outcome, Size};
 
 /// What shall be used, in per cent, and how long a search may take at the 99th percentile, in us.
 const USED: f64 = 96.0;
@@ -27,16 +28,10 @@ pub(super) fn run(size: Size) -> Vec<Outcome> {
     let jobs = generate(count, 1, hosts);
     let mut timed = Timed { slices, times: Vec::new(), failed: Vec::new() };
     let replay = replay(&mut timed, &jobs);
-    assert_eq!(replay.started.len(), jobs.len(), "no job is too large");
-    let mut hash = Hash::default();
-    for start in &replay.started {
-        hash.number(start.job.id.0);
-        hash.number(start.at);
-    }
-    let used = replay.utilisation().expect("they did not start at once") * 100.0;
+    let (used, hash) = used(&replay, jobs.len());
     let held = |what: &str, unit, ours, goal| {
         let case = format!("{count} jobs on {hosts} hosts, {what}");
-        line(case, unit, ours, (goal, "goal"), hash.0)
+        line(case, unit, ours, (goal, "goal"), hash)
     };
     vec![
         held("used", "%", used, USED),
