@@ -72,14 +72,7 @@ impl Etcd {
     /// When etcd is missing, or does not answer.
     pub fn start(&mut self) -> Result<(), JudgeError> {
         (0..self.ports.len()).try_for_each(|member| self.start_member(member))?;
-        let begin = Instant::now();
-        while let Err(error) = self.ctl(&["endpoint", "health"]) {
-            if begin.elapsed() > LIMIT {
-                return Err(error);
-            }
-            sleep(LOOK);
-        }
-        Ok(())
+        self.repeat(&["endpoint", "health"]).map(drop)
     }
 
     /// Starts one of them, for the first time or after its end.
@@ -126,7 +119,7 @@ impl Etcd {
     /// # Errors
     /// When the cluster does not take it.
     pub fn put(&self, key: &str, value: &str) -> Result<(), JudgeError> {
-        self.ctl(&["put", &format!("snin/{key}"), value]).map(drop)
+        self.repeat(&["put", &format!("snin/{key}"), value]).map(drop)
     }
 
     /// Removes a key below `snin/`.
@@ -134,7 +127,7 @@ impl Etcd {
     /// # Errors
     /// When the cluster does not take it.
     pub fn delete(&self, key: &str) -> Result<(), JudgeError> {
-        self.ctl(&["del", &format!("snin/{key}")]).map(drop)
+        self.repeat(&["del", &format!("snin/{key}")]).map(drop)
     }
 
     /// What a key below `snin/` holds; empty where there is none.
@@ -142,8 +135,20 @@ impl Etcd {
     /// # Errors
     /// When the cluster does not answer.
     pub fn get(&self, key: &str) -> Result<String, JudgeError> {
-        let said = self.ctl(&["get", "--print-value-only", &format!("snin/{key}")])?;
+        let said = self.repeat(&["get", "--print-value-only", &format!("snin/{key}")])?;
         Ok(said.trim().to_owned())
+    }
+
+    /// Asks until it is answered: members refuse what comes while they elect a leader. Every command may be said
+    /// twice.
+    fn repeat(&self, arguments: &[&str]) -> Result<String, JudgeError> {
+        let begin = Instant::now();
+        loop {
+            match self.ctl(arguments) {
+                Err(_) if begin.elapsed() < LIMIT => sleep(LOOK),
+                said => return said,
+            }
+        }
     }
 
     fn ctl(&self, arguments: &[&str]) -> Result<String, JudgeError> {
