@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use snin_fabric::{Topology, ibnet};
 use snin_judges::{Etcd, JudgeError, Simulator};
 
-use crate::daemon::{Daemon, fabric};
+use crate::daemon::{Daemon, fabric, hosts};
 
 /// What is expected: the port of the last host at its leaf is disabled.
 fn expected(topology: &Topology) -> String {
@@ -48,9 +48,7 @@ fn guid(daemon: &Daemon) -> String {
 fn the_cluster_chooses_a_manager_and_another_when_that_is_blacklisted() -> Result<(), JudgeError> {
     let topology = fabric("clos:3,2,2");
     let simulator = Simulator::start(&ibnet::write(&topology))?;
-    let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
-    let hosts: Vec<String> =
-        hosts.map(|node| format!("H-{:016x}", topology.node(node).guid.0)).collect();
+    let hosts = hosts(&topology);
     let mut etcd = Etcd::new(simulator.folder(), 3, None)?;
     let file = simulator.folder().join("expected.toml");
     fs::write(&file, expected(&topology)).unwrap();

@@ -22,6 +22,12 @@ pub(crate) fn fabric(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
 }
 
+/// Hosts by their names in the netlist.
+pub(crate) fn hosts(topology: &Topology) -> Vec<String> {
+    let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
+    hosts.map(|node| format!("H-{:016x}", topology.node(node).guid.0)).collect()
+}
+
 pub(crate) fn signal(running: &Running, name: &str) {
     let id = running.id().to_string();
     assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());

@@ -6,16 +6,10 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use snin_fabric::{Topology, ibnet};
+use snin_fabric::ibnet;
 use snin_judges::{JudgeError, OpenSm, Program, Simulator, finish};
 
-use crate::daemon::{Daemon, PATIENCE, fabric};
-
-/// Hosts by their names in the netlist.
-fn hosts(topology: &Topology) -> Vec<String> {
-    let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
-    hosts.map(|node| format!("H-{:016x}", topology.node(node).guid.0)).collect()
-}
+use crate::daemon::{Daemon, PATIENCE, fabric, hosts};
 
 #[test]
 fn another_master_is_given_way_to() -> Result<(), JudgeError> {
