@@ -26,7 +26,7 @@ impl Core {
         let pinned = self.pinned().map(|grant| (grant.source, grant.destination, grant.tree));
         for (from, to, tree) in self.pins_inside(owner, pairs).into_iter().chain(pinned) {
             if let Some((&from, &to)) = base.get(&from).zip(base.get(&to)) {
-                // Both are hosts of the job, so it is a pair that can be pinned.
+                // Both hosts belong to the job, so the pair can be pinned.
                 let _ = trees.pin(from, to, tree);
             }
         }

@@ -1,7 +1,7 @@
 //! A subnet that was found, and of which nothing else is known: its manager is dead, or none of ours.
 //!
-//! Its ports have addresses and partition tables that another manager gave them. Their numbers mean what they
-//! meant there, so it is a database to be merged, made of what discovery sees.
+//! Its ports have addresses and partition tables that another manager gave them, and numbers mean what they mean
+//! there. So discovery makes a database of what it sees, and that database is merged.
 
 use std::collections::BTreeMap;
 
