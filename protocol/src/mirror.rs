@@ -8,6 +8,8 @@
 
 use snin_fabric::Guid;
 
+use crate::election::Ballot;
+
 /// The most bytes of lines in one part.
 pub const MAX_LINES: usize = 48 << 10;
 /// Parts that may be on their way.
@@ -20,6 +22,8 @@ pub enum FromStandby {
     Follow(Follow),
     /// It has a part.
     Have(Have),
+    /// It says what it is in the election.
+    Ballot(Ballot),
 }
 
 /// What the called manager says.

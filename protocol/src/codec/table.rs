@@ -7,6 +7,7 @@ use bincode::error::{DecodeError, EncodeError};
 use snin_fabric::{Dlid, Guid, Lid, Lmc, TreeId};
 
 use super::wire::{Wire, choices, lists, newtypes, records};
+use crate::election::{Ballot, Kind as BallotKind, Message as Vote, Priority, State as Candidacy};
 use crate::greeting::{Greet, Reason, Refused, Service, SessionMessage, Welcome};
 use crate::identity::{Identity, MAX_NAME, Role};
 use crate::message::{
@@ -67,6 +68,9 @@ records! {
     Standing { guid, term, holds, sequence, line, settings }
     Part { term, sequence, kind, lines }
     Checksum { term, sequence, table, records, sum }
+    Ballot { to, message }
+    Vote { kind, sender, state, priority }
+    Priority { chosen, ports_ok, good_ports, master, operator }
     Attach { port }
     Post { port, token, flow, to, path_bits, bytes, begin, payload }
     Cancel { port, token, at }
@@ -103,7 +107,9 @@ choices! {
     Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }
     FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }
     ToManager { 0 Clear(it), 1 Computed(it), 2 Preferred(it) }
-    FromStandby { 0 Follow(it), 1 Have(it) }
+    FromStandby { 0 Follow(it), 1 Have(it), 2 Ballot(it) }
+    BallotKind { 0 Status, 1 Takeover, 2 Cede }
+    Candidacy { 0 Electing, 1 Master, 2 Standby }
     FromMaster { 0 Standing(it), 1 Part(it), 2 Checksum(it) }
     PartKind { 0 First, 1 More, 2 Last, 3 Change }
     Policy { 0 Strict, 1 Shared, 2 Off }

@@ -23,49 +23,16 @@
 //! - Where priorities are equal the lower GUID goes first, as with SMInfo.
 //! - A port counts once it stood still for [`Limits::settle`].
 
-mod priority;
+mod band;
 
 use std::collections::VecDeque;
 
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
-pub use priority::{Band, Priority};
+pub use snin_protocol::election::{Kind, Message, Priority, State};
 
-/// What a manager is in the election.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum State {
-    /// It waits for a master that goes before it.
-    Electing,
-    /// It is master.
-    Master,
-    /// It follows a master.
-    Standby,
-}
-
-/// What a message asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Nothing: the sender says what it is.
-    Status,
-    /// The receiver is to become master.
-    Takeover,
-    /// The receiver is to yield mastership.
-    Cede,
-}
-
-/// What managers say to each other.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Message {
-    /// What it asks for.
-    pub kind: Kind,
-    /// The sender's port GUID.
-    pub sender: Guid,
-    /// What the sender is.
-    pub state: State,
-    /// The sender's priority.
-    pub priority: Priority,
-}
+pub use band::Band;
 
 /// Something happened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
+use snin_protocol::election::Ballot;
 use snin_protocol::mirror::{FromMaster, FromStandby, Standing as Told};
 
 use crate::config::Config;
@@ -143,6 +144,9 @@ pub(crate) struct Surroundings<'a> {
 /// How many beats pass between two checksums.
 const BEATS: u32 = 20;
 
+/// Ballots that wait for the end of a turn; more are dropped, and said again.
+const MOST_BALLOTS: usize = 256;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Mirror {
@@ -167,6 +171,8 @@ pub(crate) struct Mirror {
     estates: BTreeMap<Link, Estate>,
     outputs: VecDeque<MirrorOutput>,
     reports: VecDeque<MirrorReport>,
+    /// What managers said about the election.
+    ballots: VecDeque<Ballot>,
     /// Managers that were heard, and what they are.
     heard: VecDeque<(Guid, SmState)>,
 }
@@ -189,6 +195,7 @@ impl Mirror {
             estates: BTreeMap::new(),
             outputs: VecDeque::new(),
             reports: VecDeque::new(),
+            ballots: VecDeque::new(),
             heard: VecDeque::new(),
         }
     }
@@ -230,6 +237,17 @@ impl Mirror {
         self.heard.pop_front()
     }
 
+    /// What another manager said about the election, since this was last asked.
+    pub(crate) fn next_ballot(&mut self) -> Option<Ballot> {
+        self.ballots.pop_front()
+    }
+
+    /// Says something about the election to every manager that was called.
+    pub(crate) fn say(&mut self, ballot: Ballot) {
+        let said = |link: &Link| MirrorOutput::ToMaster(*link, FromStandby::Ballot(ballot));
+        self.outputs.extend(self.called.keys().map(said));
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         (!self.followers.is_empty()).then_some(self.beat_due)
     }
@@ -247,6 +265,12 @@ impl Mirror {
                 self.called.remove(&link);
                 self.estates.remove(&link);
                 self.copy.closed(link);
+            }
+            MirrorEvent::Asked(_, FromStandby::Ballot(ballot)) => {
+                let own = ballot.to.is_none() || ballot.to == around.guid;
+                if own && self.ballots.len() < MOST_BALLOTS {
+                    self.ballots.push_back(ballot);
+                }
             }
             MirrorEvent::Asked(link, said) => {
                 if let Some(follower) = self.followers.get_mut(&link) {

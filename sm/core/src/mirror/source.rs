@@ -55,7 +55,7 @@ impl Follower {
                     self.acknowledged = self.acknowledged.max(have.sequence);
                 }
             }
-            FromStandby::Have(_) => {}
+            FromStandby::Have(_) | FromStandby::Ballot(_) => {}
         }
     }
 
