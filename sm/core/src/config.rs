@@ -67,6 +67,9 @@ pub struct Config {
     pub priority: u8,
     /// Whether a cluster's service chooses the configuration manager and consents to what it enforces.
     pub cluster: bool,
+    /// Whether managers elect the master by an order of their own; then the least of the three SMInfo priorities
+    /// that they show, 0 to 13. Off: by SMInfo's rules alone.
+    pub election: Option<u8>,
     /// Seconds between light sweeps: every switch is asked whether something changed. 0: never.
     pub sweep_interval_s: u32,
     /// Milliseconds for which tables are left as they are after a view was published, unless the controller
@@ -117,6 +120,7 @@ impl Default for Config {
             poll_retries: 3,
             priority: 0,
             cluster: false,
+            election: None,
             sweep_interval_s: 10,
             clear_wait_ms: 0,
             // OpenSM's, so that who switches over finds what was there.
@@ -148,6 +152,7 @@ impl Config {
         within("poll_ms", self.poll_ms, 10, 600_000, "10 to 600000")?;
         within("poll_retries", self.poll_retries, 0, 100, "0 to 100")?;
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
+        within("election", self.election.unwrap_or(0).into(), 0, 13, "0 to 13")?;
         within("packet_lifetime", self.packet_lifetime.into(), 0, 63, "0 to 63")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         for vl in self.qos_sl2vl {

@@ -12,6 +12,7 @@ use crate::administration::Origin;
 use crate::cluster::{Ask, ClusterEvent, Verdict};
 use crate::configuration::{Instruction, PortReport};
 use crate::database::{KeptRecord, Slice};
+use crate::election::State as ElectionState;
 use crate::mastership::{Control, Outcome};
 use crate::merge::{self, MergeError};
 use crate::mirror::{MirrorEvent, MirrorOutput, MirrorReport};
@@ -200,6 +201,17 @@ pub enum Report {
         /// Why.
         error: MergeError,
     },
+    /// What this manager is in the election.
+    Elected(ElectionState),
+    /// A foreign manager whose SMInfo priority is within or above those of ours: it would go before one of ours.
+    AboveBand {
+        /// Its GUID.
+        guid: Guid,
+        /// `node/port`.
+        at: String,
+        /// Its priority.
+        priority: u8,
+    },
     /// Another manager wrote over addresses or tables; all are read again, and put right.
     Overwritten {
         /// Where it was noticed: `node/port`, port 0 for a table.
@@ -264,6 +276,13 @@ impl fmt::Display for Report {
             }
             Self::NotJoined { subnets, error } => {
                 write!(f, "databases of {} subnets cannot be joined: {error}", subnets.len())
+            }
+            Self::Elected(state) => write!(f, "in the election this manager is {}", state.name()),
+            Self::AboveBand { guid, at, priority } => {
+                write!(
+                    f,
+                    "the foreign manager {guid} at {at} has priority {priority}, not less than ours"
+                )
             }
             Self::Port(report) => report.fmt(f),
             Self::Trap { number, issuer, name } => {

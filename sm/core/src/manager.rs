@@ -4,6 +4,7 @@
 //! ends; administration then tells subscribers, and answers from it.
 
 mod consented;
+mod elected;
 mod joining;
 mod mirrored;
 mod shown;
@@ -48,6 +49,8 @@ pub struct Manager {
     /// The cluster's service, where there is one, and what it last came to.
     cluster: Option<Cluster>,
     consented: (Verdict, Consent),
+    /// Where managers elect the master, once this one knows its port.
+    electing: Option<elected::Electing>,
     mirror: Mirror,
     outputs: VecDeque<Output>,
     /// Up to where the database's log was stored.
@@ -104,6 +107,7 @@ impl Manager {
             mastership,
             cluster,
             consented: (Verdict::Unknown, Consent::Absent),
+            electing: None,
             mirror,
             outputs: VecDeque::new(),
             stored,
@@ -212,7 +216,8 @@ impl Manager {
         let mastership = self.mastership.next_deadline();
         let mirror = self.mirror.next_deadline();
         let cluster = self.cluster.as_ref().and_then(Cluster::next_deadline);
-        let others = [mastership, administration, groups, configuration, cluster, mirror];
+        let election = self.electing.as_ref().map(elected::Electing::next_deadline);
+        let others = [mastership, administration, groups, configuration, cluster, election, mirror];
         self.sweep.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -255,6 +260,7 @@ impl Manager {
     /// What the sweep did becomes known to the others, and what they want done is put in order.
     fn follow(&mut self, now: Time) {
         self.heed_cluster(now);
+        self.heed_election(now);
         self.heed_all(now);
         self.settle(now);
         if self.configuration.take_passed_when(self.sweep.is_settled()) {

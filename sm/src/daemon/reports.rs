@@ -59,6 +59,15 @@ impl Daemon {
                 self.outlets
                     .notify("NOT_JOINED", json!({ "subnets": subnets, "why": error.to_string() }));
             }
+            Report::Elected(state) => {
+                info!("in the election this manager is {}", state.name());
+                self.outlets.notify("ELECTION", json!({ "state": state.name() }));
+            }
+            Report::AboveBand { guid, at, priority } => {
+                error!(%at, %guid, priority, "a foreign subnet manager goes before one of ours");
+                let told = json!({ "at": at, "guid": guid.to_string(), "priority": priority });
+                self.outlets.notify("FOREIGN_SM_ABOVE", told);
+            }
             Report::Consent(verdict) => self.report_consent(&verdict),
             Report::Overwritten { at } => {
                 warn!(%at, "somebody else wrote over addresses or tables: all are read again");

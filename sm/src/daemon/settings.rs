@@ -47,6 +47,10 @@ snin_daemon::settings! {
         /// The manager with the highest is master, of equal ones the one with the lowest port GUID: a master hands
         /// over to one that goes before it. 0 to 15. `snin sm priority` changes it while the daemon runs.
         sm_priority: u8 = 0,
+        /// Whether managers elect the master by more than sm_priority: configuration manager, good ports, the
+        /// present master (docs/election.md); all managers have the same here. The least of three SMInfo
+        /// priorities in a row that they show then, 0 to 13. Unset: SMInfo's rules alone.
+        election: Option<u8> = None,
         /// The key by which managers of one subnet know each other. Beside a master that shows another nothing is
         /// written until one of the two ends. 0: any.
         sm_key: Hex = Hex(1),
@@ -239,6 +243,7 @@ impl Settings {
             poll_retries: self.polling_retry_number,
             priority: self.sm_priority,
             cluster: self.cluster.is_some(),
+            election: self.election,
             sweep_interval_s: self.sweep_interval,
             // Controllers move traffic first: that takes them some windows.
             clear_wait_ms: if self.session_listen.is_empty() { 0 } else { CLEAR_WAIT_MS },

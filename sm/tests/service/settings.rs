@@ -10,7 +10,7 @@ use snin_sm::daemon::settings::Settings;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, partitions in a
 /// file of their own, its memory where a variable says, a console in place of socket, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 25] = [
+const OURS_ALONE: [&str; 26] = [
     "ca",
     "port",
     "partitions",
@@ -34,6 +34,7 @@ const OURS_ALONE: [&str; 25] = [
     "configuration_writes",
     "cluster",
     "consent",
+    "election",
     "expected_configuration",
     "sa_busy",
 ];

@@ -18,10 +18,11 @@ impl Manager {
     /// What the cluster knows of this manager and wants of it becomes known to both.
     pub(super) fn heed_cluster(&mut self, now: Time) {
         let Some(cluster) = &mut self.cluster else { return };
+        let (good, of) = self.mastership.own_ports();
         let priority = Priority {
             master: self.mastership.state() == SmState::Master,
             operator: self.mastership.operators_priority(),
-            ..Priority::default().with_ports(1, 1)
+            ..Priority::default().with_ports(good, of)
         };
         let own = self.mastership.info().map(|info| Own { guid: info.guid, priority });
         cluster.set_own(own, now);

@@ -23,6 +23,7 @@ impl Mastership {
                 self.report_peers();
                 match self.goes_before() {
                     Some((guid, why)) => self.become_standby(format!("{guid} {why}"), now),
+                    None if !self.may_be_master() => self.await_election(),
                     None => {
                         let why = match self.heeded().next() {
                             None => "no other manager answers",
@@ -49,7 +50,7 @@ impl Mastership {
     }
 
     /// A manager that goes before one that only begins: any master, or one that begins too and outranks it.
-    fn goes_before(&self) -> Option<(Guid, &'static str)> {
+    pub(super) fn goes_before(&self) -> Option<(Guid, &'static str)> {
         let own = self.info()?;
         let goes_before = |info: &SmInfo| match info.state {
             SmState::Master => Some("is master"),
@@ -65,7 +66,9 @@ impl Mastership {
     pub(super) fn consider(&mut self, now: Time) {
         self.report_peers();
         self.lower_fence();
+        self.watch_foreign();
         match self.state {
+            SmState::Discovering => self.watch_election(now),
             SmState::Standby => self.watch_master(now),
             SmState::Master => self.watch_others(now),
             _ => {}
@@ -106,7 +109,7 @@ impl Mastership {
         // A manager that knows nothing lets all go first that may know something.
         let yields = self.blank && self.first_to_go().is_some();
         let waits = waits && now < since + patience || yields && now < since + patience * 3;
-        if unheard || waits {
+        if unheard || waits || !self.may_be_master() {
             return;
         }
         (self.lost, self.blank) = (None, false);
@@ -145,7 +148,9 @@ impl Mastership {
         self.note_joining(now);
         let Some(own) = self.info() else { return };
         let takes = |info: &SmInfo| matches!(info.state, SmState::Standby | SmState::Master);
-        let before = self.heeded().filter(|(_, info)| takes(info) && rank(info) > rank(&own));
+        let before = self.heeded();
+        let before = before
+            .filter(|(_, info)| takes(info) && rank(info) > rank(&own) && self.yields_to(info));
         // A master goes first: of several one has to go on, and it waits for the copy of the one that follows it.
         let first = before.max_by_key(|(_, info)| (info.state == SmState::Master, rank(info)));
         let first = first.map(|(guid, _)| guid);

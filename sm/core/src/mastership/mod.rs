@@ -20,6 +20,7 @@
 
 mod control;
 mod decide;
+mod elected;
 mod handover;
 mod joining;
 mod peers;
@@ -44,6 +45,7 @@ pub use control::{Control, Outcome};
 pub(crate) use peers::Found;
 pub use peers::Standing;
 
+use elected::Elected;
 use handover::{Handing, Linger};
 use peers::Peer;
 use questions::{Questions, Way};
@@ -101,6 +103,8 @@ pub(crate) struct Mastership {
     priority: u8,
     /// Where a cluster's service chooses, what it wants of this manager.
     mandate: Option<Mandate>,
+    /// Where managers elect the master.
+    elected: Option<Elected>,
     poll: Time,
     retries: u32,
     state: SmState,
@@ -152,6 +156,7 @@ impl Mastership {
             sm_key: config.sm_key,
             priority: config.priority,
             mandate: config.cluster.then_some(Mandate::None),
+            elected: config.election.map(Elected::new),
             poll: config.poll_interval(),
             retries: config.poll_retries,
             state: SmState::Discovering,
@@ -277,9 +282,12 @@ impl Mastership {
         self.priority
     }
 
-    /// What SMInfo shows. A manager that the cluster chose goes before all others; one that it chose when it was
-    /// last heard, before all but that one.
+    /// What SMInfo shows. Without an election, a manager that the cluster chose goes before all others; one that
+    /// it chose when it was last heard, before all but that one.
     fn shown_priority(&self) -> u8 {
+        if let Some(elected) = &self.elected {
+            return elected.shown();
+        }
         match self.mandate {
             None => self.priority,
             Some(Mandate::None) => self.priority.min(13),

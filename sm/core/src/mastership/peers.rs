@@ -123,6 +123,10 @@ impl Mastership {
         own.into_iter().chain(others).collect()
     }
 
+    pub(super) fn name_of(&self, guid: Guid) -> String {
+        self.peers.get(&guid).map(|peer| peer.at.clone()).unwrap_or_default()
+    }
+
     fn judged(&self, peer: &Peer) -> String {
         let Some(info) = &peer.info else { return "it never answered".to_owned() };
         let outranks = self.info().is_some_and(|own| rank(info) > rank(&own));
@@ -176,7 +180,8 @@ impl Mastership {
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));
                 peer.foreign |= is_foreign(self.sm_key, info.sm_key);
-                peer.info = Some(info);
+                peer.info = Some(info.clone());
+                self.note_heard(&info);
             }
         }
         self.conclude(ended, now);

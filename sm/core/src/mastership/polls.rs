@@ -118,7 +118,10 @@ impl Mastership {
         if info.sm_key != snin_mad::SmKey(0) {
             peer.foreign = is_foreign(self.sm_key, info.sm_key);
         }
-        peer.info = Some(info);
+        self.note_heard(&info);
+        if let Some(peer) = self.peers.get_mut(&guid) {
+            peer.info = Some(info);
+        }
         self.consider(now);
     }
 

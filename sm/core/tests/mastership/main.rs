@@ -2,9 +2,14 @@
 
 #![allow(clippy::disallowed_macros, reason = "figures are printed for those who ask for them")]
 
+mod consented;
+mod elected;
 mod foreign;
 mod handover;
 mod mirrored;
+#[allow(dead_code, reason = "the election's tests use all of it")]
+#[path = "../support/store.rs"]
+mod store;
 mod storm;
 mod subnet;
 mod takeover;

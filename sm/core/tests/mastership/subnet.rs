@@ -2,17 +2,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
+use snin_emulator::{ClientId, Config as Hardware, Emulator, Fabric, Fault};
 use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
-use snin_mad::{Attribute, AttributeId, Mad, Method, PERMISSIVE, SmInfo, SmState, Status};
+use snin_mad::{
+    Attribute, AttributeId, Mad, Method, PERMISSIVE, PortState, SmInfo, SmState, Status,
+};
 use snin_protocol::Time;
+use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::database::KeptRecord;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{
     Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Output, Report, Saved,
 };
+
+use crate::store::Store;
 
 pub(crate) fn fabric(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
@@ -76,6 +81,8 @@ pub(crate) struct Subnet {
     pub(crate) written: Vec<Written>,
     /// What is said in sessions between managers, and to whom.
     pub(crate) said: VecDeque<(usize, MirrorEvent)>,
+    /// A cluster's service, and the ports of its members: a manager is answered that reaches most of them.
+    pub(crate) store: Option<(Store, Vec<PortIndex>)>,
 }
 
 /// The link of a session in which this seat called.
@@ -89,7 +96,7 @@ impl Subnet {
     pub(crate) fn on(topology: Topology, hardware: Hardware) -> Self {
         let emulator = Emulator::new(&topology, hardware);
         let (seats, written, said) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { topology, emulator, seats, foreign: None, written, said }
+        Self { topology, emulator, seats, foreign: None, written, said, store: None }
     }
 
     /// Seats a manager at a host's first port; it has not begun yet.
@@ -252,6 +259,17 @@ impl Subnet {
                         }
                         Output::Save(saved) => seat.saved = (*saved).clone(),
                         Output::Keep(kept) => seat.kept.extend(kept),
+                        Output::Cluster(ask) => {
+                            let Some((store, members)) = &mut self.store else { continue };
+                            let near = |to: &&PortIndex| {
+                                reaches(emulator.fabric(), &self.topology, seat.at, **to)
+                            };
+                            if members.iter().filter(near).count() * 2 > members.len() {
+                                let (number, answer) = store.answer(ask, now);
+                                let answered = ClusterEvent::Answered(number, answer);
+                                seat.manager.handle(Event::Cluster(Box::new(answered)), now);
+                            }
+                        }
                         Output::Report(report) => {
                             if matches!(report, Report::TookOver { .. }) {
                                 seat.sent_before = Some(seat.sent.clone());
@@ -318,8 +336,8 @@ impl Subnet {
         std::mem::take(&mut self.seats[n].reports).into_iter().filter_map(state).collect()
     }
 
-    /// One is master and every other one that runs stands by, every route arrives, and every port has its
-    /// address and the master's.
+    /// One is master and every other one that runs stands by, every route arrives, and every port that can be
+    /// reached has its address and the master's.
     #[track_caller]
     pub(crate) fn check(&self, master: usize) {
         for (n, seat) in self.seats.iter().enumerate().filter(|(_, seat)| !seat.stopped) {
@@ -335,8 +353,8 @@ impl Subnet {
         assert!(walked.is_ok(), "{walked}");
         for port in self.topology.ports() {
             let info = fabric.port_info(port);
-            let master = view.manager();
-            assert!(info.lid == Lid::NONE || info.master_sm_lid == master, "{info:?}");
+            let unaddressed = info.lid == Lid::NONE || info.state == PortState::Down;
+            assert!(unaddressed || info.master_sm_lid == view.manager(), "{info:?}");
         }
     }
 
@@ -344,6 +362,38 @@ impl Subnet {
     pub(crate) fn writes_by(&self, n: usize, since: Time) -> usize {
         self.written.iter().filter(|write| write.by == n && write.at >= since).count()
     }
+}
+
+/// Whether packets pass from one host's port to another's, both ways, over links that are ACTIVE.
+pub(crate) fn reaches(
+    fabric: &Fabric,
+    topology: &Topology,
+    from: PortIndex,
+    to: PortIndex,
+) -> bool {
+    let tables = fabric.tables();
+    let switches: Vec<NodeIndex> = topology.switches().collect();
+    let is_active = |port: PortIndex| fabric.port_info(port).state == PortState::Active;
+    let passes = |from: PortIndex, to: PortIndex| {
+        let lid = fabric.port_info(to).lid;
+        let mut out = from;
+        for _ in 0..8 {
+            let peer = topology.peer(out).filter(|&peer| is_active(out) && is_active(peer));
+            let Some(peer) = peer.filter(|_| lid != Lid::NONE) else { return false };
+            if peer == to {
+                return true;
+            }
+            let node = topology.port(peer).node;
+            let Some(table) = switches.iter().position(|&switch| switch == node) else {
+                return false;
+            };
+            let next = topology.port_of(node, tables[table].get(lid));
+            let Some(next) = next else { return false };
+            out = next;
+        }
+        false
+    };
+    passes(from, to) && passes(to, from)
 }
 
 pub(crate) fn config(priority: u8) -> Config {
