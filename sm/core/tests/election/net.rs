@@ -2,10 +2,15 @@
 
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_sm_core::election::{Election, Event, Limits, Message, Output, Priority, State};
+use snin_sm_core::election::{
+    Band, Election, Event, Kind, Limits, Message, Output, Priority, State,
+};
 
 /// Messages that are on their way at once; more are lost.
 const MOST_IN_FLIGHT: usize = 6;
+/// So long it takes at most until there is one master: a keep-alive, and two elections with all that lengthens
+/// them.
+const CONVERGED: Time = Time::millis(1000 + 2 * 600 * 5 / 2 + 500);
 /// Messages and timers of all managers in one calm span; more are a storm.
 const MOST_EVENTS: u32 = 5000;
 
@@ -25,6 +30,40 @@ pub(crate) struct Net {
     pub(crate) flying: Vec<(usize, Message)>,
     /// How often a manager became master.
     pub(crate) changes: u32,
+    /// A manager that hears no other, and is heard by none.
+    pub(crate) island: Option<usize>,
+    pub(crate) planted: Planted,
+}
+
+/// A bug on the way of messages, which the judge has to find.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Planted {
+    Nothing,
+    /// CEDE is never obeyed.
+    NoCede,
+    /// Masters do not say that they are.
+    HiddenMaster,
+    /// Managers disagree on whose GUID goes first.
+    OtherOrder,
+    /// What a master is worth is not told.
+    NoPriority,
+}
+
+impl Planted {
+    fn pass(self, message: Message) -> Option<Message> {
+        let Message { kind, sender, state, priority } = message;
+        Some(match self {
+            Self::NoCede if kind == Kind::Cede => return None,
+            Self::HiddenMaster if state == State::Master && kind == Kind::Status => return None,
+            Self::OtherOrder => Message { sender: Guid(4 - sender.0), ..message },
+            Self::NoPriority => {
+                let priority =
+                    Priority { chosen: false, good_ports: 2, ports_ok: true, ..priority };
+                Message { priority, ..message }
+            }
+            _ => message,
+        })
+    }
 }
 
 /// What can happen next.
@@ -37,13 +76,16 @@ pub(crate) enum Step {
     Start(usize),
     Ports(usize, u8),
     Chosen(usize, bool),
+    Cut(usize),
+    Join,
 }
 
 impl Net {
     pub(crate) fn new() -> Self {
         let managers = [0, 1, 2]
             .map(|i| Some(Election::new(guid(i), healthy(), Limits::default(), Time::ZERO)));
-        let mut net = Self { now: Time::ZERO, managers, flying: Vec::new(), changes: 0 };
+        let (flying, planted) = (Vec::new(), Planted::Nothing);
+        let mut net = Self { now: Time::ZERO, managers, flying, changes: 0, island: None, planted };
         (0..3).for_each(|i| net.drain(i));
         net
     }
@@ -54,7 +96,8 @@ impl Net {
             match output {
                 Output::Became(state) => self.changes += u32::from(state == State::Master),
                 Output::Send { to, message } => {
-                    for other in (0..3).filter(|&other| other != from) {
+                    let cut = |other: &usize| self.island.is_some_and(|i| i == from || i == *other);
+                    for other in (0..3).filter(|other| *other != from && !cut(other)) {
                         if to.is_none_or(|to| to == guid(other))
                             && self.flying.len() < MOST_IN_FLIGHT
                         {
@@ -78,7 +121,9 @@ impl Net {
             Step::Lose(at) => drop(self.flying.remove(at)),
             Step::Deliver(at) => {
                 let (to, message) = self.flying.remove(at);
-                self.tell(to, Event::Message(message));
+                if let Some(message) = self.planted.pass(message) {
+                    self.tell(to, Event::Message(message));
+                }
             }
             Step::Timer(at) => {
                 if let Some(manager) = &mut self.managers[at] {
@@ -95,6 +140,12 @@ impl Net {
             }
             Step::Ports(at, good) => self.tell(at, Event::Ports { good, of: 2 }),
             Step::Chosen(at, chosen) => self.tell(at, Event::Chosen(chosen)),
+            Step::Cut(at) => {
+                self.island = Some(at);
+                let crosses = |to: usize, from: Guid| to == at || from == guid(at);
+                self.flying.retain(|(to, message)| !crosses(*to, message.sender));
+            }
+            Step::Join => self.island = None,
         }
     }
 
@@ -116,10 +167,14 @@ impl Net {
                 Step::Ports(at, 1),
                 Step::Ports(at, 2),
             ]);
+            if self.island.is_none() {
+                steps.push(Step::Cut(at));
+            }
             if manager.priority().chosen || !chosen {
                 steps.push(Step::Chosen(at, !manager.priority().chosen));
             }
         }
+        steps.extend(self.island.map(|_| Step::Join));
         steps
     }
 
@@ -148,25 +203,51 @@ impl Net {
         (0..3).filter(is).collect()
     }
 
-    /// One master exactly, than which none is better, and it stays (P1, P2, P4).
+    /// The managers that hear each other.
+    fn parts(&self) -> Vec<Vec<usize>> {
+        let lives = |at: &usize| self.managers[*at].is_some();
+        let alone = |at: &usize| self.island == Some(*at);
+        let (islands, others) = (0..3).filter(lives).partition::<Vec<usize>, _>(alone);
+        [islands, others].into_iter().filter(|part| !part.is_empty()).collect()
+    }
+
+    /// When nothing fails any more, each part has one master within a bounded time (P1, P3, P6), than which none
+    /// is better (P2), which stays (P4), and which SMInfo shows as the greatest (P7).
     pub(crate) fn judge(&self) -> Result<(), String> {
         let mut net = self.clone();
-        net.calm(Time::secs(6));
-        let masters = net.masters();
-        let alive = net.managers.iter().flatten().count();
-        if masters.len() != usize::from(alive > 0) {
-            return Err(format!("{masters:?} are masters of {alive}"));
-        }
-        let rank = |p: Priority| (p.chosen, p.ports_ok, p.good_ports);
-        let ranks = net.managers.iter().flatten().map(|manager| rank(manager.priority()));
-        let master = masters.first().and_then(|&at| net.managers[at].as_ref());
-        if ranks.max() != master.map(|manager| rank(manager.priority())) {
-            return Err(format!("{masters:?} is not the best"));
-        }
-        let changes = net.changes;
+        net.calm(CONVERGED);
+        net.judge_parts()?;
+        let (changes, masters) = (net.changes, net.masters());
         net.calm(Time::secs(3));
         if net.changes != changes || net.masters() != masters {
             return Err("mastership moves without an event".to_owned());
+        }
+        if net.island.take().is_some() {
+            net.calm(CONVERGED);
+            return net.judge_parts();
+        }
+        Ok(())
+    }
+
+    fn judge_parts(&self) -> Result<(), String> {
+        for part in self.parts() {
+            let of = |at: usize| self.managers[at].as_ref().map(|it| (it.state(), it.priority()));
+            let all: Vec<(State, Priority)> = part.iter().filter_map(|&at| of(at)).collect();
+            let masters: Vec<_> = all.iter().filter(|(state, _)| *state == State::Master).collect();
+            let [(_, master)] = masters[..] else {
+                return Err(format!("{} masters of {part:?}", masters.len()));
+            };
+            let rank = |p: &Priority| (p.chosen, p.ports_ok, p.good_ports);
+            if all.iter().any(|(_, other)| rank(other) > rank(master)) {
+                return Err(format!("of {part:?} the master is not the best"));
+            }
+            let shown = |(state, priority): &(State, Priority)| Band(8).shown(*state, *priority);
+            let greatest = all.iter().filter(|it| it.0 != State::Master).map(shown).max();
+            if greatest >= Some(Band(8).shown(State::Master, *master)) {
+                return Err(format!(
+                    "of {part:?} SMInfo shows another than the master as the greatest"
+                ));
+            }
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! The rules of the election by the numbers of the list that they come from.
 
 use snin_fabric::Guid;
-use snin_protocol::Time;
+use snin_protocol::election::Ballot;
+use snin_protocol::mirror::FromStandby;
+use snin_protocol::{Time, codec};
 use snin_sm_core::election::{
     Band, Election, Event, Kind, Limits, Message, Output, Priority, State,
 };
@@ -46,6 +48,56 @@ fn standby() -> Election {
 }
 
 #[test]
+fn statement_05_every_event_has_its_effect() {
+    let effect = |event: Event| {
+        let mut core = standby();
+        core.handle(event, Time::ZERO);
+        core.handle_deadline(Limits::default().settle);
+        !says(&mut core).is_empty()
+    };
+    assert!(effect(from(Kind::Takeover, 9, State::Electing)));
+    assert!(effect(Event::Operator(4)) && effect(Event::Chosen(true)));
+    assert!(effect(Event::Ports { good: 1, of: 2 }));
+}
+
+#[test]
+fn statement_06_nothing_is_said_where_nothing_has_changed() {
+    let mut core = standby();
+    for event in [Event::Operator(0), Event::Chosen(false), Event::Ports { good: 2, of: 2 }] {
+        core.handle(event, Time::ZERO);
+        assert_eq!(says(&mut core), [], "{event:?}");
+    }
+}
+
+#[test]
+fn statement_07_the_timer_ends_an_election_and_lets_a_port_count() {
+    let mut core = manager();
+    core.handle(Event::Ports { good: 1, of: 2 }, Time::ZERO);
+    assert_eq!(core.next_deadline(), Limits::default().settle);
+    core.handle_deadline(core.next_deadline());
+    assert_eq!((core.state(), core.priority().good_ports), (State::Electing, 1));
+    core.handle_deadline(core.next_deadline());
+    assert_eq!(core.state(), State::Master);
+}
+
+#[test]
+fn statements_11_35_37_and_38_a_message_says_all_of_its_sender() {
+    let mut core = manager();
+    core.handle(Event::Operator(7), Time::ZERO);
+    let [Output::Send { to: None, message }] = outputs(&mut core)[..] else { panic!("no message") };
+    let priority = Priority { operator: 7, ..healthy() };
+    let expected =
+        Message { kind: Kind::Status, sender: Guid(5), state: State::Electing, priority };
+    assert_eq!(message, expected);
+    for kind in [Kind::Status, Kind::Takeover, Kind::Cede] {
+        let ballot = Ballot { to: Some(Guid(9)), message: Message { kind, ..message } };
+        let frame = codec::encode(&FromStandby::Ballot(ballot)).unwrap();
+        let (read, length) = codec::decode::<FromStandby>(&frame).unwrap().unwrap();
+        assert_eq!((read, length), (FromStandby::Ballot(ballot), frame.len()));
+    }
+}
+
+#[test]
 fn statements_12_to_15_the_order_of_managers() {
     let low = Priority::default().with_ports(1, 2);
     let chosen = Priority { chosen: true, ..low };
@@ -82,6 +134,35 @@ fn statements_17_to_24_what_the_timer_does() {
     core.handle_deadline(core.next_deadline());
     assert_eq!(core.state(), State::Electing);
     assert_eq!(says(&mut core), [(None, Kind::Status)]);
+}
+
+#[test]
+fn statement_25_a_manager_stands_by_when_it_hears_a_master_that_goes_before_it() {
+    for (sender, state, then) in [
+        (1, State::Master, State::Standby),
+        (1, State::Electing, State::Electing),
+        (1, State::Standby, State::Electing),
+    ] {
+        let mut core = manager();
+        core.handle(from(Kind::Status, sender, state), Time::ZERO);
+        assert_eq!(core.state(), then, "{state:?}");
+    }
+    let mut core = manager();
+    let priority = Priority { master: true, ..Priority::default().with_ports(0, 2) };
+    let message = Message { kind: Kind::Status, sender: Guid(1), state: State::Master, priority };
+    core.handle(Event::Message(message), Time::ZERO);
+    assert_eq!(core.state(), State::Electing, "a master with bad ports goes after it");
+}
+
+#[test]
+fn statement_40_candidates_compare_themselves() {
+    let electing = Limits::default().electing;
+    let after = |other: u64| {
+        let mut core = manager();
+        core.handle(from(Kind::Status, other, State::Electing), Time::ZERO);
+        core.next_deadline()
+    };
+    assert!(after(1) > electing && after(9) < electing);
 }
 
 #[test]
@@ -157,7 +238,11 @@ fn a_flapping_port_moves_nothing() {
 
 #[test]
 fn foreign_managers_see_an_order_that_agrees() {
-    let band = Band { low: 8, high: 10 };
-    assert!(band.shown(State::Master) > band.shown(State::Standby));
+    let band = Band(8);
+    let shown = |state, chosen| band.shown(state, Priority { chosen, ..healthy() });
+    assert_eq!(shown(State::Standby, true), shown(State::Electing, false));
+    assert!(shown(State::Master, false) > shown(State::Standby, true));
+    assert!(shown(State::Master, true) > shown(State::Master, false));
+    assert_eq!((7..12).filter_map(|shown| band.read(shown)).count(), 3);
     assert!(band.alarms(8) && !band.alarms(7));
 }
