@@ -47,6 +47,7 @@ fn main() -> ExitCode {
             command::manager::database(name.as_deref(), secrets, &daemon, &mut out)
         }
         Command::Sm(Sm::Managers { daemon }) => command::managers::list(&daemon, &mut out),
+        Command::Sm(Sm::Cluster { daemon }) => command::managers::cluster(&daemon, &mut out),
         Command::Sm(Sm::Disable(told)) => command::managers::tell("disable", &told, &mut out),
         Command::Sm(Sm::Standby(told)) => command::managers::tell("standby", &told, &mut out),
         Command::Sm(Sm::Discover(told)) => command::managers::tell("discover", &told, &mut out),

@@ -38,6 +38,13 @@ pub(crate) enum Sm {
         #[command(flatten)]
         daemon: SmDaemon,
     },
+    /// Say whom the cluster's service chose as configuration manager, and whether the running daemon may enforce
+    ///
+    /// Exit code 1 when the service cannot be asked.
+    Cluster {
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
     /// Have the running daemon, the master, tell a standby to do nothing until it is told to stand by
     Disable(Instruction),
     /// Have the running daemon, the master, tell a disabled manager to stand by again

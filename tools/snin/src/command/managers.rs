@@ -1,4 +1,4 @@
-//! `snin sm managers|disable|standby|discover|priority`: the subnet's managers and who of them is master.
+//! `snin sm managers|cluster|disable|standby|discover|priority`: the subnet's managers and who of them is master.
 
 use std::io::Write;
 
@@ -15,6 +15,27 @@ pub(crate) fn list<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<V
     let said = connect(daemon)?.ask(&json!({ "command": "managers" }))?;
     out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| describe(&said, out))?;
     Ok(Verdict::Well)
+}
+
+/// What the cluster's service holds for managers, and what follows from it.
+pub(crate) fn cluster<W: Write>(
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let said = connect(daemon)?.ask(&json!({ "command": "cluster" }))?;
+    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
+        let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
+        out.line(format_args!("{}: {}", text(&said["verdict"]), text(&said["why"])))?;
+        out.line(format_args!("configuration manager {}", text(&said["chosen"])))?;
+        out.line(format_args!("newest configuration {}", said["expected"]))?;
+        for (kind, key) in [("manager", "managers"), ("barred", "barred")] {
+            for (guid, what) in said[key].as_object().into_iter().flatten() {
+                out.line(format_args!("{kind} {guid} {}", text(what)))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(if said["verdict"] == "unreachable" { Verdict::Unwell } else { Verdict::Well })
 }
 
 /// Another priority.

@@ -73,6 +73,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     ("snin-sm-rotate-keys", "snin sm rotate-keys", "Another M_Key on every port."),
     ("snin-sm-managers", "snin sm managers", "Who is master, who stands by, and why."),
+    ("snin-sm-cluster", "snin sm cluster", "Who is configuration manager, and why not this one."),
     (
         "snin-sm-priority",
         "snin sm priority 15",
