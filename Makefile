@@ -36,8 +36,8 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench \
-	bench-tables bench-bring-up bench-emulator bench-failover bench-jobs bench-packing bench-reconfiguration \
-	bench-sa bench-sm bench-verbs bench-window \
+	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-packing \
+	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-up
 
@@ -116,7 +116,7 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover \
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover bench-election \
 	bench-packing bench-jobs bench-window bench-verbs
 
 bench-tables: deps-build
@@ -164,6 +164,12 @@ bench-failover: deps-judges
 	$(CARGO) build --release --quiet -p snin-sm
 	$(CARGO) run --release --quiet -p snin-benches --bin failover
 
+# Two managers and etcd, SNIN_RUNS times (100): cold to consented, blacklisted to handed over, killed to new master:
+# half an hour.
+bench-election: deps-judges
+	$(CARGO) build --release --quiet -p snin-sm --features etcd
+	$(CARGO) run --release --quiet -p snin-benches --bin election
+
 # snin lat and whole agents beside perftest, and perftest beside itself, in one virtual machine: ten minutes.
 bench-verbs: deps
 	$(CARGO) build --release --quiet -p snin $(FEATURES) --bin snin
@@ -173,13 +179,15 @@ bench-verbs: deps
 soak: soak-sm soak-merge soak-ibsim soak-packing soak-controller soak-up soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
-# events, MADs and texts; 100,000 random expected configurations, faults and consent.
+# events, MADs and texts; 100,000 random expected configurations, faults and consent; three managers that elect: all
+# that can happen in 3 steps, and 10^6 random runs of 60.
 soak-sm: deps-build
 	SNIN_SCENARIOS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture scenarios
 	SNIN_REPAIRS=10000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture states
 	SNIN_FUZZ=2000 $(CARGO) test --release -p snin-sm-core --test sweep -- --nocapture wire
 	SNIN_STORMS=10000 $(CARGO) test --release -p snin-sm-core --test mastership -- --nocapture storm
 	SNIN_CONFIGURATIONS=100000 $(CARGO) test --release -p snin-sm-core --test configuration random
+	SNIN_ELECTION_DEPTH=3 SNIN_ELECTION_RUNS=1000000 $(CARGO) test --release -p snin-sm-core --test election
 	SNIN_FUZZ=2000000 $(CARGO) test --release -p snin-mad --test fuzz -- --nocapture
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-sm-core --test administration -- --nocapture fuzz
 	SNIN_FUZZ=1000000 $(CARGO) test --release -p snin-fabric --test fuzz -- --nocapture

@@ -10,7 +10,7 @@
 
 mod host;
 mod mirroring;
-mod ours;
+pub(crate) mod ours;
 
 use std::process::Command;
 use std::thread::sleep;
@@ -141,7 +141,7 @@ fn measure(
 }
 
 /// What a variable says, or else this.
-fn number(name: &str, otherwise: usize) -> usize {
+pub(crate) fn number(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
@@ -152,7 +152,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The names of hosts in the netlist.
-fn hosts(topology: &Topology) -> Vec<String> {
+pub(crate) fn hosts(topology: &Topology) -> Vec<String> {
     let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
     hosts.map(|node| format!("H-{:016x}", topology.node(node).guid.0)).collect()
 }
@@ -180,7 +180,7 @@ fn opensm(topology: &Topology) -> Result<Failover, JudgeError> {
     Ok(Failover { answered, lost: host.count_lost(), ..Failover::default() })
 }
 
-fn kill(process: u32) {
+pub(crate) fn kill(process: u32) {
     let killed = Command::new("kill").args(["-s", "KILL", &process.to_string()]).status();
     assert!(killed.expect("kill").success(), "{process} cannot be killed");
 }

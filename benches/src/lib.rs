@@ -5,6 +5,7 @@
 
 pub mod administration;
 pub mod bring_up;
+pub mod election;
 pub mod emulator_data;
 pub mod emulator_mgmt;
 pub mod failover;

@@ -19,8 +19,8 @@ use super::{Failover, PATIENCE, hosts, kill};
 use crate::built;
 
 /// A manager, as a process.
-struct Manager {
-    running: Running,
+pub(crate) struct Manager {
+    pub(crate) running: Running,
     socket: PathBuf,
 }
 
@@ -34,7 +34,6 @@ impl Manager {
     ) -> Result<Self, JudgeError> {
         let folder = simulator.folder();
         let name = |what: &str, number: usize| folder.join(format!("{what}-{number}"));
-        let (file, socket) = (name("config", number), name("control", number));
         let (pki, pair) = certified(folder, number);
         let sessions = |number: usize| format!("tls://127.0.0.1:{}", ports[number]);
         let text = format!(
@@ -47,6 +46,19 @@ impl Manager {
             pair.key,
             pki.file("ca.crt"),
         );
+        Self::begin(simulator, host, number, &text)
+    }
+
+    /// One of several, with these settings.
+    pub(crate) fn begin(
+        simulator: &Simulator,
+        host: &str,
+        number: usize,
+        text: &str,
+    ) -> Result<Self, JudgeError> {
+        let folder = simulator.folder();
+        let name = |what: &str| folder.join(format!("{what}-{number}"));
+        let (file, socket) = (name("config"), name("control"));
         fs::write(&file, text).map_err(JudgeError::file(&file))?;
         let mut command = Command::new(built("snin-sm"));
         command.args(["--ibsim", simulator.name(), "--ibsim-host", host]).arg("--config");
@@ -56,13 +68,13 @@ impl Manager {
         Ok(Self { running, socket })
     }
 
-    fn ask(&self, command: &str) -> Value {
+    pub(crate) fn ask(&self, command: &str) -> Value {
         let connection = Connection::open(&self.socket, Some(PATIENCE));
         let said = connection.and_then(|mut open| open.ask(&json!({ "command": command })));
         said.unwrap_or(Value::Null)
     }
 
-    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let begin = Instant::now();
         while !is_so(self) {
             assert!(begin.elapsed() < PATIENCE, "not {what}: {}", self.running.tail());
@@ -70,7 +82,7 @@ impl Manager {
         }
     }
 
-    fn is(&self, state: &str) -> bool {
+    pub(crate) fn is(&self, state: &str) -> bool {
         let status = self.ask("status");
         status["state"] == state && (state != "master" || status["healthy"] == true)
     }

@@ -1,0 +1,107 @@
+//! Two managers and three members of etcd, as processes, on a fabric that ibsim simulates: how long it takes until
+//! a cold fabric's master may enforce, until another does after that was blacklisted, and until there is a new
+//! master after a kill.
+//!
+//! A consent is waited for as long as one that was given before may count (3 s), and a manager is dead after four
+//! polls in silence (1 s): the *time-outs alone*.
+
+use std::time::Instant;
+
+use snin_fabric::generate::Recipe;
+use snin_fabric::ibnet;
+use snin_judges::{Etcd, JudgeError, Simulator};
+
+use crate::failover::ours::Manager;
+use crate::failover::{hosts, kill, number};
+use crate::{Outcome, Size};
+
+/// What is measured, and what of it are time-outs, in seconds.
+const CASES: [(&str, f64); 3] = [
+    ("cold to consented", 3.0),
+    ("blacklisted to handed over", 3.0),
+    ("killed to new master", 1.0),
+];
+
+/// Seconds: the median and the 99th percentile of each case, beside the time-outs alone.
+///
+/// # Panics
+/// Where a program is missing, or no manager takes over.
+pub fn run(size: Size) -> Vec<Outcome> {
+    let (recipe, runs) = match size {
+        Size::Small => ("clos:2,2,2", 1),
+        Size::Full => ("clos:18,9,9", number("SNIN_RUNS", 100)),
+    };
+    let mut all: [Vec<f64>; 3] = Default::default();
+    for _ in 0..runs {
+        let one = measure(recipe).unwrap_or_else(|error| panic!("{recipe}: {error}"));
+        all.iter_mut().zip(one).for_each(|(all, one)| all.push(one));
+    }
+    let mut lines = Vec::new();
+    for ((case, peer), mut seconds) in CASES.into_iter().zip(all) {
+        seconds.sort_by(f64::total_cmp);
+        for (name, place) in [("p50", runs / 2), ("p99", runs * 99 / 100)] {
+            lines.push(Outcome {
+                bench: "election",
+                case: format!("{recipe}, {runs} runs: {case}, {name}"),
+                unit: "s",
+                ours: seconds[place.min(runs - 1)],
+                peer,
+                peer_name: "the time-outs alone".to_owned(),
+                paired: None,
+                hash: 0,
+            });
+        }
+    }
+    lines
+}
+
+/// Seconds of each case, on a fabric of its own.
+fn measure(recipe: &str) -> Result<[f64; 3], JudgeError> {
+    let topology = recipe.parse::<Recipe>().expect("a recipe").build().expect("a fabric");
+    let simulator = Simulator::start(&ibnet::write(&topology))?;
+    let mut etcd = Etcd::new(simulator.folder(), 3, None)?;
+    etcd.start()?;
+    let names = hosts(&topology);
+    let at = [&names[0], names.last().expect("hosts")];
+    let start = |place: usize| {
+        let text =
+            format!("lmc = 0\nsm_priority = {}\ncluster = {:?}\n", 5 - place, etcd.address());
+        Manager::begin(&simulator, at[place], place, &text)
+    };
+    let begin = Instant::now();
+    let managers = [start(0)?, start(1)?];
+    let consented = |manager: &Manager| {
+        manager.until("consented", |manager| {
+            manager.ask("cluster")["verdict"] == "granted" && manager.is("master")
+        });
+    };
+    consented(&managers[0]);
+    let cold = begin.elapsed().as_secs_f64();
+
+    managers[1].until("registered", |manager| manager.ask("cluster")["verdict"] == "other");
+    let guid =
+        managers[0].ask("managers")["managers"][0]["guid"].as_str().unwrap_or_default().to_owned();
+    let begin = Instant::now();
+    etcd.put(&format!("blacklist/{guid}"), "measured")?;
+    consented(&managers[1]);
+    let handed_over = begin.elapsed().as_secs_f64();
+
+    etcd.delete(&format!("blacklist/{guid}"))?;
+    managers[0].until("standby", |manager| manager.is("standby"));
+    let begin = Instant::now();
+    kill(managers[1].running.id());
+    managers[0].until("master", |manager| manager.is("master"));
+    Ok([cold, handed_over, begin.elapsed().as_secs_f64()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small() {
+        let outcomes = run(Size::Small);
+        assert_eq!(outcomes.len(), 6);
+        assert!(outcomes.iter().all(|outcome| outcome.ours > 0.0));
+    }
+}
