@@ -54,6 +54,7 @@ fn from_fabric() -> impl Strategy<Value = FromFabric> {
         Loss::TooLong,
         Loss::WrongTime,
         Loss::NotAttached,
+        Loss::Partition,
     ];
     let outcome = prop_oneof![
         Just(Outcome::Delivered),

@@ -13,6 +13,7 @@ use snin_sm::daemon::cli::Cli;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
 use snin_sm::daemon::outlets::{Outlets, from_systemd};
+use snin_sm::daemon::partition_file;
 use snin_sm::daemon::recording::Tape;
 use snin_sm::daemon::run::{Clock, Daemon};
 use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
@@ -53,6 +54,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         memory.make_secret(&mut saved)?;
     }
     let mut config = settings.core(RandomState::new().build_hasher().finish());
+    config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;
     let choice = cli.choice(settings);
     if matches!(choice, Choice::Ibsim { .. }) {
         config.sa_repeats = 0;
@@ -74,6 +76,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     manager.set_readable(outlets.mirrors.is_readable());
     let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
     let mut daemon = daemon.recorded(tape);
+    daemon.read_partitions(settings.partition_config_file.clone());
     daemon.configure(settings)?;
     if !cli.once {
         daemon.run()?;

@@ -119,7 +119,7 @@ choices! {
     Outcome { 0 Delivered, 1 Cancelled, 2 Lost(it) }
     Loss {
         0 LinkDown, 1 NoRoute, 2 Looped, 3 WrongPort, 4 Nobody, 5 Full, 6 Queue, 7 TooLong, 8 WrongTime,
-        9 NotAttached,
+        9 NotAttached, 10 Partition,
     }
 }
 

@@ -191,6 +191,9 @@ pub enum Loss {
     /// The sender is not attached.
     #[error("the sender is not attached")]
     NotAttached,
+    /// A port on its way, or the one that it came to, is not in its partition.
+    #[error("a port is not in the message's partition")]
+    Partition,
 }
 
 /// A message that came.

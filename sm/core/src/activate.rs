@@ -1,6 +1,6 @@
 //! Ports get their addresses and go up: both ends ARMED, then ACTIVE (IBA 14.4.3).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Lid, PortIndex, PortNum};
 use snin_mad::port::Capabilities;
@@ -10,7 +10,8 @@ use snin_protocol::Time;
 use crate::config::Config;
 use crate::failures::Failures;
 use crate::graph::Graph;
-use crate::partitions::Partitions;
+use crate::partitioning::{PartitionPlan, checking_trunks, writes};
+use crate::partitions::Block;
 use crate::planning::Target;
 use crate::qos_tables::{operational_vls, tables, wanted};
 use crate::query::{NodeId, PortId};
@@ -46,12 +47,12 @@ pub(crate) fn activate(
     schedule: &mut Schedule,
     graph: &Graph,
     target: &Target,
-    partitions: Partitions<'_>,
+    partitions: PartitionPlan<'_>,
     manager: Lid,
     held: Held<'_>,
 ) -> Milestones {
-    let config = partitions.config;
-    let mut ports = Ports { schedule, graph, target, config, partitions, manager, held };
+    let (config, checks) = (partitions.config, BTreeMap::new());
+    let mut ports = Ports { schedule, graph, target, config, partitions, manager, held, checks };
     let own = target.discovered.own_port(graph);
     let first = own.into_iter().chain(ports.switch_ports());
     let all: Vec<PortId> = first.map(|port| target.discovered.end(port)).collect();
@@ -61,7 +62,7 @@ pub(crate) fn activate(
             ports.address(end, None);
         }
     }
-    ports.partitions();
+    let keys = ports.partitions();
     if config.qos {
         ports.qos_tables();
     }
@@ -74,6 +75,8 @@ pub(crate) fn activate(
     let links_up = ports.schedule.add(Step::Milestone);
     up.into_iter().for_each(|step| ports.schedule.wait(step, links_up));
     let tables = ports.schedule.add(Step::Milestone);
+    // A host is heard when it has its keys and no others.
+    keys.into_iter().for_each(|step| ports.schedule.wait(step, tables));
     for link in raised.iter().filter(|link| link.to_host) {
         for step in ports.activate(link) {
             ports.schedule.wait(tables, step);
@@ -95,9 +98,11 @@ struct Ports<'a> {
     graph: &'a Graph,
     target: &'a Target,
     config: &'a Config,
-    partitions: Partitions<'a>,
+    partitions: PartitionPlan<'a>,
     manager: Lid,
     held: Held<'a>,
+    /// Writes that say what switches' ports check: what else is written to such a port comes after them.
+    checks: BTreeMap<PortId, StepId>,
 }
 
 impl Ports<'_> {
@@ -127,20 +132,61 @@ impl Ports<'_> {
         let guid = self.target.discovered.topology.port(port).guid;
         let reregister = info.capabilities.has(Capabilities::CLIENT_REREGISTRATION)
             && self.held.lapsed.contains(&guid);
-        let write = PortWrite { address, state, reregister };
+        let write = PortWrite { address, state, reregister, checks: None };
         (write != PortWrite::default()).then(|| self.schedule.add(Step::Port(end, write)))
     }
 
-    fn partitions(&mut self) {
-        for (port, ..) in self.target.addresses.iter() {
-            let end = self.target.discovered.end(port);
-            let held = self.graph.port(end).and_then(|port| port.keys.as_deref());
-            let guid = self.target.discovered.topology.port(port).guid;
-            let wanted = self.partitions.block(guid);
-            if held.is_some_and(|held| held != &wanted) && !self.held.holds(end) {
-                self.schedule.add(Step::Keys(end, Box::new(wanted)));
+    /// A write to a port, after the one that says what it checks: each writes the rest as the port held it.
+    fn port(&mut self, end: PortId, write: PortWrite) -> StepId {
+        let step = self.schedule.add(Step::Port(end, write));
+        if let Some(&checks) = self.checks.get(&end) {
+            self.schedule.wait(checks, step);
+        }
+        step
+    }
+
+    /// Partition tables, of switches' ports before those of the end ports that they face.
+    fn partitions(&mut self) -> Vec<StepId> {
+        let mut all = Vec::new();
+        for writes in writes(self.graph, self.target, self.partitions) {
+            let facing = writes.facing.filter(|facing| !self.held.holds(facing.end));
+            let mut before = Vec::new();
+            if let Some(facing) = facing {
+                before = self.keys(facing.end, facing.keys, &[]);
+                if facing.checks.is_some() {
+                    before = vec![self.check(facing.end, facing.checks, &before)];
+                }
+            }
+            if !self.held.holds(writes.end) {
+                all.extend(self.keys(writes.end, writes.keys, &before));
+            }
+            all.extend(before);
+        }
+        for end in checking_trunks(self.graph, self.target) {
+            if !self.held.holds(end) {
+                self.check(end, Some((false, false)), &[]);
             }
         }
+        all
+    }
+
+    /// The blocks of a table, after what comes before them.
+    fn keys(&mut self, end: PortId, keys: Vec<(u16, Block)>, before: &[StepId]) -> Vec<StepId> {
+        let mut steps = Vec::new();
+        for (block, keys) in keys {
+            let step = self.schedule.add(Step::Keys(end, block, Box::new(keys)));
+            before.iter().for_each(|&first| self.schedule.wait(first, step));
+            steps.push(step);
+        }
+        steps
+    }
+
+    fn check(&mut self, end: PortId, checks: Option<(bool, bool)>, before: &[StepId]) -> StepId {
+        let write = PortWrite { checks, ..PortWrite::default() };
+        let step = self.schedule.add(Step::Port(end, write));
+        before.iter().for_each(|&first| self.schedule.wait(first, step));
+        self.checks.insert(end, step);
+        step
     }
 
     /// Tables of service levels and lanes. Ports that are still INIT get their limit when they are armed.
@@ -164,7 +210,7 @@ impl Ports<'_> {
                 info.vl_high_limit != limit && info.state != PortState::Initialize
             };
             if self.info(end).is_some_and(other) {
-                self.schedule.add(Step::Port(end, PortWrite::default()));
+                self.port(end, PortWrite::default());
             }
         }
     }
@@ -213,7 +259,7 @@ impl Ports<'_> {
                 arms.extend(self.address(end, state));
             } else if state.is_some() {
                 let write = PortWrite { state, ..PortWrite::default() };
-                arms.push(self.schedule.add(Step::Port(end, write)));
+                arms.push(self.port(end, write));
             }
         }
         let ends = if kept_down { [(NodeId::OWN, PortNum::NONE); 2] } else { ends };
@@ -226,7 +272,7 @@ impl Ports<'_> {
             let state = self.info(end).map(|info| info.state);
             if matches!(state, Some(PortState::Initialize | PortState::Armed)) {
                 let write = PortWrite { state: Some(Raise::ToActive), ..PortWrite::default() };
-                let step = self.schedule.add(Step::Port(end, write));
+                let step = self.port(end, write);
                 link.arms.iter().for_each(|&arm| self.schedule.wait(arm, step));
                 steps.push(step);
             }
@@ -265,6 +311,10 @@ pub(crate) fn port_info(
     info.physical_state = snin_mad::PhysicalState::NoChange;
     info.link_down_default_state = snin_mad::port::LinkDownState::NoChange;
     info.client_reregister = write.reregister;
+    if let Some((inbound, outbound)) = write.checks {
+        info.partition_enforcement_inbound = inbound;
+        info.partition_enforcement_outbound = outbound;
+    }
     if let Some((lid, lmc)) = write.address {
         let new = (held.lid, held.master_sm_lid) != (lid, manager);
         info.client_reregister |= new && held.capabilities.has(Capabilities::CLIENT_REREGISTRATION);

@@ -1,15 +1,40 @@
 //! Configuration of the sweep core. The daemon reads it from a file.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 use snin_fabric::Lmc;
-use snin_mad::{GidPrefix, PKey, SmKey};
+use snin_mad::{GidPrefix, SmKey};
 use snin_protocol::Time;
 
-use crate::error::{BadPartitions, ConfigError};
+use crate::error::ConfigError;
 use crate::events::LocalPort;
 use crate::keyring::KeyPolicy;
+use crate::partitions::Partitions;
+
+/// In which direction a switch checks the partitions of packets, at a port that faces an end port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforce {
+    /// In both.
+    Both,
+    /// What comes from the end port.
+    In,
+    /// What goes to it.
+    Out,
+    /// In none.
+    Off,
+}
+
+impl Enforce {
+    /// PartitionEnforcementInbound and Outbound (IBA 14.2.5.6).
+    pub(crate) const fn bits(self) -> (bool, bool) {
+        match self {
+            Self::Both => (true, true),
+            Self::In => (true, false),
+            Self::Out => (false, true),
+            Self::Off => (false, false),
+        }
+    }
+}
 
 /// How the sweep core works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +56,12 @@ pub struct Config {
     /// Seconds for which a port that was shown a wrong key waits for its manager's before it shows its key to
     /// every manager (IBA 14.2.4.2); 0: for ever.
     pub m_key_lease_s: u16,
-    /// The partitions of every port, as full (0x8000 set) or limited member. The default partition alone by
-    /// default, as a port has it after power on (IBA 10.9.1.2).
-    pub partitions: Vec<u16>,
+    /// Which ports are members of which partitions.
+    pub partitions: Partitions,
+    /// What switches check at their ports that face end ports.
+    pub enforce: Enforce,
+    /// Whether a port may have the full and the limited key of a partition.
+    pub both_keys: bool,
     /// Whether the tables of service levels and virtual lanes are managed. Off: they stay as they are.
     pub qos: bool,
     /// The virtual lane of each service level; 15 drops. A link with fewer lanes takes the low bits.
@@ -103,7 +131,9 @@ impl Default for Config {
             m_key: 0,
             m_key_protect: 0,
             m_key_lease_s: 0,
-            partitions: vec![PKey::DEFAULT.0],
+            partitions: Partitions::default(),
+            enforce: Enforce::Both,
+            both_keys: false,
             qos: false,
             // OpenSM's defaults, so that who switches over finds what was there.
             qos_sl2vl: std::array::from_fn(|sl| if sl == 15 { 7 } else { sl as u8 }),
@@ -166,24 +196,6 @@ impl Config {
                 within(key, (*vl).into(), 0, 14, "virtual lanes 0 to 14")?;
             }
         }
-        Ok(self.check_partitions()?)
-    }
-
-    fn check_partitions(&self) -> Result<(), BadPartitions> {
-        match self.partitions.len() {
-            0 => return Err(BadPartitions::None),
-            1..=32 => {}
-            many => return Err(BadPartitions::TooMany(many)),
-        }
-        let mut seen = BTreeSet::new();
-        for &key in &self.partitions {
-            if key & 0x7FFF == 0 {
-                return Err(BadPartitions::NoNumber(key));
-            }
-            if !seen.insert(key) {
-                return Err(BadPartitions::Twice(key));
-            }
-        }
         Ok(())
     }
 
@@ -220,11 +232,6 @@ impl Config {
 
     pub(crate) const fn clear_wait(&self) -> Time {
         Time::millis(self.clear_wait_ms as u64)
-    }
-
-    /// The block of the partition table that every port shall hold.
-    pub(crate) fn partition_block(&self) -> [PKey; 32] {
-        std::array::from_fn(|i| PKey(self.partitions.get(i).copied().unwrap_or(0)))
     }
 }
 

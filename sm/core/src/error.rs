@@ -13,9 +13,6 @@ pub enum ConfigError {
         /// What it may say.
         expected: &'static str,
     },
-    /// A list of partition keys that no port can hold.
-    #[error("partitions {0}")]
-    Partitions(#[from] BadPartitions),
     /// Keys are to be generated, and there is nothing to generate them from.
     #[error(
         "M_Keys cannot be generated without a secret: it has to be stored, and no store is given"
@@ -24,25 +21,6 @@ pub enum ConfigError {
     /// Ports with keys of their own that show nothing without them.
     #[error("m_key_protect is {0}: where each port has an M_Key of its own it is 0 or 1")]
     HiddenPorts(u8),
-}
-
-/// What is wrong with a list of partition keys (IBA 10.9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadPartitions {
-    /// No key at all.
-    #[error("is []: a port without a partition reaches nobody; 65535 is the default partition")]
-    None,
-    /// More keys than a block of the partition table.
-    #[error("holds {0} keys: at most 32 fit the block that is managed")]
-    TooMany(usize),
-    /// No partition has the number 0.
-    #[error(
-        "holds {0:#06x}: the low 15 bits number the partition, from 1 to 32767; 0x8000 more is a full member"
-    )]
-    NoNumber(u16),
-    /// A key that is there twice.
-    #[error("holds {0:#06x} twice: leave one out")]
-    Twice(u16),
 }
 
 /// Why something that came in was dropped.

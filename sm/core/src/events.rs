@@ -16,6 +16,7 @@ use crate::election::State as ElectionState;
 use crate::mastership::{Control, Outcome};
 use crate::merge::{self, MergeError};
 use crate::mirror::{MirrorEvent, MirrorOutput, MirrorReport};
+use crate::partitions::Partitions;
 use crate::{Computed, FabricView, Groups, Job, Saved};
 
 /// A port of this machine, as the driver numbers them.
@@ -57,6 +58,11 @@ pub enum Event<'a> {
     Prefer(Box<Preferences>),
     /// Where M_Keys are generated: every port gets another one.
     RotateKeys,
+    /// The operator has other partitions from now on.
+    Partitions(Box<Partitions>),
+    /// Whether there is no room for answers of administration: then they wait, and where too many do, requests
+    /// are not answered.
+    Crowded(bool),
     /// The operator has another manager told something.
     Instruct {
         /// Its port's GUID.
@@ -361,6 +367,20 @@ pub enum Missing {
         capacity: u16,
         /// Entries that are needed.
         needed: u16,
+    },
+    /// A port whose partition table is too small for its partitions.
+    #[error("{name} has no room for {keys} of its P_Keys")]
+    NoRoom {
+        /// The node, and the port where it has several.
+        name: String,
+        /// How many.
+        keys: usize,
+    },
+    /// A switch's port whose partition table is too small for the keys of the port that it faces.
+    #[error("{at} checks no P_Keys: it has too little room for those of the port that it faces")]
+    Unchecked {
+        /// The switch's port.
+        at: String,
     },
     /// A port refused what was written to it. It is tried again, less and less often.
     #[error("{name} refused {what}")]

@@ -6,12 +6,14 @@ mod ways;
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
-use snin_mad::{DrPath, NodeInfo, NodeType, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
+use snin_mad::{DrPath, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use crate::keyring::Keyring;
 use crate::lft_shadow::LftShadow;
 use crate::multicast::Masks;
+use crate::partitioning::KeyTables;
+use crate::partitions;
 use crate::qos_tables::{QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 
@@ -49,8 +51,8 @@ pub(crate) struct Port {
     pub(crate) guid: Option<Guid>,
     /// PortInfo as last read or written.
     pub(crate) info: Option<PortInfo>,
-    /// The managed block of its partition table.
-    pub(crate) keys: Option<Box<[PKey; 32]>>,
+    /// Its partition table as last read or written, from its first block on.
+    pub(crate) keys: Vec<partitions::Block>,
     /// Tables of service levels and lanes as last read or written; none where the agent has no such table.
     pub(crate) qos_tables: BTreeMap<QosTableId, Option<QosTable>>,
     /// The other subnet manager that sits here, as it last spoke of itself.
@@ -177,6 +179,8 @@ pub(crate) struct Graph {
     by_port_guid: BTreeMap<Guid, PortId>,
     /// Which key guards which port.
     pub(crate) keyring: Keyring,
+    /// How much of partition tables is read.
+    pub(crate) key_tables: KeyTables,
     /// Switches' ports whose cables are left out of routes: what is behind them is not as it is expected, or
     /// is being tested.
     pub(crate) withheld: BTreeSet<PortId>,
@@ -184,8 +188,8 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// Nothing known but the keys.
-    pub(crate) fn guarded_by(keyring: Keyring) -> Self {
-        Self { keyring, ..Self::default() }
+    pub(crate) fn guarded_by(keyring: Keyring, key_tables: KeyTables) -> Self {
+        Self { keyring, key_tables, ..Self::default() }
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {

@@ -172,7 +172,7 @@ impl Graph {
     pub(crate) fn key_to_ask(&self, query: Query, further: u8) -> MKey {
         match query {
             Query::ReadPort(id, port)
-            | Query::ReadKeys(id, port)
+            | Query::ReadKeys(id, port, _)
             | Query::ReadQosTable(id, port, _)
             | Query::Tell(id, port)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),

@@ -26,6 +26,7 @@ use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
 use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
 use crate::multicast::Groups;
+use crate::partitions::Partitions;
 use crate::planning::Saved;
 use crate::sweep::Sweep;
 
@@ -141,6 +142,15 @@ impl Manager {
                     });
                 }
             }
+            Event::Crowded(crowded) => {
+                self.holds_answers = crowded;
+                return;
+            }
+            Event::Partitions(partitions) => {
+                self.config.partitions = (*partitions).clone();
+                self.sweep.handle(Event::Partitions(partitions), now);
+                self.mirror.set_settings(&self.config);
+            }
             Event::Configuration(instruction) => self.configuration.instruct(*instruction),
             Event::Cluster(event) => {
                 if let Some(cluster) = &mut self.cluster {
@@ -197,15 +207,19 @@ impl Manager {
         })
     }
 
-    /// Whether there is no room for answers of administration just now: they wait, and where too many do, requests
-    /// are not answered.
-    pub const fn hold_answers(&mut self, hold: bool) {
-        self.holds_answers = hold;
+    /// Whether answers of administration wait: see [`Event::Crowded`].
+    pub const fn is_crowded(&self) -> bool {
+        self.holds_answers
     }
 
-    /// The partition table of the manager's own port, as it is meant to be.
-    pub fn partitions(&self) -> [PKey; 32] {
-        self.config.partition_block()
+    /// Which ports are members of which partitions.
+    pub const fn partitions(&self) -> &Partitions {
+        &self.config.partitions
+    }
+
+    /// The partition table of the manager's own port, as far as it is known.
+    pub fn own_keys(&self) -> &[PKey] {
+        self.sweep.own_keys()
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) has to be called, if nothing happens before.

@@ -36,8 +36,8 @@ pub(crate) enum Query {
     ClearChange(NodeId),
     /// PortInfo.
     ReadPort(NodeId, PortNum),
-    /// The managed block of the partition table.
-    ReadKeys(NodeId, PortNum),
+    /// A block of the partition table.
+    ReadKeys(NodeId, PortNum, u16),
     /// A table of service levels or lanes.
     ReadQosTable(NodeId, PortNum, QosTableId),
     /// SMInfo of the manager at this port.
@@ -75,7 +75,7 @@ impl Query {
     pub(crate) const fn end(self) -> Option<PortId> {
         match self {
             Self::ReadPort(node, port)
-            | Self::ReadKeys(node, port)
+            | Self::ReadKeys(node, port, _)
             | Self::ReadQosTable(node, port, _)
             | Self::ReadManager(node, port)
             | Self::Tell(node, port) => Some((node, port)),
@@ -92,7 +92,7 @@ impl Query {
             | Self::ReadSwitch(node)
             | Self::ClearChange(node)
             | Self::ReadPort(node, _)
-            | Self::ReadKeys(node, _)
+            | Self::ReadKeys(node, ..)
             | Self::ReadQosTable(node, ..)
             | Self::ReadManager(node, _)
             | Self::ReadBlock(node, _)

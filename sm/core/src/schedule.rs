@@ -5,10 +5,11 @@ use std::collections::BinaryHeap;
 
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, Lmc, PortNum};
-use snin_mad::{DrPath, PKey};
+use snin_mad::DrPath;
 
 use crate::graph::Graph;
 use crate::multicast::MaskBlock;
+use crate::partitions;
 use crate::qos_tables::QosTableId;
 use crate::query::{NodeId, PortId};
 
@@ -17,8 +18,8 @@ use crate::query::{NodeId, PortId};
 pub(crate) enum Step {
     /// PortInfo.
     Port(PortId, PortWrite),
-    /// The managed block of a partition table becomes this.
-    Keys(PortId, Box<[PKey; 32]>),
+    /// A block of a partition table.
+    Keys(PortId, u16, Box<partitions::Block>),
     /// A table of service levels or lanes.
     QosTable(PortId, QosTableId),
     /// A block of a forwarding table, as the target has it.
@@ -43,6 +44,8 @@ pub(crate) struct PortWrite {
     pub(crate) state: Option<Raise>,
     /// The port's host is to register again what it told its manager.
     pub(crate) reregister: bool,
+    /// Whether a switch checks the partitions of what comes in, and of what goes out.
+    pub(crate) checks: Option<(bool, bool)>,
 }
 
 /// A step up of a port's state.
@@ -56,7 +59,7 @@ impl Step {
     /// The one port that is written to, if it is one.
     pub(crate) const fn end(&self) -> Option<PortId> {
         match self {
-            Self::Port(end, _) | Self::Keys(end, _) | Self::QosTable(end, _) => Some(*end),
+            Self::Port(end, _) | Self::Keys(end, ..) | Self::QosTable(end, _) => Some(*end),
             _ => None,
         }
     }
@@ -93,7 +96,7 @@ impl Step {
     /// Whose agent gets it.
     pub(crate) const fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Port((node, _), _) | Self::Keys((node, _), _) | Self::QosTable((node, _), _) => {
+            Self::Port((node, _), _) | Self::Keys((node, _), ..) | Self::QosTable((node, _), _) => {
                 Some(*node)
             }
             Self::Block(node, _) | Self::Dropping(node, ..) | Self::Top(node, _) => Some(*node),

@@ -26,7 +26,9 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
         Query::Describe(_) | Query::Trial(_, Ask::Application) => get(NodeDescription::ID, 0),
         Query::ReadSwitch(_) => get(SwitchInfo::ID, 0),
         Query::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
-        Query::ReadKeys(node, port) => get(PKeyTable::ID, keys_modifier(graph, (node, port))),
+        Query::ReadKeys(node, port, block) => {
+            get(PKeyTable::ID, keys_modifier(graph, (node, port), block))
+        }
         Query::ReadQosTable(node, port, table) => {
             get(table.attribute(), table.modifier(graph, (node, port)))
         }
@@ -83,9 +85,8 @@ pub(crate) fn write(
             let info = port_info(graph, *end, *write, config, manager)?;
             set(graph.key_to_show(*end, 0), path, end.1.0.into(), &info)
         }
-        Step::Keys(end, keys) => {
-            let table = PKeyTable { keys: **keys };
-            set(own, path, keys_modifier(graph, *end), &table)
+        Step::Keys(end, block, keys) => {
+            set(own, path, keys_modifier(graph, *end, *block), &PKeyTable { keys: **keys })
         }
         Step::QosTable(end, table) => {
             let modifier = table.modifier(graph, *end);
@@ -123,7 +124,7 @@ pub(crate) fn set<A: Attribute>(key: MKey, path: DrPath, modifier: u32, value: &
 }
 
 /// Switches have a table for every port, end nodes for the one by which the SMP comes.
-fn keys_modifier(graph: &Graph, (node, port): PortId) -> u32 {
+fn keys_modifier(graph: &Graph, (node, port): PortId, block: u16) -> u32 {
     let port = if graph.node(node).is_switch() { port } else { PortNum::ZERO };
-    PKeyTable::modifier(port, 0)
+    PKeyTable::modifier(port, block)
 }

@@ -57,7 +57,7 @@ pub(crate) struct Survey {
     rechecked: BTreeSet<Query>,
     /// Switches of which a cable was found to be off.
     cut_off: BTreeSet<NodeId>,
-    /// Ports at their other cables that were asked.
+    /// What was asked of ports at the other end of a cable, once.
     facing: BTreeSet<Query>,
     /// Newcomers whose GUID another node has already: the port of the one, the port of the other.
     disputes: Vec<(PortId, PortId)>,
@@ -310,10 +310,10 @@ impl Survey {
             Query::ReadPort(id, port) => {
                 self.port_read(graph, (id, port), mad.attribute::<PortInfo>()?);
             }
-            Query::ReadKeys(id, port) => {
-                let keys = mad.attribute::<PKeyTable>()?.keys;
-                if let Some(port) = graph.port_mut((id, port)) {
-                    port.keys = Some(Box::new(keys));
+            Query::ReadKeys(id, port, block) => {
+                graph.put_keys((id, port), block, mad.attribute::<PKeyTable>()?.keys);
+                if usize::from(block) + 1 < graph.key_blocks((id, port)) {
+                    self.queue.push_back(Query::ReadKeys(id, port, block + 1));
                 }
             }
             Query::ReadQosTable(id, port, table) => {

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::header::Directed;
-use snin_mad::{Mad, Method};
+use snin_mad::{Mad, Method, PKey};
 use snin_protocol::Time;
 
 use self::applying::Applying;
@@ -52,6 +52,7 @@ use crate::graph::Graph;
 use crate::keyring::{KeyPolicy, Keyring};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
+use crate::partitioning::{KeyTables, PartitionPlan};
 use crate::planning::{Saved, Target};
 use crate::query::{NodeId, Query};
 use crate::silence::Silence;
@@ -140,10 +141,12 @@ impl Sweep {
     pub fn new(config: Config, saved: Saved) -> Result<Self, ConfigError> {
         config.check()?;
         let keyring = Keyring::new(&config, saved.keys.as_ref())?;
+        let (lineage, manager) = (&saved.lineage, Guid(0));
+        let plan = PartitionPlan { config: &config, lineage, manager };
         Ok(Self {
             transactions: Transactions::new(&config),
+            graph: Graph::guarded_by(keyring, KeyTables::of(plan)),
             config,
-            graph: Graph::guarded_by(keyring),
             saved: Arc::new(saved),
             metrics: Metrics::default(),
             outputs: VecDeque::new(),
@@ -179,6 +182,12 @@ impl Sweep {
     /// Takes note of what happened. Anything that does not fit is counted and dropped.
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
         match event {
+            // Tables are read as the partitions need it.
+            Event::Partitions(partitions) => {
+                self.config.partitions = *partitions;
+                self.note_partitions();
+                return self.handle(Event::Resweep, now);
+            }
             // The master looks.
             Event::Resweep if self.leave.follows() => {}
             Event::Start | Event::Resweep => {
@@ -216,8 +225,18 @@ impl Sweep {
             Event::Computed(computed) => self.computed(*computed, now),
             // Mastership's.
             Event::Instruct { .. } | Event::Priority(_) | Event::Mirror(_) => {}
+            Event::Crowded(_) => {}
         }
         self.advance(now);
+    }
+
+    /// The partition table of the manager's port: as it holds it, or, before that is known, as after power on
+    /// (IBA 10.9.1.2).
+    pub(crate) fn own_keys(&self) -> &[PKey] {
+        const INITIAL: &[PKey] = &[PKey::DEFAULT];
+        let own = (self.graph.ids().len() > 0).then(|| self.graph.own_end());
+        let keys = own.and_then(|own| self.graph.port(own)).map(|port| port.keys.as_flattened());
+        keys.filter(|keys| !keys.is_empty()).unwrap_or(INITIAL)
     }
 
     /// The next thing to be done, if there is one.
@@ -351,6 +370,7 @@ impl Sweep {
             self.graph.keyring = keyring;
         }
         self.saved = saved;
+        self.note_partitions();
         self.outputs.push_back(Output::Save(self.saved.clone()));
     }
 

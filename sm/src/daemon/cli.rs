@@ -10,7 +10,7 @@ use crate::port::ibsim::DEFAULT_NAME;
 use crate::port::{Choice, Selector};
 
 const EXIT_CODES: &str = "Signals:
-  SIGHUP   look at the whole fabric again; what is as it should be is not written
+  SIGHUP   read the file of partitions again and look at the whole fabric; what is as it should be is not written
   SIGUSR1  open the log and the file of events anew
   SIGTERM  end well, as SIGINT: what is in flight is waited for, the switches keep their tables
 

@@ -42,28 +42,21 @@ impl Nobodys {
 }
 
 /// Sorts, and counts the datagrams that it drops.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Demultiplexer {
     dropped: BTreeMap<Nobodys, u64>,
-    /// The partition table of the manager's port.
-    partitions: [PKey; 32],
+}
+
+/// The place of a partition in the manager's port's table; the first, where it is not there.
+pub fn place(key: PKey, own: &[PKey]) -> u16 {
+    let found = own.iter().position(|own| own.base() == key.base());
+    found.and_then(|index| u16::try_from(index).ok()).unwrap_or(0)
 }
 
 impl Demultiplexer {
-    /// For a port with this partition table.
-    pub const fn new(partitions: [PKey; 32]) -> Self {
-        Self { dropped: BTreeMap::new(), partitions }
-    }
-
-    /// The place of a partition in the port's table; the first, where it is not there.
-    pub fn index(&self, key: PKey) -> u16 {
-        let found = self.partitions.iter().position(|own| own.base() == key.base());
-        found.and_then(|index| u16::try_from(index).ok()).unwrap_or(0)
-    }
-
-    /// The event that a datagram is; none if it is dropped.
-    pub fn sort<'a>(&mut self, received: &'a Received) -> Option<Event<'a>> {
-        match sort(received, &self.partitions) {
+    /// The event that a datagram is; none if it is dropped. `own`: the partition table of the manager's port.
+    pub fn sort<'a>(&mut self, received: &'a Received, own: &[PKey]) -> Option<Event<'a>> {
+        match sort(received, own) {
             Ok(event) => Some(event),
             Err(why) => {
                 *self.dropped.entry(why).or_insert(0) += 1;
@@ -78,7 +71,7 @@ impl Demultiplexer {
     }
 }
 
-fn sort<'a>(received: &'a Received, partitions: &[PKey; 32]) -> Result<Event<'a>, Nobodys> {
+fn sort<'a>(received: &'a Received, own: &[PKey]) -> Result<Event<'a>, Nobodys> {
     let (header, from) = (received.mad.header(), received.from);
     if header.base_version() != 1 {
         return Err(Nobodys::BaseVersion);
@@ -94,7 +87,7 @@ fn sort<'a>(received: &'a Received, partitions: &[PKey; 32]) -> Result<Event<'a>
             Ok(Event::Mad { port, source: from.lid, bytes })
         }
         (Class::Administration, 1..) => {
-            let key = partitions.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
+            let key = own.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
             let p_key = *key.ok_or(Nobodys::Partition)?;
             let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
             Ok(Event::General { port, from, bytes })
@@ -116,10 +109,9 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_counted_by_reason() {
-        let mut partitions = [PKey(0); 32];
-        partitions[..2].copy_from_slice(&[PKey(0xFFFF), PKey(0x8001)]);
-        let mut sorter = Demultiplexer::new(partitions);
-        let indexes = [PKey(0x7FFF), PKey(1), PKey(2)].map(|key| sorter.index(key));
+        let own = [PKey(0xFFFF), PKey(0x8001), PKey(0)];
+        let mut sorter = Demultiplexer::default();
+        let indexes = [PKey(0x7FFF), PKey(1), PKey(2)].map(|key| place(key, &own));
         assert_eq!(indexes, [0, 1, 0]);
         let mut see = |base, class, version, qp, p_key_index| {
             let mut mad = Mad::ZERO;

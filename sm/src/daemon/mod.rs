@@ -22,6 +22,7 @@
 //! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
 //! | [`consenting`] | the cluster's service: who is configuration manager, and may enforce |
+//! | [`partition_file`] | who is a member of which partition |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
 //!
 //! Everything that waits - answers, timers, signals, commands, computations - waits in the same poll, so that
@@ -39,6 +40,7 @@ pub mod kept;
 pub mod memory;
 pub mod mirroring;
 pub mod outlets;
+pub mod partition_file;
 pub mod preferring;
 pub mod recording;
 pub mod run;

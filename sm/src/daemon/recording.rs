@@ -18,6 +18,7 @@ use snin_sm_core::configuration::{Consent, Instruction, Limits, Seen};
 use snin_sm_core::database::{KeptRecord, Slice};
 use snin_sm_core::events::Preferences;
 use snin_sm_core::mastership::Control;
+use snin_sm_core::merge::Lineage;
 use snin_sm_core::mirror::{Link, MirrorEvent};
 use snin_sm_core::{Config, Destination, Event, Job, KeySecret, LocalPort, Manager, Output, Saved};
 use tracing::warn;
@@ -37,6 +38,8 @@ pub struct Made {
     lids: Vec<(Guid, u16, u8)>,
     trees: Vec<(Guid, u16, u16)>,
     keys: Option<([u8; 32], u32)>,
+    /// Lines as in the state directory's `subnets`.
+    lineage: String,
     /// Lines as in the state directory's `administration`.
     kept: Vec<String>,
     /// The bits of what the process's clock reads when the world's reads 0, in seconds of the epoch.
@@ -82,6 +85,9 @@ enum Told {
         control: u32,
     },
     Priority(u8),
+    /// The text is as in a file.
+    Partitions(String),
+    Crowded(bool),
     /// The session's number, what happened (called, answered, closed, asked, heard), and the frame in hex.
     Mirror(u64, u8, String),
     Computed {
@@ -138,6 +144,7 @@ impl Tape {
             lids: lids.collect(),
             trees: trees.collect(),
             keys: saved.keys.as_ref().map(|keys| (keys.secret, keys.generation)),
+            lineage: saved.lineage.write(),
             kept: kept.iter().map(|kept| kept::line(kept, epoch)).collect(),
             epoch: epoch.to_bits(),
         };
@@ -211,6 +218,8 @@ impl Told {
             Event::Cluster(ref event) => Self::Cluster((**event).clone()),
             Event::Instruct { to, control } => Self::Instruct { to, control: control.modifier() },
             Event::Priority(priority) => Self::Priority(priority),
+            Event::Partitions(ref partitions) => Self::Partitions(partitions.to_string()),
+            Event::Crowded(crowded) => Self::Crowded(crowded),
             Event::Mirror(ref event) => mirrored(event),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
         }
@@ -351,6 +360,8 @@ impl Made {
         }
         saved.trees =
             self.trees.iter().map(|&(guid, plane, place)| ((guid, plane), place)).collect();
+        let wrong = |(_, line): (usize, String)| format!("not understood: `{line:.60}`");
+        saved.lineage = Lineage::read(&self.lineage).map_err(wrong)?;
         saved.keys = self.keys.map(|(secret, generation)| KeySecret { secret, generation });
         let epoch = f64::from_bits(self.epoch);
         let kept = self.kept.iter().map(|line| {
@@ -399,6 +410,10 @@ impl Told {
                 manager.handle(Event::Instruct { to, control }, now);
             }
             Self::Priority(priority) => manager.handle(Event::Priority(priority), now),
+            Self::Partitions(text) => {
+                manager.handle(Event::Partitions(Box::new(text.parse().ok()?)), now);
+            }
+            Self::Crowded(crowded) => manager.handle(Event::Crowded(crowded), now),
             Self::Mirror(link, what, frame) => {
                 let event = mirror_event(Link(link), what, &unhex(&frame)?)?;
                 manager.handle(Event::Mirror(Box::new(event)), now);

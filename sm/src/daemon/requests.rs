@@ -3,7 +3,7 @@
 //! | command | answer |
 //! |---|---|
 //! | `status` | a [`Summary`](super::summary::Summary) |
-//! | `sweep` | looks at the whole fabric; an [`Activity`](super::activity::Activity) when that is done |
+//! | `sweep` | reads partitions again, looks at all; an [`Activity`](super::activity::Activity) when it is done |
 //! | `rotate-keys` | gives every port another M_Key, where they are generated; answers as `sweep` does |
 //! | `managers` | every subnet manager that is known, this one first: what it is, and why |
 //! | `disable`, `standby`, `discover` | tells the manager with GUID `to` so; what became of it |
@@ -60,7 +60,7 @@ impl Daemon {
             "sweep" | "rotate-keys" if !self.manages() => Err(self.not_master()),
             "sweep" => {
                 self.waiting.push(client);
-                return self.feed(Event::Resweep);
+                return self.look_again();
             }
             "rotate-keys" if self.manager.generates_keys() => {
                 self.waiting.push(client);

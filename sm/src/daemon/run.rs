@@ -1,5 +1,6 @@
 //! The loop: what comes in goes to the core, what the core wants is done.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use snin_daemon::control::Client;
@@ -9,12 +10,14 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use tracing::warn;
 
 use super::configured::Versions;
 use super::consenting::Consenting;
-use super::demultiplexer::Demultiplexer;
+use super::demultiplexer::{self, Demultiplexer};
 use super::failure::Failure;
 use super::outlets::Outlets;
+use super::partition_file;
 use super::recording::Tape;
 use super::storage::Storage;
 use super::summary::{Summary, Told};
@@ -76,6 +79,8 @@ pub struct Daemon {
     pub(super) waiting: Vec<Client>,
     /// The clients that have another manager told something, and are to hear what became of it.
     pub(super) instructions: Vec<(Guid, Control, Client)>,
+    /// The file of partitions.
+    pub(super) partition_file: Option<PathBuf>,
     tape: Tape,
     worker: Worker,
     signals: Signals,
@@ -99,7 +104,7 @@ impl Daemon {
         let watchdog = watchdog.map(Time);
         Ok(Self {
             clock,
-            demultiplexer: Demultiplexer::new(manager.partitions()),
+            demultiplexer: Demultiplexer::default(),
             manager,
             storage,
             wire: Wire::new(port),
@@ -112,6 +117,7 @@ impl Daemon {
             ready: false,
             waiting: Vec::new(),
             instructions: Vec::new(),
+            partition_file: None,
             tape: Tape::none(),
             worker: Worker::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,
@@ -124,6 +130,11 @@ impl Daemon {
     #[must_use]
     pub fn recorded(self, tape: Tape) -> Self {
         Self { tape, ..self }
+    }
+
+    /// Where partitions are read again from.
+    pub fn read_partitions(&mut self, file: Option<PathBuf>) {
+        self.partition_file = file;
     }
 
     /// Brings the subnet up, until nothing more is to be done or a signal comes.
@@ -167,6 +178,7 @@ impl Daemon {
         self.wire.flush()?;
         // There may be room for answers again.
         let now = self.clock.now();
+        self.crowd(self.wire.is_crowded(), now);
         self.perform(now)?;
         while let Some(computed) = self.worker.next().map_err(Failure::system("a thread"))? {
             self.feed(Event::Computed(Box::new(computed)))?;
@@ -210,11 +222,24 @@ impl Daemon {
         while let Some(signal) = self.signals.next() {
             match signal {
                 Signal::End => end = true,
-                Signal::Again => self.feed(Event::Resweep)?,
+                Signal::Again => self.look_again()?,
                 Signal::Reopen => self.outlets.reopen(),
             }
         }
         Ok(end)
+    }
+
+    /// Reads the file of partitions again, and looks at the whole fabric. With a file that is wrong partitions
+    /// stay as they are.
+    pub(super) fn look_again(&mut self) -> Result<(), Failure> {
+        match partition_file::read(self.partition_file.as_deref()) {
+            Ok(partitions) if partitions != *self.manager.partitions() => {
+                return self.feed(Event::Partitions(Box::new(partitions)));
+            }
+            Ok(_) => {}
+            Err(error) => warn!("partitions stay as they are: {error}"),
+        }
+        self.feed(Event::Resweep)
     }
 
     /// Tells the core of an event, and does what that leads to.
@@ -239,13 +264,25 @@ impl Daemon {
         for _ in 0..TURN {
             let Some(received) = self.wire.receive()? else { break };
             let now = self.clock.now();
-            if let Some(event) = self.demultiplexer.sort(&received) {
+            // All are in before the first is answered, so that one write to the disk is for all.
+            self.crowd(true, now);
+            if let Some(event) = self.demultiplexer.sort(&received, self.manager.own_keys()) {
                 self.tape.event(now, Some(&event));
                 self.manager.handle(event, now);
             }
         }
         let now = self.clock.now();
+        self.crowd(self.wire.is_crowded(), now);
         self.follow_up(now)
+    }
+
+    /// Answers wait, or do so no more. The core is told, so that a recording has when.
+    fn crowd(&mut self, crowded: bool, now: Time) {
+        if self.manager.is_crowded() != crowded {
+            let event = Event::Crowded(crowded);
+            self.tape.event(now, Some(&event));
+            self.manager.handle(event, now);
+        }
     }
 
     fn wait(&self) -> Result<(), Failure> {
@@ -264,7 +301,6 @@ impl Daemon {
 
     /// Does what the core wants.
     fn perform(&mut self, now: Time) -> Result<(), Failure> {
-        self.manager.hold_answers(self.wire.is_crowded());
         let mut outputs = Vec::new();
         // What hosts said is on the disk before any of them is answered.
         while let Some(output) = self.manager.poll_output() {
@@ -283,7 +319,7 @@ impl Daemon {
             match output {
                 Output::Send { mad, to, .. } => self.wire.send(mad, to)?,
                 Output::Answer { mad, to, .. } => {
-                    let index = self.demultiplexer.index(to.p_key);
+                    let index = demultiplexer::place(to.p_key, self.manager.own_keys());
                     self.wire.answer(mad, to, index)?;
                 }
                 Output::Keep(_) | Output::Save(_) => {}
@@ -307,6 +343,10 @@ impl Daemon {
                 Output::Served(_) => {}
                 Output::Report(report) => self.report(report),
             }
+        }
+        // That there is room again is seen when something was sent, before the next time.
+        if self.wire.is_crowded() {
+            self.crowd(true, now);
         }
         Ok(())
     }

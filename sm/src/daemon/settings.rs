@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
-use snin_mad::PKey;
 
-use snin_sm_core::config::Config;
+use snin_sm_core::config::{Config, Enforce};
 use snin_sm_core::error::ConfigError;
 
 /// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is
@@ -59,8 +58,15 @@ snin_daemon::settings! {
         /// How many of them in a row it may leave without an answer, by directed route and by LID; after one more
         /// it is gone: by default one second after the first.
         polling_retry_number: u32 = 3,
-        /// The partition keys of every port, 0x8000 set for full members.
-        partitions: Vec<u16> = vec![PKey::DEFAULT.0],
+        /// The file that says which ports are members of which partitions, in the format of OpenSM's
+        /// partitions.conf. Unset: every port is a full member of the default partition. SIGHUP and
+        /// "snin sm sweep" read it again.
+        partition_config_file: Option<PathBuf> = None,
+        /// In which direction switches check P_Keys at the ports that face hosts, where a file keeps any apart:
+        /// both, in, out or off.
+        part_enforce: Enforce = Enforce::Both,
+        /// Whether a port may hold the full and the limited key of a partition.
+        allow_both_pkeys: bool = false,
 
         /// The key by which requests to subnet administration are trusted, as `saquery --smkey` shows it; 0: none
         /// is.
@@ -227,7 +233,10 @@ impl Settings {
             m_key: self.m_key.0,
             m_key_protect: self.m_key_protection_level,
             m_key_lease_s: self.m_key_lease_period,
-            partitions: self.partitions.clone(),
+            // Read from the file afterwards.
+            partitions: Config::default().partitions,
+            enforce: self.part_enforce,
+            both_keys: self.allow_both_pkeys,
             qos: self.qos,
             qos_sl2vl: self.qos_sl2vl,
             qos_vlarb_high: self.qos_vlarb_high.clone(),
@@ -272,7 +281,6 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
             "window" | "window_max" => "max_wire_smps",
             other => other,
         },
-        ConfigError::Partitions(_) => "partitions",
         ConfigError::NoSecret => "m_key_policy",
         ConfigError::HiddenPorts(_) => "m_key_protection_level",
     };
@@ -280,9 +288,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         ConfigError::Range { value, expected, .. } => {
             loaded.refuse(key, format_args!("{key} is {value}: {expected}"))
         }
-        ConfigError::Partitions(_) | ConfigError::NoSecret | ConfigError::HiddenPorts(_) => {
-            loaded.refuse(key, error)
-        }
+        ConfigError::NoSecret | ConfigError::HiddenPorts(_) => loaded.refuse(key, error),
     }
 }
 
@@ -322,20 +328,6 @@ mod tests {
             (
                 "qos_sl2vl = [16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7]",
                 "sm.toml:1: qos_sl2vl is 16: virtual lanes 0 to 14, or 15 to drop",
-            ),
-            (
-                "\n\npartitions = []",
-                "sm.toml:3: partitions is []: a port without a partition reaches nobody; \
-                 65535 is the default partition",
-            ),
-            (
-                "partitions = [65535, 32768]",
-                "sm.toml:1: partitions holds 0x8000: the low 15 bits number the partition, from 1 to \
-                 32767; 0x8000 more is a full member",
-            ),
-            (
-                "partitions = [65535, 7, 7]",
-                "sm.toml:1: partitions holds 0x0007 twice: leave one out",
             ),
         ] {
             let loaded = parse::<Settings>(text, "sm.toml").unwrap();

@@ -7,13 +7,12 @@ use std::process::Command;
 use snin_daemon::settings::Settings as _;
 use snin_sm::daemon::settings::Settings;
 
-/// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, partitions in a
-/// file of their own, its memory where a variable says, a console in place of socket, metrics and events,
+/// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
+/// memory where a variable says, a console in place of socket, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 26] = [
+const OURS_ALONE: [&str; 25] = [
     "ca",
     "port",
-    "partitions",
     "max_agent_smps",
     "state_dir",
     "control_socket",

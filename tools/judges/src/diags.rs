@@ -104,3 +104,31 @@ fn ask(simulator: &impl Simulated, program: Program, what: &[&str]) -> Result<Ve
         None => Ok(said.out),
     }
 }
+
+/// A port's partition table as `smpquery pkeys` prints it, without the empty places behind the last key. `port`:
+/// of a switch, by its LID.
+///
+/// # Errors
+/// When the program is missing or fails, or what it prints is no table.
+pub fn partition_table(
+    simulator: &impl Simulated,
+    lid: u16,
+    port: Option<u8>,
+) -> Result<Vec<u16>, JudgeError> {
+    let (lid, port) = (lid.to_string(), port.map(|port| port.to_string()));
+    let mut arguments = vec!["pkeys", &lid];
+    arguments.extend(port.as_deref());
+    let said = text(simulator, Program::SMPQUERY, &arguments)?;
+    // `   0: 0xffff 0x8001 ...`, eight a line.
+    let lines = said.lines().filter_map(|line| line.split_once(": 0x"));
+    let words = lines.flat_map(|(_, keys)| keys.split_whitespace());
+    let mut keys = Vec::new();
+    for word in words {
+        let key = u16::from_str_radix(word.trim_start_matches("0x"), 16);
+        keys.push(
+            key.map_err(|_| JudgeError::Incomplete { program: "smpquery", why: said.clone() })?,
+        );
+    }
+    keys.truncate(keys.iter().rposition(|&key| key != 0).map_or(0, |last| last + 1));
+    Ok(keys)
+}

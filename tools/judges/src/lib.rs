@@ -18,7 +18,7 @@ mod simulator;
 pub use console::{Client, Received};
 pub use diags::{
     dump_fts, dump_mfts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert,
-    ibtracert_multicast, smpquery,
+    ibtracert_multicast, partition_table, smpquery,
 };
 pub use error::JudgeError;
 pub use etcd::{Etcd, EtcdFiles};

@@ -33,6 +33,8 @@ pub struct OpenSm<'a> {
     pub guid2lid: Option<&'a str>,
     /// The tables to load: the text of `opensm-lfts.dump`. `None` lets OpenSM route.
     pub tables: Option<&'a str>,
+    /// The text of `partitions.conf`. `None`: the default partition alone.
+    pub partitions: Option<&'a str>,
 }
 
 /// What OpenSM left behind.
@@ -117,6 +119,11 @@ impl OpenSm<'_> {
         }
         if let Some(priority) = self.priority {
             command.args(["--priority", &priority.to_string()]);
+        }
+        if let Some(text) = self.partitions {
+            let path = simulator.folder().join("partitions.conf");
+            fs::write(&path, text).map_err(JudgeError::file(&path))?;
+            command.arg("--Pconfig").arg(&path);
         }
         if let Some(max) = self.max_smps {
             command.args(["--maxsmps", &max.to_string()]);

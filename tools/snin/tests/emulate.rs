@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use emulation::{Emulation, manage_once, manage_recorded, snin};
+use emulation::{Emulation, manage, manage_once, snin};
 use snin_fabric::{Guid, Lid, Topology, ibnet};
 use snin_judges::{JudgeError, OpenSm, Simulated as _, iblinkinfo, ibnetdiscover, smpquery};
-use snin_mad::{Attribute as _, DrPath, NodeInfo, Route, Smp};
+use snin_mad::tables::PKeyTable;
+use snin_mad::{Attribute as _, DrPath, NodeInfo, PKey, Route, Smp};
 use snin_protocol::Time;
 use snin_protocol::software_port::messages::{
     Attach, Cancel, FromFabric, Loss, Outcome, Post, RefusedReason, ToFabric,
@@ -151,11 +152,7 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     let emulation = Emulation::start("clos:2,2,2", &["--rate", "1000000"])?;
     assert!(manage_once(&emulation).healthy);
     let topology = emulation.topology();
-    let hosts: Vec<Guid> = topology
-        .nodes()
-        .filter(|&node| !topology.is_switch(node))
-        .map(|node| topology.port(topology.cables(node).next().unwrap().0).guid)
-        .collect();
+    let hosts = hosts_of(topology);
     let mut agents = emulation.agents();
     let lids: Vec<Lid> = hosts.iter().map(|&port| agents.attach(port).unwrap().lid).collect();
     assert_eq!(agents.attach(Guid(0xBAD)), Err(RefusedReason::NoSuchPort));
@@ -222,6 +219,57 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     Ok(())
 }
 
+/// Hosts of one leaf, then of the other.
+fn hosts_of(topology: &Topology) -> Vec<Guid> {
+    let hosts = topology.nodes().filter(|&node| !topology.is_switch(node));
+    hosts.map(|node| topology.port(topology.cables(node).next().unwrap().0).guid).collect()
+}
+
+#[test]
+fn what_is_of_a_foreign_partition_is_dropped_also_where_its_host_forges_the_key()
+-> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:2,2,2", &[])?;
+    let topology = emulation.topology();
+    let hosts = hosts_of(topology);
+    let file = format!(
+        "a=0x10, indx0, defmember=full : {}, {};\nb=0x20, indx0, defmember=full : {}, {};\n",
+        hosts[0], hosts[2], hosts[1], hosts[3]
+    );
+    assert!(manage(&emulation, Some(&file), None).healthy);
+    let mut agents = emulation.agents();
+    let lids: Vec<Lid> = hosts.iter().map(|&port| agents.attach(port).unwrap().lid).collect();
+    let mut tokens = 1..;
+    let mut outcome = |from: usize, to: usize| {
+        let token = tokens.next().unwrap();
+        let (port, to, begin) = (hosts[from], lids[to], agents.now());
+        let (flow, payload) = (token as u32, vec![1]);
+        let post = Post { port, token, flow, to, path_bits: 0, bytes: 64, begin, payload };
+        agents.send(&ToFabric::Post(post));
+        agents.outcome(token)
+    };
+    for (from, to) in [(0, 2), (2, 0), (1, 3), (3, 1)] {
+        assert_eq!(outcome(from, to), Outcome::Delivered, "{from} to {to}");
+    }
+    for (from, to) in [(0, 1), (0, 3), (1, 2), (3, 0)] {
+        assert_eq!(outcome(from, to), Outcome::Lost(Loss::Partition), "{from} to {to}");
+    }
+    // A host that gives itself the other partition's key does not come past its switch.
+    let mut own = IbsimPort::attach(emulation.name(), Some("host1")).unwrap();
+    let write = Smp::set(PKeyTable::ID, 0, Route::directed(DrPath::new(&[]).unwrap())).mad();
+    let mut keys = [PKey(0); 32];
+    keys[0] = PKey(0x8010);
+    assert_eq!(own.send(&write.with(&PKeyTable { keys }), &Address::DIRECTED).unwrap(), Sent::Yes);
+    emulation::wait("the key", || {
+        let answer = own.receive().unwrap();
+        answer.is_some_and(|it| it.mad.attribute::<PKeyTable>().unwrap().keys == keys)
+    });
+    assert_eq!(outcome(1, 2), Outcome::Lost(Loss::Partition));
+    assert_eq!(outcome(0, 1), Outcome::Lost(Loss::Partition), "its switch lets nothing out to it");
+    let lost = &emulation.ask(&["status"])["messages"]["lost"];
+    assert_eq!(lost["a port is not in the message's partition"], 6, "{lost}");
+    Ok(())
+}
+
 #[test]
 fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeError> {
     let emulation = Emulation::start("clos:2,2,1", &[])?;
@@ -253,7 +301,7 @@ fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeErro
 fn what_a_manager_was_told_is_told_again() -> Result<(), JudgeError> {
     let emulation = Emulation::start("clos:4,4,2", &[])?;
     let file = emulation.folder().join("sm.record");
-    let summary = manage_recorded(&emulation, Some(&file));
+    let summary = manage(&emulation, None, Some(&file));
     assert!(summary.healthy, "{summary}");
     let replay = |file: &Path, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));

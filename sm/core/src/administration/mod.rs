@@ -388,6 +388,7 @@ impl Administration {
             }
             info::note(world, snin_mad::Trap::GidOutOfService, guid);
         }
+        membership::leave_partitions(world);
         for &guid in now.difference(&before) {
             info::note(world, snin_mad::Trap::GidInService, guid);
         }

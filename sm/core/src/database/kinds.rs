@@ -8,6 +8,7 @@ use snin_mad::{Gid, NodeInfo, PKey, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
 use super::{Database, Records, Stamp};
+use crate::partitions::Block;
 use crate::programmed::Programmed;
 use crate::qos_tables::{QosTable, QosTableId};
 
@@ -146,8 +147,8 @@ pub struct Port {
     pub lmc: Lmc,
     /// Which it shall have, where it is managed.
     pub assigned: Option<(Lid, Lmc)>,
-    /// The block of its partition table that is managed.
-    pub keys: Option<Box<[PKey; 32]>>,
+    /// Its partition table as far as it was read, from its first block on.
+    pub keys: Vec<Block>,
     /// Its tables of service levels and lanes, as far as they are managed.
     pub(crate) qos_tables: BTreeMap<QosTableId, QosTable>,
 }
@@ -233,7 +234,7 @@ impl Port {
     /// One of which nothing but its PortInfo is known.
     pub fn of(info: PortInfo, base: Lid, lmc: Lmc) -> Self {
         let qos_tables = BTreeMap::new();
-        Self { guid: None, info, base, lmc, assigned: None, keys: None, qos_tables }
+        Self { guid: None, info, base, lmc, assigned: None, keys: Vec::new(), qos_tables }
     }
 
     /// Whether it has this address.
@@ -249,7 +250,7 @@ impl Port {
 
     /// The partitions that it is in: without empty entries.
     pub fn partitions(&self) -> impl Iterator<Item = PKey> + '_ {
-        self.keys.iter().flat_map(|keys| keys.iter().copied()).filter(|key| key.base() != 0)
+        self.keys.as_flattened().iter().copied().filter(|key| key.base() != 0)
     }
 }
 

@@ -220,8 +220,7 @@ fn same(before: &[Snapshot], rules: &Rules, a: (usize, u16), b: (usize, u16)) ->
     let holders = |of: &Snapshot, number: u16| -> BTreeSet<(u64, u8, u16)> {
         let mut holders = BTreeSet::new();
         for ((node, port), entry) in &of.ports {
-            let keys = entry.value.as_ref().and_then(|port| port.keys.as_ref());
-            let keys = keys.iter().flat_map(|keys| keys.iter());
+            let keys = entry.value.iter().flat_map(|port| port.keys.as_flattened());
             let held =
                 keys.filter(|key| key.0 & 0x7FFF == number).fold(0, |held, key| held | key.0);
             if held != 0 {

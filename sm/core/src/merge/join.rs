@@ -3,11 +3,12 @@
 use std::collections::btree_map;
 
 use super::Rules;
-use super::map::{Map, Renumber, is_ip};
+use super::map::{Map, Renumber};
 use super::report::{Replaced, Report};
 use super::row::each_row;
 use super::snapshot::{DEFAULT_PARTITION, Entry, Number, Snapshot};
 use crate::database::Stamp;
+use crate::partitions::key_in_name;
 
 pub(super) fn join(
     into: &mut Snapshot,
@@ -108,7 +109,9 @@ fn remember(into: &mut Snapshot, absorbed: &Snapshot, map: &Map) {
     let partitions = absorbed.partitions.keys().filter(|number| **number != DEFAULT_PARTITION);
     let mut own: Vec<Number> = partitions.map(|number| Number::Partition(*number)).collect();
     // What a name of IP means follows from its partition.
-    let by_name = |mgid: &&snin_mad::Gid| !is_ip(**mgid) || map.mgid(**mgid) != map.name(**mgid);
+    let by_name = |mgid: &&snin_mad::Gid| {
+        key_in_name(**mgid).is_none() || map.mgid(**mgid) != map.name(**mgid)
+    };
     own.extend(absorbed.groups.keys().filter(by_name).map(|mgid| Number::Group(*mgid)));
     own.extend(absorbed.services.keys().map(|(id, ..)| Number::Service(*id)));
     own.extend(map.aliases.keys().map(|guid| Number::Alias(*guid)));

@@ -39,17 +39,10 @@ impl Lineage {
         if self.subnets.contains_key(&manager) { Some(manager) } else { self.master }
     }
 
-    /// Keys as a manager's settings have them, in the numbers of now.
-    pub fn translate(&self, manager: Guid, keys: &[PKey]) -> Vec<PKey> {
-        let home = self.speaks_for(manager);
-        let now = |key: PKey| {
-            let was = home.map(|home| (home, Number::Partition(key.base())));
-            match was.and_then(|was| self.were.get(&was)) {
-                Some(Number::Partition(now)) => PKey(key.0 & 0x8000 | now),
-                _ => key,
-            }
-        };
-        keys.iter().map(|&key| now(key)).collect()
+    /// What a thing is now that a manager's settings name.
+    pub fn now(&self, manager: Guid, number: Number) -> Number {
+        let was = self.speaks_for(manager).map(|home| (home, number));
+        was.and_then(|was| self.were.get(&was)).copied().unwrap_or(number)
     }
 
     /// The partition table of a port whose own manager's settings do not say it: the one that it came with.
@@ -213,12 +206,13 @@ mod tests {
     #[test]
     fn settings_speak_for_the_subnet_of_their_manager() {
         let lineage = lineage();
-        let keys = [PKey(0xFFFF), PKey(0x0010)];
+        let [one, other] = [0x10, 0x11].map(Number::Partition);
         // The south's manager still says 0x10, and means 0x11.
-        assert_eq!(lineage.translate(Guid(0x22), &keys), [PKey(0xFFFF), PKey(0x0011)]);
+        assert_eq!(lineage.now(Guid(0x22), one), other);
+        assert_eq!(lineage.now(Guid(0x22), other), other);
         // So does no other manager.
         for manager in [Guid(0x11), Guid(0x33)] {
-            assert_eq!(lineage.translate(manager, &keys), keys);
+            assert_eq!(lineage.now(manager, one), one);
             assert_eq!(lineage.table(manager, Guid(0x99)).unwrap().len(), 3);
         }
         assert_eq!(lineage.table(Guid(0x22), Guid(0x99)), None);

@@ -12,6 +12,7 @@ use crate::database::{
     Aliases, Group, Groups, Links, Member, MemberKey, Members, Node, Nodes, Place, Port, Ports,
     Service, ServiceKey, Services, Subscriber, Subscription, Subscriptions,
 };
+use crate::partitions::{key_in_name, renamed};
 
 /// New numbers by old ones. What is not in it stays.
 #[derive(Debug, Default)]
@@ -35,11 +36,6 @@ pub(super) struct Map {
     pub(super) manager: Option<(Lid, Lid)>,
 }
 
-/// A name with a P_Key in it: those of IP over InfiniBand (RFC 4391).
-pub(super) fn is_ip(mgid: Gid) -> bool {
-    mgid.0[0] == 0xFF && matches!(mgid.0[2..4], [0x40 | 0x60, 0x1B])
-}
-
 impl Map {
     pub(super) fn partition(&self, number: u16) -> u16 {
         self.partitions.get(&number).copied().unwrap_or(number)
@@ -51,12 +47,7 @@ impl Map {
 
     /// A group's name with its P_Key mapped.
     pub(super) fn name(&self, mgid: Gid) -> Gid {
-        let mut name = mgid;
-        if is_ip(mgid) {
-            let key = self.p_key(PKey(u16::from_be_bytes([mgid.0[4], mgid.0[5]])));
-            name.0[4..6].copy_from_slice(&key.0.to_be_bytes());
-        }
-        name
+        key_in_name(mgid).map_or(mgid, |key| renamed(mgid, self.p_key(key)))
     }
 
     pub(super) fn mgid(&self, mgid: Gid) -> Gid {
@@ -169,7 +160,7 @@ impl Renumber for Ports {
             (port.base, port.lmc) = map.range((port.base, port.lmc));
         }
         port.assigned = port.assigned.map(|assigned| map.range(assigned));
-        for key in port.keys.iter_mut().flat_map(|keys| keys.iter_mut()) {
+        for key in port.keys.as_flattened_mut() {
             *key = map.p_key(*key);
         }
         port

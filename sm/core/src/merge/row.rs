@@ -2,6 +2,7 @@
 
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
 use snin_mad::sa::{InformInfo, JoinState, McMemberRecord, Record, ServiceRecord};
+use snin_mad::tables::PARTITION_BLOCK;
 use snin_mad::{Gid, NodeInfo, PKey, PortInfo, SwitchInfo, Table as _};
 use snin_protocol::Time;
 
@@ -11,6 +12,7 @@ use crate::database::{
     Aliases, Group, Groups, Links, Member, MemberKey, Members, Node, Nodes, Place, Port, Ports,
     Service, ServiceKey, Services, Subscriber, Subscription, Subscriptions,
 };
+use crate::partitions::blocks;
 
 /// One table of a snapshot.
 pub(crate) trait Row {
@@ -111,7 +113,10 @@ impl Row for Ports {
         let guid = port.guid.unwrap_or(Guid(0));
         let range = |(lid, lmc): (Lid, Lmc)| format!("{lid}/{lmc}");
         let assigned = port.assigned.map_or_else(|| "none".to_owned(), range);
-        let keys = port.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| key_list(&keys[..]));
+        let keys = match &*port.keys {
+            [] => "none".to_owned(),
+            blocks => format!("{}/{}", key_list(blocks.as_flattened()), blocks.len()),
+        };
         let base = range((port.base, port.lmc));
         format!("{guid} {base} {assigned} {keys} {}", words::structure(&port.info))
     }
@@ -128,13 +133,17 @@ impl Row for Ports {
             assigned => Some(range(assigned)?),
         };
         let keys = match words.next()? {
-            "none" => None,
+            "none" => Vec::new(),
             keys => {
-                let mut block = Box::new([PKey(0); 32]);
-                for (place, key) in read_key_list(keys)?.into_iter().enumerate() {
-                    *block.get_mut(place)? = key;
+                let (keys, count) = keys.split_once('/')?;
+                let (mut keys, count) = (read_key_list(keys)?, count.parse::<usize>().ok()?);
+                // A block's number has 11 bits (IBA 14.2.5.7).
+                let room = count * PARTITION_BLOCK;
+                if count > 2_048 || keys.len() > room {
+                    return None;
                 }
-                Some(block)
+                keys.resize(room, PKey(0));
+                blocks(&keys).collect()
             }
         };
         let info: PortInfo = words.structure()?;

@@ -50,6 +50,14 @@ pub struct PortTable {
     pub keys: Vec<PKey>,
 }
 
+impl PortTable {
+    /// A table without the empty entries at its end.
+    pub(crate) fn new(home: Guid, mut keys: Vec<PKey>) -> Self {
+        keys.truncate(keys.iter().rposition(|key| key.0 != 0).map_or(1, |last| last + 1));
+        Self { home, keys }
+    }
+}
+
 /// Something that has a number of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Number {

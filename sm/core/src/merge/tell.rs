@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use snin_fabric::Guid;
 use snin_mad::Gid;
 
-use super::map::{Map, is_ip};
+use super::map::Map;
 use super::report::{Report, Tell, Widened};
 use super::snapshot::Snapshot;
 use crate::database::Port;
+use crate::partitions::key_in_name;
 
 /// By port: what shows that a number is used there.
 type Uses = BTreeMap<Guid, Vec<String>>;
@@ -70,7 +71,11 @@ fn of_partition(absorbed: &Snapshot, number: u16) -> Uses {
     for ((mgid, port), entry) in &absorbed.members {
         let key = group(mgid).map(|group| group.record.p_key.base());
         if entry.value.is_some() && key == Some(number) {
-            let what = if is_ip(*mgid) { "an IP interface of that number" } else { "a group" };
+            let what = if key_in_name(*mgid).is_some() {
+                "an IP interface of that number"
+            } else {
+                "a group"
+            };
             let because = format!("{what} ({mgid})");
             uses.entry(*port).or_default().push(because);
         }

@@ -200,6 +200,11 @@ impl Mirror {
         }
     }
 
+    /// Settings have changed; other managers hear of it with the next beat.
+    pub(crate) fn set_settings(&mut self, config: &Config) {
+        self.settings = settings::of(config);
+    }
+
     pub(crate) const fn set_epoch(&mut self, epoch: Time) {
         self.telling.epoch = epoch;
     }

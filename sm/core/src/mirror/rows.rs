@@ -178,11 +178,16 @@ pub(super) fn checksum(
     // What M_Keys follow from may have been told or not.
     let telling = Telling { secrets: telling.secrets && number != 8, ..telling };
     table(number, database, saved, telling, &mut |line| {
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         records += 1;
-        sum = sum.wrapping_add(line.bytes().fold(0xCBF2_9CE4_8422_2325, step));
+        sum = sum.wrapping_add(hash(&line));
     });
     (records, sum)
+}
+
+/// FNV-1a.
+pub(super) fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, step)
 }
 
 /// What has changed of addresses, trees and the secret.

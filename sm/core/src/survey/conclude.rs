@@ -6,7 +6,7 @@ use super::Survey;
 use crate::graph::Graph;
 use crate::multicast::{Groups, unread};
 use crate::qos_tables::{self, QosTableId};
-use crate::query::{NodeId, Query};
+use crate::query::{NodeId, PortId, Query};
 
 impl Survey {
     /// When all is answered: what was not met any more is gone, and tables of switches that may have been
@@ -29,7 +29,7 @@ impl Survey {
                 self.reread(graph, id, &info);
                 self.queue.extend([
                     Query::ReadPort(id, PortNum::ZERO),
-                    Query::ReadKeys(id, PortNum::ZERO),
+                    Query::ReadKeys(id, PortNum::ZERO, 0),
                 ]);
             }
         }
@@ -47,6 +47,7 @@ impl Survey {
         if qos {
             self.read_qos_tables(graph);
         }
+        self.read_facing_keys(graph);
         self.ask_stranded(graph);
         self.is_done()
     }
@@ -60,6 +61,29 @@ impl Survey {
                 self.queue.extend(tables.map(|table| Query::ReadQosTable(id, num, table)));
             }
         }
+    }
+
+    /// Partition tables of switches' ports that face end ports: now it is known which these are.
+    fn read_facing_keys(&mut self, graph: &Graph) {
+        if !graph.key_tables.checked {
+            return;
+        }
+        for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
+            for (num, _) in node.external().filter(|(num, _)| graph.lacks_keys((id, *num))) {
+                let query = Query::ReadKeys(id, num, 0);
+                if self.facing.insert(query) {
+                    self.queue.push_back(query);
+                }
+            }
+        }
+    }
+
+    /// The port's partition table is worth nothing any more: it is read again where it is to be known.
+    pub(super) fn forget_keys(&mut self, graph: &mut Graph, end: PortId) {
+        if let Some(port) = graph.port_mut(end) {
+            port.keys.clear();
+        }
+        self.facing.remove(&Query::ReadKeys(end.0, end.1, 0));
     }
 
     /// The way to a node may have been lost and found again before it was asked.

@@ -154,6 +154,9 @@ impl Survey {
             graph.node_mut(id).ports.iter_mut().for_each(|port| port.qos_tables.clear());
         }
         let port = info.local_port;
-        self.queue.extend([Query::ReadPort(id, port), Query::ReadKeys(id, port)]);
+        self.queue.extend([Query::ReadPort(id, port), Query::ReadKeys(id, port, 0)]);
+        if let Some(via) = via {
+            self.forget_keys(graph, via);
+        }
     }
 }

@@ -49,13 +49,18 @@ impl Survey {
             self.queue.push_back(Query::Describe(id));
         }
         self.queue.extend(node.shadow.unread_blocks().map(|block| Query::ReadBlock(id, block)));
+        for num in 0..node.ports.len() as u8 {
+            self.forget_keys(graph, (id, PortNum(num)));
+        }
     }
 
     pub(super) fn read_ports(&mut self, graph: &Graph, id: NodeId) {
         let whole = self.whole.contains(&id);
         if whole {
-            self.queue
-                .extend([Query::ReadPort(id, PortNum::ZERO), Query::ReadKeys(id, PortNum::ZERO)]);
+            self.queue.extend([
+                Query::ReadPort(id, PortNum::ZERO),
+                Query::ReadKeys(id, PortNum::ZERO, 0),
+            ]);
         }
         // The switch does not say which port changed. First those that most likely did: what was down, and what
         // leads to another switch that saw a change.

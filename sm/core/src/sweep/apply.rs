@@ -211,11 +211,9 @@ impl Sweep {
                     }
                     took
                 }),
-                Step::Keys(end, wanted) => mad.attribute::<PKeyTable>().is_ok_and(|table| {
-                    if let Some(port) = graph.port_mut(*end) {
-                        port.keys = Some(Box::new(table.keys));
-                    }
-                    table.keys == **wanted
+                Step::Keys(end, block, keys) => mad.attribute::<PKeyTable>().is_ok_and(|table| {
+                    graph.put_keys(*end, *block, table.keys);
+                    table.keys == **keys
                 }),
                 Step::QosTable(end, table) => table.read(mad).is_ok_and(|lanes| {
                     let took = qos_tables::wanted(&self.config, graph, *end, *table).as_ref()
@@ -314,8 +312,8 @@ impl Sweep {
                 rechecks.insert(Query::ReadPort(node, port));
                 "PortInfo"
             }
-            Step::Keys((node, port), _) => {
-                rechecks.insert(Query::ReadKeys(node, port));
+            Step::Keys((node, port), block, _) => {
+                rechecks.insert(Query::ReadKeys(node, port, block));
                 "P_KeyTable"
             }
             Step::QosTable((node, port), table) => {
@@ -364,6 +362,7 @@ impl Sweep {
         saved.lineage = self.lineage(&saved);
         if saved != *self.saved {
             self.saved = Arc::new(saved);
+            self.note_partitions();
             self.outputs.push_back(Output::Save(self.saved.clone()));
         }
     }

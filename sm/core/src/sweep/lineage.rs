@@ -3,36 +3,35 @@
 use std::collections::BTreeMap;
 
 use snin_fabric::Guid;
-use snin_mad::PKey;
 
 use super::Sweep;
 use crate::merge::{Lineage, PortTable, Subnet};
-use crate::partitions::Partitions;
+use crate::partitioning::{KeyTables, PartitionPlan};
 use crate::planning::Saved;
 
 impl Sweep {
     /// Which partition table each port is to hold.
-    pub(super) fn partitions(&self) -> Partitions<'_> {
+    pub(crate) fn partitions(&self) -> PartitionPlan<'_> {
         let manager = self.own_guid().unwrap_or(Guid(0));
-        Partitions { config: &self.config, lineage: &self.saved.lineage, manager }
+        PartitionPlan { config: &self.config, lineage: &self.saved.lineage, manager }
     }
 
-    /// The keys that this manager's settings name, in the numbers of now.
-    pub(crate) fn configured_keys(&self) -> Vec<PKey> {
-        self.partitions().configured()
+    /// From now on tables are read as the partitions need it.
+    pub(super) fn note_partitions(&mut self) {
+        self.graph.key_tables = KeyTables::of(self.partitions());
     }
 
-    /// Partition tables as they are to be, of every port that has an address or had one.
+    /// Partition tables as they are to be, of every port that has an address; of absent ones as they were.
     pub(crate) fn port_tables(&self, saved: &Saved) -> BTreeMap<Guid, PortTable> {
-        let partitions = self.partitions();
-        let own = saved.lineage.speaks_for(partitions.manager).unwrap_or(partitions.manager);
-        let table = |&port: &Guid| {
-            let home = saved.lineage.tables.get(&port).map_or(own, |table| table.home);
-            let block = partitions.block(port);
-            let last = block.iter().rposition(|key| key.0 != 0).map_or(1, |last| last + 1);
-            (port, PortTable { home, keys: block[..last].to_vec() })
-        };
-        saved.lids.keys().map(table).collect()
+        let plan = self.partitions();
+        let own = saved.lineage.speaks_for(plan.manager).unwrap_or(plan.manager);
+        let mut tables = saved.lineage.tables.clone();
+        for (port, keys) in plan.tables(&self.graph) {
+            let home = tables.get(&port).map_or(own, |table| table.home);
+            tables.insert(port, PortTable::new(home, keys));
+        }
+        tables.retain(|port, _| saved.lids.contains_key(port));
+        tables
     }
 
     /// The lineage from the first write on: there is a subnet, and it is this manager's. The tables that settings

@@ -7,6 +7,7 @@ use snin_fabric::PortNum;
 use super::Sweep;
 use crate::events::Missing;
 use crate::graph::{Lock, Port, Trouble};
+use crate::partitioning;
 use crate::planning::Target;
 use crate::query::NodeId;
 
@@ -81,6 +82,7 @@ impl Sweep {
         }
         let unserved = self.plan.iter().flat_map(|plan| plan.unserved());
         missing.extend(unserved.map(|&(mlid, guid)| Missing::Unserved { mlid, guid }));
+        partitioning::short(&self.graph, target, self.partitions(), missing);
         for pair in &target.routing.unreachable {
             let (from, to) = (name(pair.from), name(pair.to));
             missing.insert(Missing::NoRoute { from, to });

@@ -65,10 +65,9 @@ impl Snapshot {
             (self.master, self.prefix, self.subnets) = (master, prefix, subnets);
         }
         for (guid, port) in ends {
-            if let Some(keys) = port.keys {
-                let last = keys.iter().rposition(|key| key.0 != 0).map_or(1, |last| last + 1);
-                let table = PortTable { home: self.master, keys: keys[..last].to_vec() };
-                self.note_table(guid, table);
+            if !port.keys.is_empty() {
+                let keys = port.keys.as_flattened().to_vec();
+                self.note_table(guid, PortTable::new(self.master, keys));
             }
         }
         self.complete();

@@ -241,6 +241,13 @@ impl Subnet {
         Origin { lid: self.lid(host), qp: 1, sl: 0, p_key: PKey::DEFAULT }
     }
 
+    /// Tells the manager of an event.
+    pub(crate) fn tell(&mut self, event: Event<'_>) {
+        let now = self.now();
+        self.manager.handle(event, now);
+        self.work();
+    }
+
     /// Gives the manager a MAD from a requester.
     pub(crate) fn give(&mut self, from: Origin, bytes: &[u8]) {
         let now = self.now();

@@ -3,8 +3,8 @@
 use snin_fabric::Lid;
 use snin_mad::sa::*;
 use snin_mad::{Method, Octets, PKey, Status};
-use snin_sm_core::Config;
 use snin_sm_core::administration::{Origin, Unanswered};
+use snin_sm_core::{Config, Event};
 
 use crate::clients::{BROADCAST, broadcast};
 use crate::subnet::{Subnet, config};
@@ -51,7 +51,7 @@ fn keys_make_the_difference() {
 
 #[test]
 fn nobody_asks_in_a_partition_that_it_is_not_in() {
-    let partitions = vec![0xFFFF, 0x8001];
+    let partitions = "Default=0x7fff : ALL=full; 1 : ALL=full;".parse().unwrap();
     let mut subnet = Subnet::new("clos:2,2,2", Config { partitions, ..config() });
     let own = NodeRecord { lid: subnet.lid(1), ..NodeRecord::default() };
     let request = SaRequest::new(Method::Get, &own, ComponentMask::of(&[0])).mad();
@@ -70,12 +70,12 @@ fn too_much_at_once_is_dropped_and_counted_or_refused_where_that_is_set() {
         let own = NodeRecord { lid: subnet.lid(1), ..NodeRecord::default() };
         let request = SaRequest::new(Method::Get, &own, ComponentMask::of(&[0]));
         // The port takes nothing for a while.
-        subnet.manager.hold_answers(true);
+        subnet.tell(Event::Crowded(true));
         for id in 0..40_000 {
             subnet.give(subnet.origin(1), &request.clone().transaction(id).mad().0);
         }
         assert!(subnet.mail.is_empty());
-        subnet.manager.hold_answers(false);
+        subnet.tell(Event::Crowded(false));
         subnet.run(snin_protocol::Time::secs(1));
         let status = |(_, mad): &(Origin, snin_mad::Mad)| mad.header().status();
         let served = subnet.mail.iter().filter(|mail| status(mail).is_ok()).count();

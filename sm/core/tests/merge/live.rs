@@ -35,7 +35,7 @@ pub(crate) struct Live {
 
 /// Priorities fall; every subnet has a partition 0x10 of its own.
 pub(crate) fn settings(n: usize) -> Config {
-    Config { partitions: vec![0xFFFF, 0x8010], ..config(5 - n as u8) }
+    Config { partitions: crate::partitions(), ..config(5 - n as u8) }
 }
 
 fn hosts(topology: &Topology) -> Vec<PortIndex> {

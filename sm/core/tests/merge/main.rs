@@ -16,3 +16,8 @@ mod subnet;
 #[path = "../mastership/subnet.rs"]
 #[allow(dead_code, reason = "shared with the tests of mastership")]
 mod seats;
+
+/// Every port is in the default partition and in 0x10; both have a broadcast group of IP.
+fn partitions() -> snin_sm_core::Partitions {
+    "Default=0x7fff, ipoib : ALL=full; ten=0x10, ipoib : ALL=full;".parse().unwrap()
+}

@@ -19,9 +19,10 @@ fn of_south(guid: Guid) -> bool {
 const PLANTS: [Plant; 21] = [
     ("a P_Key in a port's table", |one, south| {
         let (place, old) = south.ports.iter().find_map(|(place, entry)| {
-            entry.value.as_ref()?.keys.as_ref().map(|keys| (*place, keys.clone()))
+            let keys = &entry.value.as_ref()?.keys;
+            (!keys.is_empty()).then(|| (*place, keys.clone()))
         })?;
-        one.ports.get_mut(&place)?.value.as_mut()?.keys = Some(old);
+        one.ports.get_mut(&place)?.value.as_mut()?.keys = old;
         Some(())
     }),
     ("a port's address", |one, south| {

@@ -80,12 +80,12 @@ impl Maker {
                 m_key: snin_mad::MKey(subnet),
                 ..PortInfo::default()
             };
-            let mut keys = Box::new([PKey(0); 32]);
+            let mut keys = [PKey(0); 32];
             for key in keys.iter_mut().take(self.random.random_range(0..4)) {
                 *key = PKey(self.key() | self.random.random_range(0..2) << 15);
             }
             let mut port = Port::of(info, lid, lmc);
-            (port.guid, port.keys) = (Some(guid), Some(keys));
+            (port.guid, port.keys) = (Some(guid), vec![keys]);
             let place = (Guid(guid.0 << 8), PortNum(1));
             let entry = self.entry(master, wrong, port);
             if entry.value.is_none() {

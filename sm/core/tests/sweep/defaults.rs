@@ -6,6 +6,7 @@ use snin_mad::{
     Attribute, AttributeId, Method, PKeyTable, PortInfo, SlToVl, VlArbitration, VlCount,
 };
 use snin_protocol::Time;
+use snin_sm_core::config::Enforce;
 use snin_sm_core::{Config, Event};
 
 use crate::support::{Lab, config, fabric};
@@ -31,13 +32,15 @@ fn partitions_are_written_where_they_differ() {
     lab.bring_up();
     assert_eq!(sent(&lab, PKeyTable::ID), [8, 0], "the default partition is there after power on");
 
-    let partitions = vec![0xFFFF, 0x8001, 0x0002];
-    let mut lab = lab.restarted(Config { partitions, ..config(0) });
+    let text = "Default=0x7fff : ALL=full; 1 : ALL=full; 2 : ALL=limited;";
+    let (partitions, enforce) = (text.parse().unwrap(), Enforce::Off);
+    let mut lab = lab.restarted(Config { partitions, enforce, ..config(0) });
     lab.bring_up();
     lab.check();
-    assert_eq!(sent(&lab, PKeyTable::ID), [8, 8]);
+    // An adapter's table has four blocks.
+    assert_eq!(sent(&lab, PKeyTable::ID), [20, 8]);
     resweep(&mut lab);
-    assert_eq!(sent(&lab, PKeyTable::ID), [16, 8]);
+    assert_eq!(sent(&lab, PKeyTable::ID), [40, 8]);
     // A host that was off has only the default partition again.
     let host = lab.node("host3");
     lab.strike(Fault::Reboot(host, Time::millis(5)));

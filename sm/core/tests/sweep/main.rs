@@ -11,6 +11,7 @@ mod groups;
 mod keys;
 #[path = "../support/odd.rs"]
 mod odd;
+mod partitions;
 mod ports;
 mod rotation;
 mod scale;

@@ -78,11 +78,7 @@ impl Fabric {
         if request.set && self.ports[port as usize].refuses {
             return Err(Status::BAD_VALUE);
         }
-        let node = &self.nodes[request.node as usize];
-        let cap = match &node.switch {
-            Some(switch) if num > 0 => switch.info.partition_enforcement_cap,
-            _ => node.partition_cap,
-        };
+        let cap = self.p_key_places(port);
         let first = block as usize * PARTITION_BLOCK;
         if first >= usize::from(cap) {
             return Err(Status::BAD_VALUE);
@@ -98,6 +94,23 @@ impl Fabric {
         }
         request.mad.put(&PKeyTable { keys });
         Ok(())
+    }
+
+    /// Places of a port's P_Key table.
+    fn p_key_places(&self, port: u32) -> u16 {
+        let node = self.node_of(port);
+        match &node.switch {
+            Some(switch) if port != node.first_port => switch.info.partition_enforcement_cap,
+            _ => node.partition_cap,
+        }
+    }
+
+    /// Whether a port's table lets a packet with this key through: it has a key of that partition, and one of the
+    /// two is a full member's (IBA 10.9.3).
+    pub(crate) fn lets_through(&self, port: PortIndex, key: PKey) -> bool {
+        let meets = |own: PKey| own.base() == key.base() && (own.is_full() || key.is_full());
+        key.base() != 0
+            && (0..self.p_key_places(port.0)).any(|entry| meets(self.p_key(port, entry)))
     }
 
     /// An entry of a port's P_Key table.

@@ -59,6 +59,10 @@ const MANAGER: Daemon = Daemon {
     ],
     files: &[
         ("/etc/snin/sm.toml", "The configuration, as the systemd unit names it."),
+        (
+            "/etc/snin/partitions.conf",
+            "Who is a member of which partition, in OpenSM's format; partition_config_file names it.",
+        ),
         ("/var/lib/snin-sm/GUID/guid2lid", "Addresses by port, as OpenSM writes them."),
         ("/var/lib/snin-sm/GUID/trees", "Which switch is the root of which routing tree."),
         ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),

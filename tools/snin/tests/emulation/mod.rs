@@ -127,16 +127,23 @@ pub(crate) fn snin(emulation: &Emulation, arguments: &[&str]) -> Output {
 
 /// Our manager brings the fabric up and leaves.
 pub(crate) fn manage_once(emulation: &Emulation) -> Summary {
-    manage_recorded(emulation, None)
+    manage(emulation, None, None)
 }
 
-/// The same, and what its core was told is in a file.
-pub(crate) fn manage_recorded(emulation: &Emulation, record: Option<&Path>) -> Summary {
+/// The same, with these partitions; what its core was told is in a file.
+pub(crate) fn manage(
+    emulation: &Emulation,
+    partitions: Option<&str>,
+    record: Option<&Path>,
+) -> Summary {
     let settings = Settings::default();
     let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
     let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
-    let (clock, config) = (SmClock::start(), settings.core(1));
+    let (clock, mut config) = (SmClock::start(), settings.core(1));
+    if let Some(text) = partitions {
+        config.partitions = text.parse().unwrap();
+    }
     let tape = record.map_or(Tape::none(), |file| {
         Tape::create(file, (&config, &saved, &said), kept.epoch(), clock.now()).unwrap()
     });

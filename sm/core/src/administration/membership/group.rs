@@ -1,39 +1,21 @@
 //! Groups: made by the first that joins, or by the manager for every partition.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Lid};
 use snin_mad::sa::*;
-use snin_mad::{Gid, Hex8, Hex32, PKey, QKey, Status};
+use snin_mad::{Gid, Hex8, Hex32, PKey, Status};
 
 use super::super::{info, rates, records, trust::Requester};
-use super::{FIRST_MLID, MOST_GROUPS, Subject, World, bit, rules};
+use super::{FIRST_MLID, MOST_GROUPS, Subject, World, bit, end_if_unused, rules};
 use crate::database::{Group, Groups, Ports};
+use crate::partitions::{LOCAL, Made, broadcast, key_in_name};
 
 /// What a group's maker must say too.
 const NEEDED: ComponentMask =
     ComponentMask::of(&[bit::Q_KEY, bit::TCLASS, bit::P_KEY, bit::FLOW, bit::SL]);
-/// The key of IP's groups (RFC 4391).
-const IP_Q_KEY: QKey = QKey(0x0B1B);
-/// Payload of 2,048 bytes, 10 Gbit/s: what every adapter can, and what OpenSM gives IP's groups.
-const IP_MTU: u8 = 4;
-const IP_RATE: u8 = 3;
-/// The subnet.
-const LOCAL: u8 = 2;
-/// Signatures in an MGID: IPv4, IPv6 (RFC 4391), and groups that the manager names.
-const IP: [u16; 2] = [0x401B, 0x601B];
+/// The signature in the MGID of a group that the manager names.
 const OWN: u16 = 0xA01B;
-
-fn signature(mgid: Gid) -> u16 {
-    u16::from_be_bytes([mgid.0[2], mgid.0[3]])
-}
-
-/// The broadcast group of IP in a partition (RFC 4391).
-fn broadcast(key: PKey) -> Gid {
-    let mut mgid = [0xFF, 0x10 | LOCAL, 0x40, 0x1B, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
-    mgid[4..6].copy_from_slice(&(key.0 | 0x8000).to_be_bytes());
-    Gid(mgid)
-}
 
 /// A group as the request describes it, by a port that can follow it.
 pub(super) fn make(subject: &Subject<'_>, world: &World<'_>) -> Result<Group, Status> {
@@ -68,8 +50,8 @@ pub(super) fn make(subject: &Subject<'_>, world: &World<'_>) -> Result<Group, St
     let lifetime =
         if mask.has(bit::LIFETIME[1]) { wanted.lifetime } else { world.config.packet_lifetime };
     let mgid = name(subject, world)?;
-    if IP.contains(&signature(mgid)) {
-        follows_broadcast(subject, mgid, world)?;
+    if let Some(key) = key_in_name(mgid) {
+        follows_broadcast(subject, (mgid, key), world)?;
     }
     let record = McMemberRecord {
         mgid,
@@ -100,9 +82,9 @@ fn name(subject: &Subject<'_>, world: &World<'_>) -> Result<Gid, Status> {
     if wanted.mgid != Gid([0; 16]) {
         // Names with our signature are given by us, within the subnet at least; of the flags only the lowest
         // means something (IBA 4.1.1).
-        let signature = signature(wanted.mgid);
-        let own = signature == OWN && wanted.mgid.0[1] & 0xF == LOCAL;
-        let reserved = wanted.mgid.0[1] & 0xE0 != 0 && !IP.contains(&signature);
+        let is_ours = wanted.mgid.0[2..4] == OWN.to_be_bytes();
+        let own = is_ours && wanted.mgid.0[1] & 0xF == LOCAL;
+        let reserved = wanted.mgid.0[1] & 0xE0 != 0 && key_in_name(wanted.mgid).is_none();
         return match wanted.mgid.0[0] == 0xFF && !own && !reserved {
             true => Ok(wanted.mgid),
             false => Err(SaStatus::REQ_INVALID),
@@ -125,8 +107,11 @@ fn name(subject: &Subject<'_>, world: &World<'_>) -> Result<Gid, Status> {
 }
 
 /// A group of IP has what the partition's broadcast group has (RFC 4391, 5).
-fn follows_broadcast(subject: &Subject<'_>, mgid: Gid, world: &World<'_>) -> Result<(), Status> {
-    let key = PKey(u16::from_be_bytes([mgid.0[4], mgid.0[5]]));
+fn follows_broadcast(
+    subject: &Subject<'_>,
+    (mgid, key): (Gid, PKey),
+    world: &World<'_>,
+) -> Result<(), Status> {
     let mut name = broadcast(key);
     name.0[1] = mgid.0[1];
     let all = world.database.all::<Groups>();
@@ -154,34 +139,55 @@ fn last_mlid(world: &World<'_>) -> Lid {
     Lid(FIRST_MLID.0.saturating_add(least).saturating_sub(1).min(0xFFFE))
 }
 
-/// Makes the broadcast group of every partition, which its members cannot (IPoIB joins it without saying what
-/// a maker must say).
+/// Makes the groups of partitions, which their members cannot (IPoIB joins the broadcast group without saying what
+/// a maker must say). Those that belong to no partition any more end with their last member; those of partitions
+/// that came from another subnet stay.
 pub(in super::super) fn found_permanent(world: &mut World<'_>) {
-    let configured = world.sweep.configured_keys();
-    let keys: BTreeSet<u16> = configured.iter().map(|key| key.0 | 0x8000).collect();
-    for key in keys.into_iter().rev().map(PKey) {
-        let mgid = broadcast(key);
-        if world.database.get::<Groups>(&mgid).is_some() {
+    let now = world.now;
+    let plan = world.sweep.partitions();
+    let made: BTreeMap<Gid, Made> =
+        plan.configured().groups().iter().map(|made| (made.mgid, *made)).collect();
+    let brought: BTreeSet<u16> = plan.brought().map(PKey::base).collect();
+    let all = world.database.all::<Groups>().iter().filter(|(_, group)| group.permanent);
+    let over = all.filter(|(mgid, group)| {
+        !made.contains_key(mgid) && !brought.contains(&group.record.p_key.base())
+    });
+    let over: Vec<(Gid, Group)> = over.map(|(mgid, group)| (*mgid, group.clone())).collect();
+    for (mgid, group) in over {
+        world.database.put::<Groups>(mgid, Group { permanent: false, ..group }, now);
+        end_if_unused(mgid, world);
+    }
+    for made in made.into_values().rev() {
+        if world.database.get::<Groups>(&made.mgid).is_some() {
             continue;
         }
         let Ok(mlid) = free_mlid(None, world) else { continue };
-        let record = McMemberRecord {
-            mgid,
-            q_key: IP_Q_KEY,
-            mlid,
-            mtu_selector: Selector::Exactly,
-            mtu: IP_MTU,
-            p_key: key,
-            rate_selector: Selector::Exactly,
-            rate: IP_RATE,
-            lifetime_selector: Selector::Exactly,
-            lifetime: world.config.packet_lifetime,
-            scope: LOCAL,
-            ..McMemberRecord::default()
-        };
-        let now = world.now;
-        world.database.put::<Groups>(mgid, Group { record, permanent: true }, now);
-        info::note_gid(world, snin_mad::Trap::GroupCreated, mgid);
+        let group = Group { record: permanent(&made, mlid, world), permanent: true };
+        world.database.put::<Groups>(made.mgid, group, now);
+        info::note_gid(world, snin_mad::Trap::GroupCreated, made.mgid);
+    }
+}
+
+fn permanent(made: &Made, mlid: Lid, world: &World<'_>) -> McMemberRecord {
+    let scope = made.mgid.0[1] & 0xF;
+    McMemberRecord {
+        mgid: made.mgid,
+        q_key: made.q_key,
+        mlid,
+        mtu_selector: Selector::Exactly,
+        mtu: made.mtu,
+        traffic_class: made.traffic_class,
+        p_key: made.p_key,
+        rate_selector: Selector::Exactly,
+        rate: made.rate,
+        lifetime_selector: Selector::Exactly,
+        lifetime: world.config.packet_lifetime,
+        // Without tables of lanes there is one service level.
+        sl: if world.config.qos { made.sl } else { 0 },
+        flow_label: made.flow_label,
+        hop_limit: if scope == LOCAL { 0 } else { u8::MAX },
+        scope,
+        ..McMemberRecord::default()
     }
 }
 

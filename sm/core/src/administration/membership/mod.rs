@@ -154,6 +154,22 @@ pub(super) fn leave_all(guid: Guid, world: &mut World<'_>) -> bool {
     any
 }
 
+/// Takes ports out of the groups of partitions that they are in no more.
+pub(super) fn leave_partitions(world: &mut World<'_>) {
+    if !world.sweep.partitions().keeps_apart() {
+        return;
+    }
+    let strangers = world.database.all::<Members>().iter().filter(|((mgid, guid), _)| {
+        let group = world.database.get::<Groups>(mgid);
+        let port = world.database.by_guid(*guid).map(|(_, port)| port);
+        group.zip(port).is_some_and(|(group, port)| !rules::is_in(port, group.record.p_key))
+    });
+    let strangers: Vec<MemberKey> = strangers.map(|(key, _)| *key).collect();
+    for key in strangers {
+        remove(&key, world);
+    }
+}
+
 fn remove(key: &MemberKey, world: &mut World<'_>) {
     let now = world.now;
     world.database.remove::<Members>(key, now);

@@ -5,7 +5,7 @@ use snin_mad::{PKey, Status};
 
 use super::super::{rates, records};
 use super::{Subject, bit};
-use crate::database::Group;
+use crate::database::{Group, Port};
 
 /// Whether what the request says of a group that exists is so, and the port can follow it.
 pub(super) fn agree(subject: &Subject<'_>, group: &Group) -> Result<(), Status> {
@@ -38,11 +38,15 @@ fn may_meet(a: PKey, b: PKey) -> bool {
 /// Whether the port's link carries the group's packets, and the port is in its partition.
 pub(super) fn can_follow(subject: &Subject<'_>, mtu: u8, rate: u8, key: PKey) -> bool {
     let port = subject.port;
-    let mut keys = port.partitions().peekable();
-    let known = keys.peek().is_some();
-    let member = !known || keys.any(|own| own.base() == key.base());
     let own_rate = rates::speed(records::rate_code(port));
-    member && port.info.neighbor_mtu.code() >= mtu && own_rate >= rates::speed(rate)
+    is_in(port, key) && port.info.neighbor_mtu.code() >= mtu && own_rate >= rates::speed(rate)
+}
+
+/// Whether a port is in a partition, as a full or limited member. A table of which nothing is known keeps no port
+/// out.
+pub(super) fn is_in(port: &Port, key: PKey) -> bool {
+    let mut keys = port.partitions().peekable();
+    keys.peek().is_none() || keys.any(|own| own.base() == key.base())
 }
 
 /// The value of a new group: the port's own, or what the request says, if the port has as much.

@@ -160,10 +160,12 @@ pub(super) fn partitions(query: &mut RecordQuery<'_>, world: &World<'_>) -> Offe
         return Err(SaStatus::REQ_INVALID);
     }
     for ((_, num), port) in query.ports(world) {
-        let Some(keys) = port.keys.as_deref().filter(|_| port.base != Lid::NONE) else { continue };
-        if query.sees(port) {
-            let table = Inner::of(&PKeyTable { keys: *keys });
-            query.offer(&PKeyTableRecord { lid: port.base, block: 0, port: num, table });
+        if port.base == Lid::NONE || !query.sees(port) {
+            continue;
+        }
+        for (block, &keys) in (0..).zip(&port.keys) {
+            let table = Inner::of(&PKeyTable { keys });
+            query.offer(&PKeyTableRecord { lid: port.base, block, port: num, table });
         }
     }
     Ok(())

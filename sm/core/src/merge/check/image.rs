@@ -169,7 +169,7 @@ impl<'a> Image<'a> {
         if let Some((lid, lmc)) = port.assigned {
             range(lid.0, lmc.bits());
         }
-        for key in port.keys.iter().flat_map(|keys| keys.iter()) {
+        for key in port.keys.as_flattened() {
             info.extend(self.p_key(key.0).to_be_bytes());
         }
         info
