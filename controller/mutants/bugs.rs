@@ -154,7 +154,26 @@ pub(crate) const SLICES: [Bug; 12] = [
     ),
 ];
 
+/// In the window loop, where it keeps slices and everything else apart.
+pub(crate) const WINDOW: [Bug; 5] = [
+    // Whose links are whose.
+    ("window/domains.rs", "slices.reserve(&mut outside);", ""),
+    ("window/domains.rs", "!pairs.contains(&(leaf, tree))", "false"),
+    (
+        "window/slicing.rs",
+        "slices.job_of(ends.0).filter(|&job| slices.job_of(ends.1) == Some(job))",
+        "slices.job_of(ends.0)",
+    ),
+    // Slices that change.
+    (
+        "window/slicing.rs",
+        "self.slicing.version += 1;\n        self.stale = true;",
+        "self.slicing.version += 1;",
+    ),
+    ("window/slicing.rs", "self.forget_ways();", ""),
+];
+
 /// All of them; a bug's number is its place here.
 pub(crate) fn all() -> impl Iterator<Item = Bug> {
-    PACKING.into_iter().chain(ADMISSION).chain(SLICES)
+    PACKING.into_iter().chain(ADMISSION).chain(SLICES).chain(WINDOW)
 }

@@ -1,6 +1,6 @@
-//! Are the tests of packer, admission and slices any good? Bugs are planted in a copy of the crate, which is
-//! this test program, and tests must fail with each of them alone. Without any they pass: that they are here
-//! too is the proof that it is not the copy that is at fault.
+//! Are the tests of packer, admission, slices and the window loop any good? Bugs are planted in a copy of the
+//! crate, which is this test program, and tests must fail with each of them alone. Without any they pass: that
+//! they are here too is the proof that it is not the copy that is at fault.
 #![allow(warnings, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -28,6 +28,8 @@ mod packing_soak_tests;
 mod promises_tests;
 #[path = "../../core/tests/slices.rs"]
 mod slices_tests;
+#[path = "../../core/tests/window_slices.rs"]
+mod window_slices_tests;
 
 /// Names the bug that is awake.
 const AWAKE: &str = "SNIN_BUG";
@@ -48,6 +50,7 @@ fn judges(file: &str) -> &'static [&'static str] {
             &["packing_moves_tests", "packing_soak_tests", "exhaustive_tests", "promises_tests"]
         }
         Some("admission") => &["admission_tests"],
+        Some("window") => &["window_slices_tests"],
         _ => &["slices_tests"],
     }
 }
