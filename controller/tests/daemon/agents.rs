@@ -185,6 +185,8 @@ impl Agent {
             select! {
                 heard = self.caller.next() => if let Received::Said(_, frame) = heard {
                     let now = self.clock.now();
+                    // The port first, as agents do: else what was sent in time would look as if it were under way.
+                    self.hear_port(now);
                     self.mesh.handle(Event::Controller(Arc::new(frame)), now);
                 },
                 () = tokio::time::sleep(Duration::from_nanos(nap.nanos())) => {}
@@ -192,13 +194,17 @@ impl Agent {
         }
     }
 
-    fn work(&mut self, now: Time) {
+    fn hear_port(&mut self, now: Time) {
         let (due, later) = self.later.drain(..).partition(|&(at, _)| at <= now);
         self.later = later;
         let due: Vec<(Time, PortEvent)> = due;
         for (_, event) in due {
             self.mesh.handle(Event::Port(event), now);
         }
+    }
+
+    fn work(&mut self, now: Time) {
+        self.hear_port(now);
         if self.mesh.next_deadline().is_some_and(|at| at <= now) {
             self.mesh.handle_deadline(now);
         }

@@ -1,5 +1,6 @@
 //! One host's agent: its mesh, its port, and what is sent from there.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use snin_agent_core::{
@@ -52,14 +53,18 @@ struct Running {
 /// All that a mesh works with, for a turn.
 struct Turn<'a> {
     port: &'a mut SoftwarePort,
+    heard: &'a mut VecDeque<ToAgent>,
     says: &'a mut Vec<FromAgent>,
     notices: &'a mut Vec<Notice>,
     now: Time,
 }
 
 impl Io for Turn<'_> {
+    /// The port's events come first: by a lease that is heard before them, what the port has sent in time would
+    /// look as if it were under way still.
     fn next_event(&mut self) -> Option<Event> {
-        self.port.poll().map(Event::Port)
+        let said = || Some(Event::Controller(Arc::new(self.heard.pop_front()?)));
+        self.port.poll().map(Event::Port).or_else(said)
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -83,6 +88,8 @@ pub struct Host {
     port: SoftwarePort,
     jobs: Vec<Option<Running>>,
     free: Vec<u32>,
+    /// What the controller said, until the next poll.
+    heard: VecDeque<ToAgent>,
     says: Vec<FromAgent>,
     outcomes: Vec<Outcome>,
     notices: Vec<Notice>,
@@ -104,6 +111,7 @@ impl Host {
             port: SoftwarePort::new(status, config.session),
             jobs: vec![None; config.flows as usize],
             free: (0..config.flows).rev().collect(),
+            heard: VecDeque::new(),
             says: Vec::new(),
             outcomes: Vec::new(),
             notices: Vec::new(),
@@ -141,14 +149,16 @@ impl Host {
         self.port.receive(said);
     }
 
-    /// The controller says something.
-    pub fn receive_controller(&mut self, said: ToAgent, now: Time) {
-        self.mesh.handle(Event::Controller(Arc::new(said)), now);
+    /// The controller says something; it is heeded with the next [`poll`](Self::poll).
+    pub fn receive_controller(&mut self, said: ToAgent) {
+        self.heard.push_back(said);
     }
 
     /// Whether anything is to be done.
     pub fn is_due(&self, now: Time) -> bool {
-        self.port.has_news() || self.next_deadline().is_some_and(|at| at <= now)
+        self.port.has_news()
+            || !self.heard.is_empty()
+            || self.next_deadline().is_some_and(|at| at <= now)
     }
 
     /// When something is due by itself.
@@ -160,8 +170,8 @@ impl Host {
     pub fn poll(&mut self, now: Time, mut fabric: impl FnMut(&ToFabric)) {
         loop {
             self.port.set_time(now);
-            let Self { mesh, port, says, notices, .. } = self;
-            let events = poll(mesh, &mut Turn { port, says, notices, now }, AT_ONCE);
+            let Self { mesh, port, heard, says, notices, .. } = self;
+            let events = poll(mesh, &mut Turn { port, heard, says, notices, now }, AT_ONCE);
             self.port.take_says().for_each(|said| fabric(&said));
             let notices = std::mem::take(&mut self.notices);
             let heeded = notices.len();

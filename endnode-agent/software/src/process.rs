@@ -203,13 +203,11 @@ impl Process {
                 host.receive(said);
             }
         }
-        let clock = self.clock;
         for (host, session) in self.hosts.values_mut() {
             let Some(session) = session else { continue };
             for heard in session.work() {
                 if let Received::Said(_, said) = heard {
-                    // It may have been sent after the turn began.
-                    host.receive_controller(said, clock.now());
+                    host.receive_controller(said);
                 }
             }
         }
