@@ -7,6 +7,7 @@
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
 //! | [`http`] | `/metrics`, `/healthz` and an API |
 //! | [`metrics`] | what `/metrics` says |
+//! | [`meter`] | what a thread's time went to after something was due |
 //! | [`journal`] | events as JSON lines: the last ones, a file, and subscribers |
 //! | [`record`] | what a core was told, to be told again |
 //! | [`log`] | messages for people: journald, a file or stderr |
@@ -44,6 +45,7 @@ pub mod control;
 pub mod http;
 pub mod journal;
 pub mod log;
+pub mod meter;
 pub mod metrics;
 pub mod pki;
 pub mod record;

@@ -20,6 +20,7 @@ use super::pipe::Pipe;
 use super::tally::{Count, Tally};
 use super::work::{NumberedEvent, Outbox, SessionEvent, Work};
 use super::{Peer, Received};
+use crate::meter::Meter;
 
 /// What is offered, where, and to whom.
 #[derive(Clone, Debug)]
@@ -62,6 +63,7 @@ pub struct Listener<In, Out> {
     limits: Arc<Limits>,
     tally: Arc<Tally>,
     credentials: Option<Arc<Credentials>>,
+    meter: Option<Arc<Meter>>,
     admitted: mpsc::Receiver<Admitted>,
     events: mpsc::Receiver<NumberedEvent<In>>,
     to_us: mpsc::Sender<NumberedEvent<In>>,
@@ -114,6 +116,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
             limits,
             tally,
             credentials: listen.credentials,
+            meter: None,
             admitted,
             events,
             to_us,
@@ -121,6 +124,12 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
             says: PhantomData,
             _door: door,
         })
+    }
+
+    /// Charges what its sessions cost: they run on the daemon's own thread.
+    #[must_use]
+    pub fn metered(self, meter: Arc<Meter>) -> Self {
+        Self { meter: Some(meter), ..self }
     }
 
     /// What happens next. Nothing is lost when the wait is given up.
@@ -155,7 +164,11 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
 
     fn begin(&mut self, new: Admitted) -> Option<Received<In>> {
         let Admitted { pipe, peer, version } = new;
-        let mut pipe = pipe.arrive().ok()?;
+        let pipe = pipe.arrive().ok()?;
+        let mut pipe = match &self.meter {
+            Some(meter) => pipe.metered(meter.clone()),
+            None => pipe,
+        };
         let is_full = self.sessions.len() >= self.limits.sessions;
         if is_full && !self.sessions.contains_key(&peer) {
             self.tally.notify(

@@ -1,13 +1,16 @@
 //! Frames over a stream, ciphered or not. Nothing here waits but [`Pipe::work`].
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::sync::Arc;
 
 use rustls::Connection;
+use snin_protocol::Time;
 use snin_protocol::codec::{self, Frame, MAX_FRAME, Message};
 use tokio::io::Interest;
 
 use super::end::SessionEnd;
 use super::socket::{Moving, Socket};
+use crate::meter::{Cause, Meter};
 
 /// The most bytes of frames that are kept before they are taken: one frame and what came with it.
 const INBOX: usize = 2 * MAX_FRAME;
@@ -27,21 +30,40 @@ pub(super) struct Pipe<S = Socket> {
     /// Bytes to be written, from `written` on.
     owed: Vec<u8>,
     written: usize,
+    /// Is told what reading and writing cost, if that is asked for.
+    meter: Option<Arc<Meter>>,
 }
 
 impl<S> Pipe<S> {
     pub(super) fn new(socket: S, tls: Option<Connection>) -> Self {
         let tls = tls.map(Box::new);
-        Self { socket, tls, came: Vec::new(), taken: 0, owed: Vec::new(), written: 0 }
+        Self { socket, tls, came: Vec::new(), taken: 0, owed: Vec::new(), written: 0, meter: None }
     }
 
     fn on<T>(self, change: impl FnOnce(S) -> io::Result<T>) -> io::Result<Pipe<T>> {
-        let Self { socket, tls, came, taken, owed, written } = self;
-        Ok(Pipe { socket: change(socket)?, tls, came, taken, owed, written })
+        let Self { socket, tls, came, taken, owed, written, meter } = self;
+        Ok(Pipe { socket: change(socket)?, tls, came, taken, owed, written, meter })
     }
 
     pub(super) fn tls(&self) -> Option<&Connection> {
         self.tls.as_deref()
+    }
+
+    /// Charges from now on what reading and writing cost.
+    pub(super) fn metered(self, meter: Arc<Meter>) -> Self {
+        Self { meter: Some(meter), ..self }
+    }
+
+    /// Work begins that is to be [charged](Self::charge).
+    pub(super) fn begin(&self) -> Time {
+        self.meter.as_ref().map_or(Time::ZERO, |meter| meter.now())
+    }
+
+    /// Work that began at `from` has ended.
+    pub(super) fn charge(&self, cause: Cause, from: Time) {
+        if let Some(meter) = &self.meter {
+            meter.charge(cause, from);
+        }
     }
 }
 
@@ -79,6 +101,7 @@ impl Pipe {
 
     /// A frame to be written.
     pub(super) fn put(&mut self, frame: &[u8]) -> Result<(), SessionEnd> {
+        let begun = self.begin();
         match &mut self.tls {
             None => self.owed.extend_from_slice(frame),
             Some(tls) => {
@@ -86,6 +109,7 @@ impl Pipe {
                 self.cipher()?;
             }
         }
+        self.charge(Cause::Sending, begun);
         Ok(())
     }
 
@@ -126,7 +150,9 @@ impl Pipe {
             self.flush()?;
         }
         if ready.is_readable() && has_space {
+            let begun = self.begin();
             let came = self.read();
+            self.charge(Cause::Frames, begun);
             if came.is_err() {
                 // What the other end is told of it goes out if there is room.
                 let _ = self.flush();
@@ -138,6 +164,16 @@ impl Pipe {
 
     /// Writes what can be without waiting.
     pub(super) fn flush(&mut self) -> Result<(), SessionEnd> {
+        if self.is_flushed() {
+            return Ok(());
+        }
+        let begun = self.begin();
+        let written = self.write();
+        self.charge(Cause::Sending, begun);
+        written
+    }
+
+    fn write(&mut self) -> Result<(), SessionEnd> {
         while !self.is_flushed() {
             match self.socket.try_write(&self.owed[self.written..]) {
                 Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),

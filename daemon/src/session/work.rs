@@ -16,6 +16,7 @@ use super::end::SessionEnd;
 use super::limits::{Limits, Pace};
 use super::pipe::Pipe;
 use super::tally::{Count, Tally};
+use crate::meter::Cause;
 
 /// A certificate that was good is looked at again after so long: it may have run out.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);
@@ -114,8 +115,10 @@ impl Work {
                         _ => return Err(SessionEnd::OutOfTurn),
                     }
                 } else {
+                    let begun = self.pipe.begin();
                     let message: M = frame.message()?;
                     self.pipe.take(length);
+                    self.pipe.charge(Cause::Frames, begun);
                     self.tally.add(Count::FramesIn);
                     // The session ends with its owner.
                     let sent = events.send((self.number, SessionEvent::Said(message))).await;
