@@ -9,7 +9,8 @@ const fn route(
     command: &'static str,
     about: &'static str,
 ) -> Route {
-    Route { verb, path, command, numbers: &["count", "since", "uid", "id"], about }
+    let numbers = &["count", "since", "uid", "id"];
+    Route { verb, path, command, numbers, flags: &["follow"], about }
 }
 
 /// Every route. At a Unix socket a user may do what it may do at the control socket; by TLS operators, launchers
@@ -24,7 +25,12 @@ pub const ROUTES: [Route; 20] = [
     route(Put, "/v1/policy", "policy", "Another policy: {\"set\": \"strict\"}."),
     route(Get, "/v1/path", "path", "The way `?from=h3&to=h7`."),
     route(Get, "/v1/owner", "owner", "Whose the directed link is that leaves `?port=leaf3/20`."),
-    route(Get, "/v1/events", "events", "The events after number `?since=`."),
+    route(
+        Get,
+        "/v1/events",
+        "events",
+        "The events after number `?since=`; with `&follow` every later one too, each a line.",
+    ),
     route(Get, "/v1/slices", "slices", "Every slice."),
     route(
         Post,

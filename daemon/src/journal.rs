@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Map, Value};
 
 use crate::control::{Client, Control};
+use crate::http::{Asked, Follower};
 
 /// So many events are kept ...
 const KEPT: usize = 4_096;
@@ -21,6 +22,8 @@ const KEPT_BYTES: usize = 1 << 20;
 /// So many events of one name are told in a second; more are counted.
 const MOST_A_SECOND: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
+/// So many clients of HTTP follow events; the oldest gives way to one more.
+const FOLLOWERS: usize = 16;
 
 /// How often an event of one name happened lately.
 struct Rate {
@@ -38,6 +41,9 @@ pub struct Journal {
     bytes: usize,
     file: Option<(PathBuf, File)>,
     listeners: Vec<Client>,
+    /// By HTTP.
+    followers: Vec<Follower>,
+    cut_off: u64,
     lost: u64,
     /// By name: as many as the daemon's code has names.
     rates: BTreeMap<String, Rate>,
@@ -125,12 +131,26 @@ impl Journal {
             self.listeners.retain(|&client| control.line(client, &line));
         }
         let text = format!("{line}\n");
+        self.tell_followers(&text);
         if let Some((_, file)) = &mut self.file
             && file.write_all(text.as_bytes()).is_err()
         {
             self.lost += 1;
         }
         self.keep(text);
+    }
+
+    fn tell_followers(&mut self, text: &str) {
+        self.followers.retain(|follower| !follower.is_gone());
+        let before = self.followers.len();
+        self.followers.retain(|follower| follower.tell(text));
+        let cut_off = (before - self.followers.len()) as u64;
+        if cut_off > 0 {
+            self.cut_off += cut_off;
+            tracing::warn!(
+                "{cut_off} clients that follow events do not read them, and are cut off"
+            );
+        }
     }
 
     fn keep(&mut self, text: String) {
@@ -144,10 +164,14 @@ impl Journal {
 
     /// The events after number `since` that are still kept.
     pub fn since(&self, since: u64) -> impl Iterator<Item = Value> {
+        self.texts_since(since).filter_map(|text| serde_json::from_str(text).ok())
+    }
+
+    fn texts_since(&self, since: u64) -> impl Iterator<Item = &str> {
         let first = self.seq + 1 - self.last.len() as u64;
-        let skip = (since + 1).saturating_sub(first);
+        let skip = since.saturating_add(1).saturating_sub(first);
         let kept = self.last.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX));
-        kept.filter_map(|text| serde_json::from_str(text).ok())
+        kept.map(String::as_str)
     }
 
     /// The number of the last event.
@@ -158,6 +182,32 @@ impl Journal {
     /// From now on every event goes to this one too.
     pub fn follow(&mut self, client: Client) {
         self.listeners.push(client);
+    }
+
+    /// Answers a client of HTTP with the events after number `since` that are still kept, and then with every
+    /// later one, each a line.
+    pub fn answer(&mut self, asked: Asked, since: u64) {
+        let follower = asked.follow();
+        let kept: String = self.texts_since(since).collect();
+        if !kept.is_empty() && !follower.tell(&kept) {
+            return;
+        }
+        self.followers.retain(|follower| !follower.is_gone());
+        if self.followers.len() >= FOLLOWERS {
+            drop(self.followers.remove(0));
+            self.cut_off += 1;
+        }
+        self.followers.push(follower);
+    }
+
+    /// Clients of HTTP that follow events now.
+    pub fn followers(&self) -> usize {
+        self.followers.iter().filter(|follower| !follower.is_gone()).count()
+    }
+
+    /// Clients of HTTP that followed events and were cut off: they did not read, or made room for others.
+    pub const fn cut_off(&self) -> u64 {
+        self.cut_off
     }
 
     /// Events that were counted only.

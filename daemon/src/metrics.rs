@@ -84,6 +84,27 @@ impl Page {
         self.families.push(Family { name: name.to_owned(), help, samples });
     }
 
+    /// What is on the page: every name as the text has it, its labels and its kind, and what it means.
+    pub fn names(&self) -> Vec<(String, String)> {
+        let named = |family: &Family| {
+            let first = |samples: Option<&Labels>| {
+                let labels = samples.into_iter().flatten().map(|(label, _)| *label);
+                labels.collect::<Vec<_>>().join(",")
+            };
+            let (labels, kind, suffix) = match &family.samples {
+                Samples::Counters(all) => {
+                    (first(all.first().map(|one| &one.0)), "counter", "_total")
+                }
+                Samples::Gauges(all) => (first(all.first().map(|one| &one.0)), "gauge", ""),
+                Samples::Histogram(_) => (String::new(), "histogram", ""),
+            };
+            let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+            let help = family.help.clone();
+            (format!("{}{suffix}{labels} ({kind})", family.name), format!("{help}."))
+        };
+        self.families.iter().map(named).collect()
+    }
+
     /// The text.
     pub fn encode(self) -> String {
         let mut registry = Registry::default();
@@ -146,6 +167,10 @@ mod tests {
         let histogram = Histogram::new([0.5, 1.0]);
         histogram.observe(0.7);
         page.histogram("x_seconds", "Time", &histogram);
+        let names: Vec<String> = page.names().into_iter().map(|(name, _)| name).collect();
+        let named =
+            ["x_sweeps_total{kind} (counter)", "x_in_flight (gauge)", "x_seconds (histogram)"];
+        assert_eq!(names, named);
         assert_eq!(
             page.encode(),
             "# HELP x_sweeps Sweeps.\n# TYPE x_sweeps counter\n\

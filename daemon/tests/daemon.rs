@@ -1,10 +1,10 @@
 //! A small daemon of these parts, asked by a socket and by HTTP as foreign programs do.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use snin_daemon::watch::Watch;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
-const ROUTES: [Route; 3] = [
+const ROUTES: [Route; 4] = [
     Route::ANY,
     Route {
         verb: Verb::Put,
         path: "/v1/things/{*owner}",
         command: "keys",
         numbers: &["count", "owner"],
+        flags: &[],
         about: "Its own keys",
     },
     Route {
@@ -31,7 +32,16 @@ const ROUTES: [Route; 3] = [
         path: "/v1/never",
         command: "never",
         numbers: &[],
+        flags: &[],
         about: "A refusal",
+    },
+    Route {
+        verb: Verb::Get,
+        path: "/v1/events",
+        command: "events",
+        numbers: &["since"],
+        flags: &["follow"],
+        about: "Events",
     },
 ];
 
@@ -64,6 +74,15 @@ impl Daemon {
         Connection::open(&self.socket, PATIENCE).unwrap()
     }
 
+    /// curl, which writes every line at once; it ends when this is dropped.
+    fn curl(&self, path: &str) -> Curl {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--no-buffer", &format!("http://{}{path}", self.address)]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("curl");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Curl { child, lines }
+    }
+
     fn http(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(PATIENCE).unwrap();
@@ -78,6 +97,27 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = Connection::open(&self.socket, PATIENCE).unwrap().ask(&json!({"command": "end"}));
         self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+struct Curl {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Curl {
+    /// The number of the next event; none where the answer has ended.
+    fn event(&mut self) -> Option<u64> {
+        let line: Value = serde_json::from_str(&self.lines.next()?.unwrap()).unwrap();
+        line["seq"].as_u64()
+    }
+}
+
+impl Drop for Curl {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -109,6 +149,10 @@ fn run(mut control: Control, mut server: Server) {
         }
         for asked in server.work() {
             match &asked.wanted {
+                Wanted::Command(command, keys) if command == "events" && keys["follow"] == true => {
+                    let since = keys["since"].as_u64().unwrap_or(0);
+                    journal.answer(asked, since);
+                }
                 Wanted::Health => asked.health(false, "no subnet"),
                 Wanted::Metrics => asked.metrics(page()),
                 Wanted::Command(command, keys) if command == "keys" => {
@@ -185,7 +229,8 @@ fn pages_are_served_and_nothing_else() {
     assert!(metrics.contains("connection: close") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(get("/healthz").starts_with("HTTP/1.1 503 "));
     let missing = get("/");
-    let there = "there is GET /metrics, GET /healthz, POST /v1/command, PUT /v1/things/{owner}, GET /v1/never\n";
+    let there = "there is GET /metrics, GET /healthz, POST /v1/command, PUT /v1/things/{owner}, GET /v1/never, \
+                 GET /v1/events\n";
     assert!(missing.starts_with("HTTP/1.1 404 ") && missing.ends_with(there), "{missing}");
     assert!(daemon.http("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
     for (nonsense, status) in [
@@ -297,6 +342,10 @@ fn idle_connections_end_after_a_time_and_those_who_wait_or_follow_do_not() {
     let daemon = Daemon::with_life(Duration::from_millis(300));
     let mut follower = daemon.connect();
     follower.ask(&json!({"command": "follow", "follow": true})).unwrap();
+    daemon.connect().ask(&json!({"command": "happen"})).unwrap();
+    assert_eq!(follower.line().unwrap().unwrap()["seq"], 1);
+    let mut by_http = daemon.curl("/v1/events?since=0&follow");
+    assert_eq!(by_http.event(), Some(1), "what is kept comes first");
     let mut waiting = UnixStream::connect(&daemon.socket).unwrap();
     waiting.write_all(b"{\"command\": \"never\"}\n").unwrap();
     // A client that says nothing, one that never ends its line however often it adds to it, and two of HTTP.
@@ -320,6 +369,14 @@ fn idle_connections_end_after_a_time_and_those_who_wait_or_follow_do_not() {
     assert!(waiting.read(&mut [0; 8]).is_err(), "who waits for an answer waits on");
     daemon.connect().ask(&json!({"command": "happen"})).unwrap();
     assert_eq!(follower.line().unwrap().unwrap()["event"], "TRAP");
+    assert_eq!(by_http.event(), Some(2), "long after others had to end");
+    // Of more than may follow the oldest gives way; the others go on.
+    let mut others: Vec<Curl> =
+        (0..16).map(|_| daemon.curl("/v1/events?since=1&follow=1")).collect();
+    assert!(others.iter_mut().all(|other| other.event() == Some(2)));
+    assert_eq!(by_http.event(), None);
+    daemon.connect().ask(&json!({"command": "happen"})).unwrap();
+    assert!(others.iter_mut().all(|other| other.event() == Some(3)));
 }
 
 #[test]
@@ -336,7 +393,7 @@ fn a_flood_of_requests_has_its_turns_between_others() {
     // Each request is answered, and the daemon looked at everything else again and again meanwhile.
     let (mut first, mut last) = (u64::MAX, 0);
     for flood in floods {
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(flood));
+        let mut lines = std::io::BufRead::lines(BufReader::new(flood));
         for _ in 0..500 {
             let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
             let turn = answer["ok"].as_u64().unwrap();

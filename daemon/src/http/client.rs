@@ -1,12 +1,15 @@
 //! The asking end: commands of a daemon's control socket, said to its API.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use hyper::Request;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -39,9 +42,57 @@ pub fn ask(
     request: &Value,
     patience: Duration,
 ) -> Result<Value, ControlError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-    let runtime = runtime.map_err(|error| nobody(to, error))?;
+    let runtime = runtime().map_err(|error| nobody(to, error))?;
     runtime.block_on(timely(to, credentials, request, patience))
+}
+
+/// Follows the events of a controller after number `since`: `heard` is given each as a line of JSON, until it says
+/// false or the controller ends.
+///
+/// # Errors
+/// As [`ask`].
+pub fn follow(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    since: u64,
+    heard: impl FnMut(&str) -> bool,
+) -> Result<(), ControlError> {
+    let runtime = runtime().map_err(|error| nobody(to, error))?;
+    let followed = runtime.block_on(lines(to, credentials, since, heard));
+    followed.map_err(|error| nobody(to, error))
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
+}
+
+async fn lines(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    since: u64,
+    mut heard: impl FnMut(&str) -> bool,
+) -> io::Result<()> {
+    let question = Request::get(format!("/v1/events?since={since}&follow")).body(Body::empty());
+    let answer = send(to, credentials, question.map_err(io::Error::other)?).await?;
+    if !answer.status().is_success() {
+        return Err(io::Error::other(format!("HTTP status {}", answer.status())));
+    }
+    let mut body = answer.into_body();
+    let mut text = Vec::new();
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
+        text.extend_from_slice(&data);
+        while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            if !heard(String::from_utf8_lossy(&line).trim_end()) {
+                return Ok(());
+            }
+        }
+        if text.len() > LONGEST {
+            return Err(io::Error::other("a line without an end"));
+        }
+    }
+    Ok(())
 }
 
 fn nobody(to: &Address, error: io::Error) -> ControlError {
@@ -77,21 +128,29 @@ async fn say(
     credentials: Option<&Credentials>,
     request: &Value,
 ) -> io::Result<(bool, Value)> {
-    let stream = connect(to, credentials).await?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    let carrying = tokio::spawn(connection);
     let request = Request::post(COMMAND)
-        .header("host", Role::Controller.dns())
         .header("content-type", "application/json")
         .body(Body::from(request.to_string()))
         .map_err(io::Error::other)?;
-    let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+    let answer = send(to, credentials, request).await?;
     let well = answer.status().is_success();
     let body = axum::body::to_bytes(Body::new(answer.into_body()), LONGEST).await;
-    let body = body.map_err(io::Error::other)?;
-    carrying.abort();
-    Ok((well, serde_json::from_slice(&body)?))
+    Ok((well, serde_json::from_slice(&body.map_err(io::Error::other)?)?))
+}
+
+/// Says it on a connection of its own, which ends with the answer: a server of ours keeps none alive.
+async fn send(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    mut request: Request<Body>,
+) -> io::Result<Response<Incoming>> {
+    let stream = connect(to, credentials).await?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    tokio::spawn(connection);
+    let host = Role::Controller.dns().parse().map_err(io::Error::other)?;
+    request.headers_mut().insert("host", host);
+    sender.send_request(request).await.map_err(io::Error::other)
 }
 
 async fn connect(to: &Address, credentials: Option<&Credentials>) -> io::Result<Box<dyn Stream>> {

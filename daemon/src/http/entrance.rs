@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -139,7 +140,7 @@ pub(super) async fn attend(bound: Vec<Bound>, router: Router<Desk>, desk: Desk, 
 
 async fn stand(entrance: Entrance, router: Router<Desk>, desk: Desk, rules: Rules) {
     let mut serving = JoinSet::new();
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut open: VecDeque<Open> = VecDeque::new();
     loop {
         let client = select! {
             client = entrance.accept() => client,
@@ -150,20 +151,42 @@ async fn stand(entrance: Entrance, router: Router<Desk>, desk: Desk, rules: Rule
             continue;
         };
         rules.tally.add(Count::Callers);
-        open.retain(|client| !client.is_finished());
+        open.retain(|client| !client.work.is_finished());
         if open.len() >= MOST
-            && let Some(oldest) = open.pop_front()
+            && let Some(oldest) = open.iter().position(Open::may_end)
+            && let Some(oldest) = open.remove(oldest)
         {
-            oldest.abort();
+            oldest.work.abort();
             rules.tally.notify(Count::Slow, "too many clients of HTTP: the oldest is cut off");
         }
-        let (router, desk, rules) = (router.clone(), desk.clone(), rules.clone());
-        open.push_back(serving.spawn(async move {
-            let tally = rules.tally.clone();
-            if tokio::time::timeout(rules.life, serve(client, router, desk, rules)).await.is_err() {
-                tally.notify(Count::Slow, "a client of HTTP took too long, and is cut off");
-            }
-        }));
+        let follows = Arc::new(AtomicBool::new(false));
+        let desk = Desk { follows: follows.clone(), ..desk.clone() };
+        let work = serving.spawn(live(client, router.clone(), desk, rules.clone()));
+        open.push_back(Open { work, follows });
+    }
+}
+
+/// A connection that is served.
+struct Open {
+    work: AbortHandle,
+    follows: Arc<AtomicBool>,
+}
+
+impl Open {
+    /// Those that follow what happens are fewer than there may be connections: the daemon sees to that.
+    fn may_end(&self) -> bool {
+        !self.follows.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves a client for as long as one may live, or follows what happens.
+async fn live(client: Accepted, router: Router<Desk>, desk: Desk, rules: Rules) {
+    let (follows, tally, life) = (desk.follows.clone(), rules.tally.clone(), rules.life);
+    let mut served = std::pin::pin!(serve(client, router, desk, rules));
+    while tokio::time::timeout(life, &mut served).await.is_err() {
+        if !follows.load(Ordering::Relaxed) {
+            return tally.notify(Count::Slow, "a client of HTTP took too long, and is cut off");
+        }
     }
 }
 

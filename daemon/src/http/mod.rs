@@ -2,19 +2,25 @@
 //!
 //! axum runs on a thread of its own, so what a client costs delays neither a window nor a sweep. What is asked
 //! comes to the daemon as [`Asked`], which a poll waits for; only the daemon answers. A connection carries one
-//! request and lives for a minute at most; of too many the oldest is cut off. So a client that says its head
-//! byte by byte, says nothing, or does not read what it asked for keeps no other from being served.
+//! request and lives for a minute at most, unless the daemon lets its client [follow](Asked::follow) what happens;
+//! of too many the oldest is cut off. So a client that says its head byte by byte, says nothing, or does not read
+//! what it asked for keeps no other from being served.
 //!
 //! An API is offered at Unix sockets, whose users the system names, at loopback, where no client has a name, and
-//! by TLS, where the certificate names the client. [`ask`] and [`Courier`] are the other end.
+//! by TLS, where the certificate names the client. [`ask`], [`follow`](fn@follow) and [`Courier`] are the other
+//! end.
 
 mod client;
 mod entrance;
+mod follow;
 mod server;
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
@@ -25,7 +31,8 @@ use tokio::sync::oneshot;
 
 use crate::metrics;
 
-pub use client::{Courier, ask};
+pub use client::{Courier, ask, follow};
+pub use follow::Follower;
 pub use server::{Offer, Server};
 
 /// The path at which a command is said as at the control socket.
@@ -90,6 +97,8 @@ pub struct Route {
     pub command: &'static str,
     /// The keys of query and path whose values are numbers. All others are texts.
     pub numbers: &'static [&'static str],
+    /// Those that are true where they stand without a value.
+    pub flags: &'static [&'static str],
     /// What it does, for people.
     pub about: &'static str,
 }
@@ -101,6 +110,7 @@ impl Route {
         path: COMMAND,
         command: "",
         numbers: &[],
+        flags: &[],
         about: "Any command of the control socket, as it has it: {\"command\": ...}.",
     };
 }
@@ -168,6 +178,8 @@ pub struct Asked {
     /// The end that asks.
     pub client: Client,
     answer: oneshot::Sender<Response>,
+    /// Whether the connection goes on as long as its client follows.
+    follows: Arc<AtomicBool>,
 }
 
 impl Asked {
@@ -185,6 +197,13 @@ impl Asked {
     /// Answers a command.
     pub fn answer(self, value: Value) {
         self.respond(axum::Json(value).into_response());
+    }
+
+    /// Answers with lines of JSON, without an end: those that the follower is told.
+    pub fn follow(self) -> Follower {
+        let (follower, lines) = Follower::new(self.follows.clone());
+        self.respond(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)).into_response());
+        follower
     }
 
     /// Answers that it is not done, and why.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
@@ -90,7 +91,9 @@ impl Server {
             Rules { life: offer.life, credentials: offer.credentials, tally: tally.clone() };
         let router = router(offer.routes);
         let work = async move |bell| {
-            attend(bound, router, Desk { to_daemon, bell, client: Client::Unknown }, rules).await;
+            let follows = Arc::default();
+            let desk = Desk { to_daemon, bell, client: Client::Unknown, follows };
+            attend(bound, router, desk, rules).await;
         };
         let thread = bell.run("http", work)?;
         Ok(Self { asked, bell, addresses, tally, _thread: thread })
@@ -126,12 +129,14 @@ pub(super) struct Desk {
     pub(super) to_daemon: mpsc::Sender<Asked>,
     pub(super) bell: Arc<Bell>,
     pub(super) client: Client,
+    /// Whether that client follows what happens.
+    pub(super) follows: Arc<AtomicBool>,
 }
 
 impl Desk {
     async fn ask(self, wanted: Wanted) -> Response {
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { wanted, client: self.client, answer };
+        let asked = Asked { wanted, client: self.client, answer, follows: self.follows };
         let ends = || refused(StatusCode::SERVICE_UNAVAILABLE, "the daemon ends");
         if !hand_over(asked, &self.to_daemon, &self.bell).await {
             return ends();
@@ -171,6 +176,7 @@ async fn command(
     let wrong = |why| refused(StatusCode::BAD_REQUEST, why);
     let value = |key: &str, text: &str| match text.parse::<u64>() {
         Ok(number) if route.numbers.contains(&key) => number.into(),
+        _ if route.flags.contains(&key) => Value::from(!matches!(text, "0" | "false")),
         _ => Value::from(text),
     };
     let mut keys: Map<String, Value> =
