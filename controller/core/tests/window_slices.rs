@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use snin_controller_core::events::GrantStatus;
 use snin_controller_core::window::{SliceError, SliceHosts, SliceRecord, TreeName};
 use snin_fabric::routing::RoutingTree;
-use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum};
+use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum};
 use snin_protocol::{ConnectionNumber, Time};
 use window_support::fabric::Fabric;
 use window_support::world::{Life, World};
@@ -20,12 +20,27 @@ use window_support::world::{Life, World};
 /// A cable between switches, by its lower port.
 type Cable = PortIndex;
 
+/// A grant as it was given: who sends, its connection, the address and since when.
+type Given = (Guid, ConnectionNumber, Lid, Time);
+
+fn given(grant: &GrantStatus) -> Given {
+    (grant.source, grant.connection, grant.dlid.0, grant.from)
+}
+
+fn records(world: &World) -> BTreeMap<String, SliceRecord> {
+    let core = &world.core;
+    let record = |owner: &str| Some((owner.to_owned(), core.slice_record(owner)?.clone()));
+    core.slice_owners().filter_map(record).collect()
+}
+
 /// What the judge knows of slices, and since when.
 #[derive(Default)]
 struct Judge {
     slices: BTreeMap<String, SliceRecord>,
     /// When slices changed last.
     changed: Time,
+    /// Where that moment is known to the judge: what was granted by then. Nothing but that may run out.
+    before: Option<BTreeSet<Given>>,
     /// Grants inside slices and outside of them that were judged, and slices that were not whole.
     inside: u64,
     outside: u64,
@@ -33,19 +48,32 @@ struct Judge {
 }
 
 impl Judge {
+    /// Slices were changed just now: a grant that is given from now on heeds them.
+    fn note(&mut self, world: &World) {
+        let slices = records(world);
+        if slices != self.slices {
+            (self.slices, self.changed) = (slices, world.now);
+            self.before = Some(world.core.grants().map(|grant| given(&grant)).collect());
+        }
+    }
+
     /// Judges everything that is granted. Grants of before a change run out: they are let be, but not longer.
     fn look(&mut self, world: &World, what: &str) {
         let core = &world.core;
-        let owners: Vec<String> = core.slice_owners().map(str::to_owned).collect();
-        let record = |owner: &String| Some((owner.clone(), core.slice_record(owner)?.clone()));
-        let slices: BTreeMap<String, SliceRecord> = owners.iter().filter_map(record).collect();
+        let slices = records(world);
         if slices != self.slices {
-            (self.slices, self.changed) = (slices, world.now);
+            (self.slices, self.changed, self.before) = (slices, world.now, None);
         }
         let config = &world.life.config;
         let settled = world.now > self.changed + config.longest_in_force() + config.window;
         let effective = self.changed + config.window;
-        for grant in core.grants().filter(|grant| settled || grant.from > effective) {
+        let is_new = |grant: &GrantStatus| {
+            let after = self.before.as_ref().is_some_and(|before| !before.contains(&given(grant)));
+            after || grant.from > effective
+        };
+        let judged: Vec<GrantStatus> =
+            core.grants().filter(|grant| settled || is_new(grant)).collect();
+        for grant in judged {
             self.judge(world, &grant, what);
         }
         self.broken += core.slices().iter().filter(|slice| !slice.whole).count() as u64;
@@ -81,13 +109,13 @@ fn cable(fabric: &Fabric, out: PortIndex) -> Option<Cable> {
 }
 
 /// Out of which port a switch sends what is for a LID.
-fn out(fabric: &Fabric, switch: NodeIndex, lid: snin_fabric::Lid) -> Option<PortIndex> {
+fn out(fabric: &Fabric, switch: NodeIndex, lid: Lid) -> Option<PortIndex> {
     let port = fabric.routing.tables[switch.index()].get(lid);
     fabric.topology.port_of(switch, port).filter(|_| port != PortNum::ZERO)
 }
 
 /// Out of which ports of switches packets from a host go that are for a LID, by the tables.
-fn way(fabric: &Fabric, source: Guid, lid: snin_fabric::Lid) -> Vec<PortIndex> {
+fn way(fabric: &Fabric, source: Guid, lid: Lid) -> Vec<PortIndex> {
     let topology = &fabric.topology;
     let mut hosts = fabric.routing.hosts.iter().map(|(_, host)| host);
     let source = hosts.find(|host| topology.port(host.port).guid == source).unwrap();
@@ -199,6 +227,7 @@ fn nobody_leaves_a_slice_and_nobody_enters() {
         for window in 0..60 {
             if rng.random_bool(0.08) {
                 change(&mut world, &mut rng);
+                judge.note(&world);
             }
             world.run(1);
             judge.look(&world, &format!("{recipe}, seed {seed}, window {window}"));
