@@ -101,7 +101,7 @@ pub(crate) struct RequestOf {
 /// A user of a host has its agent ask.
 #[derive(Args, Debug)]
 pub(crate) struct ByAgent {
-    /// Have this host's agent ask, which any user may: its pair_socket
+    /// Have this host's agent ask, which any user may, for the user's own: its pair_socket
     #[arg(long, value_name = "SOCKET", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "/run/snin/pairs.sock", conflicts_with_all = ["socket", "controller"])]
     pub(crate) agent: Option<PathBuf>,

@@ -89,7 +89,11 @@ fn one(slice: &Value) -> String {
 }
 
 /// The controller's answer, by the agent of this host if that is to ask.
-fn ask_by(agent: &ByAgent, socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
+pub(super) fn ask_by(
+    agent: &ByAgent,
+    socket: &ControllerSocket,
+    request: &Value,
+) -> Result<Value, Failure> {
     match &agent.agent {
         Some(agent) => Ok(Connection::open(agent, Some(PATIENCE))?.ask(request)?),
         None => ask(socket, request),

@@ -54,6 +54,7 @@ fn run() -> TempDir {
         ("first.sh", include_str!("first.sh")),
         ("two.sh", include_str!("two.sh")),
         ("alone.sh", include_str!("alone.sh")),
+        ("agents.sh", include_str!("agents.sh")),
     ];
     let mut machine = Command::new(tool("run"));
     machine.args(["--limit", "170", "--memory", "2048", "--out"]).arg(out.path());
@@ -74,7 +75,8 @@ fn run() -> TempDir {
     for program in handles(files.path()) {
         machine.arg("--with").arg(program);
     }
-    machine.args(["--with", "/usr/bin/tcpdump"]);
+    // The guest's own setpriv cannot give up a user for good.
+    machine.args(["--with", "/usr/bin/tcpdump", "--with", "/usr/bin/setpriv"]);
     let stage = |script: &str, name: &str| {
         format!(
             "snin lab --verbs /root/fabric --run 'bash /root/{script}' --json $OUT/{name}.json >/dev/null; "
@@ -85,6 +87,7 @@ fn run() -> TempDir {
         stage("two.sh slices", "with"),
         stage("two.sh none", "without"),
         stage("alone.sh", "alone"),
+        stage("agents.sh", "agents"),
     ];
     let status = machine.args(["--", "bash", "-c", &command.concat()]).status();
     assert!(status.expect("tools/vm/run").success());
@@ -106,6 +109,8 @@ fn unmodified_programs_go_along_the_trees_of_their_jobs() {
     two_jobs(&out);
     strangers(&out);
     every_way(&out);
+    agents_over_tls(&out);
+    users_of_a_host(&out);
 }
 
 /// `srun` of a two-rank MPI program: each direction on the tree that its slice names.
@@ -225,4 +230,86 @@ fn every_way(out: &TempDir) {
         time(&said),
         time(&without)
     );
+}
+
+/// Controller and agents as daemons over TLS: what was sent went along the tree that was granted.
+fn agents_over_tls(out: &TempDir) {
+    let carried = document(out, "agents.json");
+    let logs =
+        ["controller", "1", "2"].map(|name| read(out, &format!("agents-{name}.log"))).concat();
+    assert_eq!(carried["exit_code"], 0, "{logs}{}", read(out, "agents-status1.json"));
+    let [near, far] = [1, 2].map(|number| document(out, &format!("agents-status{number}.json")));
+    for agent in [&near, &far] {
+        assert_eq!(agent["controller"], "heard", "{agent:#}");
+        assert_eq!(
+            (&agent["counters"]["broken"], &agent["counters"]["overruns"]),
+            (&0.into(), &0.into())
+        );
+    }
+    assert_eq!(near["counters"]["messages"], 200);
+    assert_eq!(
+        (&far["received"][0]["messages"], &far["received"][0]["lost"]),
+        (&200.into(), &0.into())
+    );
+    let controller = document(out, "agents-controller.json");
+    assert_eq!(controller["sessions"], 2);
+    assert!(controller["listen"][0].as_str().unwrap().starts_with("tls://"), "{controller:#}");
+    // Hosts 1 and 2 are on different leaves: all of it, acknowledgements too, crossed one spine.
+    let grants = document(out, "agents-grants.json");
+    let tree = &grants[0]["tree"];
+    assert_eq!(
+        (&grants[0]["from"], &grants[0]["to"]),
+        (&"host1".into(), &"host2".into()),
+        "{grants}"
+    );
+    let links = carried["links"].as_array().unwrap();
+    let data = links.iter().filter(|link| link["connections"] == serde_json::json!([[1, 2]]));
+    assert_eq!(data.count(), 2, "up to the spine and down: {carried:#}");
+    let mut flows = links.iter().flat_map(|link| link["flows"].as_array().unwrap());
+    assert!(flows.all(|flow| flow["tree"] == *tree), "{carried:#}");
+    assert!(tree.as_u64() > Some(0), "the first carries what nobody granted: {grants}");
+    println!("snin-agent and snin-controller over TLS: 200 messages along tree {tree}");
+}
+
+/// Users have requests of their host's port through its agent, so many each, and none of others'.
+fn users_of_a_host(out: &TempDir) {
+    let said = |name: &str| {
+        let (said, error) =
+            (read(out, &format!("asked-{name}")), read(out, &format!("asked-{name}.error")));
+        (read(out, &format!("asked-{name}.status")).trim().to_owned(), said, error)
+    };
+    let answer = |name: &str| -> Value {
+        let (status, said, error) = said(name);
+        assert_eq!(status, "0", "{name}: {error}");
+        serde_json::from_str(&said).unwrap()
+    };
+    let (first, second, other) = (answer("first"), answer("second"), answer("other"));
+    for (request, user) in [(&first, 4711), (&second, 4711), (&other, 4712)] {
+        assert_eq!(request["from"], "host1", "{request}");
+        let owner = request["owner"].as_str().unwrap();
+        assert!(
+            owner.starts_with("agent/0x") && owner.ends_with(&format!("/user/{user}")),
+            "{request}"
+        );
+    }
+    for (name, why) in [
+        ("third", "/user/4711 has 2 requests: no user of a host has more"),
+        ("foreign", "it is not its host's, which is 0x"),
+        ("steals", "/user/4712 may not release request "),
+    ] {
+        let (status, _, error) = said(name);
+        assert_eq!(status, "3", "{name}");
+        assert!(error.contains(why) && error.lines().count() == 1, "{name}: {error}");
+    }
+    let numbers = |name: &str| -> Vec<Value> {
+        answer(name).as_array().unwrap().iter().map(|request| request["id"].clone()).collect()
+    };
+    assert_eq!(numbers("list"), [first["id"].clone(), second["id"].clone()]);
+    assert_eq!(answer("gives")["released"], true);
+    assert_eq!(numbers("after"), [second["id"].clone()]);
+    let metrics = read(out, "agents-metrics");
+    let count =
+        |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    assert_eq!(count("snin_agent_user_commands_total"), Some(9), "{metrics}");
+    assert_eq!(count("snin_agent_user_refusals_total"), Some(3), "{metrics}");
 }
