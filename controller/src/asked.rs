@@ -26,6 +26,7 @@ use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
 use crate::daemon::Daemon;
 use crate::metrics;
+use crate::punctuality::Decided;
 
 const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, events, slices, slice_create, \
                         slice_resize, slice_delete, slice_explain, slice_trees, request, release or requests";
@@ -57,6 +58,10 @@ impl Daemon {
                 let (well, text) = self.health();
                 asked.health(well, text);
             }
+            Wanted::Command(command, body) if command == "events" && body["follow"] == true => {
+                let since = body["since"].as_u64().unwrap_or(0);
+                self.outlets.journal.answer(asked, since);
+            }
             Wanted::Command(command, body) => match self.answer(&asked.client, command, body) {
                 Ok(answer) => asked.answer(answer),
                 Err(refused) => asked.refuse(refused.refusal, &refused.why),
@@ -85,7 +90,8 @@ impl Daemon {
             "windows" => {
                 let count = body["count"].as_u64().unwrap_or(10) as usize;
                 let skip = self.windows.len().saturating_sub(count);
-                Ok(self.windows.iter().skip(skip).map(window_json).collect())
+                let windows = self.windows.iter().skip(skip);
+                Ok(windows.map(|(report, decided)| window_json(report, decided)).collect())
             }
             "grants" => {
                 let core = self.core()?;
@@ -120,6 +126,7 @@ impl Daemon {
             Some(agents) => agents.addresses().iter().map(ToString::to_string).collect(),
             None => Vec::new(),
         };
+        let (missed_by, last_missed) = self.counted.punctuality.missed();
         json!({
             "name": self.identity.to_string(),
             "healthy": well,
@@ -132,10 +139,9 @@ impl Daemon {
             "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
             "view": self.core.as_ref().map(|core| core.view().version()),
             "counters": counters,
-            "last_missed": self.counted.missed.map(|(windows, late, why)| json!({
-                "windows": windows, "late_us": late.nanos() / 1_000, "why": why.why(),
-            })),
-            "last_window": self.windows.back().map(window_json),
+            "missed_by": missed_by,
+            "last_missed": last_missed,
+            "last_window": self.windows.back().map(|(report, decided)| window_json(report, decided)),
         })
     }
 
@@ -186,15 +192,17 @@ impl Daemon {
     }
 }
 
-fn window_json(report: &WindowReport) -> Value {
+fn window_json(report: &WindowReport, decided: &Decided) -> Value {
     let deferred = report.deferred.iter();
     let deferred: Map<String, Value> =
         deferred.map(|(why, &count)| (why.to_string(), count.into())).collect();
-    json!({
+    let mut window = json!({
         "epoch": report.epoch.0, "requested": report.requested, "granted": report.granted,
         "draining": report.draining, "deferred": deferred, "refused": report.refused, "moved": report.moved,
         "paused": report.paused, "links": report.links, "max_link_load": report.max_link_load,
-    })
+    });
+    window.as_object_mut().into_iter().for_each(|window| decided.describe(window));
+    window
 }
 
 pub(crate) fn host_name(core: &Core, port: Guid) -> String {

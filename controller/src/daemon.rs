@@ -9,6 +9,7 @@ use serde_json::json;
 use snin_controller_core::config::Config;
 use snin_controller_core::events::{Event, Note, Output, WindowReport};
 use snin_daemon::clock::Clock;
+use snin_daemon::meter::{Cause, Meter};
 use snin_daemon::service;
 use snin_daemon::session::{Call, Credentials, Limits, Listen, Listener, Received};
 use snin_daemon::signals::Signal;
@@ -25,13 +26,14 @@ use tracing::{error, info, warn};
 
 use crate::config::{Checked, Settings, Source};
 use crate::error::Failure;
-use crate::events::{DaemonEvent, Late};
+use crate::events::DaemonEvent;
 use crate::io::manager::{Manager, News};
 use crate::io::outlets::Outlets;
 use crate::io::state::State;
 use crate::io::timer::Timer;
 use crate::io::topology;
 use crate::metrics::Counted;
+use crate::punctuality::Decided;
 use crate::recording::Recorded;
 
 /// How often control socket, pages and signals are looked at.
@@ -46,6 +48,8 @@ const TURN: usize = 256;
 /// See the module's documentation.
 pub struct Daemon {
     pub(crate) clock: Clock,
+    /// What this thread's time goes to after a window was due.
+    meter: Arc<Meter>,
     pub(crate) config: Config,
     pub(crate) identity: Identity,
     pub(crate) listen: Listen,
@@ -62,7 +66,7 @@ pub struct Daemon {
     looks: Interval,
     /// Agents whose sessions are over, and until when they may come again.
     leaving: BTreeMap<Guid, Time>,
-    pub(crate) windows: VecDeque<WindowReport>,
+    pub(crate) windows: VecDeque<(WindowReport, Decided)>,
     pub(crate) counted: Counted,
     /// Users who may do everything.
     pub(crate) operators: Vec<u32>,
@@ -105,24 +109,29 @@ impl Daemon {
             limits,
             credentials: credentials.clone(),
         };
+        let clock = Clock::system();
+        let meter = Arc::new(Meter::new(clock));
         let manager = match &checked.source {
             Source::File(..) => None,
-            Source::Manager(to) => Some(Manager::call(Call {
-                to: to.clone(),
-                service: Service::Views,
-                role: Role::Manager,
-                peer: None,
-                identity: identity.clone(),
-                limits: Limits::default(),
-                credentials,
-            })),
+            Source::Manager(to) => {
+                let call = Call {
+                    to: to.clone(),
+                    service: Service::Views,
+                    role: Role::Manager,
+                    peer: None,
+                    identity: identity.clone(),
+                    limits: Limits::default(),
+                    credentials,
+                };
+                Some(Manager::call(call, meter.clone()))
+            }
         };
-        let clock = Clock::system();
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
         let mut daemon = Self {
             clock,
+            meter,
             config,
             identity,
             listen,
@@ -201,15 +210,14 @@ impl Daemon {
 
     /// What agents said, as far as it has come and does not keep windows waiting.
     fn receive_agents(&mut self, heard: Received<FromAgent>) {
+        let begun = self.clock.now();
         let mut next = Some(heard);
-        for _ in 0..TURN {
-            let Some(heard) = next.take() else { return };
+        for _ in 0..=TURN {
+            let Some(heard) = next.take() else { break };
             self.receive_agent(heard);
             next = self.agents.as_mut().and_then(Listener::try_next);
         }
-        if let Some(heard) = next {
-            self.receive_agent(heard);
-        }
+        self.meter.charge(Cause::Frames, begun);
     }
 
     fn receive_agent(&mut self, heard: Received<FromAgent>) {
@@ -292,11 +300,14 @@ impl Daemon {
         let now = self.clock.now();
         if let Some(core) = &mut self.core {
             core.handle(Event::View(view), now);
+            self.meter.charge(Cause::View, now);
             return Ok(());
         }
-        self.core = Some(Recorded::new(self.config.clone(), view, now, self.record.as_deref())?);
+        let core = Recorded::new(self.config.clone(), view, now, self.record.as_deref())?;
+        self.meter.expect(core.decide_at());
+        self.core = Some(core);
         self.recall_reserved();
-        let agents = Listener::start(self.listen.clone())?;
+        let agents = Listener::start(self.listen.clone())?.metered(self.meter.clone());
         for address in agents.addresses() {
             info!("agents call at {address}");
         }
@@ -321,23 +332,18 @@ impl Daemon {
         for port in self.leaving.extract_if(.., |_, by| *by <= now).map(|(port, _)| port) {
             core.handle(Event::AgentLost(port), now);
         }
-        let late = core.next_deadline().map_or(Time::ZERO, |due| now - due);
+        let lateness = self.meter.lateness(now);
         let (missed, windows) = (core.metrics().windows_missed, core.metrics().windows);
         core.handle_deadline(now);
-        let took = self.clock.now() - now;
-        if core.metrics().windows > windows {
-            self.counted.decided(late, took);
+        if core.metrics().windows == windows {
+            return self.meter.charge(Cause::Sending, now);
         }
-        let missed = core.metrics().windows_missed - missed;
-        if missed > 0 {
-            let why = if self.counted.last_took() >= self.config.window {
-                Late::Busy
-            } else {
-                Late::Woken
-            };
-            self.counted.missed = Some((missed, late, why));
-            let fields =
-                json!({ "missed": missed, "late_us": late.nanos() / 1_000, "why": why.why() });
+        // A decision that lasts until after the next window is due makes that one late.
+        self.meter.expect(core.decide_at());
+        self.meter.charge(Cause::Deciding, now);
+        let (took, missed) = (self.clock.now() - now, core.metrics().windows_missed - missed);
+        let decided = self.counted.punctuality.decided(lateness, took, missed);
+        if let Some(fields) = decided.missed() {
             self.outlets.notify("WINDOWS_MISSED", fields);
         }
     }
@@ -345,6 +351,7 @@ impl Daemon {
     /// Does what the core wants.
     fn perform(&mut self) -> Result<(), Failure> {
         let mut decided = false;
+        let begun = self.clock.now();
         while let Some(output) = self.core.as_mut().and_then(Recorded::poll_output) {
             match output {
                 Output::Send { to, message } => {
@@ -363,12 +370,14 @@ impl Daemon {
                     if self.windows.len() == WINDOWS {
                         self.windows.pop_front();
                     }
-                    self.windows.push_back(report);
+                    self.windows.push_back((report, self.counted.punctuality.last()));
                 }
                 Output::Note(note) => self.note(&note),
             }
         }
+        self.meter.charge(Cause::Sending, begun);
         if decided && let Some(core) = &self.core {
+            let begun = self.clock.now();
             let pinned: BTreeMap<(Guid, Guid), TreeId> = core
                 .pinned()
                 .map(|grant| ((grant.source, grant.destination), grant.tree))
@@ -379,6 +388,7 @@ impl Daemon {
                 manager.prefer(core.pinned_paths(), version, || core.slice_members());
             }
             self.keep_reserved()?;
+            self.meter.charge(Cause::Store, begun);
         }
         Ok(())
     }
@@ -422,6 +432,7 @@ impl Daemon {
             *due = now + *every;
         }
         self.serve();
+        self.meter.charge(Cause::Answering, now);
         Ok(false)
     }
 }

@@ -1,7 +1,6 @@
-//! Events for the daemon's loop, and events that it reports.
+//! Events for the daemon's loop.
 
 use snin_daemon::session::Received;
-use snin_fabric::Guid;
 use snin_protocol::message::FromAgent;
 
 use crate::io::manager::News;
@@ -17,32 +16,4 @@ pub enum DaemonEvent {
     Due,
     /// It is time to look at control socket, pages and signals.
     Look,
-}
-
-/// Why a window was missed or late.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Late {
-    /// The machine let the controller wait.
-    Woken,
-    /// The window before took too long to decide.
-    Busy,
-}
-
-impl Late {
-    /// For people.
-    pub const fn why(self) -> &'static str {
-        match self {
-            Self::Woken => "the machine woke the controller late",
-            Self::Busy => "the window before took too long to decide",
-        }
-    }
-}
-
-/// An agent whose session is over, who may come again at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Leaving {
-    /// Its port.
-    pub port: Guid,
-    /// By then it is lost.
-    pub by: snin_protocol::Time,
 }

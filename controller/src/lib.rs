@@ -14,4 +14,5 @@ pub mod recording;
 mod asked;
 mod asker;
 mod jobs;
+mod punctuality;
 mod reserving;

@@ -1,105 +1,113 @@
 //! The text of `/metrics`.
 
-use snin_daemon::metrics::{Histogram, Page};
-use snin_protocol::Time;
+use snin_controller_core::Core;
+use snin_controller_core::metrics::Metrics;
+use snin_daemon::journal::Journal;
+use snin_daemon::metrics::Page;
+use snin_daemon::session::Tally;
 
 use crate::daemon::Daemon;
-use crate::events::Late;
-
-/// Bounds of the histograms, in seconds.
-const SECONDS: [f64; 12] =
-    [0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
+use crate::punctuality::Punctuality;
 
 /// What the daemon counts beside its core.
+#[derive(Default)]
 pub(crate) struct Counted {
-    late: Histogram,
-    took: Histogram,
-    last_took: Time,
-    /// How many windows were missed when some were last, how late the controller was, and why.
-    pub(crate) missed: Option<(u64, Time, Late)>,
+    pub(crate) punctuality: Punctuality,
     /// What was asked for by one who may not.
     pub(crate) not_permitted: u64,
 }
 
-impl Default for Counted {
-    fn default() -> Self {
-        let histogram = || Histogram::new(SECONDS);
-        Self {
-            late: histogram(),
-            took: histogram(),
-            last_took: Time::ZERO,
-            missed: None,
-            not_permitted: 0,
-        }
-    }
-}
-
-impl Counted {
-    /// A window was decided, so late and in such a time.
-    pub(crate) fn decided(&mut self, late: Time, took: Time) {
-        self.late.observe(late.as_secs());
-        self.took.observe(took.as_secs());
-        self.last_took = took;
-    }
-
-    /// How long the last window took to decide.
-    pub(crate) const fn last_took(&self) -> Time {
-        self.last_took
-    }
+/// All that is exported, at one moment.
+struct Seen<'a> {
+    name: String,
+    term: u64,
+    is_up: bool,
+    core: Metrics,
+    counted: &'a Counted,
+    journal: &'a Journal,
+    slices: usize,
+    broken: usize,
+    requests: usize,
+    /// By the beginning of their names.
+    tallies: Vec<(&'static str, &'a Tally)>,
 }
 
 /// Everything, now.
 pub(crate) fn page(daemon: &Daemon) -> String {
-    let mut page = Page::new();
-    let labels = vec![
-        ("name", daemon.identity.to_string()),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+    let core = daemon.core.as_deref();
+    let slices = core.map(Core::slices).unwrap_or_default();
+    let tallies = [
+        (API, daemon.outlets.api.as_ref().map(|api| api.tally())),
+        (AGENT, daemon.agents.as_ref().map(|agents| agents.tally())),
+        (MANAGER, daemon.manager.as_ref().map(|manager| manager.tally())),
     ];
-    page.gauges("snin_controller_info", "The controller", [(labels, 1.0)]);
-    page.gauge("snin_controller_term", "Its term", daemon.config.term.0 as f64);
-    let up = f64::from(u8::from(daemon.core.is_some()));
-    page.gauge("snin_controller_up", "Whether it knows the fabric and lets agents in", up);
-    if let Some(core) = &daemon.core {
-        let counts = core.metrics();
-        for (name, help, count) in counts.counters() {
+    let seen = Seen {
+        name: daemon.identity.to_string(),
+        term: daemon.config.term.0,
+        is_up: core.is_some(),
+        core: core.map(Core::metrics).unwrap_or_default(),
+        counted: &daemon.counted,
+        journal: &daemon.outlets.journal,
+        slices: slices.len(),
+        broken: slices.iter().filter(|slice| !slice.whole).count(),
+        requests: core.map_or(0, |core| core.frames().count()),
+        tallies: tallies.into_iter().filter_map(|(of, tally)| Some((of, &**tally?))).collect(),
+    };
+    seen.page().encode()
+}
+
+/// Every name with its kind, and what it means: for the man page.
+pub fn names() -> Vec<(String, String)> {
+    let (counted, journal, tally) = (Counted::default(), Journal::new(), Tally::default());
+    let seen = Seen {
+        name: String::new(),
+        term: 0,
+        is_up: false,
+        core: Metrics::default(),
+        counted: &counted,
+        journal: &journal,
+        slices: 0,
+        broken: 0,
+        requests: 0,
+        tallies: [API, AGENT, MANAGER].map(|of| (of, &tally)).into(),
+    };
+    seen.page().names()
+}
+
+const API: &str = "snin_controller_api";
+const AGENT: &str = "snin_controller_agent";
+const MANAGER: &str = "snin_controller_manager";
+
+impl Seen<'_> {
+    fn page(&self) -> Page {
+        let mut page = Page::new();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let labels = vec![("name", self.name.clone()), ("version", version)];
+        page.gauges("snin_controller_info", "The controller", [(labels, 1.0)]);
+        page.gauge("snin_controller_term", "Its term", self.term as f64);
+        let up = f64::from(u8::from(self.is_up));
+        page.gauge("snin_controller_up", "Whether it knows the fabric and lets agents in", up);
+        for (name, help, count) in self.core.counters() {
             page.counter(&format!("snin_controller_{name}"), help, count);
         }
-        for (name, help, count) in counts.gauges() {
+        for (name, help, count) in self.core.gauges() {
             page.gauge(&format!("snin_controller_{name}"), help, count as f64);
         }
-    }
-    page.histogram(
-        "snin_controller_window_late_seconds",
-        "How late windows were decided",
-        &daemon.counted.late,
-    );
-    page.histogram(
-        "snin_controller_window_seconds",
-        "How long windows took to decide",
-        &daemon.counted.took,
-    );
-    page.counter(
-        "snin_controller_not_permitted",
-        "Commands refused since the user may not give them",
-        daemon.counted.not_permitted,
-    );
-    if let Some(core) = &daemon.core {
-        let slices = core.slices();
-        page.gauge("snin_controller_slices", "Slices", slices.len() as f64);
-        let broken = slices.iter().filter(|slice| !slice.whole).count();
+        self.counted.punctuality.export(&mut page);
+        let help = "Commands refused since the user may not give them";
+        page.counter("snin_controller_not_permitted", help, self.counted.not_permitted);
+        let help = "Clients of the API that follow events";
+        page.gauge("snin_controller_followers", help, self.journal.followers() as f64);
+        let help = "Clients that followed events and were cut off: they did not read, or made room";
+        page.counter("snin_controller_followers_cut_off", help, self.journal.cut_off());
+        page.gauge("snin_controller_slices", "Slices", self.slices as f64);
         let help = "Slices that lack links which cables that are cut took away";
-        page.gauge("snin_controller_slices_broken", help, broken as f64);
-        let frames = core.frames().count() as f64;
-        page.gauge("snin_controller_requests", "Requests with a time of their own", frames);
+        page.gauge("snin_controller_slices_broken", help, self.broken as f64);
+        let help = "Requests with a time of their own";
+        page.gauge("snin_controller_requests", help, self.requests as f64);
+        for (of, tally) in &self.tallies {
+            tally.export(of, &mut page);
+        }
+        page
     }
-    if let Some(api) = &daemon.outlets.api {
-        api.tally().export("snin_controller_api", &mut page);
-    }
-    if let Some(agents) = &daemon.agents {
-        agents.tally().export("snin_controller_agent", &mut page);
-    }
-    if let Some(manager) = &daemon.manager {
-        manager.tally().export("snin_controller_manager", &mut page);
-    }
-    page.encode()
 }

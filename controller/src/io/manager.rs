@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use snin_daemon::meter::{Cause, Meter};
 use snin_daemon::session::{Call, Caller, Received, Tally};
 use snin_fabric::view::View;
 use snin_protocol::codec::CodecError;
@@ -45,6 +46,8 @@ struct Computing {
 /// See the module's documentation.
 pub struct Manager {
     caller: Caller<FromManager, ToManager>,
+    /// Is told what views cost on this thread.
+    meter: Arc<Meter>,
     assembly: Option<Assembly>,
     computing: Option<Computing>,
     /// The own version of the last view or change.
@@ -57,9 +60,10 @@ pub struct Manager {
 
 impl Manager {
     /// Calls it.
-    pub fn call(call: Call) -> Self {
+    pub fn call(call: Call, meter: Arc<Meter>) -> Self {
         Self {
             caller: Caller::start(call),
+            meter,
             assembly: None,
             computing: None,
             version: 0,
@@ -71,16 +75,17 @@ impl Manager {
     /// What it says next. Nothing is lost when the wait is given up.
     pub async fn next(&mut self) -> News {
         loop {
-            let news = match &mut self.computing {
+            let (begun, news) = match &mut self.computing {
                 None => {
                     let heard = self.caller.next().await;
-                    self.receive(heard)
+                    (self.meter.now(), self.receive(heard))
                 }
                 Some(computing) => select! {
-                    heard = self.caller.next() => self.receive(heard),
-                    computed = &mut computing.job => self.computed(computed),
+                    heard = self.caller.next() => (self.meter.now(), self.receive(heard)),
+                    computed = &mut computing.job => (self.meter.now(), self.computed(computed)),
                 },
             };
+            self.meter.charge(Cause::View, begun);
             if let Some(news) = news {
                 return news;
             }

@@ -381,8 +381,10 @@ fn man_pages_and_completions_are_made_from_the_command() {
     let manager = ["SIGHUP", "sweep_interval", "Default: 10.", "control.sock", "--ibsim-host"];
     let agent = ["SIGTERM", "heartbeat_ms", "Default: 250.", "agent.sock", "--dump-config"];
     let controller = ["SIGHUP", "window_us", "Default: 16667.", "controller.sock", "--dump-config"];
+    let metric = ["METRICS", "snin_controller_windows_missed_by_total{cause} (counter)"];
+    let controller = [&controller[..], &metric].concat();
     let pages =
-        [("snin-sm.8", manager), ("snin-controller.8", controller), ("snin-agent.8", agent)];
+        [("snin-sm.8", &manager[..]), ("snin-controller.8", &controller), ("snin-agent.8", &agent)];
     for (name, all) in pages {
         let file = folder.path("man").join(name);
         let laid_out = Command::new("man").args(["-l".as_ref(), file.as_os_str()]).output();

@@ -1,6 +1,7 @@
 //! `snin controller`, `path`, `owner`, `slice`, `request` and `release` beside a controller that runs, and
 //! `snin pki` by itself.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -57,13 +58,27 @@ impl Controller {
 
     /// By the API, with the certificate of that name.
     fn remote(&self, name: &str, arguments: &[&str]) -> Output {
+        self.by_api(name, arguments).output().unwrap()
+    }
+
+    fn by_api(&self, name: &str, arguments: &[&str]) -> Command {
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
         let api = log.split("the API is at ").nth(1).unwrap().split_whitespace().next().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
         let pki = |file: &str| self.folder.path().join("pki").join(file);
         command.args(arguments).args(["--controller", &format!("tls://{api}"), "--certificate"]);
         command.arg(pki(&format!("{name}.crt"))).arg("--key").arg(pki(&format!("{name}.key")));
-        command.arg("--ca-certificate").arg(pki("ca.crt")).output().unwrap()
+        command.arg("--ca-certificate").arg(pki("ca.crt"));
+        command
+    }
+
+    /// Has the machine let it wait for several windows.
+    fn delay(&self) {
+        let pid = self.child.id().to_string();
+        for signal in ["-STOP", "-CONT"] {
+            assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+            std::thread::sleep(Duration::from_millis(400));
+        }
     }
 
     fn said(&self, arguments: &[&str]) -> String {
@@ -153,6 +168,52 @@ fn a_running_controller_is_asked() {
     let owner = controller.said(&["owner", &link]);
     assert!(owner.starts_with(&link) && owner.ends_with("nobody's\n"), "{owner}");
     assert!(controller.refused(&["owner", "nowhere/1"]).contains("no node is called nowhere"));
+}
+
+/// Windows that were missed are told with their cause, also to those who follow events, here and by TLS.
+#[test]
+fn a_controller_that_cannot_keep_up_says_so() {
+    let controller = Controller::start();
+    let follow = ["controller", "events", "--follow"];
+    let mut here = Command::new(env!("CARGO_BIN_EXE_snin"));
+    here.args(follow).arg("--socket").arg(controller.folder.path().join("control"));
+    let by_tls = controller.by_api("operator-ann", &follow);
+    let mut followers = [here, by_tls].map(|mut command| {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
+    });
+    let began = Instant::now();
+    loop {
+        controller.delay();
+        let by = controller.json(&["controller", "status"])["missed_by"].clone();
+        if by["machine"].as_u64() > Some(2) {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{by}");
+    }
+    for (child, lines) in &mut followers {
+        let mut events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let missed =
+            |event: &Value| event["event"] == "WINDOWS_MISSED" && event["cause"] == "machine";
+        let event = events.find(missed).expect("it is told");
+        assert!(
+            event["missed"].as_u64() > Some(0) && event["late_us"].as_u64() > Some(50_000),
+            "{event}"
+        );
+        // It follows until it is ended.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let windows = controller.json(&["controller", "windows", "--count", "256"]);
+    let windows = windows.as_array().unwrap();
+    let missed = windows.iter().find(|window| window["cause"] == "machine").expect("a window");
+    assert!(missed["shares_us"]["machine"].as_u64() > Some(25_000), "{missed}");
+    assert!(windows.iter().any(|window| window["missed"] == 0), "most are decided in time");
+    for arguments in [&["controller", "windows", "--count", "256"][..], &["controller", "status"]] {
+        let said = controller.said(arguments);
+        assert!(said.contains(" us late: the machine let the controller wait ("), "{said}");
+    }
 }
 
 #[test]

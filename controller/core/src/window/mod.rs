@@ -196,7 +196,8 @@ impl Core {
         }
     }
 
-    fn decide_at(&self) -> Time {
+    /// When the next window is to be decided.
+    pub fn decide_at(&self) -> Time {
         self.next.start(self.config.window) - self.config.lead
     }
 

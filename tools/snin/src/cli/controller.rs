@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use snin_daemon::session::Address;
 
 use super::Format;
+use super::reserving::ByAgent;
 
 /// What a running controller is asked.
 #[derive(Subcommand, Debug)]
@@ -25,7 +26,12 @@ pub(crate) enum Controller {
     /// Hosts, trees and unusable pairs, and where it knows them from
     Fabric(ControllerSocket),
     /// Ports that are kept for connections, now or later, by `snin request`
-    Requests(ControllerSocket),
+    Requests {
+        #[command(flatten)]
+        agent: ByAgent,
+        #[command(flatten)]
+        socket: ControllerSocket,
+    },
     /// Is non-interference in effect?
     Policy {
         /// Another policy, where no subnet manager holds it
@@ -39,6 +45,9 @@ pub(crate) enum Controller {
         /// Only events after this number
         #[arg(long, default_value_t = 0, value_name = "SEQ")]
         since: u64,
+        /// And everything that happens from now on
+        #[arg(long)]
+        follow: bool,
         #[command(flatten)]
         socket: ControllerSocket,
     },

@@ -9,8 +9,10 @@ use snin_daemon::control::Connection;
 use snin_daemon::http;
 use snin_daemon::session::{Credentials, Files};
 
+use super::manager::happened;
+use super::reserving::ask_by;
 use crate::Verdict;
-use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf};
+use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf, Remote};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -19,20 +21,44 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The answer to a request, as the control socket has both.
 pub(super) fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
-    let remote = &socket.remote;
-    let Some(api) = &remote.controller else {
+    let Some(api) = &socket.remote.controller else {
         return Ok(Connection::open(&socket.socket, Some(PATIENCE))?.ask(request)?);
     };
+    Ok(http::ask(api, credentials(&socket.remote)?.as_ref(), request, PATIENCE)?)
+}
+
+fn credentials(remote: &Remote) -> Result<Option<Credentials>, Failure> {
     let (certificate, key) = (remote.certificate.as_deref(), remote.key.as_deref());
     let files = Files::configured(certificate, key, remote.ca_certificate.as_deref(), None)?;
-    let credentials = files.map(Credentials::load).transpose()?;
-    Ok(http::ask(api, credentials.as_ref(), request, PATIENCE)?)
+    Ok(files.map(Credentials::load).transpose()?)
+}
+
+/// What happened and what happens, as long as the controller runs.
+fn follow<W: Write>(
+    socket: &ControllerSocket,
+    since: u64,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let Some(api) = &socket.remote.controller else {
+        return happened(&mut Connection::open(&socket.socket, None)?, since, true, out);
+    };
+    let mut written = Ok(());
+    http::follow(api, credentials(&socket.remote)?.as_ref(), since, |event| {
+        written = out.line(event).and_then(|()| out.flush());
+        written.is_ok()
+    })?;
+    written?;
+    Ok(Verdict::Well)
 }
 
 /// Asks, and shows the answer.
 pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let (socket, request) = request(asked);
-    let answer = ask(socket, &request)?;
+    let answer = match asked {
+        Controller::Events { since, follow: true, .. } => return follow(socket, *since, out),
+        Controller::Requests { agent, .. } => ask_by(agent, socket, &request)?,
+        _ => ask(socket, &request)?,
+    };
     let json = Target::open(socket.format.json.as_deref())?;
     out.report(json, &answer, |out| show(asked, &answer, out))?;
     Ok(if answer["healthy"] == false { Verdict::Unwell } else { Verdict::Well })
@@ -44,7 +70,7 @@ fn show<W: Write>(asked: &Controller, answer: &Value, out: &mut Output<W>) -> Re
         Controller::Windows { .. } => windows(answer, out),
         Controller::Grants(_) => grants(answer, out),
         Controller::Fabric(_) => fabric(answer, out),
-        Controller::Requests(_) => {
+        Controller::Requests { .. } => {
             rows(answer).iter().try_for_each(|frame| out.line(super::reserving::frame(frame)))
         }
         Controller::Policy { .. } => out.line(text(&answer["policy"])),
@@ -62,12 +88,12 @@ fn request(asked: &Controller) -> (&ControllerSocket, Value) {
         }
         Controller::Grants(socket) => (socket, json!({ "command": "grants" })),
         Controller::Fabric(socket) => (socket, json!({ "command": "fabric" })),
-        Controller::Requests(socket) => (socket, json!({ "command": "requests" })),
+        Controller::Requests { socket, .. } => (socket, json!({ "command": "requests" })),
         Controller::Policy { set, socket } => {
             let set = set.and_then(|set| Some(set.to_possible_value()?.get_name().to_owned()));
             (socket, json!({ "command": "policy", "set": set }))
         }
-        Controller::Events { since, socket } => {
+        Controller::Events { since, socket, .. } => {
             (socket, json!({ "command": "events", "since": since }))
         }
     }
@@ -139,12 +165,9 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     ))?;
     let missed = &answer["last_missed"];
     if !missed.is_null() {
-        out.line(format!(
-            "{} windows were missed last, by {} us: {}",
-            missed["windows"],
-            missed["late_us"],
-            text(&missed["why"])
-        ))?;
+        let by = answer["missed_by"].as_object().into_iter().flatten();
+        let by = by.map(|(cause, count)| format!("{cause} {count}")).collect::<Vec<_>>().join(", ");
+        out.line(format!("windows missed by cause: {by}; last {}", why_missed(missed)))?;
     }
     for (name, count) in answer["counters"].as_object().into_iter().flatten() {
         if count != 0 {
@@ -154,17 +177,28 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     Ok(())
 }
 
+/// How many windows were missed before one, and what the time went to.
+fn why_missed(missed: &Value) -> String {
+    let shares = missed["shares_us"].as_object().into_iter().flatten();
+    let shares: Vec<String> = shares.map(|(cause, us)| format!("{cause} {us} us")).collect();
+    let (count, late, why) = (&missed["missed"], &missed["late_us"], text(&missed["why"]));
+    format!("{count} missed, {late} us late: {why} ({})", shares.join(", "))
+}
+
 fn windows<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
     out.line(
-        "window        asked  granted  draining  refused  moved  paused  links  why others wait",
+        "window        asked  granted  draining  refused  moved  paused  links  late us  why others wait",
     )?;
     rows(answer).iter().try_for_each(|window| {
         let number = |key: &str| window[key].to_string();
+        if window["missed"].as_u64() > Some(0) {
+            out.line(format!("              {}", why_missed(window)))?;
+        }
         let waits = window["deferred"].as_object().into_iter().flatten();
         let waits =
             waits.map(|(why, count)| format!("{count}: {why}")).collect::<Vec<_>>().join("; ");
         out.line(format!(
-            "{:<12}  {:>5}  {:>7}  {:>8}  {:>7}  {:>5}  {:>6}  {:>5}  {waits}",
+            "{:<12}  {:>5}  {:>7}  {:>8}  {:>7}  {:>5}  {:>6}  {:>5}  {:>7}  {waits}",
             number("epoch"),
             number("requested"),
             number("granted"),
@@ -172,7 +206,8 @@ fn windows<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure>
             number("refused"),
             number("moved"),
             number("paused"),
-            number("links")
+            number("links"),
+            number("late_us")
         ))
     })
 }

@@ -165,7 +165,16 @@ pub(crate) fn events<W: Write>(
 ) -> Result<Verdict, Failure> {
     // A command that follows events waits as long as it takes.
     let patience = if follow { None } else { Some(Duration::from_nanos(daemon.patience.nanos())) };
-    let mut connection = Connection::open(&socket(daemon)?, patience)?;
+    happened(&mut Connection::open(&socket(daemon)?, patience)?, since, follow, out)
+}
+
+/// What a daemon says of events at its control socket.
+pub(super) fn happened<W: Write>(
+    connection: &mut Connection,
+    since: u64,
+    follow: bool,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
     let question = json!({ "command": "events", "since": since, "follow": follow });
     let said = connection.ask(&question)?;
     for event in said["events"].as_array().into_iter().flatten() {

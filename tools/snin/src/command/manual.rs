@@ -41,6 +41,8 @@ struct Daemon {
     files: &'static [(&'static str, &'static str)],
     /// Its API by HTTP.
     api: &'static [Route],
+    /// Every metric with what it means, where the daemon says it.
+    metrics: fn() -> Vec<(String, String)>,
     see_also: &'static str,
 }
 
@@ -68,6 +70,7 @@ const MANAGER: Daemon = Daemon {
         ("/run/snin-sm/GUID/control.sock", "The socket that snin-sm-status(1) and its like find."),
     ],
     api: &[],
+    metrics: Vec::new,
     see_also: "snin(1), snin-sm-status(1), snin-sm-events(1), opensm(8), ibsim(1), systemd(1)",
 };
 
@@ -96,6 +99,7 @@ const CONTROLLER: Daemon = Daemon {
         ),
     ],
     api: &snin_controller::api::ROUTES,
+    metrics: snin_controller::metrics::names,
     see_also: "snin(1), snin-controller-status(1), snin-controller-windows(1), snin-controller-grants(1), \
                snin-controller-fabric(1), snin-controller-policy(1), snin-controller-requests(1), \
                snin-controller-events(1), snin-slice-create(1), snin-request(1), snin-release(1), snin-path(1), \
@@ -113,6 +117,7 @@ const AGENT: Daemon = Daemon {
         ("/run/snin/agent.sock", "The socket that snin-agent-status(1) and its like find."),
     ],
     api: &[],
+    metrics: Vec::new,
     see_also: "snin(1), snin-agent-status(1), snin-agent-flows(1), snin-agent-mesh(1), snin-agent-histogram(1), \
                snin-agent-events(1), snin-lat(1), snin-sm(8), rdma(8)",
 };
@@ -147,6 +152,10 @@ fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
     if !daemon.api.is_empty() {
         let routes = daemon.api.iter().map(|route| (route, route.about.to_owned()));
         page.extend(section("API", routes).bytes());
+    }
+    let metrics = (daemon.metrics)();
+    if !metrics.is_empty() {
+        page.extend(section("Metrics", metrics).bytes());
     }
     let files = daemon.files.iter().map(|&(name, text)| (name, text.to_owned()));
     page.extend(section("Files", files).bytes());

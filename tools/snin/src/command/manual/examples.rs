@@ -133,7 +133,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-controller-grants", "snin controller grants --json", "All grants in force."),
     ("snin-controller-fabric", "snin controller fabric", "The fabric that it grants on."),
     ("snin-controller-policy", "snin controller policy strict", "Another policy from now on."),
-    ("snin-controller-events", "snin controller events", "What has happened."),
+    (
+        "snin-controller-events",
+        "snin controller events --follow",
+        "What has happened, and everything that happens from now on.",
+    ),
     ("snin-controller-requests", "snin controller requests", "Whose ports are kept, and when."),
     ("snin-slice", "snin slice create slurm/4711 --hosts 16", "A slice for a job of 16 hosts."),
     (
