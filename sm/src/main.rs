@@ -68,7 +68,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let mut manager = manager.map_err(|error| objection(&loaded, &error))?;
     manager.set_epoch(clock.epoch());
     let timeout = Time::millis(settings.transaction_timeout.into());
-    let mut port = open(&choice, Options { timeout })?;
+    let mut port = open(&choice, Options { timeout, in_band: settings.speaks_in_band() })?;
     if let Some(file) = &cli.capture {
         port = Box::new(Capture::new(port, file)?);
     }

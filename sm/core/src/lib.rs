@@ -30,6 +30,7 @@
 //! ```
 
 pub mod administration;
+pub mod carrier;
 pub mod cluster;
 pub mod config;
 pub mod configuration;

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | 0x01, 0x81 (version 1) | 0 | the sweep |
 //! | 0x03 (version 2), in a partition of the manager's port | 1 | administration |
+//! | 0x3E (version 1), where managers speak in-band; likewise | 1 | the carrier |
 //!
 //! Everything else is dropped and counted by reason.
 
@@ -41,6 +42,15 @@ impl Nobodys {
     ];
 }
 
+/// A datagram that has a receiver.
+#[derive(Debug)]
+pub enum Sorted<'a> {
+    /// The manager's core.
+    Core(Event<'a>),
+    /// What managers say to each other in-band.
+    Carrier(Origin, &'a [u8; 256]),
+}
+
 /// Sorts, and counts the datagrams that it drops.
 #[derive(Debug, Default)]
 pub struct Demultiplexer {
@@ -54,10 +64,16 @@ pub fn place(key: PKey, own: &[PKey]) -> u16 {
 }
 
 impl Demultiplexer {
-    /// The event that a datagram is; none if it is dropped. `own`: the partition table of the manager's port.
-    pub fn sort<'a>(&mut self, received: &'a Received, own: &[PKey]) -> Option<Event<'a>> {
-        match sort(received, own) {
-            Ok(event) => Some(event),
+    /// Whose a datagram is; none if it is dropped. `own`: the partition table of the manager's port; `in_band`:
+    /// managers speak in-band.
+    pub fn sort<'a>(
+        &mut self,
+        received: &'a Received,
+        own: &[PKey],
+        in_band: bool,
+    ) -> Option<Sorted<'a>> {
+        match sort(received, own, in_band) {
+            Ok(sorted) => Some(sorted),
             Err(why) => {
                 *self.dropped.entry(why).or_insert(0) += 1;
                 None
@@ -71,7 +87,7 @@ impl Demultiplexer {
     }
 }
 
-fn sort<'a>(received: &'a Received, own: &[PKey]) -> Result<Event<'a>, Nobodys> {
+fn sort<'a>(received: &'a Received, own: &[PKey], in_band: bool) -> Result<Sorted<'a>, Nobodys> {
     let (header, from) = (received.mad.header(), received.from);
     if header.base_version() != 1 {
         return Err(Nobodys::BaseVersion);
@@ -83,16 +99,20 @@ fn sort<'a>(received: &'a Received, own: &[PKey]) -> Result<Event<'a>, Nobodys> 
     }
     let (port, bytes) = (LocalPort(0), &received.mad.0);
     match (class, from.qp) {
+        (Class::Managers, _) if !in_band => Err(Nobodys::Class),
         (Class::Subnet | Class::DirectedSubnet, 0) => {
-            Ok(Event::Mad { port, source: from.lid, bytes })
+            Ok(Sorted::Core(Event::Mad { port, source: from.lid, bytes }))
         }
-        (Class::Administration, 1..) => {
+        (Class::Administration | Class::Managers, 1..) => {
             let key = own.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
             let p_key = *key.ok_or(Nobodys::Partition)?;
             let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
-            Ok(Event::General { port, from, bytes })
+            Ok(match class {
+                Class::Managers => Sorted::Carrier(from, bytes),
+                _ => Sorted::Core(Event::General { port, from, bytes }),
+            })
         }
-        (Class::Subnet | Class::DirectedSubnet | Class::Administration, _) => {
+        (Class::Subnet | Class::DirectedSubnet | Class::Administration | Class::Managers, _) => {
             Err(Nobodys::QueuePair)
         }
         _ => Err(Nobodys::Class),
@@ -117,15 +137,18 @@ mod tests {
             let mut mad = Mad::ZERO;
             (mad.0[0], mad.0[1], mad.0[2]) = (base, class, version);
             let from = Address { lid: Lid(7), qp, sl: 2, q_key: QKey(0), p_key_index };
-            sorter.sort(&Received { mad: Box::new(mad), from }).map(|event| match event {
-                Event::General { from, .. } => (from.qp, from.p_key.0),
-                _ => (0, 0),
+            let received = Received { mad: Box::new(mad), from };
+            sorter.sort(&received, &own, true).map(|sorted| match sorted {
+                Sorted::Core(Event::General { from, .. }) => (from.qp, from.p_key.0),
+                Sorted::Carrier(from, _) => (from.qp, from.p_key.0 & 0x7FFF),
+                Sorted::Core(_) => (0, 0),
             })
         };
         assert_eq!(see(1, 0x81, 1, 0, 0), Some((0, 0)));
         assert_eq!(see(1, 0x01, 1, 0, 0), Some((0, 0)));
         assert_eq!(see(1, 0x03, 2, 1, 0), Some((1, 0xFFFF)));
         assert_eq!(see(1, 0x03, 2, 77, 1), Some((77, 0x8001)));
+        assert_eq!(see(1, 0x3E, 1, 1, 1), Some((1, 1)));
         for nobodys in [
             (2, 0x81, 1, 0),
             (1, 0x0A, 1, 1),
@@ -133,6 +156,7 @@ mod tests {
             (1, 0x03, 1, 1),
             (1, 0x03, 2, 0),
             (1, 0x81, 1, 1),
+            (1, 0x3E, 1, 0),
         ] {
             let (base, class, version, qp) = nobodys;
             assert_eq!(see(base, class, version, qp, 0), None, "{nobodys:?}");
@@ -141,6 +165,13 @@ mod tests {
             assert_eq!(see(1, 0x03, 2, 1, index), None);
         }
         let counted = Nobodys::ALL.map(|(why, _)| sorter.dropped(why));
-        assert_eq!(counted, [1, 2, 1, 2, 4]);
+        assert_eq!(counted, [1, 2, 1, 3, 4]);
+        let mut mad = Mad::ZERO;
+        (mad.0[0], mad.0[1], mad.0[2]) = (1, 0x3E, 1);
+        let from = Address { qp: 1, ..Address::DIRECTED };
+        let received = Received { mad: Box::new(mad), from };
+        let mut alone = Demultiplexer::default();
+        assert!(alone.sort(&received, &own, false).is_none());
+        assert_eq!(alone.dropped(Nobodys::Class), 1);
     }
 }

@@ -1,4 +1,5 @@
 //! Sessions with other managers, each of which calls all others: a standby has a copy of the master's database.
+//! Without sessions the same is said in-band.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,9 +7,13 @@ use serde_json::{Value, json};
 use snin_daemon::session::{Address, Call, Callers, Limits, Listen, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
+use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::Role;
 use snin_protocol::mirror::{FromMaster, FromStandby, MAX_LINES, WINDOW};
+use snin_sm_core::administration::Origin;
+use snin_sm_core::carrier::{Carrier, Refused};
+use snin_sm_core::mirror::in_band::{heard, say};
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput, MirrorReport, MirrorState};
 use tracing::{error, info, warn};
 
@@ -16,6 +21,7 @@ use super::failure::Failure;
 use super::run::Daemon;
 use super::settings::Settings;
 use super::views;
+use super::{demultiplexer, in_band};
 
 /// Messages of all called managers that wait for this one.
 const WAITING: usize = 1_024;
@@ -31,10 +37,12 @@ pub struct Mirrors {
     next: u64,
     heard: VecDeque<MirrorEvent>,
     readable: bool,
+    /// Instead of sessions.
+    carrier: Option<Carrier>,
 }
 
 impl Mirrors {
-    /// Waits for other managers, and calls them, where the settings say so.
+    /// Waits for other managers, and calls them, where the settings say so; or speaks to them in-band.
     ///
     /// # Errors
     /// When a part of the settings cannot be used.
@@ -43,7 +51,11 @@ impl Mirrors {
         let at: Result<Vec<Address>, _> = parse(&settings.mirror_listen);
         let of: Result<Vec<Address>, _> = parse(&settings.mirror_of);
         let (at, of) = (at?, of?);
-        let readable = at.iter().any(|address| matches!(address, Address::Plain(_)));
+        let key_file = settings.site_key_file.as_deref();
+        let key_file = key_file.filter(|_| settings.speaks_in_band());
+        let carrier = key_file.map(|file| in_band::carrier(file)).transpose()?;
+        let plain = at.iter().any(|address| matches!(address, Address::Plain(_)));
+        let readable = plain || carrier.is_some();
         let mut mirrors = Self {
             post: None,
             callers: None,
@@ -51,6 +63,7 @@ impl Mirrors {
             next: CALLED,
             heard: VecDeque::new(),
             readable,
+            carrier,
         };
         if at.is_empty() && of.is_empty() {
             return Ok(mirrors);
@@ -88,7 +101,29 @@ impl Mirrors {
         Ok(mirrors)
     }
 
-    /// Whether a session is over plain TCP.
+    /// Whether what is said is in-band.
+    pub const fn in_band(&self) -> bool {
+        self.carrier.is_some()
+    }
+
+    /// A datagram came of what managers say in-band.
+    pub fn take_in(&mut self, from: Origin, bytes: &[u8], now: Time) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.handle(from, bytes, now);
+        }
+    }
+
+    /// When something in-band is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.carrier.as_ref().and_then(Carrier::next_deadline)
+    }
+
+    /// How often something in-band was refused for a reason.
+    pub fn refused(&self, why: Refused) -> u64 {
+        self.carrier.as_ref().map_or(0, |carrier| carrier.refused(why))
+    }
+
+    /// Whether others can read what is said: a session is over plain TCP, or it is said in-band.
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
@@ -121,6 +156,9 @@ impl Mirrors {
                 }
             });
         }
+        while let Some(carried) = self.carrier.as_mut().and_then(Carrier::next_event) {
+            self.heard.extend(heard(&carried));
+        }
         self.heard.pop_front()
     }
 
@@ -148,7 +186,10 @@ impl Mirrors {
     }
 
     /// Says what the core wants said.
-    pub fn say(&mut self, said: MirrorOutput) {
+    pub fn say(&mut self, said: MirrorOutput, now: Time) {
+        if let Some(carrier) = &mut self.carrier {
+            return say(carrier, &said, now);
+        }
         match said {
             MirrorOutput::ToMaster(Link(number), said) => {
                 if let Some(callers) = &mut self.callers {
@@ -166,6 +207,26 @@ impl Mirrors {
 }
 
 impl Daemon {
+    /// The carrier learns which managers there are, and does what is due.
+    pub(super) fn carry(&mut self, now: Time) -> Result<(), Failure> {
+        let Some(carrier) = &mut self.outlets.mirrors.carrier else { return Ok(()) };
+        if let Some((own, others)) = self.manager.reach() {
+            carrier.know(own, &others, now);
+        }
+        carrier.handle_deadline(now);
+        self.post_in_band()
+    }
+
+    /// Sends what the carrier wants sent.
+    pub(super) fn post_in_band(&mut self) -> Result<(), Failure> {
+        let Some(carrier) = &mut self.outlets.mirrors.carrier else { return Ok(()) };
+        while let Some((to, mad)) = carrier.poll_output() {
+            let index = demultiplexer::place(to.p_key, self.manager.own_keys());
+            self.wire.answer(mad, to, index)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn report_mirror(&mut self, report: &MirrorReport) {
         let (event, fields) = match report {
             MirrorReport::Complete { master, changed } => {

@@ -21,6 +21,7 @@
 //! | [`dumps`] | tables as files |
 //! | [`views`] | sessions with controllers: the fabric as it is |
 //! | [`mirroring`] | sessions with other managers: the subnet database, which a standby mirrors |
+//! | [`in_band`] | what managers without sessions say to each other instead |
 //! | [`consenting`] | the cluster's service: who is configuration manager, and may enforce |
 //! | [`partition_file`] | who is a member of which partition |
 //! | [`summary`] | what `--once` and `snin sm status` say of a subnet |
@@ -36,6 +37,7 @@ pub mod demultiplexer;
 pub mod dumps;
 pub mod expected;
 pub mod failure;
+pub mod in_band;
 pub mod kept;
 pub mod memory;
 pub mod mirroring;

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::configured::Versions;
 use super::consenting::Consenting;
-use super::demultiplexer::{self, Demultiplexer};
+use super::demultiplexer::{self, Demultiplexer, Sorted};
 use super::failure::Failure;
 use super::outlets::Outlets;
 use super::partition_file;
@@ -201,6 +201,7 @@ impl Daemon {
             self.feed(Event::Clear { version })?;
         }
         self.outlets.journal.settle(self.outlets.control.as_mut());
+        self.carry(now)?;
         while let Some(event) = self.outlets.mirrors.next_event() {
             self.feed(Event::Mirror(Box::new(event)))?;
         }
@@ -266,9 +267,16 @@ impl Daemon {
             let now = self.clock.now();
             // All are in before the first is answered, so that one write to the disk is for all.
             self.crowd(true, now);
-            if let Some(event) = self.demultiplexer.sort(&received, self.manager.own_keys()) {
-                self.tape.event(now, Some(&event));
-                self.manager.handle(event, now);
+            let in_band = self.outlets.mirrors.in_band();
+            match self.demultiplexer.sort(&received, self.manager.own_keys(), in_band) {
+                Some(Sorted::Core(event)) => {
+                    self.tape.event(now, Some(&event));
+                    self.manager.handle(event, now);
+                }
+                Some(Sorted::Carrier(from, bytes)) => {
+                    self.outlets.mirrors.take_in(from, bytes, now);
+                }
+                None => {}
             }
         }
         let now = self.clock.now();
@@ -293,6 +301,7 @@ impl Daemon {
         self.outlets.watch(&mut watch);
         let now = self.clock.now();
         let own = self.alive_due.into_iter().chain(self.storage.next_retry());
+        let own = own.chain(self.outlets.mirrors.next_deadline());
         let due = self.manager.next_deadline().into_iter().chain(own).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
         let limit = due.into_iter().chain(again).min();
@@ -334,7 +343,7 @@ impl Daemon {
                         dumps.put(view);
                     }
                 }
-                Output::Mirror(said) => self.outlets.mirrors.say(said),
+                Output::Mirror(said) => self.outlets.mirrors.say(said, now),
                 Output::Cluster(ask) => {
                     if let Some(cluster) = &self.outlets.cluster {
                         cluster.ask(ask);
@@ -344,6 +353,7 @@ impl Daemon {
                 Output::Report(report) => self.report(report),
             }
         }
+        self.post_in_band()?;
         // That there is room again is seen when something was sent, before the next time.
         if self.wire.is_crowded() {
             self.crowd(true, now);

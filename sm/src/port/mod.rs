@@ -178,6 +178,8 @@ pub enum Choice {
 pub struct Options {
     /// After what time the user asks again: what waits for an answer longer than this is forgotten.
     pub timeout: Time,
+    /// Whether the class by which managers speak in-band is wanted.
+    pub in_band: bool,
 }
 
 /// Opens the port that is wanted.

@@ -36,10 +36,12 @@ const ASKED: &[u8] = &[
     Method::GetMulti.code(),
     Method::Delete.code(),
 ];
-const AGENTS: [Agent; 3] = [
+const AGENTS: [Agent; 4] = [
     Agent { class: Class::Subnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::DirectedSubnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::Administration.code(), version: 2, methods: ASKED },
+    // The last one is for managers that speak in-band only.
+    Agent { class: Class::Managers.code(), version: 1, methods: &[Method::Send.code()] },
 ];
 
 impl Selector {
@@ -138,7 +140,8 @@ impl UmadPort {
         };
         let ready = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
-        let open = Open::new(description, &AGENTS)?;
+        let wanted = if options.in_band { &AGENTS[..] } else { &AGENTS[..3] };
+        let open = Open::new(description, wanted)?;
         let shared = Arc::new(Shared {
             open,
             ready,
@@ -220,7 +223,8 @@ impl Port for UmadPort {
     }
 
     fn send(&mut self, mad: &Mad, to: &Address) -> Result<Sent, PortError> {
-        let answered = !mad.header().method().is_response();
+        let method = mad.header().method();
+        let answered = !method.is_response() && method != Method::Send;
         let outgoing = Outgoing {
             lid: to.lid.0,
             qp: to.qp,

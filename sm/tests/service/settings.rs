@@ -10,7 +10,7 @@ use snin_sm::daemon::settings::Settings;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
 /// memory where a variable says, a console in place of socket, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 25] = [
+const OURS_ALONE: [&str; 26] = [
     "ca",
     "port",
     "max_agent_smps",
@@ -19,6 +19,7 @@ const OURS_ALONE: [&str; 25] = [
     "metrics_listen",
     "mirror_listen",
     "mirror_of",
+    "site_key_file",
     "events_file",
     "log_level",
     "m_key_policy",

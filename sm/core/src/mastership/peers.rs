@@ -68,10 +68,14 @@ impl Peer {
 
     /// How it is reached. `master`: the address of the master, as ports know it.
     pub(super) fn ways(&self, master: Option<Lid>) -> Vec<Way> {
-        let is_master = self.info.as_ref().is_some_and(|info| info.state == SmState::Master);
-        let lid = master.filter(|_| is_master).unwrap_or(self.lid);
-        let by_lid = Some(lid).filter(|&lid| lid != Lid::NONE).map(Way::Lid);
+        let by_lid = Some(self.address(master)).filter(|&lid| lid != Lid::NONE).map(Way::Lid);
         self.path.map(Way::Directed).into_iter().chain(by_lid).collect()
+    }
+
+    /// Its address, as far as it is known.
+    fn address(&self, master: Option<Lid>) -> Lid {
+        let is_master = self.info.as_ref().is_some_and(|info| info.state == SmState::Master);
+        master.filter(|_| is_master).unwrap_or(self.lid)
     }
 }
 
@@ -146,6 +150,13 @@ impl Mastership {
     pub(super) fn heeded(&self) -> impl Iterator<Item = (Guid, &SmInfo)> {
         let living = self.peers.iter().filter(|(_, peer)| self.is_living(peer) && !peer.foreign);
         living.filter_map(|(&guid, peer)| Some((guid, peer.info.as_ref()?)))
+    }
+
+    /// Every manager of this subnet, and the address at which it is polled.
+    pub(crate) fn reach(&self) -> impl Iterator<Item = (Guid, Lid)> {
+        let master = self.master_lid();
+        let ours = self.peers.iter().filter(|(_, peer)| !peer.foreign);
+        ours.map(move |(&guid, peer)| (guid, peer.address(master)))
     }
 
     /// Masters beside this one, of any key.

@@ -58,7 +58,7 @@ impl Mastership {
     }
 
     /// The address of the master, as the own port knows it.
-    fn master_lid(&self) -> Option<Lid> {
+    pub(super) fn master_lid(&self) -> Option<Lid> {
         let port = self.port.as_ref().filter(|_| self.state != SmState::Master)?;
         Some(port.master_sm_lid).filter(|&lid| lid != Lid::NONE && lid != port.lid)
     }

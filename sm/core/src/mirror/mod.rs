@@ -19,6 +19,7 @@
 
 mod copy;
 mod estate;
+pub mod in_band;
 pub(crate) mod rows;
 mod settings;
 mod source;

@@ -6,6 +6,7 @@ mod consented;
 mod elected;
 mod foreign;
 mod handover;
+mod in_band;
 mod mirrored;
 #[allow(dead_code, reason = "the election's tests use all of it")]
 #[path = "../support/store.rs"]

@@ -121,10 +121,20 @@ pub(crate) fn pair(recipe: &str) -> Subnet {
 
 /// Those of these settings, by priority.
 pub(crate) fn pair_of(recipe: &str, config: impl Fn(u8) -> Config) -> Subnet {
+    begun(seated(recipe, config))
+}
+
+/// Two managers that have not begun.
+pub(crate) fn seated(recipe: &str, config: impl Fn(u8) -> Config) -> Subnet {
     let mut subnet = Subnet::new(recipe);
     subnet.seat("host0", config(5));
     let last = hosts(&subnet).len() - 1;
     subnet.seat(&format!("host{last}"), config(1));
+    subnet
+}
+
+/// One after the other begins.
+pub(crate) fn begun(mut subnet: Subnet) -> Subnet {
     subnet.call(0, 1);
     subnet.call(1, 0);
     subnet.start(0);

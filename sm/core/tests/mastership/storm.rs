@@ -1,5 +1,6 @@
 //! Two to five managers in a storm: kills, stops, cut cables, lossy links. When it is calm again one of them is
-//! master, the others stand by with copies of its database, and every table is right.
+//! master, the others stand by with copies of its database, and every table is right. Every fourth time they have
+//! no sessions, and mirror in-band.
 //!
 //! `SNIN_STORMS` says how many (200), `SNIN_SEED` from which seed on.
 
@@ -44,6 +45,9 @@ impl Storm {
         for (n, host) in [0, 3, 6, 9, 11].into_iter().take(count).enumerate() {
             // Some of them are equal.
             subnet.seat(&format!("host{host}"), config(1 + ((n as u64 * 7 + seed) % 4) as u8));
+            if seed % 4 == 3 {
+                subnet.speak_in_band(n);
+            }
         }
         let topology = &subnet.topology;
         let trunks = topology.switches().flat_map(|switch| topology.cables(switch));

@@ -23,6 +23,7 @@ use crate::wire::{codes, flags};
 /// Bytes of a segment that PayloadLength counts: all after the RMPP header (IBA 13.6.2.2).
 pub const COUNTED: usize = 256 - RMPP_END;
 const RMPP_END: usize = 36;
+const VENDOR_END: usize = 40;
 
 table! {
     /// The RMPP header, after the common one (IBA 13.6.2.1).
@@ -138,7 +139,7 @@ pub const fn data_at(class: Class) -> usize {
     match class.code() {
         0x03 => 56,
         0x06 | 0x12 => 64,
-        0x30..=0x4F => 40,
+        0x30..=0x4F => VENDOR_END,
         _ => RMPP_END,
     }
 }
@@ -151,7 +152,10 @@ pub fn is_active(mad: &Mad) -> bool {
 /// A message about another: the same header, the other direction.
 fn reply(to: &Mad, kind: RmppType, status: RmppStatus, segment: u32, window_last: u32) -> Mad {
     let mut mad = Mad::ZERO;
-    mad.0[..RMPP_END].copy_from_slice(&to.0[..RMPP_END]);
+    // A vendor's number belongs to the header too.
+    let end =
+        if (0x30..=0x4F).contains(&to.header().class().code()) { VENDOR_END } else { RMPP_END };
+    mad.0[..end].copy_from_slice(&to.0[..end]);
     let method = Method::new(to.header().method().code() ^ 0x80);
     Header::edit(&mut mad.0).method(method);
     Rmpp::edit(&mut mad.0)
