@@ -8,6 +8,7 @@ mod foreign;
 mod handover;
 mod in_band;
 mod mirrored;
+mod opa_fm;
 #[allow(dead_code, reason = "the election's tests use all of it")]
 #[path = "../support/store.rs"]
 mod store;
