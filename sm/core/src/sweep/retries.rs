@@ -75,6 +75,8 @@ impl Sweep {
             return self.answered_late(late.query);
         }
         self.pending.silent.insert(late.query);
+        // A manager is silent, and not its port: what that was not told meanwhile it has to be told.
+        self.pending.learnt |= matches!(late.query, Query::ReadManager(..));
         let unsent = late.query.agent().and_then(|agent| self.unsent.remove(&agent));
         self.pending.silent.extend(unsent.into_iter().flatten());
     }
