@@ -69,10 +69,19 @@ pub struct Standing {
     pub holds: u64,
     /// Where its log ends.
     pub sequence: u64,
-    /// The term of the first of the masters that took over from each other with a copy, of which this is the last.
-    pub line: u64,
+    /// The masters that took over from each other with a copy, of which this is the last.
+    pub line: Line,
     /// Its settings, a line each, where they have to be the same at all managers. At most [`MAX_LINES`] bytes.
     pub settings: Vec<u8>,
+}
+
+/// Masters that took over from each other with a copy, by the first of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Line {
+    /// Its mastership.
+    pub term: u64,
+    /// Its port: two managers may begin in the same nanosecond.
+    pub origin: Guid,
 }
 
 /// Lines of the database.

@@ -12,7 +12,7 @@ use snin_protocol::message::{
     ViewClear, Wait,
 };
 use snin_protocol::mirror::{
-    Checksum, Follow, FromMaster, FromStandby, Have, Part, PartKind, Standing,
+    Checksum, Follow, FromMaster, FromStandby, Have, Line, Part, PartKind, Standing,
 };
 use snin_protocol::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
@@ -152,7 +152,8 @@ fn mirror_says() -> impl Strategy<Value = (FromMaster, FromStandby)> {
     let part = (place(), proptest::sample::select(kinds.to_vec()), bytes());
     let checksum = (place(), any::<u8>(), any::<u64>(), any::<u64>());
     let master = prop_oneof![
-        standing.prop_map(|(guid, (term, sequence), (holds, line), settings)| {
+        standing.prop_map(|(guid, (term, sequence), (holds, begun), settings)| {
+            let line = Line { term: begun, origin: guid };
             FromMaster::Standing(Standing { guid, term, holds, sequence, line, settings })
         }),
         part.prop_map(|((term, sequence), kind, lines)| {

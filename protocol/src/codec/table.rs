@@ -17,7 +17,7 @@ use crate::message::{
     ViewChange, ViewClear, Wait,
 };
 use crate::mirror::{
-    Checksum, Follow, FromMaster, FromStandby, Have, MAX_LINES, Part, PartKind, Standing,
+    Checksum, Follow, FromMaster, FromStandby, Have, Line, MAX_LINES, Part, PartKind, Standing,
 };
 use crate::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
@@ -66,6 +66,7 @@ records! {
     Follow { guid, term, sequence }
     Have { term, sequence }
     Standing { guid, term, holds, sequence, line, settings }
+    Line { term, origin }
     Part { term, sequence, kind, lines }
     Checksum { term, sequence, table, records, sum }
     Ballot { to, message }

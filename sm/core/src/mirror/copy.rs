@@ -4,7 +4,7 @@ use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
 use snin_protocol::mirror::{
-    Checksum, Follow, FromMaster, FromStandby, Have, Part, PartKind, Standing as Told,
+    Checksum, Follow, FromMaster, FromStandby, Have, Line, Part, PartKind, Standing as Told,
 };
 
 use super::rows::{Gathered, TABLES, Telling, checksum};
@@ -24,8 +24,8 @@ pub(super) struct Copy {
     master: Option<Guid>,
     term: u64,
     sequence: u64,
-    /// The first of the masters before it from whom it came.
-    line: u64,
+    /// The masters from whom it came.
+    line: Line,
     /// The whole database is on its way.
     gathered: Option<Gathered>,
     /// It had all at least once.
@@ -74,7 +74,7 @@ impl Copy {
 
     /// This manager is master, and changes what it had: it is no copy any more. The line of whom it was, where it
     /// was one to go on from.
-    pub(super) fn part_with(&mut self) -> Option<u64> {
+    pub(super) fn part_with(&mut self) -> Option<Line> {
         (self.term, self.sequence) = (0, 0);
         self.complete.take().map(|_| self.line)
     }

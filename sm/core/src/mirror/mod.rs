@@ -32,7 +32,7 @@ use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
 use snin_protocol::election::Ballot;
-use snin_protocol::mirror::{FromMaster, FromStandby, Standing as Told};
+use snin_protocol::mirror::{FromMaster, FromStandby, Line, Standing as Told};
 
 use crate::config::Config;
 use crate::database::Database;
@@ -158,8 +158,8 @@ pub(crate) struct Mirror {
     beats: u32,
     /// The present mastership's, or the last one's.
     term: u64,
-    /// The term of the first of the masters that took over from each other with a copy.
-    line: u64,
+    /// The masters that took over from each other with a copy, and of which it is one.
+    line: Line,
     /// A manager that took over from this one while this one was silent.
     successor: Option<Guid>,
     state: SmState,
@@ -187,7 +187,7 @@ impl Mirror {
             beat_due: Time::ZERO,
             beats: 0,
             term: 0,
-            line: 0,
+            line: Line::default(),
             successor: None,
             state: SmState::Discovering,
             followers: BTreeMap::new(),
@@ -294,7 +294,9 @@ impl Mirror {
             if self.state == SmState::Master {
                 let clock = around.database.clock(around.now).0;
                 self.term = clock.max(self.term + 1);
-                self.line = self.copy.part_with().unwrap_or(self.term);
+                let origin = around.guid.unwrap_or_default();
+                let begun = Line { term: self.term, origin };
+                self.line = self.copy.part_with().unwrap_or(begun);
             }
             self.beat_due = around.now;
         }
