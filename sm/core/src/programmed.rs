@@ -1,18 +1,22 @@
-//! A switch's forwarding tables, summed up in two numbers: by them a standby knows, without a copy of the tables,
-//! whether the master had them as the standby would compute them itself.
+//! A node's tables, summed up in three numbers: by them a standby knows, without a copy of the tables, whether the
+//! master had them as the standby would compute them itself.
 
-use snin_fabric::Lid;
 use snin_fabric::lft::{BLOCK, ForwardingTable};
 use snin_fabric::multicast::MulticastTable;
+use snin_fabric::{Lid, PortNum};
 
-/// The sums of one switch's tables as its master knows that the switch holds them; none of a table of which the
-/// master does not know all.
+use crate::qos_tables::{QosTable, QosTableId};
+
+/// The sums of one node's tables as its master knows that the node holds them; none of a table of which the master
+/// does not know all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Programmed {
     /// Of the linear forwarding table up to its top, and of the top.
     pub linear: Option<u64>,
     /// Of the multicast forwarding table, as far as groups are in it.
     pub multicast: Option<u64>,
+    /// Of all tables of service levels and lanes, where they are managed.
+    pub lanes: Option<u64>,
 }
 
 /// FNV-1a over numbers, mixed so that sums of several do not cancel.
@@ -51,10 +55,27 @@ pub(crate) fn multicast_sum(table: &MulticastTable) -> u64 {
     hash(entries)
 }
 
+/// The sum of a node's tables of service levels and lanes: by port, which, and what is in it.
+pub(crate) fn lanes_sum<'a>(
+    tables: impl Iterator<Item = (PortNum, QosTableId, &'a QosTable)>,
+) -> u64 {
+    let numbers = tables.flat_map(|(port, id, table)| {
+        let (kind, number) = match id {
+            QosTableId::Mapping(input) => (0, input.0),
+            QosTableId::Arbitration(quarter) => (1, quarter),
+        };
+        let bytes: Vec<u8> = match table {
+            QosTable::Mapping(map) => map.vls.to_vec(),
+            QosTable::Arbitration(block) => [block.vls, block.weights].concat(),
+        };
+        let head = u64::from(port.0) << 16 | kind << 8 | u64::from(number);
+        [1 << 32 | head].into_iter().chain(bytes.into_iter().map(u64::from))
+    });
+    hash(numbers)
+}
+
 #[cfg(test)]
 mod tests {
-    use snin_fabric::PortNum;
-
     use super::*;
     use crate::lft_shadow::LftShadow;
 

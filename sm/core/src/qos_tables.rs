@@ -7,7 +7,7 @@ use snin_mad::{Attribute, AttributeId, Error, Mad, PortInfo, SlToVl, VlArbitrati
 
 use crate::config::Config;
 use crate::graph::{Graph, is_up};
-use crate::query::PortId;
+use crate::query::{NodeId, PortId};
 
 /// Entries of a quarter of an arbitration table.
 const QUARTER: usize = 32;
@@ -82,6 +82,18 @@ pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
         tables.extend((first..first + count).map(QosTableId::Arbitration));
     }
     tables
+}
+
+/// The tables of a node that are managed now, and what they shall hold.
+pub(crate) fn managed(
+    config: &Config,
+    graph: &Graph,
+    id: NodeId,
+) -> Vec<(PortId, QosTableId, QosTable)> {
+    let ends = graph.node(id).external().map(|(num, _)| (id, num));
+    let tables = ends.flat_map(|end| tables(graph, end).into_iter().map(move |table| (end, table)));
+    let wanted = |(end, table)| Some((end, table, wanted(config, graph, end, table)?));
+    tables.filter_map(wanted).collect()
 }
 
 /// Every table that a port has, joined or not: requests to administration are about these.

@@ -120,11 +120,11 @@ pub(super) fn changed(database: &Database, change: &Change, telling: Telling) ->
     }
 }
 
-/// `tables GUID LINEAR MULTICAST`: what a switch's tables come to, as far as all of them is known.
+/// `tables GUID LINEAR MULTICAST LANES`: what a node's tables come to, as far as all of them is known.
 fn programs(guid: Guid, programmed: Option<&Programmed>) -> String {
     let sum = |sum: Option<u64>| sum.map_or_else(|| "none".to_owned(), |sum| format!("{sum:#x}"));
-    let Programmed { linear, multicast } = programmed.copied().unwrap_or_default();
-    format!("tables {guid} {} {}\n", sum(linear), sum(multicast))
+    let Programmed { linear, multicast, lanes } = programmed.copied().unwrap_or_default();
+    format!("tables {guid} {} {} {}\n", sum(linear), sum(multicast), sum(lanes))
 }
 
 fn sum(words: &mut Words<'_>) -> Option<Option<u64>> {
@@ -262,8 +262,9 @@ impl Gathered {
             }
             "tables" => {
                 let guid = words.guid()?;
-                let (linear, multicast) = (sum(&mut words)?, sum(&mut words)?);
-                self.programs.insert(guid, Programmed { linear, multicast });
+                let [linear, multicast, lanes] = [(); 3].map(|()| sum(&mut words));
+                let (linear, multicast, lanes) = (linear?, multicast?, lanes?);
+                self.programs.insert(guid, Programmed { linear, multicast, lanes });
             }
             kind if self.lineage.take(kind, &mut words).is_some() => {}
             kind => drop(record(kind, &mut words, &mut self.snapshot)?),

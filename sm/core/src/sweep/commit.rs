@@ -35,7 +35,7 @@ impl Sweep {
             let record = Node { info: node.info.clone(), name, switch: node.switch.clone() };
             database.put::<Nodes>(guid, record, now);
             match self.programmed(id) {
-                Programmed { linear: None, multicast: None } => {
+                programmed if programmed == Programmed::default() => {
                     database.remove::<Programs>(&guid, now);
                 }
                 programmed => {

@@ -78,11 +78,11 @@ impl Sweep {
             applying.schedule.steps().iter().filter(is_masks).count() as u64;
         let tables = |step: &Step| match step {
             Step::Block(node, _) | Step::Dropping(node, ..) | Step::Top(node, _) => Some(*node),
-            Step::Masks(node, _) => Some(*node),
+            Step::Masks(node, _) | Step::QosTable((node, _), _) => Some(*node),
             _ => None,
         };
-        let switches = applying.schedule.steps().iter().filter_map(tables);
-        self.rewritten.extend(switches.map(|id| self.graph.node(id).guid()));
+        let nodes = applying.schedule.steps().iter().filter_map(tables);
+        self.rewritten.extend(nodes.map(|id| self.graph.node(id).guid()));
         (self.target, self.plan) = (Some(applying.target.clone()), Some(applying.plan.clone()));
         self.stage = Stage::Applying(Box::new(applying));
     }

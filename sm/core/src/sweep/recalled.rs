@@ -24,14 +24,15 @@ use crate::database::{Database, Ports, Programmed, Programs};
 use crate::events::{Output, Report};
 use crate::multicast::{self, McPlan};
 use crate::planning::{Computed, Target};
-use crate::programmed::{linear_sum, multicast_sum};
+use crate::programmed::{lanes_sum, linear_sum, multicast_sum};
+use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
 use crate::schedule::PortWrite;
 use crate::smp;
 
 /// What was recalled beside the graph.
 pub(super) struct Recalled {
-    /// What the tables of switches came to.
+    /// What the tables of nodes came to.
     programs: BTreeMap<Guid, Programmed>,
     /// Ports that had the addresses which they were to have.
     ends: VecDeque<PortId>,
@@ -167,6 +168,9 @@ impl Sweep {
             Err(_) => telling.failed = true,
             Ok((target, plan)) => {
                 let all = self.presume(target, plan, &programs);
+                if self.config.qos {
+                    self.presume_lanes(&programs);
+                }
                 (self.target, self.plan) = (Some(target.clone()), Some(plan.clone()));
                 if all {
                     self.leave.leads = true;
@@ -204,16 +208,44 @@ impl Sweep {
         all
     }
 
-    /// What the tables of a switch come to, for the next master.
+    /// Takes nodes to hold tables of service levels and lanes that came to the same at the last master.
+    fn presume_lanes(&mut self, programs: &BTreeMap<Guid, Programmed>) {
+        for (guid, known) in programs {
+            let Some(id) = self.graph.find(*guid).filter(|_| known.lanes.is_some()) else {
+                continue;
+            };
+            let managed = qos_tables::managed(&self.config, &self.graph, id);
+            let sum = lanes_sum(managed.iter().map(|(end, table, held)| (end.1, *table, held)));
+            for (end, table, held) in managed.into_iter().filter(|_| known.lanes == Some(sum)) {
+                if let Some(port) = self.graph.port_mut(end) {
+                    port.qos_tables.insert(table, Some(held));
+                }
+            }
+        }
+    }
+
+    /// What a node's tables of service levels and lanes come to, where all are known.
+    fn lanes(&self, id: NodeId) -> Option<u64> {
+        let managed =
+            self.config.qos.then(|| qos_tables::managed(&self.config, &self.graph, id))?;
+        let held = managed.iter().map(|(end, table, _)| {
+            let held = self.graph.port(*end)?.qos_tables.get(table)?.as_ref()?;
+            Some((end.1, *table, held))
+        });
+        let held: Vec<_> = held.collect::<Option<_>>()?;
+        Some(lanes_sum(held.into_iter()))
+    }
+
+    /// What the tables of a node come to, for the next master.
     pub(super) fn programmed(&self, id: NodeId) -> Programmed {
-        let node = self.graph.node(id);
+        let (node, lanes) = (self.graph.node(id), self.lanes(id));
         if !node.is_switch() {
-            return Programmed::default();
+            return Programmed { lanes, ..Programmed::default() };
         }
         let linear = node.shadow.sum();
         let is_read =
             self.plan.as_ref().is_some_and(|plan| multicast::is_read(node, plan.groups()));
         let multicast = is_read.then(|| multicast_sum(node.masks.held()));
-        Programmed { linear, multicast }
+        Programmed { linear, multicast, lanes }
     }
 }

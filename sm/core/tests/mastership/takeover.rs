@@ -7,7 +7,7 @@ use snin_fabric::{Lid, PortNum};
 use snin_mad::Method::{Get, Set};
 use snin_mad::{
     Attribute, DrPath, LinearForwarding, MKey, MulticastForwarding, NodeInfo, PERMISSIVE, PortInfo,
-    Route, SmState, Smp, SwitchInfo,
+    Route, SlToVl, SmState, Smp, SwitchInfo, VlArbitration,
 };
 use snin_protocol::Time;
 use snin_sm_core::database::Ports;
@@ -84,6 +84,32 @@ fn a_master_that_dies_in_the_midst_of_a_repair_leaves_nothing_undone() {
         let (view, why) = (two.seats[1].manager.view(), two.seats[1].manager.why());
         assert!(view.is_some(), "moment {moment}: {why}");
         two.check(1);
+    }
+}
+
+/// Where tables of service levels and lanes are managed they are taken to be right too, and none is read; a new
+/// master that wants others reads them, and writes its own.
+#[test]
+fn tables_of_lanes_are_known_too() {
+    let managed = |priority| Config { qos: true, ..config(priority) };
+    let tables = |sent: &Sent, method| -> usize {
+        let all = [SlToVl::ID, VlArbitration::ID].map(|id| *sent.get(&(id, method)).unwrap_or(&0));
+        all.iter().sum()
+    };
+    for other in [false, true] {
+        let mut two = pair_of("clos:4,2,4", |priority| Config {
+            qos_high_limit: 3 * u8::from(other && priority == 1),
+            qos_sl2vl: [u8::from(other && priority == 1); 16],
+            ..managed(priority)
+        });
+        assert!(tables(&two.seats[0].sent, Set) > 100, "{:?}", two.seats[0].sent);
+        let before = two.seats[1].sent.clone();
+        two.kill(0);
+        two.run(Time::secs(20));
+        two.check(1);
+        let [read, written] =
+            [Get, Set].map(|method| tables(&two.seats[1].sent, method) - tables(&before, method));
+        assert!(if other { read > 100 && written > 100 } else { (read, written) == (0, 0) });
     }
 }
 
