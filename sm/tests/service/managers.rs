@@ -1,5 +1,6 @@
 //! Two subnet managers on one subnet: the other one is OpenSM.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
@@ -7,9 +8,88 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use snin_fabric::ibnet;
-use snin_judges::{JudgeError, OpenSm, Program, Simulator, finish};
+use snin_judges::{HeldNode, HeldPort, JudgeError, OpenSm, Program, Simulator, finish};
 
 use crate::daemon::{Daemon, PATIENCE, fabric, hosts};
+
+/// A manager is gone as if killed: its place in ibsim has to be freed.
+fn free(simulator: &Simulator, host: &str) -> Result<(), JudgeError> {
+    for client in simulator.clients()?.iter().filter(|client| client.node == host) {
+        simulator.free(client)?;
+    }
+    Ok(())
+}
+
+/// Walks between hosts, by the tables that ibsim holds, that do not arrive.
+fn lost(nodes: &BTreeMap<String, HeldNode>) -> usize {
+    let hosts = nodes.iter().filter(|(_, node)| !node.switch);
+    let ends: Vec<(&str, u16, &HeldPort)> = hosts
+        .flat_map(|(name, node)| node.ports.values().map(move |port| (&**name, port)))
+        .filter_map(|(name, port)| Some((name, port.address?.0, port)))
+        .collect();
+    let arrives = |from: &HeldPort, name: &str, lid: u16| {
+        let mut at = from.peer.as_ref();
+        for _ in 0..nodes.len() {
+            let Some((next, _)) = at else { return false };
+            let Some(node) = nodes.get(next).filter(|node| node.switch) else {
+                return next == name;
+            };
+            let out = node.table.get(usize::from(lid)).and_then(|out| node.ports.get(out));
+            at = out.and_then(|port| port.peer.as_ref());
+        }
+        false
+    };
+    let pairs = ends.iter().flat_map(|from| ends.iter().map(move |to| (from, to)));
+    pairs
+        .filter(|((a, ..), (b, ..))| a != b)
+        .filter(|((.., a), (b, lid, _))| !arrives(a, b, *lid))
+        .count()
+}
+
+/// The walks that are lost, looked at again and again until it is so.
+#[track_caller]
+fn lost_until(simulator: &Simulator, what: &str, is_so: impl Fn() -> bool) -> Vec<usize> {
+    let (begin, mut seen) = (Instant::now(), Vec::new());
+    loop {
+        let done = is_so();
+        seen.push(lost(&simulator.held().unwrap()));
+        if done {
+            return seen;
+        }
+        assert!(begin.elapsed() < PATIENCE, "not {what}: {seen:?}");
+    }
+}
+
+/// Ours is the senior one and is killed: an OpenSM that polls quickly follows it, is the one master, and what its
+/// own rewriting loses comes back. Ours comes again, with the higher priority, and loses no walk.
+#[test]
+fn an_opensm_follows_ours_when_it_is_killed() -> Result<(), JudgeError> {
+    let topology = fabric("clos:3,2,2");
+    let simulator = Simulator::start(&ibnet::write(&topology))?;
+    let hosts = hosts(&topology);
+    let (host, priority) = (Some(&*hosts[4]), Some(8));
+    let opensm = OpenSm { host, priority, polls: Some((300, 2)), ..OpenSm::default() };
+    let _keeper = opensm.keep(&simulator)?;
+    let config = "sm_priority = 12\nlmc = 0\n";
+    for turn in 0..2 {
+        let name = format!("sm-{turn}");
+        let ours = Daemon::begin(&simulator, &name, Some(&hosts[0]), config);
+        let is_up = || ours.status()["state"] == "master" && ours.status()["healthy"] == true;
+        let begun = || ours.ask(&json!({ "command": "status" })).is_ok();
+        let seen = lost_until(&simulator, "master", || begun() && is_up());
+        assert!(seen.iter().all(|&lost| lost == 0), "turn {turn}: walks are lost: {seen:?}");
+        until_master(&simulator, &hosts[1], 12);
+        drop(ours);
+        free(&simulator, &hosts[0])?;
+        let seen = lost_until(&simulator, "master", || {
+            master(&simulator, &hosts[1]).contains("priority 8 state 3 SMINFO_MASTER")
+        });
+        assert_eq!((seen.first(), turn), (Some(&0), turn), "nothing is lost before OpenSM writes");
+        let seen = lost_until(&simulator, "whole", || lost(&simulator.held().unwrap()) == 0);
+        assert_eq!(seen.last(), Some(&0));
+    }
+    Ok(())
+}
 
 #[test]
 fn another_master_is_given_way_to() -> Result<(), JudgeError> {
@@ -18,8 +98,8 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     let hosts = hosts(&topology);
     let opensm = OpenSm { host: Some(&hosts[0]), ..OpenSm::default() };
     let keeper = opensm.keep(&simulator)?;
-    let (heard, mut daemon) = simulator.receive(|| {
-        Daemon::start(&simulator, Some(&hosts[5]), "sm_priority = 0\nsweep_interval = 1\n")
+    let (heard, daemon) = simulator.receive(|| {
+        Daemon::start(&simulator, Some(&hosts[5]), "sm_priority = 0\nlmc = 0\nsweep_interval = 1\n")
     })?;
     assert_eq!(heard.table_writes(), 0, "{heard:?}");
     assert_eq!(daemon.status()["state"], "standby");
@@ -27,14 +107,10 @@ fn another_master_is_given_way_to() -> Result<(), JudgeError> {
     let other = told.iter().find(|event| event["event"] == "OTHER_SM").expect("an event");
     assert_eq!(other["state"], "master");
 
-    // It is gone, as if killed: its place in ibsim has to be freed.
     drop(keeper);
-    for client in simulator.clients()? {
-        if client.node == hosts[0] {
-            simulator.free(&client)?;
-        }
-    }
-    daemon.until("master", |daemon| daemon.status()["healthy"] == true);
+    free(&simulator, &hosts[0])?;
+    let lost = lost_until(&simulator, "master", || daemon.status()["healthy"] == true);
+    assert!(lost.iter().all(|&lost| lost == 0), "walks are lost: {lost:?}");
     assert_eq!(daemon.status()["state"], "master");
 
     // A node that asks is told so.
@@ -70,12 +146,60 @@ fn beside_an_opensm_with_another_key_nothing_is_written() -> Result<(), JudgeErr
     assert!(daemon.status()["healthy"] != true);
     until_master(&simulator, &hosts[1], 0);
     drop(keeper);
-    for client in simulator.clients()?.iter().filter(|client| client.node == hosts[0]) {
-        simulator.free(client)?;
-    }
+    free(&simulator, &hosts[0])?;
     daemon.until("master alone", |daemon| daemon.status()["healthy"] == true);
     until_master(&simulator, &hosts[1], 14);
     daemon.end();
+    Ok(())
+}
+
+/// What a manager's database says of nodes, cables, addresses and groups. The stamp of an address is each
+/// manager's own.
+fn database(daemon: &Daemon) -> Vec<String> {
+    let said = daemon.ask(&json!({ "command": "database", "name": "x" })).unwrap();
+    let text = said["database"].as_str().unwrap().to_owned();
+    let kinds = ["group", "member", "service", "subscription", "lid", "node", "link"];
+    let kept = text.lines().filter_map(|line| {
+        let (kind, rest) = line.split_once(' ').filter(|(kind, _)| kinds.contains(kind))?;
+        let address = rest.split_once(' ').filter(|_| kind == "lid");
+        Some(format!("{kind} {}", address.map_or(rest, |(_, address)| address)))
+    });
+    kept.collect()
+}
+
+/// Two of ours that have nothing but the fabric and the site's key: the standby mirrors in-band, and takes over
+/// from that.
+#[test]
+fn without_sessions_a_standby_mirrors_in_band_and_takes_over() -> Result<(), JudgeError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let topology = fabric("clos:3,2,2");
+    let simulator = Simulator::start(&ibnet::write(&topology))?;
+    let (hosts, key) = (hosts(&topology), simulator.folder().join("site.key"));
+    fs::write(&key, [0x5A; 32]).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let config = |priority: u8| {
+        format!("sm_priority = {priority}\nlmc = 0\nsite_key_file = {key:?}\nm_key = \"0x77\"\n")
+    };
+    let begin = |name: &str, host: usize, priority: u8| {
+        Daemon::begin(&simulator, name, Some(&hosts[host]), &config(priority))
+    };
+    let mut first = begin("first", 0, 5);
+    first.until("master", |daemon| daemon.told("SUBNET_UP") > 0);
+    let mut second = begin("second", 5, 1);
+    second.until("a mirror", |daemon| daemon.told("MIRROR") > 0);
+    let said = second.ask(&json!({ "command": "managers" })).unwrap();
+    assert_eq!(said["managers"][1]["mirror"]["whole"], true, "{said}");
+    let before = database(&first);
+    assert!(before.iter().any(|line| line.starts_with("group ")), "{before:?}");
+    assert_eq!(database(&second), before);
+
+    drop(first);
+    free(&simulator, &hosts[0])?;
+    second.until("master", |daemon| daemon.told("TOOK_OVER") > 0 && daemon.told("SUBNET_UP") > 0);
+    until_master(&simulator, &hosts[1], 1);
+    assert_eq!(second.told("LFT_CHANGE"), 0);
+    assert_eq!(database(&second), before);
+    second.end();
     Ok(())
 }
 

@@ -29,6 +29,9 @@ pub struct OpenSm<'a> {
     pub max_smps: Option<u32>,
     /// 0 to 15: of several managers the highest is master; `None` is its default, 0.
     pub priority: Option<u8>,
+    /// A standby asks its master every so many milliseconds, and as many times more before the master is dead;
+    /// `None` are its defaults, 10 s and 4 times.
+    pub polls: Option<(u32, u32)>,
     /// The addresses to keep to: the text of `guid2lid`. `None` lets OpenSM choose.
     pub guid2lid: Option<&'a str>,
     /// The tables to load: the text of `opensm-lfts.dump`. `None` lets OpenSM route.
@@ -110,7 +113,11 @@ impl OpenSm<'_> {
         let mut command = simulator.command(Program::OPENSM, self.host)?;
         // A configuration of our own, so that the machine's is not read.
         let path = simulator.folder().join("opensm.conf");
-        fs::write(&path, "force_log_flush TRUE\n").map_err(JudgeError::file(&path))?;
+        let mut options = "force_log_flush TRUE\n".to_owned();
+        if let Some((every, again)) = self.polls {
+            options += &format!("sminfo_polling_timeout {every}\npolling_retry_number {again}\n");
+        }
+        fs::write(&path, options).map_err(JudgeError::file(&path))?;
         command.arg("--config").arg(&path);
         command.args(["--lmc", &self.lmc.to_string()]);
         command.arg("--log_file").arg(log_of(simulator)).arg("--erase_log_file");
