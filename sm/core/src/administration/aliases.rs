@@ -73,22 +73,28 @@ fn named(mask: ComponentMask, block: u8) -> impl Iterator<Item = u16> {
     of_mask.map(move |entry| u16::from(block) * BLOCK + entry).filter(|&entry| entry != 0)
 }
 
-/// Set: gives the port the GUIDs that the mask names; 0 stands for one of the manager's choice.
+/// Set: gives the port the GUIDs that the mask names, all or none; 0 stands for one of the manager's choice.
 pub(super) fn set(requester: &Requester, request: &SaRequest, world: &mut World<'_>) -> Outcome {
     let (_, port, wanted) = subject(requester, request, world)?;
     let own = port.guid.ok_or(SaStatus::REQ_INVALID)?;
     let guids = wanted.guids.parse().map_err(|_| SaStatus::REQ_INVALID)?.guids;
-    let now = world.now;
+    let mut given = Vec::new();
     for entry in named(request.mask, wanted.block) {
         let asked = guids[usize::from(entry % BLOCK)];
-        let guid = if asked == Guid(0) { chosen(own, entry, world) } else { Some(asked) };
-        let Some(guid) = guid else { return Err(SaStatus::NO_RESOURCES) };
-        let holder = world.database.by_guid(guid).map(|(_, port)| port.guid);
-        let held = world.database.get::<Aliases>(&(own, entry)) == Some(&guid);
-        if holder.is_some() && !held {
+        let held = world.database.get::<Aliases>(&(own, entry)).copied();
+        let guid = match asked {
+            Guid(0) => held.or_else(|| chosen(own, entry, world)).ok_or(SaStatus::NO_RESOURCES)?,
+            asked => asked,
+        };
+        let is_new = held != Some(guid);
+        let taken = world.database.knows(guid) || given.iter().any(|&(_, other)| other == guid);
+        if is_new && taken {
             return Err(SaStatus::REQ_INVALID);
         }
-        world.database.put::<Aliases>((own, entry), guid, now);
+        given.push((entry, guid));
+    }
+    for (entry, guid) in given {
+        world.database.put::<Aliases>((own, entry), guid, world.now);
     }
     answer(&port, wanted.lid, wanted.block, world)
 }
@@ -112,5 +118,5 @@ fn answer(port: &Port, lid: Lid, number: u8, world: &World<'_>) -> Outcome {
 /// A GUID that no port has: locally administered, made of the port's and the entry's number.
 fn chosen(own: Guid, entry: u16, world: &World<'_>) -> Option<Guid> {
     let local = (own.0 | 0x0200_0000_0000_0000) ^ u64::from(entry) << 40;
-    (0..256).map(|n| Guid(local ^ n << 24)).find(|guid| world.database.by_guid(*guid).is_none())
+    (0..256).map(|n| Guid(local ^ n << 24)).find(|guid| !world.database.knows(*guid))
 }

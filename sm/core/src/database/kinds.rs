@@ -276,14 +276,12 @@ fn index_port(database: &mut Database, place: &Place, new: Option<&Port>) {
     }
 }
 
-/// An alias leads to the port that has it.
+/// An alias leads to the port that has it, wherever that is, and also before it is found.
 fn index_alias(database: &mut Database, key: &(Guid, u16), new: Option<&Guid>) {
     if let Some(old) = database.tables.aliases.get(key).copied() {
-        database.by_guid.remove(&old);
+        database.by_alias.remove(&old);
     }
-    if let Some(&alias) = new
-        && let Some(&place) = database.by_guid.get(&key.0)
-    {
-        database.by_guid.insert(alias, place);
+    if let Some(&alias) = new {
+        database.by_alias.insert(alias, key.0);
     }
 }

@@ -44,6 +44,8 @@ pub struct Database {
     first: u64,
     by_lid: BTreeMap<Lid, Place>,
     by_guid: BTreeMap<Guid, Place>,
+    /// Ports' own GUIDs.
+    by_alias: BTreeMap<Guid, Guid>,
 }
 
 impl Database {
@@ -56,6 +58,7 @@ impl Database {
             first: 0,
             by_lid: BTreeMap::new(),
             by_guid: BTreeMap::new(),
+            by_alias: BTreeMap::new(),
         }
     }
 
@@ -153,8 +156,15 @@ impl Database {
 
     /// The addressed port with this GUID, or with this alias.
     pub fn by_guid(&self, guid: Guid) -> Option<(Place, &Port)> {
-        let &place = self.by_guid.get(&guid)?;
+        // A port's own GUID goes before one that another port only asked for.
+        let by_alias = || self.by_guid.get(self.by_alias.get(&guid)?);
+        let &place = self.by_guid.get(&guid).or_else(by_alias)?;
         Some((place, self.get::<Ports>(&place)?))
+    }
+
+    /// Whether some port has this GUID, or is to have it once it is found.
+    pub(crate) fn knows(&self, guid: Guid) -> bool {
+        self.by_guid.contains_key(&guid) || self.by_alias.contains_key(&guid)
     }
 
     /// Every port that has an address of its own: those of adapters, and port 0 of switches.

@@ -98,6 +98,42 @@ fn a_report_is_repeated_and_given_up() {
     assert_eq!(subnet.manager.administration().reports_given_up, 1);
 }
 
+/// A node's own trap, which its agent repeats until it is answered, comes to each subscriber once.
+#[test]
+fn a_change_of_a_node_is_told_once_to_those_that_want_it() {
+    let mut subnet = Subnet::new("clos:2,2,2", config());
+    for (host, number) in [(1, 144), (2, 145)] {
+        let inform = InformInfo {
+            lid_begin: ANY_LID,
+            is_generic: 1,
+            subscribe: 1,
+            kind: 4,
+            trap_number: number,
+            producer: Hex32(1),
+            ..InformInfo::default()
+        };
+        let bits = ComponentMask::of(&[1, 4, 5, 6, 7, 12]);
+        assert!(subnet.ask(host, &SaRequest::new(Method::Set, &inform, bits)).status.is_ok());
+    }
+    let (changed, lid) = (subnet.host(3), subnet.lid(3));
+    let node = subnet.topology.port(changed).node;
+    subnet.strike(Fault::Rename(node, "another name".to_owned()));
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        subnet.run(Time::millis(100));
+        while let Some((to, mad)) = subnet.mail.pop_front() {
+            let notice: SaNotice = SaRequest::parse(&mad).unwrap().record().unwrap();
+            let inner = notice.notice.parse().unwrap();
+            assert_eq!(notice.issuer_gid, subnet.gid(3));
+            told.push((mad.header().method(), to.lid, inner.trap_number, inner.issuer));
+            let mut response = mad.clone();
+            response.answer(snin_mad::Status::OK);
+            subnet.give(to, &response.0);
+        }
+    }
+    assert_eq!(told, [(Method::Report, subnet.lid(1), 144, lid)]);
+}
+
 /// How often each of these hosts was told to register again.
 fn told(subnet: &Subnet, hosts: std::ops::Range<usize>) -> Vec<u64> {
     hosts.map(|host| subnet.emulator.fabric().reregistrations(subnet.host(host))).collect()

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use snin_fabric::{Lid, PortNum};
+use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::sa::*;
-use snin_mad::{Attribute as _, ClassPortInfo, Inner, Method, NodeInfo, Status};
+use snin_mad::{Attribute as _, ClassPortInfo, Gid, GuidInfo, Inner, Method, NodeInfo, Status};
 
-use crate::subnet::{Subnet, config};
+use crate::subnet::{PREFIX, Subnet, config};
 
 #[test]
 fn a_table_is_the_union_of_its_keyed_queries() {
@@ -158,4 +158,51 @@ fn services_end_with_their_lease() {
     assert_eq!(ids(&mut subnet), []);
     let short = SaRequest::new(Method::Set, &service(&subnet, 4, 0), ComponentMask::of(&[0]));
     assert_eq!(subnet.ask(1, &short).status, SaStatus::REQ_INVALID);
+}
+
+#[test]
+fn a_port_has_further_guids_as_long_as_it_wants() {
+    let mut subnet = Subnet::new("clos:2,2,2", config());
+    let (own, mine) = (subnet.guid(1), Guid(0x1234));
+    let asked = |lid, second: Guid| {
+        let mut guids = [Guid(0); 8];
+        guids[2] = second;
+        GuidInfoRecord { lid, block: 0, guids: Inner::of(&GuidInfo { guids }) }
+    };
+    let set = |subnet: &mut Subnet, host: usize, method, second| {
+        let wanted = asked(subnet.lid(1), second);
+        // The block's entries 1 and 2.
+        let request = SaRequest::new(method, &wanted, ComponentMask::of(&[0, 1, 5, 6]));
+        let answer = subnet.ask(host, &request);
+        let guids = |record: GuidInfoRecord| record.guids.parse().unwrap().guids;
+        if answer.status.is_ok() { Ok(guids(answer.record().unwrap())) } else { Err(answer.status) }
+    };
+    // One of the manager's choice, and one of the port's own.
+    let [first, chosen, second, rest @ ..] = set(&mut subnet, 1, Method::Set, mine).unwrap();
+    assert_eq!((first, second, rest), (own, mine, [Guid(0); 5]));
+    assert!(chosen != Guid(0) && chosen != own);
+    // Paths lead to each of them, and another port cannot have one, nor change this port's.
+    let path = |subnet: &mut Subnet, to: Guid| {
+        let (sgid, dgid) = (subnet.gid(3), Gid::new(PREFIX, to));
+        let wanted = PathRecord { sgid, dgid, numb_path: 1, ..PathRecord::default() };
+        subnet.get(3, &wanted, &[2, 3, 12]).map(|path| path.dlid)
+    };
+    for guid in [own, chosen, mine] {
+        assert_eq!(path(&mut subnet, guid), Ok(subnet.lid(1)), "{guid}");
+    }
+    let other = subnet.guid(2);
+    assert_eq!(set(&mut subnet, 1, Method::Set, other), Err(SaStatus::REQ_INVALID));
+    // Again the same changes nothing.
+    assert_eq!(set(&mut subnet, 1, Method::Set, mine).unwrap()[..3], [own, chosen, mine]);
+    assert_eq!(set(&mut subnet, 2, Method::Set, mine), Err(SaStatus::DENIED));
+    assert_eq!(set(&mut subnet, 2, Method::Delete, mine), Err(SaStatus::DENIED));
+    // They outlive the manager, and end when the port says so.
+    let mut subnet = subnet.restarted(config());
+    assert_eq!(path(&mut subnet, mine), Ok(subnet.lid(1)));
+    assert_eq!(
+        set(&mut subnet, 1, Method::Delete, mine).map(|guids| guids[..3].to_vec()),
+        Ok(vec![own, Guid(0), Guid(0)])
+    );
+    assert_eq!(path(&mut subnet, mine), Err(SaStatus::NO_RECORDS));
+    assert_eq!(path(&mut subnet, own), Ok(subnet.lid(1)));
 }

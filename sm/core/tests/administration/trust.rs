@@ -43,6 +43,13 @@ fn keys_make_the_difference() {
     let shown = |answer: SaRequest| answer.records::<ServiceRecord>().next().unwrap().key;
     assert_eq!(shown(ask(&mut subnet, 0, &all).unwrap()), Octets([0; 16]));
     assert_eq!(shown(ask(&mut subnet, 1, &all).unwrap()), key);
+    // Which keys go with which names.
+    let all = ServiceAssociationRecord::default();
+    let all = SaRequest::new(Method::GetTable, &all, ComponentMask(0));
+    assert_eq!(ask(&mut subnet, 0, &all).unwrap().status, SaStatus::DENIED);
+    let told: Vec<ServiceAssociationRecord> =
+        ask(&mut subnet, 1, &all).unwrap().records().collect();
+    assert_eq!(told, [ServiceAssociationRecord { key, name: service.name }]);
     // No other port changes it.
     let other = ServiceRecord { key: Octets([8; 16]), ..service };
     let set = SaRequest::new(Method::Set, &other, ComponentMask::of(&[0, 1, 5]));
