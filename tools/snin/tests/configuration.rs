@@ -1,4 +1,5 @@
-//! `snin config` and `snin port` beside processes that run: an emulated fabric and its subnet manager.
+//! `snin config`, `snin port` and `snin replay` beside processes that run: an emulated fabric and its subnet
+//! manager.
 
 #[allow(dead_code, reason = "another test needs the rest of it")]
 mod emulation;
@@ -7,8 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use emulation::{Emulation, wait};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use snin_fabric::Lid;
 use snin_judges::{JudgeError, Running, Simulated as _, iblinkinfo};
+use snin_mad::sa::{ComponentMask, NodeRecord, SaRequest};
+use snin_mad::{Method, QKey};
+use snin_sm::port::ibsim::IbsimPort;
+use snin_sm::port::{Address, Port as _, Sent};
 
 /// `snin-sm` as it is built beside `snin`; a test of this crate alone has it built where it is not there yet.
 fn manager() -> PathBuf {
@@ -52,6 +59,7 @@ impl Managed {
         let folder = self.emulation.folder();
         let mut command = Command::new(manager());
         command.args(["--ibsim", self.emulation.name(), "--config"]).arg(folder.join("sm.toml"));
+        command.arg("--record").arg(folder.join("sm.record"));
         self.manager = Some(Running::start(&mut command, folder, "snin-sm")?);
         wait("the subnet", || self.snin(&["sm", "status"]).status.success());
         Ok(())
@@ -187,5 +195,47 @@ fn what_would_cut_the_fabric_is_refused_and_without_consent_nothing_is_enforced(
         managed.file("wrong.toml", &learnt.replace("state = \"enabled\"", "state = \"on\""));
     let said = managed.text(&["config", "check", &wrong]);
     assert!(said.contains("wrong.toml:5: unknown variant `on`"), "{said}");
+    Ok(())
+}
+
+/// Requests come faster than their answers go out: answers and requests wait, and some are dropped. When they did
+/// is in the recording, so that the same comes out of it again.
+#[test]
+fn a_recording_of_a_crowded_port_is_told_again() -> Result<(), JudgeError> {
+    let mut managed = Managed::start("clos:2,2,2", "")?;
+    let all = managed.cables("all");
+    wait("all links", || managed.cables("active") == all);
+    let lid: u64 = managed.ask(&["sm", "status"])["port"]["lid"].as_u64().unwrap();
+    let mut host = IbsimPort::attach(managed.emulation.name(), Some("host3")).unwrap();
+    let q_key = QKey(0x8001_0000);
+    let to = Address { lid: Lid(lid as u16), qp: 1, sl: 0, q_key, p_key_index: 0 };
+    let every = NodeRecord::default();
+    let request = SaRequest::new(Method::Get, &every, ComponentMask::of(&[1]));
+    let mut answered = 0;
+    for id in 1..=20_000 {
+        let mad = request.clone().transaction(id).mad();
+        while host.send(&mad, &to).unwrap() != Sent::Yes {
+            answered += u64::from(host.receive().unwrap().is_some());
+        }
+    }
+    wait("answers", || {
+        while host.receive().unwrap().is_some() {
+            answered += 1;
+        }
+        answered > 1_000
+    });
+    let manager = managed.manager.as_mut().unwrap();
+    kill_process(Pid::from_raw(manager.id() as i32).unwrap(), Signal::TERM).unwrap();
+    wait("the end", || manager.ended().unwrap().is_some());
+    let file = managed.emulation.folder().join("sm.record");
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    let crowded = recorded.lines().filter(|line| line.contains("\"Crowded\":true")).count();
+    assert!(crowded > 1, "{crowded} times");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_snin"));
+    let again = command.arg("replay").arg(&file).arg("--json").output().unwrap();
+    let error = String::from_utf8_lossy(&again.stderr);
+    let report: Value = serde_json::from_slice(&again.stdout).unwrap_or_else(|_| panic!("{error}"));
+    assert_eq!((again.status.code(), &report["same"]), (Some(0), &true.into()), "{report}");
+    assert_eq!(report["recorded"]["digest"], report["digest"]);
     Ok(())
 }
