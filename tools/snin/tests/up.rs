@@ -1,5 +1,6 @@
 //! `snin up`: all daemons as processes; permutations, a cut, a controller that is killed; nothing left over.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -7,6 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
+use snin_fabric::Topology;
+use snin_fabric::generate::Recipe;
+use snin_judges::{Program, Simulated};
+use snin_mad::{Gid, GidPrefix};
 
 /// However busy the machine, by then it is so.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -99,9 +104,9 @@ fn permutations_are_carried_though_the_controller_is_killed() {
 }
 
 /// A `snin up` without a script, and its folder.
-fn start(folder: &Path) -> Child {
+fn start(recipe: &str, folder: &Path) -> Child {
     let mut command = snin();
-    command.args(["up", "clos:2,2,1", "--folder"]).arg(folder);
+    command.args(["up", recipe, "--folder"]).arg(folder);
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let told = child.stderr.as_mut().unwrap();
     // It says when all is up.
@@ -118,14 +123,14 @@ fn pid(child: u32) -> Pid {
 fn a_signal_ends_all_and_one_that_dies_ends_all_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    let mut up = start(&run);
+    let mut up = start("clos:2,2,1", &run);
     assert!(processes_of(&run).len() >= 6);
     kill_process(pid(up.id()), Signal::INT).unwrap();
     assert_eq!(up.wait().unwrap().code(), Some(0));
     assert_eq!(processes_of(&run), Vec::<u32>::new());
 
     let run = folder.path().join("second");
-    let up = start(&run);
+    let up = start("clos:2,2,1", &run);
     let controller = processes_of(&run).into_iter().find(|number| {
         let name = std::fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
         name.starts_with("snin-controller")
@@ -138,6 +143,81 @@ fn a_signal_ends_all_and_one_that_dies_ends_all_in_one_line() {
     assert!(error.contains("snin-controller has ended (signal: 9"), "{error}");
     wait("the others", || processes_of(&run).is_empty());
     assert!(test_kill_process(controller).is_err());
+}
+
+/// The fabric of a `snin up`, for the programs of others.
+struct Fabric {
+    name: String,
+    folder: PathBuf,
+    topology: Topology,
+}
+
+impl Simulated for Fabric {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Fabric {
+    /// The address on the best path from one host to another, as `saquery` prints it.
+    fn path(&self, from: usize, to: usize) -> u16 {
+        let gid = |host: usize| {
+            let mut hosts = self.topology.nodes().filter(|&node| !self.topology.is_switch(node));
+            let (port, _) = self.topology.cables(hosts.nth(host).unwrap()).next().unwrap();
+            Gid::new(GidPrefix(0xFE80_0000_0000_0000), self.topology.port(port).guid).to_string()
+        };
+        let mut command = self.command(Program::SAQUERY, Some("host2")).unwrap();
+        command.args(["-p", "--sgid-to-dgid", &format!("{}-{}", gid(from), gid(to))]);
+        let said = snin_judges::finish(&mut command, &self.folder, PATIENCE).unwrap();
+        let text = String::from_utf8_lossy(&said.out).into_owned();
+        // Through ibsim's preload it sees the first record of a table only.
+        let dlid = text.lines().find_map(|line| line.trim().strip_prefix("dlid"));
+        dlid.unwrap_or_else(|| panic!("{text}{}", said.err)).trim_matches('.').parse().unwrap()
+    }
+}
+
+/// Two jobs with links of their own: what a host's program asks of subnet administration leads along its job's.
+#[test]
+fn path_records_lead_along_the_slice_of_both_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let mut up = start("clos:2,3,3", &run);
+    let slice = |arguments: &[&str]| -> Value {
+        let mut command = snin();
+        command.arg("slice").args(arguments).arg("--json");
+        let output = command.arg("--socket").arg(run.join("controller.sock")).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)))
+    };
+    let topology = "clos:2,3,3".parse::<Recipe>().unwrap().build().unwrap();
+    let name = format!("snin-up-{}", up.id());
+    let fabric = Fabric { name, folder: folder.path().into(), topology };
+    // Without slices the base address comes first: a block of four begins there.
+    let [to3, to5] = [3, 5].map(|to| fabric.path(2, to));
+    assert_eq!((to3 % 4, to5 % 4), (0, 0));
+    slice(&["create", "a", "--on", "host0,host1,host3"]);
+    slice(&["create", "b", "--on", "host2,host4,host5"]);
+    let tree = |owner: &str| {
+        let told = slice(&["explain", owner]);
+        let pairs = told["pairs"].as_array().unwrap().iter();
+        let trees: BTreeSet<u64> = pairs.map(|pair| pair["tree"].as_u64().unwrap()).collect();
+        assert_eq!(trees.len(), 1, "{told}");
+        *trees.first().unwrap() as u16
+    };
+    let (a, b) = (tree("a"), tree("b"));
+    assert_ne!(a, b);
+    wait("the manager is told", || fabric.path(0, 3) == to3 + a);
+    wait("of both", || fabric.path(2, 5) == to5 + b);
+    // Two hosts of two jobs have no slice in common.
+    assert_eq!(fabric.path(0, 5), to5);
+    slice(&["delete", "a"]);
+    slice(&["delete", "b"]);
+    wait("neither has one any more", || fabric.path(0, 3) == to3 && fabric.path(2, 5) == to5);
+    kill_process(pid(up.id()), Signal::INT).unwrap();
+    assert_eq!(up.wait().unwrap().code(), Some(0));
 }
 
 #[test]
