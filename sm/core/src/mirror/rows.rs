@@ -262,8 +262,9 @@ impl Gathered {
             }
             "tables" => {
                 let guid = words.guid()?;
-                let [linear, multicast, lanes] = [(); 3].map(|()| sum(&mut words));
-                let (linear, multicast, lanes) = (linear?, multicast?, lanes?);
+                let (linear, multicast) = (sum(&mut words)?, sum(&mut words)?);
+                // An earlier version does not tell of lanes.
+                let lanes = if words.peek().is_some() { sum(&mut words)? } else { None };
                 self.programs.insert(guid, Programmed { linear, multicast, lanes });
             }
             kind if self.lineage.take(kind, &mut words).is_some() => {}
@@ -386,4 +387,20 @@ fn put<M: Mirrored>(
         database.set::<M>(key, value, Some(stamp));
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of another version, later or earlier: what this one does not know is passed over.
+    #[test]
+    fn what_this_version_does_not_know_is_passed_over() {
+        let mut gathered = Gathered::new();
+        let lines = "comet 0x7 1\ntables 0x7 0x1 none\nlmc 1 2\ntables 0x8 0x1 none 0x3\nlmc 2\n";
+        assert_eq!(gathered.take(lines.as_bytes()), 2, "the comet, and an LMC of two words");
+        let known = gathered.programs.values().map(|its| (its.linear, its.lanes));
+        assert_eq!(known.collect::<Vec<_>>(), [(Some(1), None), (Some(1), Some(3))]);
+        assert_eq!(gathered.saved.lmc, Lmc::new(2));
+    }
 }
