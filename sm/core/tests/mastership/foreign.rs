@@ -183,6 +183,18 @@ fn silence_of_less_than_a_second_is_no_death() {
     assert_ne!(state_of(&subnet), SmState::Standby);
 }
 
+/// An answer that is an error says nothing of who is master: it counts as silence.
+#[test]
+fn an_answer_that_is_an_error_is_silence() {
+    let mut subnet = beside(SmState::Master, 15);
+    subnet.start(0);
+    subnet.run(Time::secs(2));
+    assert_eq!(state_of(&subnet), SmState::Standby);
+    subnet.foreign.as_mut().unwrap().fails = true;
+    subnet.run(Time::secs(5));
+    assert_eq!(state_of(&subnet), SmState::Master);
+}
+
 /// A master with another SM_Key is not of this subnet: beside it nothing is written.
 #[test]
 fn beside_a_master_with_another_key_nothing_is_written() {

@@ -10,7 +10,7 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
-use snin_sm_core::database::{Aliases, Kept, KeptRecord, Links, Nodes, Services};
+use snin_sm_core::database::{Aliases, Groups, Kept, KeptRecord, Links, Nodes, Services};
 use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
 use snin_sm_core::{Config, Event, LocalPort, Manager, Report};
 
@@ -195,6 +195,34 @@ fn a_difference_is_named_and_mended() {
         matches!(report, Report::Mirror(MirrorReport::Differs { table: "services", .. }))
     });
     assert!(named, "{:?}", two.seats[1].reports);
+}
+
+/// When its master changes each host registers again. That moves no group, and writes no table: after a failover
+/// and after a HANDOVER.
+#[test]
+fn the_storm_of_rejoins_moves_no_group() {
+    let mut two = pair("clos:4,2,4");
+    let groups = |manager: &Manager| -> Vec<(Gid, u16)> {
+        let all = manager.database().all::<Groups>();
+        all.iter().map(|(mgid, group)| (*mgid, group.record.mlid.0)).collect()
+    };
+    let before = groups(&two.seats[0].manager);
+    assert!(before.len() > 3, "{before:?}");
+    for new in [1, 0] {
+        if new == 1 {
+            let (event, now) = (Event::Priority(9), two.now());
+            two.seats[1].manager.handle(event, now);
+        } else {
+            two.kill(1);
+        }
+        two.run(Time::secs(5));
+        two.check(new);
+        let tables = blocks(&two.seats[new].manager);
+        register(&mut two, new, 1);
+        two.run(Time::secs(1));
+        assert_eq!(groups(&two.seats[new].manager), before);
+        assert_eq!(blocks(&two.seats[new].manager), tables, "by manager {new}");
+    }
 }
 
 #[test]

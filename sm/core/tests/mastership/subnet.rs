@@ -76,6 +76,8 @@ pub(crate) struct Foreign {
     pub(crate) mute: bool,
     /// It refuses to do what it is told.
     pub(crate) refuses: bool,
+    /// It answers with an error, as one does that has no memory left.
+    pub(crate) fails: bool,
 }
 
 pub(crate) struct Subnet {
@@ -235,8 +237,14 @@ impl Subnet {
         let client = self.emulator.attach(at).unwrap();
         self.emulator.set_manager(client, true);
         let info = SmInfo { guid: self.topology.port(at).guid, ..info };
-        self.foreign =
-            Some(Foreign { client, info, heard: Vec::new(), mute: false, refuses: false });
+        self.foreign = Some(Foreign {
+            client,
+            info,
+            heard: Vec::new(),
+            mute: false,
+            refuses: false,
+            fails: false,
+        });
     }
 
     /// The foreign manager is gone.
@@ -259,7 +267,11 @@ impl Subnet {
             if attribute == SmInfo::ID && !method.is_response() {
                 received.mad.put(&foreign.info);
                 let refuses = foreign.refuses && method == Method::Set;
-                let status = if refuses { Status::BAD_VALUE } else { Status::OK };
+                let status = match refuses {
+                    _ if foreign.fails => Status::BUSY,
+                    true => Status::BAD_VALUE,
+                    false => Status::OK,
+                };
                 received.mad.answer(status);
                 let now = self.emulator.now();
                 self.emulator.send(foreign.client, &received.mad, received.slid, now);

@@ -1,5 +1,7 @@
 //! Two of our managers in one subnet, one of which stands still for a while; and one that is not ours.
 
+use snin_emulator::Fault;
+use snin_fabric::PortIndex;
 use snin_mad::SmState;
 use snin_protocol::Time;
 
@@ -65,6 +67,31 @@ fn a_standby_polls_and_sweeps_nothing() {
     // Four times a second: by either way, the own port, and an answer to the master's own question.
     assert!((475..=485).contains(&(after.0 - before.0)), "{}", after.0 - before.0);
     assert_eq!((after.1, after.2), (before.1, 0));
+}
+
+/// Whichever cable between switches is cut, one way of the polls is whole: no failover.
+#[test]
+fn a_cut_cable_is_no_failover() {
+    let mut two = two();
+    two.start(0);
+    two.run(Time::secs(2));
+    two.start(1);
+    two.run(Time::secs(2));
+    two.check(0);
+    let topology = &two.topology;
+    let trunks = topology.switches().flat_map(|switch| topology.cables(switch));
+    let joins = |&(_, peer): &(_, PortIndex)| topology.is_switch(topology.port(peer).node);
+    let trunks: Vec<PortIndex> = trunks.filter(joins).map(|(port, _)| port).collect();
+    let _ = [two.told(0), two.told(1)];
+    for cut in trunks {
+        two.strike(Fault::Cut(cut));
+        two.run(Time::secs(3));
+        assert_eq!((two.told(0), two.told(1)), (vec![], vec![]), "{cut:?}");
+        two.strike(Fault::Restore(cut));
+        two.run(Time::secs(1));
+    }
+    two.run(Time::secs(15));
+    two.check(0);
 }
 
 #[test]
