@@ -39,7 +39,7 @@ RUN ?= ibv_devinfo
 	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-packing \
 	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
-	soak-controller soak-ibsim soak-packing soak-up
+	soak-controller soak-ibsim soak-packing soak-rmpp soak-up
 
 demo: toolchain deps-build
 	$(CARGO) build --release --quiet --bin snin --bin snin-sm --bin snin-controller --bin snin-software-agents
@@ -180,7 +180,7 @@ bench-verbs: deps
 	$(CARGO) run --release --quiet -p snin-benches $(FEATURES) --bin verbs
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm soak-merge soak-ibsim soak-packing soak-controller soak-up soak-agent
+soak: soak-sm soak-merge soak-ibsim soak-packing soak-rmpp soak-controller soak-up soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts; 100,000 random expected configurations, faults and consent; three managers that elect: all
@@ -208,6 +208,10 @@ soak-merge: deps-build
 soak-ibsim: deps
 	SNIN_EVENTS=$(or $(SNIN_EVENTS),10000) \
 		$(CARGO) test --release -p snin-sm --test ibsim -- --nocapture whatever_happens
+
+# RMPP with the kernel of the virtual machine as the other side: messages of 10,000 segments, in and out.
+soak-rmpp: deps
+	SNIN_SEGMENTS=10000 $(CARGO) test --release -p snin $(FEATURES) --test lat -- --nocapture
 
 # 10^8 packed connections, each link's owner judged after every call.
 soak-packing: deps-build

@@ -1,9 +1,8 @@
 //! RMPP against another implementation of it: both sides as Linux has them (drivers/infiniband/core/mad_rmpp.c),
 //! written from that file's rules and by bytes, without a line of this crate.
 //!
-//! The kernel itself would be the better peer. Its RMPP serves programs that register with it on a device's queue
-//! pair 1; the virtual machine of the tests has software devices, but neither the module for user-space MADs nor a
-//! path with a GRH between two of them yet. So its rules stand here.
+//! The kernel itself is asked in the virtual machine (`tools/snin/tests/lat/rmpp.rs`). Here its rules stand, in
+//! virtual time: what is lost, doubled and overtaken is of many more kinds.
 
 use std::collections::{BTreeMap, BinaryHeap};
 

@@ -1,8 +1,11 @@
 //! `snin lat` in the virtual machine: everything that it can measure, between two devices, with perftest beside
-//! it as the judge of its columns; and its files as those read them for whom they are.
+//! it as the judge of its columns; and its files as those read them for whom they are. The kernel's RMPP is asked
+//! in the same machine.
 #![cfg(feature = "verbs")]
 
 mod browser;
+#[path = "lat/rmpp.rs"]
+mod rmpp;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,6 +75,16 @@ const REFUSED: [(&str, &str); 6] = [
     ("--ib-port 3", "rxe0 has no port 3: its ports are 1 to 1"),
 ];
 
+/// The program that speaks with the kernel's queue pair 1, made with the compiler that links everything here.
+fn umad(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vm/programs/umad.c");
+    let program = folder.join("umad");
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&program).arg(source);
+    assert!(compile.status().expect("cc").success());
+    program
+}
+
 /// Runs a shell script in the virtual machine; gives what it said and where what it left is.
 fn in_machine(script: &str) -> (Output, TempDir) {
     let out = TempDir::new().unwrap();
@@ -79,6 +92,7 @@ fn in_machine(script: &str) -> (Output, TempDir) {
     let mut machine = Command::new(run);
     machine.args(["--limit", "200", "--memory", "1024", "--out"]).arg(out.path());
     machine.args(["--with", SNIN, "--with", "/usr/bin/taskset", "--with", "/usr/bin/setpriv"]);
+    machine.arg("--with").arg(std::env::current_exe().unwrap()).arg("--with").arg(umad(out.path()));
     (machine.args(["--", "bash", "-c", script]).output().expect("tools/vm/run"), out)
 }
 
@@ -122,9 +136,20 @@ fn everything_that_it_can_measure_is_measured() {
                    ib_send_$kind -d rxe1 -x 1 -n 100 >/dev/null 2>&1 & sleep 0.5
                    ib_send_$kind -d rxe0 -x 1 -n 100 127.0.0.1 >$OUT/perftest-$kind || exit 1
                done\n";
+    let own = std::env::current_exe().unwrap();
+    let own = own.file_name().unwrap().to_str().unwrap();
+    let size = |name: &str| {
+        std::env::var(name).map(|value| format!("{name}={value} ")).unwrap_or_default()
+    };
+    let sizes = size("SNIN_SEGMENTS") + &size("SNIN_SEEDS");
+    script += &format!(
+        "{sizes}{own} --ignored --nocapture the_kernel_is >$OUT/rmpp 2>&1; echo $? >>$OUT/rmpp\n"
+    );
     let (output, out) = in_machine(&script);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
+    let said = text(&out, "rmpp");
+    assert!(said.ends_with("\n0\n") && said.contains("1 passed"), "{said}");
 
     for (number, (options, operation, carrier, messages)) in LATENCIES.iter().enumerate() {
         let documents = documents(&out, &format!("latency{number}"));
