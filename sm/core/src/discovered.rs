@@ -22,12 +22,12 @@ pub(crate) struct Discovered {
 impl Discovered {
     /// Every node that is managed, and every cable that is up at both ends and leads to a port that takes
     /// writes.
-    /// Cables that configuration withholds are left out.
+    /// Cables that configuration withholds are left out, and so are switches that have no others.
     /// A cable between switches that did not come up twice is left out too, until it has.
     pub(crate) fn of(graph: &Graph, failures: &Failures) -> Result<Self, TopologyError> {
         let mut builder = TopologyBuilder::new();
         let mut handles: BTreeMap<NodeId, Handle> = BTreeMap::new();
-        for (id, node) in graph.managed() {
+        for (id, node) in graph.managed().filter(|&(id, _)| !is_withheld(graph, id)) {
             let info = &node.info;
             let label = node.label();
             let handle = builder.add(node.kind, node.guid(), info.num_ports.into(), &label)?;
@@ -100,4 +100,13 @@ impl Discovered {
         let num = if own.is_switch() { PortNum::ZERO } else { own.info.local_port };
         self.port((NodeId::OWN, num))
     }
+}
+
+/// Whether a switch has cables, and all of them are withheld: it is as if it were gone.
+fn is_withheld(graph: &Graph, id: NodeId) -> bool {
+    let node = graph.node(id);
+    let ports = node.external().map(|(num, _)| (id, num));
+    let mut cabled = ports.filter_map(|end| Some([end, graph.link(end)?.to])).peekable();
+    let is_withheld = |ends: [PortId; 2]| ends.iter().any(|end| graph.withheld.contains(end));
+    node.is_switch() && id != NodeId::OWN && cabled.peek().is_some() && cabled.all(is_withheld)
 }

@@ -19,7 +19,7 @@ use snin_protocol::Time;
 use crate::administration::{Administration, Limits, World};
 use crate::cluster::{Cluster, Limits as ClusterLimits, Verdict};
 use crate::config::Config;
-use crate::configuration::{Configuration, Consent, Judgement, Limits as ConfigurationLimits};
+use crate::configuration::{Configuration, Consent, Limits as ConfigurationLimits};
 use crate::database::{self, Change, Database};
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
@@ -30,8 +30,6 @@ use crate::partitions::Partitions;
 use crate::planning::Saved;
 use crate::sweep::Sweep;
 
-/// How often in a turn configuration may judge and ask.
-const ROUNDS: usize = 1_000;
 /// How often one turn goes between the cores; what is left is for the next one.
 const MOST_ROUNDS: usize = 8;
 
@@ -310,28 +308,7 @@ impl Manager {
 
     /// Configuration judges what was discovered, and asks what it wants to know.
     fn configure(&mut self, now: Time) {
-        for _ in 0..ROUNDS {
-            while let Some((place, ask, well)) = self.sweep.next_asked() {
-                self.configuration.answered(place, ask, well, now);
-            }
-            if self.configuration.take_unjudged(now) {
-                self.sweep.rejudge(now);
-            }
-            let mut rests = true;
-            while let Some((place, ask)) = self.configuration.next_ask() {
-                self.sweep.ask(place, ask, now);
-                rests = false;
-            }
-            if self.sweep.is_judging() {
-                let judgement = match self.configuration.enforces(now) {
-                    true => self.configuration.judge(&self.sweep.seen(), now),
-                    false => Judgement::default(),
-                };
-                self.sweep.be_told(&judgement, now);
-            } else if rests {
-                break;
-            }
-        }
+        self.sweep.configure(&mut self.configuration, now);
         while let Some(report) = self.configuration.next_report() {
             self.outputs.push_back(Output::Report(Report::Port(report)));
         }

@@ -52,10 +52,14 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
             let info = PortInfo {
                 state: PortState::NoChange,
                 physical_state: match order {
-                    LinkOrder::Disable => PhysicalState::Disabled,
+                    LinkOrder::Disable | LinkOrder::PowerOff => PhysicalState::Disabled,
                     LinkOrder::Enable => PhysicalState::Polling,
                 },
-                link_down_default_state: LinkDownState::NoChange,
+                link_down_default_state: match order {
+                    LinkOrder::PowerOff => LinkDownState::Sleep,
+                    LinkOrder::Enable => LinkDownState::Polling,
+                    LinkOrder::Disable => LinkDownState::NoChange,
+                },
                 client_reregister: false,
                 ..held.clone()
             };

@@ -12,11 +12,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use snin_daemon::store;
-use snin_fabric::PortNum;
+use snin_fabric::{Guid, PortNum};
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{
-    Action, Consent, Difference, Expected, Instruction, Limits, Mark, Mode, PortReport, check,
-    differences, learn,
+    Action, Consent, Difference, Expected, ExpectedSwitch, Instruction, Limits, Mark, Mode,
+    PortReport, check, differences, learn,
 };
 use snin_sm_core::database::Place;
 use snin_sm_core::{Event, Manager};
@@ -29,7 +29,8 @@ use super::settings::{ConsentFrom, Settings};
 
 /// The commands that are about the expected configuration.
 pub(super) const COMMANDS: &str = "config-learn, config-show, config-diff, config-check, config-apply, \
-                                   config-history, port-status, port-test, port-release or port-quarantine";
+                                   config-history, port-status, port-test, port-release, port-quarantine, \
+                                   port-phase-out or port-phase-in";
 
 /// The versions.
 #[derive(Debug, Default)]
@@ -162,6 +163,7 @@ impl Daemon {
         let lines = self.manager.configuration().kept().map(|((guid, port), mark)| {
             let (kind, why) = match mark {
                 Mark::Quarantined(why) => ("quarantined", why.clone()),
+                Mark::PhasedOut(why) => ("phased-out", why.clone()),
                 Mark::Failed(reason) => ("failed", reason.to_string()),
                 Mark::Passed { .. } => ("passed", String::new()),
             };
@@ -188,7 +190,12 @@ impl Daemon {
         let PortReport { at, place: (guid, port), action, reason, dry_run } = report;
         self.versions.unmarked |= matches!(
             action,
-            Action::Fail | Action::Release | Action::Quarantine | Action::BeginTest
+            Action::Fail
+                | Action::Release
+                | Action::Quarantine
+                | Action::BeginTest
+                | Action::PhaseOut
+                | Action::PhaseIn
         );
         match action.name() {
             "fail" | "keep" | "disable" => warn!("{report}"),
@@ -255,9 +262,14 @@ impl Daemon {
             "port-release" => self.of_port(body, Instruction::Release),
             "port-test" => self.of_port(body, Instruction::Test),
             "port-quarantine" => {
-                let why = body["why"].as_str().unwrap_or_default().to_owned();
-                self.of_port(body, |place| Instruction::Quarantine(place, why))
+                let why = body["why"].as_str().unwrap_or_default();
+                self.of_port(body, |place| Instruction::Quarantine(place, why.to_owned()))
             }
+            "port-phase-out" => {
+                let why = body["why"].as_str().unwrap_or_default();
+                self.of_port(body, |place| Instruction::PhaseOut(place, why.to_owned()))
+            }
+            "port-phase-in" => self.of_port(body, Instruction::PhaseIn),
             other => Err(format!("no command {other:.40}: {COMMANDS}")),
         }
     }
@@ -294,12 +306,14 @@ impl Daemon {
     fn of_port(
         &mut self,
         body: &Value,
-        instruction: impl FnOnce(Place) -> Instruction,
+        instruction: impl Fn(Place) -> Instruction,
     ) -> Result<Value, String> {
-        let named = body["port"].as_str().ok_or("`port` is a text such as leaf3/20")?;
-        let place = place(&*in_force(&self.manager)?, named)?;
-        self.instruct(instruction(place)).map_err(|error| error.to_string())?;
-        Ok(json!({ "port": named }))
+        let named = body["port"].as_str().ok_or("`port` is a text such as leaf3/20 or leaf3")?;
+        let places = places(&*in_force(&self.manager)?, named)?;
+        for &place in &places {
+            self.instruct(instruction(place)).map_err(|error| error.to_string())?;
+        }
+        Ok(json!({ "port": named, "ports": places.len() }))
     }
 }
 
@@ -311,6 +325,7 @@ fn mark(line: &str) -> Option<Instruction> {
     let (kind, why) = (words.next()?, words.next()?.to_owned());
     match kind {
         "failed" => Some(Instruction::Remember(place, why)),
+        "phased-out" => Some(Instruction::PhaseOut(place, why)),
         "quarantined" => Some(Instruction::Quarantine(place, why)),
         _ => None,
     }
@@ -340,22 +355,29 @@ fn told(difference: &Difference) -> Value {
     })
 }
 
-/// The expected port of this name: `leaf3/20`, or the switch's GUID and the number.
-fn place(expected: &Expected, named: &str) -> Result<Place, String> {
-    let form = || format!("`{named}` is no SWITCH/PORT");
-    let (name, num) = named.rsplit_once('/').ok_or_else(form)?;
-    let num = PortNum(num.parse().map_err(|_| form())?);
-    let guid = name.parse().ok();
-    let is = |(known, switch): &(&snin_fabric::Guid, &_)| {
-        let switch: &snin_sm_core::configuration::ExpectedSwitch = switch;
-        Some(**known) == guid || switch.name == name
+/// The expected ports of this name: `leaf3/20`, or all of `leaf3`; a switch may be named by its GUID.
+fn places(expected: &Expected, named: &str) -> Result<Vec<Place>, String> {
+    let (name, num) = match named.rsplit_once('/') {
+        Some((name, num)) => {
+            let num = num.parse().map_err(|_| format!("`{named}` is no SWITCH/PORT"))?;
+            (name, Some(PortNum(num)))
+        }
+        None => (named, None),
     };
+    let guid = name.parse().ok();
+    let is =
+        |(known, switch): &(&Guid, &ExpectedSwitch)| Some(**known) == guid || switch.name == name;
     let mut found = expected.switches.iter().filter(is);
     match (found.next(), found.next()) {
-        (Some((&guid, switch)), None) => match switch.ports.contains_key(&num) {
-            true => Ok((guid, num)),
-            false => Err(format!("nothing is expected of port {num} of {name}")),
-        },
+        (Some((&guid, switch)), None) => {
+            let all = switch.ports.keys().filter(|port| num.is_none_or(|num| num == **port));
+            let all: Vec<Place> = all.map(|&port| (guid, port)).collect();
+            match (all.is_empty(), num) {
+                (false, _) => Ok(all),
+                (true, Some(num)) => Err(format!("nothing is expected of port {num} of {name}")),
+                (true, None) => Err(format!("nothing is expected of {name}'s ports")),
+            }
+        }
         (None, _) => Err(format!("no switch {name} is expected")),
         (Some(_), Some(_)) => Err(format!("two switches {name} are expected, give a GUID")),
     }
@@ -363,8 +385,6 @@ fn place(expected: &Expected, named: &str) -> Result<Place, String> {
 
 #[cfg(test)]
 mod tests {
-    use snin_fabric::Guid;
-
     use super::*;
 
     #[test]

@@ -74,12 +74,15 @@ struct PortEntry {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum State {
     #[default]
     Enabled,
     Disabled,
     Test,
+    PhaseIn,
+    PhaseOut,
+    Off,
 }
 
 #[derive(Deserialize)]
@@ -185,6 +188,9 @@ fn expected_port(
             State::Enabled => Mode::Enabled,
             State::Disabled => Mode::Disabled,
             State::Test => Mode::Test,
+            State::PhaseIn => Mode::PhaseIn,
+            State::PhaseOut => Mode::PhaseOut,
+            State::Off => Mode::Off,
         },
         neighbour: neighbour.filter(|pattern| !pattern.is_empty()),
         width: width.transpose()?,

@@ -115,6 +115,8 @@ enum Wanted {
     Quarantine(Guid, u8, String),
     Remember(Guid, u8, String),
     Test(Guid, u8),
+    PhaseOut(Guid, u8, String),
+    PhaseIn(Guid, u8),
 }
 
 /// Records a manager. A file that cannot be written ends the recording, not the manager.
@@ -268,6 +270,8 @@ impl Wanted {
             }
             Instruction::Remember((guid, port), why) => Self::Remember(*guid, port.0, why.clone()),
             Instruction::Test((guid, port)) => Self::Test(*guid, port.0),
+            Instruction::PhaseOut((guid, port), why) => Self::PhaseOut(*guid, port.0, why.clone()),
+            Instruction::PhaseIn((guid, port)) => Self::PhaseIn(*guid, port.0),
         }
     }
 
@@ -288,6 +292,8 @@ impl Wanted {
             Self::Quarantine(guid, port, why) => Instruction::Quarantine(place(guid, port), why),
             Self::Remember(guid, port, why) => Instruction::Remember(place(guid, port), why),
             Self::Test(guid, port) => Instruction::Test(place(guid, port)),
+            Self::PhaseOut(guid, port, why) => Instruction::PhaseOut(place(guid, port), why),
+            Self::PhaseIn(guid, port) => Instruction::PhaseIn(place(guid, port)),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A user's events of an emulated fabric: `cut leaf3/20 @2s`, `restore leaf3/20 @window 30`.
+//! A user's events of an emulated fabric: `cut leaf3/20 @2s`, `phase-out spine1 @window 30`.
 
 use std::str::FromStr;
 
@@ -9,8 +9,8 @@ use snin_protocol::Time;
 /// How long a node that reboots is away.
 pub(super) const REBOOT: Time = Time::millis(500);
 
-const FORM: &str =
-    "expected cut|restore NODE/PORT @TIME or reboot|off|on NODE @TIME (or @window N)";
+const FORM: &str = "expected cut|restore NODE/PORT @TIME, reboot|off|on NODE @TIME or \
+                    phase-out|phase-in SWITCH @TIME (or @window N)";
 
 /// Something that happens at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +39,25 @@ enum Verb {
     Reboot,
     Off,
     On,
+    PhaseOut,
+    PhaseIn,
+}
+
+/// What an event does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Something goes wrong, or right again.
+    Fault(Fault),
+    /// An operator has traffic moved away from all ports of a switch, and their links disabled.
+    PhaseOut(NodeIndex),
+    /// An operator has them tested, and used again.
+    PhaseIn(NodeIndex),
+}
+
+impl From<Fault> for Act {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 impl FromStr for ScenarioEvent {
@@ -54,6 +73,8 @@ impl FromStr for ScenarioEvent {
             "reboot" => Verb::Reboot,
             "off" => Verb::Off,
             "on" => Verb::On,
+            "phase-out" => Verb::PhaseOut,
+            "phase-in" => Verb::PhaseIn,
             _ => return Err(form()),
         };
         let at = match at.trim().strip_prefix("window ") {
@@ -68,17 +89,20 @@ impl FromStr for ScenarioEvent {
 }
 
 impl ScenarioEvent {
-    /// The fault on this fabric.
+    /// What it does to this fabric.
     ///
     /// # Errors
     /// When the fabric has no such node or port.
-    pub fn fault(&self, topology: &Topology) -> Result<Fault, String> {
+    pub fn act(&self, topology: &Topology) -> Result<Act, String> {
+        let node = || self.node(topology, &self.place);
         Ok(match self.verb {
-            Verb::Cut => Fault::Cut(self.cable(topology)?),
-            Verb::Restore => Fault::Restore(self.cable(topology)?),
-            Verb::Reboot => Fault::Reboot(self.node(topology, &self.place)?, REBOOT),
-            Verb::Off => Fault::PowerOff(self.node(topology, &self.place)?),
-            Verb::On => Fault::PowerOn(self.node(topology, &self.place)?),
+            Verb::Cut => Fault::Cut(self.cable(topology)?).into(),
+            Verb::Restore => Fault::Restore(self.cable(topology)?).into(),
+            Verb::Reboot => Fault::Reboot(node()?, REBOOT).into(),
+            Verb::Off => Fault::PowerOff(node()?).into(),
+            Verb::On => Fault::PowerOn(node()?).into(),
+            Verb::PhaseOut => Act::PhaseOut(self.switch(topology)?),
+            Verb::PhaseIn => Act::PhaseIn(self.switch(topology)?),
         })
     }
 
@@ -111,6 +135,14 @@ impl ScenarioEvent {
             let (text, cabled) = (&self.text, ranges(cabled));
             format!("`{text}`: {name} has no cable at port {num}; it has cables at {cabled}")
         })
+    }
+
+    fn switch(&self, topology: &Topology) -> Result<NodeIndex, String> {
+        let node = self.node(topology, &self.place)?;
+        let is_switch = topology.is_switch(node);
+        is_switch
+            .then_some(node)
+            .ok_or_else(|| format!("`{}`: {} is no switch", self.text, self.place))
     }
 
     /// By NodeDescription or GUID.
@@ -172,14 +204,15 @@ mod tests {
     #[test]
     fn happenings_name_nodes_and_ports_of_the_fabric() {
         let fabric = "clos:2,2,1".parse::<Recipe>().unwrap().build().unwrap();
-        let fault = |text: &str| text.parse::<ScenarioEvent>()?.fault(&fabric);
-        assert!(matches!(fault("cut leaf1/3 @2s"), Ok(Fault::Cut(_))));
+        let act = |text: &str| text.parse::<ScenarioEvent>()?.act(&fabric);
+        assert!(matches!(act("cut leaf1/3 @2s"), Ok(Act::Fault(Fault::Cut(_)))));
+        assert!(matches!(act("phase-out spine0 @2s"), Ok(Act::PhaseOut(_))));
         let at = |text: &str| text.parse::<ScenarioEvent>().map(|happening| happening.at);
         assert_eq!(at("cut leaf1/3 @window 30"), Ok(When::Window(30)));
         assert_eq!(at("cut leaf1/3 @1.5ms"), Ok(When::Time(Time::micros(1500))));
         assert!(matches!(
-            fault("reboot 0x0200020000000100 @1ms"),
-            Ok(Fault::Reboot(NodeIndex(3), _))
+            act("reboot 0x0200020000000100 @1ms"),
+            Ok(Act::Fault(Fault::Reboot(NodeIndex(3), _)))
         ));
         for bad in [
             "cut leaf1/3",
@@ -192,10 +225,11 @@ mod tests {
             "cut leaf9/1 @1s",
             "off nobody @1s",
             "cut leaf1/3 @soon",
+            "phase-out leaf1/3 @1s",
         ] {
-            assert!(fault(bad).is_err(), "{bad}");
+            assert!(act(bad).is_err(), "{bad}");
         }
-        let named = fault("cut leaf1/9 @1s").unwrap_err();
+        let named = act("cut leaf1/9 @1s").unwrap_err();
         assert!(named.ends_with("leaf1 has no cable at port 9; it has cables at 1-3"), "{named}");
     }
 

@@ -1,4 +1,4 @@
-//! A sweep core that manages an emulated fabric, in virtual time.
+//! A sweep core and the configuration beside it, which manage an emulated fabric in virtual time.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,13 +10,20 @@ use snin_emulator::{AttachError, ClientId, Emulator, Fault};
 use snin_fabric::check::cover::{CoverReport, cover};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
-use snin_fabric::{Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, Topology};
+use snin_fabric::{
+    Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, PortNum, Topology,
+};
 use snin_mad::capture::Recording;
-use snin_mad::{Mad, PERMISSIVE, PortState};
+use snin_mad::{Attribute as _, Mad, PERMISSIVE, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
+use snin_sm_core::configuration::{
+    Configuration, Consent, Expected, Instruction, Limits, Mode, Tests, learn,
+};
 use snin_sm_core::{
     ConfigError, Destination, Event, FabricView, LocalPort, Missing, Output, Report, Saved, Sweep,
 };
+
+use super::event::Act;
 
 /// Where the manager sits among its own ports: it has one.
 const HOME: LocalPort = LocalPort(0);
@@ -90,11 +97,14 @@ pub struct Subnet {
     emulator: Emulator,
     client: ClientId,
     sweep: Sweep,
+    configuration: Configuration,
     /// Every view that was not taken yet, and the last.
     views: Vec<Arc<FabricView>>,
     view: Option<Arc<FabricView>>,
     /// Switches that were written to since [`take_written`](Self::take_written) was last called.
     written: Rc<RefCell<BTreeSet<NodeIndex>>>,
+    /// Ports of switches whose links the manager has disabled.
+    disabled: Rc<RefCell<BTreeSet<PortIndex>>>,
     /// SMPs sent when the first view after [`Subnet::mark`] came.
     first_view: Option<u64>,
     sent: u64,
@@ -120,20 +130,33 @@ impl Subnet {
         let home: PortIndex = ports.next().ok_or(SubnetError::NoHome)?.0;
         let client = emulator.attach(home)?;
         let written = Rc::new(RefCell::new(BTreeSet::new()));
-        let notes = written.clone();
-        emulator.watch(move |_, write| {
+        let disabled = Rc::new(RefCell::new(BTreeSet::new()));
+        let (notes, shut) = (written.clone(), disabled.clone());
+        emulator.watch(move |fabric, write| {
             notes.borrow_mut().insert(write.node);
+            let num = PortNum(write.modifier as u8);
+            let port = fabric.topology().port_of(write.node, num);
+            if let Some(port) = port.filter(|_| write.attribute == PortInfo::ID) {
+                let mut shut = shut.borrow_mut();
+                match fabric.port_info(port).physical_state {
+                    PhysicalState::Disabled => shut.insert(port),
+                    _ => shut.remove(&port),
+                };
+            }
         });
-        let sweep = Sweep::new(config, Saved::default())?;
+        let mut sweep = Sweep::new(config, Saved::default())?;
+        sweep.be_judged();
         let (views, view, first_view) = (Vec::new(), None, None);
         let (sent, last_sent, reports) = (0, Time::ZERO, Vec::new());
         Ok(Self {
             emulator,
             client,
             sweep,
+            configuration: Configuration::new(Limits::default()),
             views,
             view,
             written,
+            disabled,
             first_view,
             sent,
             last_sent,
@@ -180,17 +203,46 @@ impl Subnet {
     }
 
     /// Lets something happen now, and waits until the manager has dealt with it.
-    pub fn strike(&mut self, fault: Fault, limit: Time) -> Cost {
-        self.measure(limit, |subnet| {
-            let now = subnet.emulator.now();
-            subnet.emulator.inject(fault, now);
-        })
+    pub fn strike(&mut self, act: impl Into<Act>, limit: Time) -> Cost {
+        let act = act.into();
+        self.measure(limit, |subnet| subnet.cause(act))
     }
 
     /// Lets time pass until `now`, and something happen then.
-    pub fn inject(&mut self, fault: Fault, now: Time) {
+    pub fn inject(&mut self, act: impl Into<Act>, now: Time) {
         self.run_until(now);
-        self.emulator.inject(fault, now);
+        self.cause(act.into());
+    }
+
+    fn cause(&mut self, act: Act) {
+        let now = self.emulator.now();
+        match act {
+            Act::Fault(fault) => self.emulator.inject(fault, now),
+            Act::PhaseOut(switch) => self.phase(switch, true),
+            Act::PhaseIn(switch) => self.phase(switch, false),
+        }
+    }
+
+    /// An operator has all ports of a switch phased out or in. The fabric, as it is when that is first wanted, is
+    /// what is expected; there is consent.
+    fn phase(&mut self, switch: NodeIndex, out: bool) {
+        if self.configuration.expected().is_none() {
+            let tests = Tests { timer: Time::secs(5), ..Tests::default() };
+            let expected = Expected { tests, ..learn(&self.sweep.seen(), Mode::Enabled, None) };
+            let expected = Some(Arc::new(expected));
+            self.configuration.instruct(Instruction::Expect { expected, forced: false });
+            let consent = Consent::Granted { by: "the lab".to_owned(), until: None };
+            self.configuration.instruct(Instruction::Consent(consent));
+        }
+        let guid = self.emulator.fabric().topology().node(switch).guid;
+        let expected = self.configuration.expected().cloned().unwrap_or_default();
+        let ports = expected.switches.get(&guid).into_iter().flat_map(|it| it.ports.keys());
+        for &num in ports {
+            self.configuration.instruct(match out {
+                true => Instruction::PhaseOut((guid, num), String::new()),
+                false => Instruction::PhaseIn((guid, num)),
+            });
+        }
     }
 
     /// The controller says that a view, and all before it, are clear.
@@ -202,7 +254,11 @@ impl Subnet {
 
     /// When manager or fabric next have something to do.
     pub fn next_time(&self) -> Option<Time> {
-        self.emulator.next_event_time().into_iter().chain(self.sweep.next_deadline()).min()
+        self.emulator.next_event_time().into_iter().chain(self.next_deadline()).min()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.sweep.next_deadline().into_iter().chain(self.configuration.next_deadline()).min()
     }
 
     /// Lets time pass.
@@ -213,8 +269,9 @@ impl Subnet {
             self.emulator.advance(next);
             self.work();
             let now = self.emulator.now();
-            if self.sweep.next_deadline().is_some_and(|deadline| deadline <= now) {
+            if self.next_deadline().is_some_and(|deadline| deadline <= now) {
                 self.sweep.handle_deadline(now);
+                self.configuration.handle_deadline(now);
             }
         }
         self.emulator.advance(until.max(self.emulator.now()));
@@ -245,7 +302,8 @@ impl Subnet {
         while self.now() < limit {
             self.work();
             let now = self.now();
-            let coming = self.emulator.next_event_time().filter(|&at| at < now + FORESIGHT);
+            let coming = [self.emulator.next_event_time(), self.configuration.next_deadline()];
+            let coming = coming.into_iter().flatten().min().filter(|&at| at < now + FORESIGHT);
             if !self.sweep.is_idle() {
                 idle_since = None;
             } else if let Some(at) = coming {
@@ -261,13 +319,24 @@ impl Subnet {
     /// Does what the core wants done, until it wants nothing.
     fn work(&mut self) {
         loop {
+            self.configure();
             while let Some(output) = self.sweep.poll_output() {
                 self.obey(output);
+                self.configure();
             }
             let Some(received) = self.emulator.poll(self.client) else { return };
             self.note(received.at, received.slid, &received.mad, false);
             let (source, bytes) = (received.slid, &received.mad.0[..]);
             self.sweep.handle(Event::Mad { port: HOME, source, bytes }, received.at);
+        }
+    }
+
+    /// Configuration has its say.
+    fn configure(&mut self) {
+        let now = self.emulator.now();
+        self.sweep.configure(&mut self.configuration, now);
+        while let Some(report) = self.configuration.next_report() {
+            self.reports.push(Report::Port(report));
         }
     }
 
@@ -322,6 +391,11 @@ impl Subnet {
     /// The nodes that were written to since the last call.
     pub fn take_written(&mut self) -> BTreeSet<NodeIndex> {
         self.written.take()
+    }
+
+    /// The switches' ports whose links the manager has disabled.
+    pub fn disabled(&self) -> BTreeSet<PortIndex> {
+        self.disabled.borrow().clone()
     }
 
     /// The manager's counters.

@@ -208,6 +208,37 @@ fn no_table_changes_under_who_is_granted_the_way() {
     assert!(diverted(0) > 0);
 }
 
+/// Every window is full of granted packets while all of a spine's traffic is moved away and its links are disabled,
+/// and when they are used again.
+#[test]
+fn a_spine_is_phased_out_and_in_under_full_traffic_and_not_a_packet_is_late_or_lost() {
+    let topology = clos("clos:4,4,3");
+    let spine = topology.switches().find(|&s| &*topology.node(s).name == "spine1").unwrap();
+    let events = events(&["phase-out spine1 @window 4", "phase-in spine1 @window 20"]);
+    // The last test lasts a second.
+    let window = Time::millis(50);
+    let setup =
+        Setup { hold: 50, window, slice: Time::millis(5), events, control_loss: 0, ..setup(50) };
+    let mut world = world(setup, &topology);
+    let windows = run(&mut world, &topology, Pattern::Shift(3));
+    let by_spine = |window: &Window| {
+        let ports = topology.cables(spine).map(|(port, _)| window.packets[port.index()]);
+        ports.sum::<u64>()
+    };
+    for window in &windows {
+        let (number, goodput) = (window.number + 1, goodput(window));
+        assert!(goodput > 0.999, "window {number}: {goodput}");
+        assert_eq!(window.granted.sent.len(), 12, "window {number}");
+    }
+    assert!(by_spine(&windows[1]) > 0, "it was in use");
+    assert_eq!(by_spine(&windows[15]), 0, "it was left");
+    let watch = world.wire().watch();
+    assert_eq!(watch.clashes(), 0, "{:?}", watch.named());
+    assert_eq!(world.totals().diverted, 0);
+    assert!(world.totals().moved > 0, "{:?}", world.totals());
+    assert!(world.down().is_empty(), "it is back: {:?}", world.down());
+}
+
 #[test]
 fn the_real_dgx_fabric_is_cut_and_restored_in_mid_run() {
     let Some((_, text)) = shared("topologies/dgx-gb200-2025.ibnetdiscover") else {

@@ -70,12 +70,13 @@ fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// The first proof: permutations are granted, a cable is cut and joined, the controller is killed under load and
-/// started again, and no directed link has two owners.
+/// started again, a spine is phased out and in under full traffic, and no directed link has two owners.
 #[test]
 fn permutations_are_carried_though_the_controller_is_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "windows 12\ncut leaf1/3 @window 4\nkill controller @window 6\n\
-                restore leaf1/3 @window 8\nkill controller @window 10\n";
+    let text = "windows 18\ncut leaf1/3 @window 4\nkill controller @window 6\n\
+                restore leaf1/3 @window 8\nkill controller @window 10\n\
+                phase-out spine1 @window 12\nphase-in spine1 @window 16\n";
     let script = script(folder.path(), text);
     let run = folder.path().join("run");
     let mut command = snin();
@@ -85,13 +86,18 @@ fn permutations_are_carried_though_the_controller_is_killed() {
     let figures: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
     assert_eq!(output.status.code(), Some(0), "{figures:#}{error}");
-    assert_eq!((&figures["connections"], &figures["done"]), (&96.into(), &96.into()));
+    assert_eq!((&figures["connections"], &figures["done"]), (&144.into(), &144.into()));
     assert_eq!((&figures["kills"], &figures["refused"]), (&2.into(), &0.into()));
+    let events: Vec<&str> =
+        figures["events"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
+    for done in ["spine1 phased-out, after", "spine1 passed, after"] {
+        assert!(events.iter().any(|event| event.contains(done)), "{events:?}");
+    }
     let owners = &figures["owners"];
     assert_eq!((&owners["clashes"], &owners["unjudged"]), (&0.into(), &0.into()), "{owners}");
     // Each connection owned its hosts' two cables at least, and links went from one to another.
-    assert!(owners["spans"].as_u64() >= Some(2 * 96 * 4), "{owners}");
-    assert!(owners["handovers"].as_u64() >= Some(96), "{owners}");
+    assert!(owners["spans"].as_u64() >= Some(2 * 144 * 4), "{owners}");
+    assert!(owners["handovers"].as_u64() >= Some(144), "{owners}");
     assert_eq!(figures["messages"]["delivered"], figures["messages"]["posted"]);
     assert!(run.join("snin-controller.log").exists(), "a folder that was named stays");
     // All sessions were TLS, with certificates of the run's own CA.

@@ -6,6 +6,7 @@ use std::fmt;
 use snin_fabric::{Guid, LinkRate, PortNum};
 
 use super::expected::{Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern};
+use super::leave::leaving;
 use super::reason::{Objection, Reason};
 use super::seen::{LinkState, Seen, SeenPort};
 use crate::database::Place;
@@ -61,9 +62,14 @@ impl fmt::Display for Difference {
 /// Everything that is not as expected, in the order of switches and ports.
 pub fn differences(expected: &Expected, seen: &Seen) -> Vec<Difference> {
     let mut differences = Vec::new();
+    let (leaving, _) = leaving(expected, seen);
     for (&guid, switch) in &expected.switches {
         let name = || if switch.name.is_empty() { guid.to_string() } else { switch.name.clone() };
         let Some(there) = seen.switches.get(&guid) else {
+            // One that keeps no link cannot be reached.
+            if !switch.ports.is_empty() && switch.ports.values().all(|port| port.mode.is_down()) {
+                continue;
+            }
             let place = (guid, PortNum::ZERO);
             differences.push(Difference { place, at: name(), what: What::NoSwitch });
             continue;
@@ -72,7 +78,7 @@ pub fn differences(expected: &Expected, seen: &Seen) -> Vec<Difference> {
             let place = (guid, num);
             let what = match there.port(num) {
                 None => Some(What::NoPort),
-                Some(there) => difference(port, there),
+                Some(there) => difference(port, there, leaving.contains(&place)),
             };
             differences.extend(what.map(|what| {
                 let at = expected.port_name(place);
@@ -90,11 +96,14 @@ pub fn differences(expected: &Expected, seen: &Seen) -> Vec<Difference> {
     differences
 }
 
-fn difference(expected: &ExpectedPort, seen: &SeenPort) -> Option<What> {
-    match (expected.mode, seen.link) {
-        (Mode::Disabled, LinkState::Disabled) => return None,
-        (Mode::Disabled, _) => return Some(What::Enabled),
-        (_, LinkState::Disabled) => return Some(What::Disabled),
+fn difference(expected: &ExpectedPort, seen: &SeenPort, leaves: bool) -> Option<What> {
+    match seen.link {
+        LinkState::Up if leaves => return Some(What::Enabled),
+        // The other end may have been told.
+        _ if leaves => return None,
+        LinkState::Disabled if expected.mode.is_down() => return None,
+        _ if expected.mode.is_down() => return Some(What::Enabled),
+        LinkState::Disabled => return Some(What::Disabled),
         _ => {}
     }
     if let Some(reason) = miswired(expected, seen) {
@@ -132,9 +141,9 @@ fn required(expected: &ExpectedPort) -> String {
 /// Whether the port would be disabled, as things are.
 fn would_be_disabled(expected: &Expected, port: &ExpectedPort, seen: &SeenPort) -> bool {
     let judged = port.mode == Mode::Enabled || expected.tests.miswire;
-    match port.mode {
-        Mode::Disabled => seen.link == LinkState::Up,
-        Mode::Enabled | Mode::Test => judged && miswired(port, seen).is_some(),
+    match port.mode.is_down() {
+        true => seen.link == LinkState::Up,
+        false => judged && miswired(port, seen).is_some(),
     }
 }
 
@@ -146,7 +155,7 @@ pub fn check(expected: &Expected, seen: &Seen) -> Vec<Objection> {
     for (&guid, switch) in &expected.switches {
         for (&num, port) in &switch.ports {
             let place = (guid, num);
-            let only = port.neighbour.as_ref().filter(|_| port.mode != Mode::Disabled);
+            let only = port.neighbour.as_ref().filter(|_| !port.mode.is_down());
             if let Some(key) = only.and_then(|pattern| one_port(expected, pattern))
                 && let Some(first) = places.insert(key, place)
             {
@@ -163,7 +172,8 @@ pub fn check(expected: &Expected, seen: &Seen) -> Vec<Objection> {
         }
     }
     let (before, after) = (seen.reached(&BTreeSet::new()), seen.reached(&cut));
-    for &guid in before.difference(&after) {
+    let (_, meant) = leaving(expected, seen);
+    for &guid in before.difference(&after).filter(|guid| !meant.contains(*guid)) {
         let name = seen.switches.get(&guid).map_or_else(String::new, |switch| switch.name.clone());
         objections.push(Objection::Cut { guid, name });
     }

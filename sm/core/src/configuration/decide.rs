@@ -1,11 +1,13 @@
-//! The next step of each port, in this order: disable; enable; test; miswire.
+//! The next step of each port, in this order: disable; leave; enable; test; miswire.
 
 use std::collections::BTreeSet;
 
+use snin_fabric::Guid;
 use snin_protocol::Time;
 
 use super::compare::{is_own, miswired, own_ports};
 use super::expected::{Expected, ExpectedPort, Mode};
+use super::leave::Exits;
 use super::reason::{Action, Reason};
 use super::seen::{LinkState, Seen, SeenPort};
 use super::trial::Trial;
@@ -24,7 +26,10 @@ impl Configuration {
         };
         self.metrics.judged += 1;
         let judgement = Judgement::default();
-        let mut judging = Judging { judgement, disable: Vec::new(), own: own_ports(seen) };
+        let exits = self.leave(&expected, seen);
+        let (disable, undecided) = (Vec::new(), BTreeSet::new());
+        let own = own_ports(seen);
+        let mut judging = Judging { judgement, disable, exits, undecided, own };
         for (&guid, switch) in &expected.switches {
             let Some(there) = seen.switches.get(&guid) else { continue };
             for (&num, want) in &switch.ports {
@@ -33,16 +38,16 @@ impl Configuration {
                 }
             }
         }
-        let Judging { mut judgement, mut disable, .. } = judging;
+        self.hold_back(&expected, seen, &mut judging);
         // The farthest first: ways to others may lead over what is disabled.
         let hops = |place: &Place| seen.switches.get(&place.0).map_or(0, |switch| switch.hops);
-        disable.sort_by_key(|(place, _)| std::cmp::Reverse(hops(place)));
-        judgement.orders.sort_by_key(|(place, _)| std::cmp::Reverse(hops(place)));
-        self.guard(&expected, seen, disable, &mut judgement);
+        judging.disable.sort_by_key(|it| std::cmp::Reverse(hops(&it.place)));
+        judging.judgement.orders.sort_by_key(|(place, _)| std::cmp::Reverse(hops(place)));
+        let mut judgement = self.guard(&expected, seen, judging);
         self.unjudged = false;
         if self.limits.dry_run {
             for (place, order) in judgement.orders {
-                if order == LinkOrder::Enable {
+                if order.is_up() {
                     self.tell(place, Action::Enable, Reason::Expected);
                 }
             }
@@ -62,16 +67,14 @@ impl Configuration {
         now: Time,
     ) {
         let is_disabled = port.link == LinkState::Disabled;
-        let took = |(order, ..): &mut (LinkOrder, u32, Time)| {
-            (*order == LinkOrder::Disable) == is_disabled
-        };
+        let took = |(order, ..): &mut (LinkOrder, u32, Time)| order.is_up() != is_disabled;
         if self.written.get_mut(&place).is_some_and(took) {
             self.written.remove(&place);
         }
         if want.mode == Mode::Disabled {
             self.end_trial(place);
             if port.link != LinkState::Disabled {
-                judging.disable.push((place, Reason::Expected));
+                judging.disable(place, Reason::Expected);
             }
             return;
         }
@@ -82,15 +85,25 @@ impl Configuration {
             }
             _ => {}
         }
-        if port.link == LinkState::Disabled {
-            if want.mode == Mode::Test || self.wanted.contains(&place) {
-                self.test(expected, place, want, port, judging, now);
+        if let Some(exit) = judging.exits.ends.get(&place).copied() {
+            self.end_trial(place);
+            if matches!(self.marks.get(&place), Some(Mark::Passed { .. })) {
+                self.marks.remove(&place);
             }
-            judging.judgement.orders.push((place, LinkOrder::Enable));
+            if port.link != LinkState::Disabled {
+                let order = exit.due(port.link, now);
+                judging.disable.push(Disable { place, reason: Reason::Empty, order });
+            }
             return;
         }
-        if want.mode == Mode::Test || self.wanted.contains(&place) {
+        let is_tested = want.mode.is_tested() || self.wanted.contains(&place);
+        if is_tested {
             self.test(expected, place, want, port, judging, now);
+        }
+        if port.link == LinkState::Disabled {
+            judging.judgement.orders.push((place, LinkOrder::Enable));
+        }
+        if is_tested || port.link == LinkState::Disabled {
             return;
         }
         if let Some(reason) = miswired(want, port) {
@@ -152,17 +165,36 @@ impl Configuration {
         }
     }
 
-    /// Nothing is disabled that is the last way to a switch, or the manager's own port.
-    fn guard(
-        &mut self,
-        expected: &Expected,
-        seen: &Seen,
-        disable: Vec<(Place, Reason)>,
-        judgement: &mut Judgement,
-    ) {
+    /// The ports of a switch that come into use together wait for the last of them.
+    fn hold_back(&mut self, expected: &Expected, seen: &Seen, judging: &mut Judging) {
+        let mut passed: Vec<Place> = Vec::new();
+        for (&guid, switch) in &expected.switches {
+            for (&num, want) in &switch.ports {
+                let place = (guid, num);
+                let enters = want.mode == Mode::PhaseIn || self.entering.contains(&place);
+                let Some(port) = seen.port(place).filter(|_| enters) else { continue };
+                match self.marks.get(&place) {
+                    Some(Mark::Passed { active: false }) if !port.active => passed.push(place),
+                    Some(_) => {
+                        self.entering.remove(&place);
+                    }
+                    None if port.link == LinkState::Up || self.trials.contains_key(&place) => {
+                        judging.undecided.insert(guid);
+                    }
+                    None => {}
+                }
+            }
+        }
+        passed.retain(|place| judging.undecided.contains(&place.0));
+        judging.judgement.withheld.extend(passed);
+    }
+
+    /// Nothing is disabled, or left by traffic, that is the last way to a switch, or the manager's own port.
+    fn guard(&mut self, expected: &Expected, seen: &Seen, judging: Judging) -> Judgement {
+        let Judging { mut judgement, disable, exits, .. } = judging;
         let mut cut = BTreeSet::new();
         let mut reached = None;
-        for (place, reason) in disable {
+        for Disable { place, reason, order } in disable {
             let port = seen.port(place);
             let neighbour = port.and_then(|port| port.neighbour.as_ref());
             let carries = neighbour.is_some_and(|neighbour| neighbour.is_switch);
@@ -174,8 +206,11 @@ impl Configuration {
                 cut.insert(place);
                 let before = reached.take().unwrap_or_else(|| seen.reached(&BTreeSet::new()));
                 let after = seen.reached(&cut);
-                let lost =
-                    before.difference(&after).find(|guid| expected.switches.contains_key(guid));
+                // A switch that keeps no link is meant to go.
+                let matters = |guid: &&Guid| {
+                    expected.switches.contains_key(*guid) && !exits.whole.contains(*guid)
+                };
+                let lost = before.difference(&after).find(matters);
                 let name = lost.map(|guid| match seen.switches.get(guid) {
                     Some(switch) if !switch.name.is_empty() => switch.name.clone(),
                     _ => guid.to_string(),
@@ -195,13 +230,16 @@ impl Configuration {
                 }
                 None => {
                     judgement.withheld.insert(place);
-                    judgement.orders.push((place, LinkOrder::Disable));
-                    if self.limits.dry_run || reason == Reason::Expected {
+                    let Some(order) = order else { continue };
+                    judgement.orders.push((place, order));
+                    let is_news = matches!(reason, Reason::Expected | Reason::Empty);
+                    if self.limits.dry_run || is_news {
                         self.tell(place, Action::Disable, reason);
                     }
                 }
             }
         }
+        judgement
     }
 
     /// No more orders than may be given in a second; none again before its time.
@@ -225,7 +263,7 @@ impl Configuration {
             self.spent.1 += 1;
             if times > 0 {
                 self.tell(place, Action::Keep, Reason::Refused(times));
-            } else if order == LinkOrder::Enable {
+            } else if order.is_up() {
                 self.tell(place, Action::Enable, Reason::Expected);
             }
             let pause = Time(SECOND.nanos() << times.min(9)).min(LONGEST_PAUSE);
@@ -235,23 +273,38 @@ impl Configuration {
         self.metrics.orders += orders.len() as u64;
         self.metrics.deferred += u64::from(later.is_some());
         judgement.orders = orders;
-        self.judge_at = later;
+        self.judge_at = later.into_iter().chain(self.next_empty(now)).min();
     }
+}
+
+/// A link that is to be down.
+struct Disable {
+    place: Place,
+    reason: Reason,
+    /// What it is told now; none: traffic has not left it yet, or the other end is told.
+    order: Option<LinkOrder>,
 }
 
 struct Judging {
     judgement: Judgement,
-    disable: Vec<(Place, Reason)>,
+    disable: Vec<Disable>,
+    exits: Exits,
+    /// Switches with ports that come into use together, of which some are not tested yet.
+    undecided: BTreeSet<Guid>,
     /// The manager's own.
     own: BTreeSet<Place>,
 }
 
 impl Judging {
+    fn disable(&mut self, place: Place, reason: Reason) {
+        self.disable.push(Disable { place, reason, order: Some(LinkOrder::Disable) });
+    }
+
     /// The port is not used, and its link is disabled.
     fn refuse(&mut self, place: Place, port: &SeenPort, reason: Reason) {
         self.judgement.withheld.insert(place);
         if port.link != LinkState::Disabled {
-            self.disable.push((place, reason));
+            self.disable(place, reason);
         }
     }
 }

@@ -49,6 +49,12 @@ pub enum Mode {
     Disabled,
     /// Its link is enabled, and is used when it has passed the tests.
     Test,
+    /// As [`Mode::Test`]; the switch's ports of this mode come into use together, when the last was tested.
+    PhaseIn,
+    /// Traffic is moved away, then its link is disabled.
+    PhaseOut,
+    /// As [`Mode::PhaseOut`]; its link rests in the state that needs the least power when it is down.
+    Off,
 }
 
 impl Mode {
@@ -58,7 +64,29 @@ impl Mode {
             Self::Enabled => "enabled",
             Self::Disabled => "disabled",
             Self::Test => "test",
+            Self::PhaseIn => "phase-in",
+            Self::PhaseOut => "phase-out",
+            Self::Off => "off",
         }
+    }
+
+    /// Every mode.
+    pub const ALL: [Self; 6] =
+        [Self::Enabled, Self::Disabled, Self::Test, Self::PhaseIn, Self::PhaseOut, Self::Off];
+
+    /// Whether a port has to pass the tests before it is used.
+    pub const fn is_tested(self) -> bool {
+        matches!(self, Self::Test | Self::PhaseIn)
+    }
+
+    /// Whether traffic leaves the port before its link is disabled.
+    pub const fn leaves(self) -> bool {
+        matches!(self, Self::PhaseOut | Self::Off)
+    }
+
+    /// Whether its link is to be down.
+    pub const fn is_down(self) -> bool {
+        self.leaves() || matches!(self, Self::Disabled)
     }
 }
 

@@ -13,6 +13,7 @@
 mod compare;
 mod decide;
 mod expected;
+mod leave;
 mod reason;
 mod seen;
 mod trial;
@@ -30,6 +31,7 @@ pub use reason::{Action, Objection, PortReport, Reason};
 pub use seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
 pub use trial::Ask;
 
+use leave::Leaving;
 use trial::{Progress, Trial};
 
 /// Whether this manager may enforce the expected configuration.
@@ -54,6 +56,15 @@ pub enum LinkOrder {
     Disable,
     /// PortPhysicalState := Polling.
     Enable,
+    /// PortPhysicalState := Disabled, LinkDownDefaultState := Sleep.
+    PowerOff,
+}
+
+impl LinkOrder {
+    /// Whether the link is to come up.
+    pub const fn is_up(self) -> bool {
+        matches!(self, Self::Enable)
+    }
 }
 
 /// What follows from a discovery.
@@ -85,6 +96,10 @@ pub enum Instruction {
     Quarantine(Place, String),
     /// A port failed before the last restart; why.
     Remember(Place, String),
+    /// Traffic is moved away from a port, then its link is disabled; why.
+    PhaseOut(Place, String),
+    /// A port that traffic has left is tested, and used again together with all others of its switch.
+    PhaseIn(Place),
     /// A port is tested now; one that is ACTIVE stays so meanwhile.
     Test(Place),
 }
@@ -116,6 +131,8 @@ pub enum Mark {
     Failed(Reason),
     /// An operator took it out of use.
     Quarantined(String),
+    /// An operator had traffic moved away from it; why.
+    PhasedOut(String),
 }
 
 /// How a port is, for people.
@@ -127,7 +144,7 @@ pub struct PortStatus {
     pub at: String,
     /// How it shall be.
     pub mode: Mode,
-    /// `ok`, `passed`, `testing`, `failed` or `quarantined`.
+    /// `ok`, `passed`, `testing`, `failed`, `quarantined`, `leaving` or `phased-out`.
     pub state: &'static str,
     /// Why.
     pub why: String,
@@ -163,6 +180,10 @@ pub struct Configuration {
     due_of: BTreeMap<Place, Time>,
     /// Ports that an operator wants to have tested.
     wanted: BTreeSet<Place>,
+    /// Ports of which an operator wants that they come into use together.
+    entering: BTreeSet<Place>,
+    /// Ports that traffic leaves, or has left.
+    leaving: BTreeMap<Place, Leaving>,
     /// What was last said of a port: it is said once.
     told: BTreeMap<Place, (Action, Reason)>,
     /// Orders that were written, how often in a row, and when they may be written again.
@@ -224,6 +245,7 @@ impl Configuration {
                 let is_expected = |place: &Place| expected.port(*place).is_some();
                 self.marks.retain(|place, _| is_expected(place));
                 self.wanted.retain(is_expected);
+                self.entering.retain(is_expected);
                 let gone = self.trials.keys().filter(|place| !is_expected(place));
                 for place in gone.copied().collect::<Vec<_>>() {
                     self.end_trial(place);
@@ -248,13 +270,27 @@ impl Configuration {
             Instruction::Remember(place, why) => {
                 self.marks.insert(place, Mark::Failed(Reason::Remembered(why)));
             }
-            Instruction::Test(place) => {
+            Instruction::PhaseOut(place, why) => {
                 self.end_trial(place);
-                self.marks.remove(&place);
                 self.written.remove(&place);
-                self.wanted.insert(place);
+                self.entering.remove(&place);
+                self.marks.insert(place, Mark::PhasedOut(why));
             }
+            Instruction::PhaseIn(place) => {
+                self.want(place);
+                self.entering.insert(place);
+                self.tell(place, Action::PhaseIn, Reason::Operator(String::new()));
+            }
+            Instruction::Test(place) => self.want(place),
         }
+    }
+
+    /// An operator wants the port tested.
+    fn want(&mut self, place: Place) {
+        self.end_trial(place);
+        self.marks.remove(&place);
+        self.written.remove(&place);
+        self.wanted.insert(place);
     }
 
     /// Whether the next judgement would differ from the last, though nothing new was discovered.
@@ -328,7 +364,7 @@ impl Configuration {
         })
     }
 
-    /// What is to be remembered over a restart: ports that failed or are in quarantine, and why.
+    /// What is to be remembered over a restart: ports that failed, are in quarantine or phased out, and why.
     pub fn kept(&self) -> impl Iterator<Item = (Place, &Mark)> {
         self.marks
             .iter()
@@ -340,7 +376,11 @@ impl Configuration {
         if let Some(trial) = self.trials.get(&place) {
             return ("testing", trial.step().to_owned());
         }
+        if let Some(state) = self.leaving_state(place) {
+            return state;
+        }
         match self.marks.get(&place) {
+            Some(Mark::PhasedOut(why)) => ("leaving", why.clone()),
             Some(Mark::Passed { .. }) => ("passed", String::new()),
             Some(Mark::Failed(reason)) => ("failed", reason.to_string()),
             Some(Mark::Quarantined(why)) => ("quarantined", why.clone()),

@@ -42,6 +42,8 @@ pub enum Reason {
     Remembered(String),
     /// An operator wants it so.
     Operator(String),
+    /// Traffic has left it.
+    Empty,
     /// Without it, this switch could not be reached any more.
     WouldCut(String),
     /// It is the port by which the manager is joined to the fabric.
@@ -70,6 +72,7 @@ impl fmt::Display for Reason {
             Self::Remembered(why) => f.write_str(why),
             Self::Operator(why) if why.is_empty() => f.write_str("by an operator"),
             Self::Operator(why) => write!(f, "by an operator: {why}"),
+            Self::Empty => f.write_str("traffic has left it"),
             Self::WouldCut(switch) => write!(f, "it is the last way to {switch}"),
             Self::OwnPort => f.write_str("it is the manager's own port"),
             Self::Refused(times) => write!(f, "the switch did not take the write, {times} times"),
@@ -96,6 +99,10 @@ pub enum Action {
     Quarantine,
     /// It would have been disabled, but is left as it is.
     Keep,
+    /// Traffic is moved away from it, and its link is disabled afterwards.
+    PhaseOut,
+    /// It comes back into use, once it has passed its test.
+    PhaseIn,
 }
 
 impl Action {
@@ -110,6 +117,8 @@ impl Action {
             Self::Release => "release",
             Self::Quarantine => "quarantine",
             Self::Keep => "keep",
+            Self::PhaseOut => "phase-out",
+            Self::PhaseIn => "phase-in",
         }
     }
 }

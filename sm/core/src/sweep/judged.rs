@@ -12,12 +12,15 @@ use snin_protocol::Time;
 
 use super::{Stage, Sweep};
 use crate::configuration::{
-    Ask, Judgement, LinkOrder, LinkState, Neighbour, Seen, SeenPort, SeenSwitch,
+    Ask, Configuration, Judgement, LinkOrder, LinkState, Neighbour, Seen, SeenPort, SeenSwitch,
 };
 use crate::database::Place;
 use crate::graph::{Node, Port};
 use crate::query::{NodeId, PortId, Query};
 use crate::smp;
+
+/// How often in a turn configuration may judge and ask.
+const ROUNDS: usize = 1_000;
 
 /// Links that are told something.
 #[derive(Default)]
@@ -32,14 +35,46 @@ pub(super) struct Orders {
 }
 
 impl Sweep {
-    /// From now on it waits for a judgement after every discovery.
-    pub(crate) const fn be_judged(&mut self) {
+    /// From now on it waits for a judgement after every discovery: [`configure`](Self::configure) is to be called
+    /// whenever something has happened.
+    pub const fn be_judged(&mut self) {
         self.judged = true;
     }
 
-    /// Whether it waits for a judgement.
-    pub(crate) const fn is_judging(&self) -> bool {
-        matches!(self.stage, Stage::Judging(_))
+    /// Configuration judges what was discovered, and asks what it wants to know.
+    pub fn configure(&mut self, configuration: &mut Configuration, now: Time) {
+        for _ in 0..ROUNDS {
+            while let Some((place, ask, well)) = self.asked.pop_front() {
+                configuration.answered(place, ask, well, now);
+            }
+            if configuration.take_unjudged(now) {
+                self.rejudge(now);
+            }
+            let mut rests = true;
+            while let Some((place, ask)) = configuration.next_ask() {
+                self.ask(place, ask, now);
+                rests = false;
+            }
+            if matches!(self.stage, Stage::Judging(_)) {
+                let judgement = match configuration.enforces(now) {
+                    true => configuration.judge(&self.seen(), now),
+                    false => Judgement::default(),
+                };
+                self.be_told(&judgement, now);
+            } else if rests {
+                break;
+            }
+        }
+        if self.is_settled() && configuration.awaits_empty() {
+            configuration.settled(|place| self.is_left(place), now);
+        }
+    }
+
+    /// Whether no route was computed over the cable of a port.
+    fn is_left(&self, (guid, num): Place) -> bool {
+        let Some(target) = &self.target else { return false };
+        let port = self.graph.find(guid).and_then(|node| target.discovered.port((node, num)));
+        port.is_none_or(|port| target.discovered.topology.peer(port).is_none())
     }
 
     /// Configuration would judge otherwise than it did.
@@ -86,7 +121,7 @@ impl Sweep {
     }
 
     /// What is done about what was discovered.
-    pub(crate) fn be_told(&mut self, judgement: &Judgement, now: Time) {
+    fn be_told(&mut self, judgement: &Judgement, now: Time) {
         let Stage::Judging(learnt) = self.stage else { return };
         let graph = &self.graph;
         let end = |&(guid, port): &Place| Some((graph.find(guid)?, port));
@@ -148,7 +183,7 @@ impl Sweep {
     }
 
     /// Asks the node behind a port, beside all other work.
-    pub(crate) fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
+    fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
         let end = self.graph.find(guid).map(|node| (node, port));
         let query = end.map(|end| Query::Trial(end, ask));
         let mad = query.and_then(|query| Some((query, smp::question(&self.graph, query)?)));
@@ -173,11 +208,6 @@ impl Sweep {
         });
         let place = (self.graph.node(end.0).guid(), end.1);
         self.asked.push_back((place, ask, well));
-    }
-
-    /// What came of a question that was asked.
-    pub(crate) fn next_asked(&mut self) -> Option<(Place, Ask, bool)> {
-        self.asked.pop_front()
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod lab;
+mod phases;
 mod planted;
 mod random;
 mod statements;

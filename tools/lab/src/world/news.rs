@@ -181,6 +181,7 @@ impl World<'_> {
         if written.is_empty() {
             return;
         }
+        self.settle_disabled();
         for switch in written.into_iter().filter(|&node| self.topology.is_switch(node)) {
             let table = self.subnet.table(switch);
             self.totals.diverted += self.diverted(switch, &table);

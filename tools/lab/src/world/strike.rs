@@ -9,13 +9,13 @@ use snin_fabric::{NodeIndex, PortIndex};
 use snin_protocol::Time;
 
 use super::super::carry::CableChange;
-use super::super::event::{REBOOT, When};
+use super::super::event::{Act, REBOOT, When};
 use super::{ScenarioEvent, World, WorldError};
 
 impl World<'_> {
     pub(super) fn plan_events(&mut self) -> Result<(), WorldError> {
         for (number, event) in self.setup.events.clone().iter().enumerate() {
-            event.fault(self.topology).map_err(WorldError::Event)?;
+            event.act(self.topology).map_err(WorldError::Event)?;
             event.within(self.setup.windows, self.setup.window).map_err(WorldError::Event)?;
             let at = match event.at {
                 When::Time(after) => self.start_of(0) + after,
@@ -30,9 +30,17 @@ impl World<'_> {
     /// Something happens to the fabric: manager, data plane and hosts each notice in their own way.
     pub(super) fn strike(&mut self, number: usize) {
         // Looked at when the world was made.
-        let Ok(fault) = self.setup.events[number].fault(self.topology) else { return };
-        self.subnet.inject(fault.clone(), self.now);
-        match fault {
+        let Ok(act) = self.setup.events[number].act(self.topology) else { return };
+        self.subnet.inject(act.clone(), self.now);
+        if let Act::Fault(fault) = act {
+            self.notice(&fault);
+        }
+        self.after_subnet();
+    }
+
+    /// What a fault does to packets.
+    fn notice(&mut self, fault: &Fault) {
+        match *fault {
             Fault::Cut(port) => self.set_cable(port, false),
             Fault::Restore(port) => self.set_cable(port, true),
             Fault::PowerOff(node) => self.set_node(node, false),
@@ -44,7 +52,15 @@ impl World<'_> {
             // Users cannot name others.
             _ => {}
         }
-        self.after_subnet();
+    }
+
+    /// The manager disables links, and enables them again.
+    pub(super) fn settle_disabled(&mut self) {
+        let disabled = self.subnet.disabled();
+        let changed: Vec<PortIndex> =
+            disabled.symmetric_difference(&self.cables.disabled).copied().collect();
+        self.cables.disabled = disabled;
+        changed.into_iter().for_each(|port| self.settle_cable(port));
     }
 
     pub(super) fn set_node(&mut self, node: NodeIndex, alive: bool) {
@@ -78,12 +94,15 @@ impl World<'_> {
         self.topology.peer(port).map_or(port, |peer| peer.min(port))
     }
 
-    /// A cable carries packets as long as it is not cut and both its ends have power.
+    /// A cable carries packets as long as it is not cut, both its ends have power and neither is disabled.
     fn settle_cable(&mut self, port: PortIndex) {
         let cable = self.cable(port);
         let ends = [Some(port), self.topology.peer(port)];
         let dark = |end: PortIndex| self.cables.dark.contains(&self.topology.port(end).node);
-        let whole = !self.cables.cut.contains(&cable) && !ends.into_iter().flatten().any(dark);
+        let disabled = |end: PortIndex| self.cables.disabled.contains(&end);
+        let mut ends_that_are = ends.into_iter().flatten();
+        let whole = !self.cables.cut.contains(&cable)
+            && !ends_that_are.any(|end| dark(end) || disabled(end));
         let changed =
             if whole { self.cables.down.remove(&cable) } else { self.cables.down.insert(cable) };
         if !changed {
@@ -118,7 +137,9 @@ pub(super) struct Cables {
     cut: BTreeSet<PortIndex>,
     /// Nodes without power.
     dark: BTreeSet<NodeIndex>,
-    /// What follows from both.
+    /// Ports that the manager has disabled.
+    disabled: BTreeSet<PortIndex>,
+    /// What follows from all of them.
     down: BTreeSet<PortIndex>,
     /// When the window began, and what has changed since then.
     since: Time,

@@ -64,7 +64,7 @@ pub(crate) enum Config {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Port {
-    /// Name the ports that failed, are tested, passed or are in quarantine; exit code 1 when any failed
+    /// Name the ports that failed, are tested, passed, are left or in quarantine; exit code 1 when any failed
     Status {
         /// Every port of which anything is expected
         #[arg(long)]
@@ -74,21 +74,38 @@ pub(crate) enum Port {
     },
     /// Give a port that failed, or is in quarantine, another chance
     Release {
-        /// SWITCH/PORT, by name or GUID
+        /// SWITCH/PORT, or SWITCH for all of its ports; by name or GUID
         port: String,
         #[command(flatten)]
         daemon: SmDaemon,
     },
     /// Test a port now; one that is in use stays so meanwhile
     Test {
-        /// SWITCH/PORT, by name or GUID
+        /// SWITCH/PORT, or SWITCH for all of its ports; by name or GUID
         port: String,
         #[command(flatten)]
         daemon: SmDaemon,
     },
-    /// Take a port out of use until it is released
+    /// Move traffic away from a port, then disable its link; it stays so until it is phased in
+    PhaseOut {
+        /// SWITCH/PORT, or SWITCH for all of its ports; by name or GUID
+        port: String,
+        /// Why, for those who read the status
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        why: String,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Test a port that was phased out, and use it again; all ports of a switch together
+    PhaseIn {
+        /// SWITCH/PORT, or SWITCH for all of its ports; by name or GUID
+        port: String,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
+    /// Take a port out of use at once, until it is released
     Quarantine {
-        /// SWITCH/PORT, by name or GUID
+        /// SWITCH/PORT, or SWITCH for all of its ports; by name or GUID
         port: String,
         /// Why, for those who read the status
         #[arg(long, default_value = "", value_name = "TEXT")]

@@ -71,6 +71,12 @@ pub(crate) fn port<W: Write>(asked: &Port, out: &mut Output<W>) -> Result<Verdic
             (daemon, json!({ "command": "port-release", "port": port }))
         }
         Port::Test { port, daemon } => (daemon, json!({ "command": "port-test", "port": port })),
+        Port::PhaseOut { port, why, daemon } => {
+            (daemon, json!({ "command": "port-phase-out", "port": port, "why": why }))
+        }
+        Port::PhaseIn { port, daemon } => {
+            (daemon, json!({ "command": "port-phase-in", "port": port }))
+        }
         Port::Quarantine { port, why, daemon } => {
             (daemon, json!({ "command": "port-quarantine", "port": port, "why": why }))
         }

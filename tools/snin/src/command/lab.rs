@@ -48,7 +48,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     progress.step("reading the topology");
     let topology = input::topology(name)?;
     for event in &args.event {
-        event.fault(&topology).map_err(|what| Failure::Event { what })?;
+        event.act(&topology).map_err(|what| Failure::Event { what })?;
     }
     let lab = Lab::new(args, name, &topology)?;
     note(format_args!("about {} s", lab.estimate()?.seconds()));

@@ -87,16 +87,16 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     let progress = Progress::new();
     progress.step("reading the topology");
     let topology = input::topology(&args.topology)?;
-    let mut faults = Vec::with_capacity(args.event.len());
+    let mut acts = Vec::with_capacity(args.event.len());
     for happening in &args.event {
         let When::Time(at) = happening.at else {
             let what = format!("`{}`: there are no windows here, only times", happening.text);
             return Err(Failure::Event { what });
         };
-        let fault = happening.fault(&topology);
-        faults.push((at, happening, fault.map_err(|what| Failure::Event { what })?));
+        let act = happening.act(&topology);
+        acts.push((at, happening, act.map_err(|what| Failure::Event { what })?));
     }
-    faults.sort_by_key(|&(at, ..)| at);
+    acts.sort_by_key(|&(at, ..)| at);
     let hardware = snin_emulator::Config {
         seed: args.seed,
         agent_latency: args.agent_latency,
@@ -119,11 +119,11 @@ pub(crate) fn run<W: Write>(args: &cli::Simulate, out: &mut Output<W>) -> Result
     progress.step(format!("bringing up {} nodes", topology.node_count()));
     let bring_up = subnet.bring_up(PATIENCE);
     let smps = subnet.metrics().by_name();
-    let mut events = Vec::with_capacity(faults.len());
-    for (at, happening, fault) in faults {
+    let mut events = Vec::with_capacity(acts.len());
+    for (at, happening, act) in acts {
         progress.step(happening.text.clone());
         subnet.run_until(at);
-        let cost = subnet.strike(fault, PATIENCE).into();
+        let cost = subnet.strike(act, PATIENCE).into();
         events.push(EventEntry { event: happening.text.clone(), cost });
     }
     if let Some(file) = &args.capture {

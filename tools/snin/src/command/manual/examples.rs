@@ -109,6 +109,12 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "Nobody uses it until it is released.",
     ),
     (
+        "snin-port-phase-out",
+        "snin port phase-out spine2 --why \"new power supply\"",
+        "Traffic leaves the spine, then its links are disabled.",
+    ),
+    ("snin-port-phase-in", "snin port phase-in spine2", "It is tested, and used again."),
+    (
         "snin-lab",
         "snin lab fabric.ibnetdiscover --pattern shift:18 --windows 10 --html report.html",
         "Ten windows of one pattern on a fabric of one's own, as a page with pictures.",

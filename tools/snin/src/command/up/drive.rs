@@ -22,6 +22,8 @@ use crate::output::{Output, Progress};
 
 /// How long a permutation may take, however many windows that is.
 const LONGEST: Duration = Duration::from_secs(60);
+/// What a port that comes back has to pass.
+const QUICK: &str = "[tests]\nquality_ms = 100\nquality_mads = 20\n\n";
 /// How often agents are asked whether all is sent.
 const ASK: Duration = Duration::from_millis(5);
 
@@ -49,12 +51,31 @@ pub(super) struct Driven {
     /// The events, a line each.
     pub(super) events: Vec<String>,
     pub(super) kills: u32,
+    /// Switches whose phase-out or phase-in did not come to its end.
+    pub(super) unphased: u32,
+    #[serde(skip)]
+    phases: Vec<Phase>,
+}
+
+/// A switch that is phased out, or in.
+struct Phase {
+    switch: String,
+    out: bool,
+    begin: Instant,
+}
+
+impl Phase {
+    /// How each of its ports is when it is done.
+    const fn done(&self) -> &'static str {
+        if self.out { "phased-out" } else { "passed" }
+    }
 }
 
 impl Driven {
     /// Everything that was asked for was granted and sent.
     pub(super) const fn is_complete(&self) -> bool {
-        self.incomplete == 0 && self.refused == 0 && self.done == self.connections
+        let all = self.refused == 0 && self.done == self.connections;
+        all && self.incomplete == 0 && self.unphased == 0
     }
 
     pub(super) fn describe<W: Write>(
@@ -144,12 +165,19 @@ pub(super) fn run(
         };
         let windows = end.as_secs_f64() / window.as_secs_f64();
         took.push(windows);
+        look_at_phases(number, children, &mut driven)?;
         driven.missed += (windows.ceil() as u64).saturating_sub(1);
         let rest = window.saturating_sub(end);
         if !rest.is_zero() {
             children.look_for(rest)?;
         }
     }
+    let begin = Instant::now();
+    while !driven.phases.is_empty() && begin.elapsed() < LONGEST {
+        children.look_for(ASK)?;
+        look_at_phases(script.windows, children, &mut driven)?;
+    }
+    driven.unphased = driven.phases.len() as u32;
     let last = sum(folder, children)?;
     (driven.done, driven.refused) = (last.done, last.refused);
     took.sort_by(f64::total_cmp);
@@ -194,8 +222,67 @@ fn strike(
             said.map_err(|why| UpError::Script(format!("{text}: {why}")))?;
             driven.events.push(format!("window {window}: {text}"));
         }
+        Act::PhaseOut(switch) => phase(switch, true, window, children, driven)?,
+        Act::PhaseIn(switch) => phase(switch, false, window, children, driven)?,
     }
     Ok(())
+}
+
+/// An operator has a switch phased out or in. The fabric, as it is at the first time, is what is expected.
+fn phase(
+    switch: &str,
+    out: bool,
+    window: u32,
+    children: &mut Children,
+    driven: &mut Driven,
+) -> Result<(), UpError> {
+    let file = children.path("expected.toml");
+    if !file.exists() {
+        let learnt = ask_manager(children, &json!({ "command": "config-learn" }))?;
+        let text = learnt["text"].as_str().unwrap_or_default();
+        let failed = |error| UpError::Script(format!("{}: {error}", file.display()));
+        std::fs::write(&file, format!("{QUICK}{text}")).map_err(failed)?;
+        let apply = json!({ "command": "config-apply", "file": file, "by": "snin up" });
+        ask_manager(children, &apply)?;
+    }
+    let verb = if out { "phase-out" } else { "phase-in" };
+    ask_manager(children, &json!({ "command": format!("port-{verb}"), "port": switch }))?;
+    driven.events.push(format!("window {window}: {verb} {switch}"));
+    driven.phases.push(Phase { switch: switch.to_owned(), out, begin: Instant::now() });
+    Ok(())
+}
+
+/// Which of them are done.
+fn look_at_phases(
+    window: u32,
+    children: &mut Children,
+    driven: &mut Driven,
+) -> Result<(), UpError> {
+    if driven.phases.is_empty() {
+        return Ok(());
+    }
+    let status = ask_manager(children, &json!({ "command": "port-status", "all": true }))?;
+    let ports = status["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    let events = &mut driven.events;
+    driven.phases.retain(|phase| {
+        let of_switch = |port: &&Value| {
+            let at = port["at"].as_str().and_then(|at| at.rsplit_once('/'));
+            at.is_some_and(|(name, _)| name == phase.switch)
+        };
+        let done = ports.iter().filter(of_switch).all(|port| port["state"] == phase.done());
+        if done {
+            let after = phase.begin.elapsed().as_secs_f64() * 1e3;
+            let Phase { switch, .. } = phase;
+            events.push(format!("window {window}: {switch} {}, after {after:.0} ms", phase.done()));
+        }
+        !done
+    });
+    Ok(())
+}
+
+fn ask_manager(children: &mut Children, request: &Value) -> Result<Value, UpError> {
+    let said = children.ask("sm.sock", request);
+    said.map_err(|why| UpError::Script(format!("{}: {why}", request["command"])))
 }
 
 fn ask(children: &mut Children, process: usize, request: &Value) -> Result<Value, UpError> {

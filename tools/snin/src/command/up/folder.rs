@@ -80,7 +80,8 @@ impl Folder {
         let path = |name: &str| toml_text(&self.path.join(name).display().to_string());
         let sessions = &self.sessions;
         let sm = format!(
-            "state_dir = {}\ncontrol_socket = {}\nsession_listen = [{}]\nevents_file = {}\nsweep_interval = 1\n{}",
+            "state_dir = {}\ncontrol_socket = {}\nsession_listen = [{}]\nevents_file = {}\nsweep_interval = 1\n\
+             consent = \"static\"\n{}",
             path("sm"),
             path("sm.sock"),
             toml_text(&sessions.manager),

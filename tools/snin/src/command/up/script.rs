@@ -7,13 +7,15 @@
 //! cut leaf1/3 @window 20
 //! restore leaf1/3 @window 40
 //! kill controller @window 30
+//! phase-out spine2 @window 45
+//! phase-in spine2 @window 50
 //! ```
 
-use snin_emulator::Fault;
+use snin_emulator::{Fault, place};
 use snin_fabric::Topology;
 
-const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill controller @window N, or a fault such \
-                    as cut leaf1/3 @window N";
+const FORM: &str = "expected windows N, seed N, messages N, bytes N, kill controller @window N, phase-out or \
+                    phase-in SWITCH @window N, or a fault such as cut leaf1/3 @window N";
 
 /// What happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +24,10 @@ pub(super) enum Act {
     Kill,
     /// A fault of the emulated fabric.
     Fault(String),
+    /// Traffic is moved away from a switch, and its links are disabled.
+    PhaseOut(String),
+    /// They are tested, and used again.
+    PhaseIn(String),
 }
 
 /// See the module's documentation.
@@ -61,11 +67,14 @@ impl Script {
             let window = at.trim().strip_prefix("window ").and_then(|n| n.trim().parse().ok());
             let window = window.filter(|&window| window > 0).ok_or_else(form)?;
             let what = what.trim();
-            let act = if what == "kill controller" {
-                Act::Kill
-            } else {
-                Fault::said(what, topology)?;
-                Act::Fault(what.to_owned())
+            let act = match what.split_once(' ') {
+                Some(("kill", "controller")) => Act::Kill,
+                Some(("phase-out", name)) => Act::PhaseOut(switch(name, topology)?),
+                Some(("phase-in", name)) => Act::PhaseIn(switch(name, topology)?),
+                _ => {
+                    Fault::said(what, topology)?;
+                    Act::Fault(what.to_owned())
+                }
             };
             self.acts.push((window, act));
             return Ok(());
@@ -84,6 +93,12 @@ impl Script {
     }
 }
 
+fn switch(name: &str, topology: &Topology) -> Result<String, String> {
+    let node = place::node(topology, name)?;
+    let found = topology.is_switch(node).then(|| name.to_owned());
+    found.ok_or_else(|| format!("{name} is no switch"))
+}
+
 #[cfg(test)]
 mod tests {
     use snin_fabric::generate::Recipe;
@@ -97,12 +112,17 @@ mod tests {
 
     #[test]
     fn a_script_is_read_in_the_order_of_its_windows() {
-        let script =
-            parse("windows 9 # few\n\nrestore leaf1/3 @window 7\nkill controller @window 3\n")
-                .unwrap();
+        let script = parse(
+            "windows 9 # few\n\nrestore leaf1/3 @window 7\nkill controller @window 3\n\
+                   phase-out spine1 @window 8\n",
+        )
+        .unwrap();
         let restore = Act::Fault("restore leaf1/3".to_owned());
         assert_eq!((script.windows, script.seed), (9, 1));
-        assert_eq!(script.acts, [(3, Act::Kill), (7, restore)]);
+        assert_eq!(
+            script.acts,
+            [(3, Act::Kill), (7, restore), (8, Act::PhaseOut("spine1".to_owned()))]
+        );
     }
 
     #[test]
@@ -114,6 +134,7 @@ mod tests {
                 "cut leaf1/99 @window 1",
                 "demo:1: `cut leaf1/99 @window 1`: leaf1 has no cable at port 99",
             ),
+            ("phase-in host-0-0 @window 1", "demo:1: `phase-in host-0-0 @window 1`: "),
             ("kill manager @window 1", "demo:1: `kill manager @window 1`: expected"),
             ("windows 2\nkill controller @window 3", "demo: window 3, but there are 2"),
         ] {
