@@ -39,7 +39,8 @@ pub enum Event<'a> {
         /// The received bytes, of any length.
         bytes: &'a [u8],
     },
-    /// Bytes came to queue pair 1: a request to subnet administration, or what belongs to one.
+    /// Bytes came to queue pair 1: a request to subnet administration, what belongs to one, or the counters of a
+    /// port under test.
     General {
         /// By which port.
         port: LocalPort,
@@ -56,6 +57,8 @@ pub enum Event<'a> {
     },
     /// The addresses with which the controller wants paths answered first, and no others than these any more.
     Prefer(Box<Preferences>),
+    /// A health monitor says that the node with this GUID has joined or left.
+    Health(Guid),
     /// Where M_Keys are generated: every port gets another one.
     RotateKeys,
     /// The operator has other partitions from now on.
@@ -115,7 +118,7 @@ pub enum Output {
         /// What.
         mad: Box<Mad>,
     },
-    /// Send a MAD of subnet administration, from queue pair 1.
+    /// Send a MAD of subnet administration, or a read of counters, from queue pair 1.
     Answer {
         /// By which port.
         port: LocalPort,

@@ -122,7 +122,9 @@ impl Manager {
     pub fn handle(&mut self, event: Event<'_>, now: Time) {
         self.mastership.notice_stall(self.next_deadline(), now);
         match event {
-            Event::General { port, from, bytes } if port == self.config.local_port() => {
+            Event::General { port, from, bytes }
+                if port == self.config.local_port() && !is_of_counters(bytes) =>
+            {
                 self.administer(now, |administration, world| {
                     administration.handle(from, bytes, world);
                 });
@@ -275,10 +277,8 @@ impl Manager {
         self.heed_election(now);
         self.heed_all(now);
         self.settle(now);
-        if self.configuration.take_passed_when(self.sweep.is_settled()) {
-            self.sweep.rejudge(now);
-            self.configure(now);
-        }
+        self.sweep.look_at_passed(&mut self.configuration, now);
+        self.configure(now);
         // While it is at work it takes nothing new; afterwards the newest is all that counts.
         self.owes_groups |= self.regroups();
         if self.owes_groups && self.sweep.is_waiting() && now >= self.group_from {
@@ -402,6 +402,9 @@ impl Manager {
                 self.administer(now, Administration::resume);
             }
         }
+        if self.administration.undiscovered() > 0 && self.sweep.is_settled() {
+            self.administer(now, Administration::discovered);
+        }
     }
 
     /// Whether groups or members have changed since the sweep was last told.
@@ -449,6 +452,11 @@ fn members(database: &Database) -> Groups {
         };
     }
     groups
+}
+
+/// Whether a MAD at queue pair 1 is of performance management.
+fn is_of_counters(bytes: &[u8]) -> bool {
+    Mad::from_slice(bytes).is_ok_and(|mad| mad.header().class() == Class::Performance)
 }
 
 /// The notice in a trap, which subscribers may want to know of.

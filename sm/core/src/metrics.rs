@@ -19,6 +19,10 @@ pub struct Metrics {
     pub answers: u64,
     /// Answers that said no.
     pub refused: u64,
+    /// Reads of counters that were sent, those sent again included.
+    pub counters_read: u64,
+    /// What a health monitor said of nodes.
+    pub health_reports: u64,
     /// What came in and was dropped, by reason.
     pub dropped: BTreeMap<Dropped, u64>,
     /// Traps by the numbers that the specification knows; all others under `None`.

@@ -47,18 +47,20 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
                 &SwitchInfo { port_state_change: true, ..info.clone() },
             )
         }
+        // Counters are not an SMP's business.
+        Query::Trial(_, Ask::Counters(_)) => return None,
         Query::Order(node, port, order) => {
             let held = graph.port((node, port))?.info.as_ref()?;
             let info = PortInfo {
                 state: PortState::NoChange,
                 physical_state: match order {
                     LinkOrder::Disable | LinkOrder::PowerOff => PhysicalState::Disabled,
-                    LinkOrder::Enable => PhysicalState::Polling,
+                    LinkOrder::Enable | LinkOrder::Reset => PhysicalState::Polling,
                 },
                 link_down_default_state: match order {
                     LinkOrder::PowerOff => LinkDownState::Sleep,
                     LinkOrder::Enable => LinkDownState::Polling,
-                    LinkOrder::Disable => LinkDownState::NoChange,
+                    LinkOrder::Disable | LinkOrder::Reset => LinkDownState::NoChange,
                 },
                 client_reregister: false,
                 ..held.clone()

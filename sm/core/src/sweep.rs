@@ -14,6 +14,7 @@ mod apply;
 mod applying;
 mod commit;
 mod compute;
+mod gauges;
 mod groups;
 mod judged;
 mod lanes;
@@ -35,6 +36,7 @@ use snin_mad::{Mad, Method, PKey};
 use snin_protocol::Time;
 
 use self::applying::Applying;
+use self::gauges::Gauges;
 use self::judged::Orders;
 use self::orders::Leave;
 use self::recalled::{Recalled, Telling};
@@ -118,6 +120,7 @@ pub struct Sweep {
     judged: bool,
     /// What came of questions that configuration had asked.
     asked: VecDeque<(Place, Ask, bool)>,
+    gauges: Gauges,
 }
 
 enum Stage {
@@ -176,6 +179,7 @@ impl Sweep {
             stage_ended: false,
             judged: false,
             asked: VecDeque::new(),
+            gauges: Gauges::default(),
         })
     }
 
@@ -216,9 +220,9 @@ impl Sweep {
                 },
             },
             Event::Configuration(_) | Event::Cluster(_) => {}
-            Event::General { .. } | Event::Prefer(_) => {
-                self.metrics.count_dropped(Dropped::OtherClass);
-            }
+            Event::General { from, bytes, .. } => self.counters_answered(from.lid, bytes),
+            Event::Health(node) => self.look_for(node),
+            Event::Prefer(_) => self.metrics.count_dropped(Dropped::OtherClass),
             Event::Clear { version } => self.cleared = self.cleared.max(version),
             Event::RotateKeys => self.rotate_keys(),
             Event::Groups(groups) => self.groups = groups,
@@ -257,6 +261,7 @@ impl Sweep {
         let probe = self.silence.next_due();
         let slow = self.next_slow();
         let due = self.transactions.next_deadline().into_iter().chain(slow);
+        let due = due.chain(self.gauges.next_deadline());
         due.chain(sweep).chain(probe).chain(held).min()
     }
 
@@ -303,6 +308,7 @@ impl Sweep {
             self.retry_writes(now);
         }
         self.probe(now);
+        self.expire_counters(now);
         self.set_slow_aside(now);
         self.advance(now);
     }

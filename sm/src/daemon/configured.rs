@@ -4,6 +4,7 @@
 //! it was given. `history` has a line of JSON a version: which, when, by whom, whether it was forced. A version
 //! counts when its line is on the disk. `marks` has a line a port that failed or is in quarantine.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use snin_fabric::{Guid, PortNum};
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{
     Action, Consent, Difference, Expected, ExpectedSwitch, Instruction, Limits, Mark, Mode,
-    PortReport, check, differences, learn,
+    PortReport, Seen, check, differences, learn,
 };
 use snin_sm_core::database::Place;
 use snin_sm_core::{Event, Manager};
@@ -24,6 +25,7 @@ use tracing::{info, warn};
 
 use super::expected::{parse, write};
 use super::failure::Failure;
+use super::lines;
 use super::run::Daemon;
 use super::settings::{ConsentFrom, Settings};
 
@@ -222,11 +224,20 @@ impl Daemon {
                 }
                 let mode = if body["test"] == true { Mode::Test } else { Mode::Enabled };
                 let spares = (body["spares"] == true).then_some(Mode::Disabled);
-                Ok(json!({ "text": write(&learn(&seen, mode, spares), &seen) }))
+                let learnt = learn(&seen, mode, spares);
+                let text = match body["lines"] == true {
+                    true => lines::write(&learnt, &behind(&seen)),
+                    false => write(&learnt, &seen),
+                };
+                Ok(json!({ "text": text }))
             }
             "config-show" => {
                 let version = body["version"].as_u64().unwrap_or(self.versions.version);
-                let text = self.versions.text(version)?;
+                let mut text = self.versions.text(version)?;
+                if body["lines"] == true {
+                    let seen = self.manager.seen();
+                    text = lines::write(&parse(&text, "the version")?, &behind(&seen));
+                }
                 Ok(json!({ "version": version, "text": text }))
             }
             "config-history" => Ok(json!({ "versions": self.versions.history })),
@@ -315,6 +326,14 @@ impl Daemon {
         }
         Ok(json!({ "port": named, "ports": places.len() }))
     }
+}
+
+/// What is behind each port, for people.
+fn behind(seen: &Seen) -> BTreeMap<(Guid, u8), String> {
+    let all = seen.switches.iter().flat_map(|(&guid, switch)| {
+        switch.ports().map(move |(num, port)| ((guid, num.0), port.neighbour.as_ref()))
+    });
+    all.filter_map(|(place, neighbour)| Some((place, neighbour?.port_name()))).collect()
 }
 
 /// A line of `marks`.

@@ -5,6 +5,7 @@
 //! | 0x01, 0x81 (version 1) | 0 | the sweep |
 //! | 0x03 (version 2), in a partition of the manager's port | 1 | administration |
 //! | 0x3E (version 1), where managers speak in-band; likewise | 1 | the carrier |
+//! | 0x04 (version 1), the same | 1 | the sweep: counters of ports under test |
 //!
 //! Everything else is dropped and counted by reason.
 
@@ -103,7 +104,7 @@ fn sort<'a>(received: &'a Received, own: &[PKey], in_band: bool) -> Result<Sorte
         (Class::Subnet | Class::DirectedSubnet, 0) => {
             Ok(Sorted::Core(Event::Mad { port, source: from.lid, bytes }))
         }
-        (Class::Administration | Class::Managers, 1..) => {
+        (Class::Administration | Class::Performance | Class::Managers, 1..) => {
             let key = own.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
             let p_key = *key.ok_or(Nobodys::Partition)?;
             let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
@@ -112,7 +113,14 @@ fn sort<'a>(received: &'a Received, own: &[PKey], in_band: bool) -> Result<Sorte
                 _ => Sorted::Core(Event::General { port, from, bytes }),
             })
         }
-        (Class::Subnet | Class::DirectedSubnet | Class::Administration | Class::Managers, _) => {
+        (
+            Class::Subnet
+            | Class::DirectedSubnet
+            | Class::Administration
+            | Class::Performance
+            | Class::Managers,
+            _,
+        ) => {
             Err(Nobodys::QueuePair)
         }
         _ => Err(Nobodys::Class),
@@ -147,12 +155,13 @@ mod tests {
         assert_eq!(see(1, 0x81, 1, 0, 0), Some((0, 0)));
         assert_eq!(see(1, 0x01, 1, 0, 0), Some((0, 0)));
         assert_eq!(see(1, 0x03, 2, 1, 0), Some((1, 0xFFFF)));
+        assert_eq!(see(1, 0x04, 1, 1, 0), Some((1, 0xFFFF)));
         assert_eq!(see(1, 0x03, 2, 77, 1), Some((77, 0x8001)));
         assert_eq!(see(1, 0x3E, 1, 1, 1), Some((1, 1)));
         for nobodys in [
             (2, 0x81, 1, 0),
             (1, 0x0A, 1, 1),
-            (1, 0x04, 1, 1),
+            (1, 0x04, 1, 0),
             (1, 0x03, 1, 1),
             (1, 0x03, 2, 0),
             (1, 0x81, 1, 1),
@@ -165,7 +174,7 @@ mod tests {
             assert_eq!(see(1, 0x03, 2, 1, index), None);
         }
         let counted = Nobodys::ALL.map(|(why, _)| sorter.dropped(why));
-        assert_eq!(counted, [1, 2, 1, 3, 4]);
+        assert_eq!(counted, [1, 1, 1, 4, 4]);
         let mut mad = Mad::ZERO;
         (mad.0[0], mad.0[1], mad.0[2]) = (1, 0x3E, 1);
         let from = Address { qp: 1, ..Address::DIRECTED };

@@ -25,6 +25,7 @@ use snin_sm_core::configuration::{
 };
 use toml::Spanned;
 
+use super::lines;
 use super::settings::Hex;
 
 /// A file that is longer is none.
@@ -47,8 +48,11 @@ struct TestsEntry {
     quality_ms: Option<u64>,
     quality_mads: Option<u32>,
     quality_lost: Option<u32>,
+    quality_errors: Option<u32>,
+    counters: Option<bool>,
     application: Option<bool>,
     timer_ms: Option<u64>,
+    resets: Option<u32>,
     at_once: Option<Spanned<u32>>,
 }
 
@@ -97,11 +101,18 @@ struct NeighbourEntry {
     port: Option<u8>,
 }
 
-/// Reads the text of the file called `name`.
+/// Reads the text of the file called `name`, in TOML or in [`lines`].
 ///
 /// # Errors
 /// One line that names file, line and value.
 pub fn parse(text: &str, name: &str) -> Result<Expected, String> {
+    match lines::is_lines(text) {
+        true => lines::parse(text, name),
+        false => parse_toml(text, name),
+    }
+}
+
+pub(super) fn parse_toml(text: &str, name: &str) -> Result<Expected, String> {
     let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
     let place = |span: Range<usize>| format!("{name}:{}", line(span.start));
     if text.len() > LONGEST {
@@ -146,6 +157,10 @@ fn tests(entry: &TestsEntry) -> Tests {
         lasts: entry.quality_ms.map_or(quality.lasts, Time::millis),
         mads: entry.quality_mads.unwrap_or(quality.mads),
         lost: entry.quality_lost.unwrap_or(quality.lost),
+        errors: match entry.counters {
+            Some(false) => None,
+            _ => entry.quality_errors.or(quality.errors),
+        },
     };
     Tests {
         miswire: entry.miswire.unwrap_or(standard.miswire),
@@ -153,6 +168,7 @@ fn tests(entry: &TestsEntry) -> Tests {
         application: entry.application.unwrap_or(standard.application),
         timer: entry.timer_ms.map_or(standard.timer, Time::millis),
         at_once: entry.at_once.as_ref().map_or(standard.at_once, |n| *n.get_ref()),
+        resets: entry.resets.unwrap_or(standard.resets),
     }
 }
 
@@ -235,31 +251,59 @@ pub fn write(expected: &Expected, seen: &Seen) -> String {
 }
 
 fn tests_text(tests: &Tests) -> String {
-    let Tests { miswire, quality, application, timer, at_once } = tests;
-    let Quality { lasts, mads, lost } = quality.unwrap_or_default();
-    let millis = |time: Time| time.nanos() / 1_000_000;
-    format!(
-        "[tests]\nmiswire = {miswire}\nquality = {}\nquality_ms = {}\nquality_mads = {mads}\n\
-         quality_lost = {lost}\napplication = {application}\ntimer_ms = {}\nat_once = {at_once}\n\n",
-        quality.is_some(),
-        millis(lasts),
-        millis(*timer),
-    )
+    let lines = test_values(tests).map(|(key, value)| format!("{key} = {value}\n"));
+    format!("[tests]\n{}\n", lines.concat())
+}
+
+/// What a port has to pass, by the keys of both forms.
+pub(super) fn test_values(tests: &Tests) -> [(&'static str, String); 11] {
+    let Tests { miswire, quality, application, timer, at_once, resets } = tests;
+    let Quality { lasts, mads, lost, errors } = quality.unwrap_or_default();
+    let millis = |time: Time| (time.nanos() / 1_000_000).to_string();
+    [
+        ("miswire", miswire.to_string()),
+        ("quality", quality.is_some().to_string()),
+        ("quality_ms", millis(lasts)),
+        ("quality_mads", mads.to_string()),
+        ("quality_lost", lost.to_string()),
+        ("counters", errors.is_some().to_string()),
+        ("quality_errors", errors.unwrap_or(0).to_string()),
+        ("application", application.to_string()),
+        ("timer_ms", millis(*timer)),
+        ("resets", resets.to_string()),
+        ("at_once", at_once.to_string()),
+    ]
 }
 
 fn neighbour(pattern: &Pattern) -> String {
-    let guid = |guid: Option<Guid>| guid.map(|guid| format!("\"{guid}\""));
+    let given = given(pattern).map(|(key, value)| match key {
+        "vendor" | "device" | "port" => format!("{key} = {value}"),
+        _ => format!("{key} = {}", quoted(&value)),
+    });
+    format!(", neighbour = {{ {} }}", given.collect::<Vec<_>>().join(", "))
+}
+
+/// What is given of a neighbour, by the keys of both forms.
+fn given(pattern: &Pattern) -> impl Iterator<Item = (&'static str, String)> + use<> {
+    let guid = |guid: Option<Guid>| guid.map(|guid| guid.to_string());
     let keys = [
         ("port_guid", guid(pattern.port_guid)),
         ("node_guid", guid(pattern.node_guid)),
         ("system_guid", guid(pattern.system_guid)),
-        ("name", pattern.name.as_deref().map(quoted)),
+        ("name", pattern.name.clone()),
         ("vendor", pattern.vendor.map(|vendor| vendor.to_string())),
         ("device", pattern.device.map(|device| device.to_string())),
         ("port", pattern.port.map(|port| port.to_string())),
     ];
-    let given = keys.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
-    format!(", neighbour = {{ {} }}", given.collect::<Vec<_>>().join(", "))
+    keys.into_iter().filter_map(|(key, value)| Some((key, value?)))
+}
+
+/// What is expected of a port, by the keys of both forms.
+pub(super) fn keys(port: &ExpectedPort) -> Vec<(&'static str, String)> {
+    let mut keys: Vec<(&'static str, String)> = port.neighbour.iter().flat_map(given).collect();
+    keys.extend(port.width.map(|width| ("width", width.lanes().to_string())));
+    keys.extend(port.speed.map(|speed| ("speed", speed.name().to_owned())));
+    keys
 }
 
 fn quoted(text: &str) -> String {

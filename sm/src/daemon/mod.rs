@@ -54,6 +54,7 @@ pub mod wire;
 pub mod worker;
 
 mod exported;
+mod lines;
 mod reports;
 mod requests;
 

@@ -88,6 +88,7 @@ enum Told {
     /// The text is as in a file.
     Partitions(String),
     Crowded(bool),
+    Health(Guid),
     /// The session's number, what happened (called, answered, closed, asked, heard), and the frame in hex.
     Mirror(u64, u8, String),
     Computed {
@@ -222,6 +223,7 @@ impl Told {
             Event::Priority(priority) => Self::Priority(priority),
             Event::Partitions(ref partitions) => Self::Partitions(partitions.to_string()),
             Event::Crowded(crowded) => Self::Crowded(crowded),
+            Event::Health(node) => Self::Health(node),
             Event::Mirror(ref event) => mirrored(event),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
         }
@@ -420,6 +422,7 @@ impl Told {
                 manager.handle(Event::Partitions(Box::new(text.parse().ok()?)), now);
             }
             Self::Crowded(crowded) => manager.handle(Event::Crowded(crowded), now),
+            Self::Health(node) => manager.handle(Event::Health(node), now),
             Self::Mirror(link, what, frame) => {
                 let event = mirror_event(Link(link), what, &unhex(&frame)?)?;
                 manager.handle(Event::Mirror(Box::new(event)), now);

@@ -9,6 +9,7 @@
 //! | `disable`, `standby`, `discover` | tells the manager with GUID `to` so; what became of it |
 //! | `cluster` | what the cluster's service holds for managers, and whether this one may enforce |
 //! | `priority` | this manager has the priority `value` from now on, until it is started again |
+//! | `health` | the node with GUID `node` has joined or left: it is looked at |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
 //! | `database` | the subnet database as a file, its subnet called `name`; with `secrets` M_Keys too |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
@@ -30,7 +31,7 @@ use snin_sm_core::mastership::{Control, Standing};
 use snin_sm_core::{FabricView, merge};
 
 const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, cluster, priority, \
-                        dump, database, lfts, events, config-... or port-...";
+                        health, dump, database, lfts, events, config-... or port-...";
 /// Instructions to other managers that are under way at one time.
 const MOST_INSTRUCTIONS: usize = 64;
 
@@ -75,6 +76,13 @@ impl Daemon {
                     Ok(self.managers())
                 }
                 _ => Err("priority: value is a number from 0 to 15".to_owned()),
+            },
+            "health" => match body_guid(&request.body, "node") {
+                Ok(node) => {
+                    self.feed(Event::Health(node))?;
+                    Ok(json!({ "node": node.to_string() }))
+                }
+                Err(why) => Err(why),
             },
             "disable" => return self.tell_manager(client, Control::Disable, &request.body),
             "standby" => return self.tell_manager(client, Control::Standby, &request.body),
@@ -162,6 +170,11 @@ impl Daemon {
         let view = self.manager.view().filter(|_| self.told.up);
         view.map(|view| &**view).ok_or_else(|| "the subnet is not up".to_owned())
     }
+}
+
+fn body_guid(body: &Value, key: &str) -> Result<Guid, String> {
+    let text = body[key].as_str().unwrap_or_default();
+    text.parse().map_err(|error| format!("{key}: {error}"))
 }
 
 fn dumped(view: &FabricView) -> Value {

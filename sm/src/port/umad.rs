@@ -36,10 +36,13 @@ const ASKED: &[u8] = &[
     Method::GetMulti.code(),
     Method::Delete.code(),
 ];
-const AGENTS: [Agent; 4] = [
+/// Nothing: counters are asked for, by this manager.
+const ASKS: &[u8] = &[];
+const AGENTS: [Agent; 5] = [
     Agent { class: Class::Subnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::DirectedSubnet.code(), version: 1, methods: METHODS },
     Agent { class: Class::Administration.code(), version: 2, methods: ASKED },
+    Agent { class: Class::Performance.code(), version: 1, methods: ASKS },
     // The last one is for managers that speak in-band only.
     Agent { class: Class::Managers.code(), version: 1, methods: &[Method::Send.code()] },
 ];
@@ -140,7 +143,7 @@ impl UmadPort {
         };
         let ready = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
-        let wanted = if options.in_band { &AGENTS[..] } else { &AGENTS[..3] };
+        let wanted = if options.in_band { &AGENTS[..] } else { &AGENTS[..4] };
         let open = Open::new(description, wanted)?;
         let shared = Arc::new(Shared {
             open,

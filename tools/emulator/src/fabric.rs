@@ -331,6 +331,7 @@ fn new_port(topology: &Topology, index: PortIndex) -> Port {
         notices: None,
         lease_ends: None,
         noise: Noise::NONE,
+        symbol_errors: 0,
         refuses: false,
         client: None,
         reregistrations: 0,

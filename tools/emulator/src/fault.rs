@@ -34,6 +34,8 @@ pub enum Fault {
     Noise(Noise),
     /// MADs come to harm on this cable, each time they pass.
     CableNoise(PortIndex, Noise),
+    /// Of a million MADs that this port receives, so many come with a symbol error that does no harm but is counted.
+    SymbolErrors(PortIndex, u32),
     /// A port refuses every write (status 0x1C), or no more; port 0 of a switch its tables too.
     Refuse(PortIndex, bool),
     /// A node claims another GUID: most likely one that another node has.
@@ -55,6 +57,7 @@ impl Emulator {
             | Fault::Bounce(port)
             | Fault::Refuse(port, _)
             | Fault::Swap(port, _)
+            | Fault::SymbolErrors(port, _)
             | Fault::CableNoise(port, _) => {
                 assert!(port.index() < topology.port_count(), "no such port: {fault:?}");
             }
@@ -101,6 +104,9 @@ impl Emulator {
                 for end in [port.0, peer].into_iter().filter(|&end| end != NO_PORT) {
                     fabric.ports[end as usize].noise = noise;
                 }
+            }
+            Fault::SymbolErrors(port, often) => {
+                fabric.ports[port.index()].symbol_errors = often;
             }
             Fault::Refuse(port, refuses) => fabric.ports[port.index()].refuses = refuses,
             Fault::NodeGuid(node, guid) => fabric.nodes[node.index()].guid = guid,

@@ -85,6 +85,8 @@ pub(crate) struct Port {
     /// When the M_Key is given up, unless a manager shows the right one first (IBA 14.2.4.2).
     pub(crate) lease_ends: Option<Time>,
     pub(crate) noise: Noise,
+    /// Of a million MADs that it receives, those with a symbol error that does no harm.
+    pub(crate) symbol_errors: u32,
     /// It takes no writes; a switch's port 0: none to its tables.
     pub(crate) refuses: bool,
     pub(crate) client: Option<u32>,

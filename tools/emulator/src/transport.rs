@@ -196,6 +196,10 @@ impl Emulator {
             state.free_at = sent;
         }
         let mut at = sent + self.fabric.config().link_latency;
+        let often = self.fabric.ports[peer as usize].symbol_errors;
+        if often > 0 && self.strikes(often) {
+            self.fabric.ports[peer as usize].counters.symbol_errors += 1;
+        }
         let cable = self.fabric.ports[port as usize].noise;
         if (self.noise != Noise::NONE || cable != Noise::NONE)
             && !self.comes_through(packet, peer, cable, &mut at)

@@ -14,8 +14,9 @@ use snin_fabric::{
     Addresses, ForwardingTable, Lid, NodeIndex, NodeKind, PortIndex, PortNum, Topology,
 };
 use snin_mad::capture::Recording;
-use snin_mad::{Attribute as _, Mad, PERMISSIVE, PhysicalState, PortInfo, PortState};
+use snin_mad::{Attribute as _, Mad, PERMISSIVE, PKey, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
+use snin_sm_core::administration::Origin;
 use snin_sm_core::configuration::{
     Configuration, Consent, Expected, Instruction, Limits, Mode, Tests, learn,
 };
@@ -327,7 +328,14 @@ impl Subnet {
             let Some(received) = self.emulator.poll(self.client) else { return };
             self.note(received.at, received.slid, &received.mad, false);
             let (source, bytes) = (received.slid, &received.mad.0[..]);
-            self.sweep.handle(Event::Mad { port: HOME, source, bytes }, received.at);
+            let event = match received.mad.header().class().is_subnet() {
+                true => Event::Mad { port: HOME, source, bytes },
+                false => {
+                    let from = Origin { lid: source, qp: 1, sl: 0, p_key: PKey::DEFAULT };
+                    Event::General { port: HOME, from, bytes }
+                }
+            };
+            self.sweep.handle(event, received.at);
         }
     }
 
@@ -335,6 +343,7 @@ impl Subnet {
     fn configure(&mut self) {
         let now = self.emulator.now();
         self.sweep.configure(&mut self.configuration, now);
+        self.sweep.look_at_passed(&mut self.configuration, now);
         while let Some(report) = self.configuration.next_report() {
             self.reports.push(Report::Port(report));
         }
@@ -360,8 +369,13 @@ impl Subnet {
                 self.views.push(view.clone());
                 self.view = Some(view);
             }
-            // The sweep alone runs here: no program asks it for records, and nothing has to survive.
-            Output::Answer { .. } | Output::Keep(_) | Output::Save(_) => {}
+            // Of ports under test; no program asks for records here.
+            Output::Answer { to, mad, .. } => {
+                self.note(now, to.lid, &mad, true);
+                self.emulator.send(self.client, &mad, to.lid, now);
+            }
+            // Nothing has to survive.
+            Output::Keep(_) | Output::Save(_) => {}
             // One manager needs no mirror, and no cluster.
             Output::Served(_) | Output::Mirror(_) | Output::Cluster(_) => {}
             Output::Report(report) => self.reports.push(report),

@@ -54,6 +54,9 @@ fn main() -> ExitCode {
         Command::Sm(Sm::Priority { value, daemon }) => {
             command::managers::priority(value, &daemon, &mut out)
         }
+        Command::Sm(Sm::Health { node, daemon }) => {
+            command::manager::health(node, &daemon, &mut out)
+        }
         Command::Sm(Sm::Dump { guid2lid, daemon, .. }) => {
             command::manager::dump(guid2lid, &daemon, &mut out)
         }

@@ -138,10 +138,13 @@ pub struct Administration {
     parked: Parked,
 }
 
-/// Requests that wait for tables which were not read yet, the oldest first.
+/// Requests that wait, the oldest first.
 #[derive(Debug, Default)]
 struct Parked {
+    /// For tables which were not read yet.
     requests: VecDeque<(Time, Origin, Box<SaRequest>)>,
+    /// For a discovery under way, since nothing is known yet of what they ask for.
+    undiscovered: VecDeque<(Time, Origin, Box<SaRequest>)>,
     /// The nodes whose tables are wanted; all, where it is none.
     wanted: Vec<Option<Guid>>,
 }
@@ -149,6 +152,8 @@ struct Parked {
 /// How many requests wait for tables, and how long at most.
 const MOST_PARKED: usize = 1_024;
 const PARKED_FOR: Time = Time::secs(10);
+/// How long one waits for a discovery at most: less than a client waits for its answer.
+const DISCOVERED_FOR: Time = Time::millis(500);
 
 impl Administration {
     /// Without any requests.
@@ -193,7 +198,9 @@ impl Administration {
     pub(crate) fn next_deadline(&self, database: &Database) -> Option<Time> {
         let lease = services::next_end(database);
         let parked = self.parked.requests.front().map(|(since, ..)| *since + PARKED_FOR);
-        [self.transport.next_deadline(), self.reports.next_deadline(), lease, parked]
+        let discovered =
+            self.parked.undiscovered.front().map(|(since, ..)| *since + DISCOVERED_FOR);
+        [self.transport.next_deadline(), self.reports.next_deadline(), lease, parked, discovered]
             .into_iter()
             .flatten()
             .min()
@@ -208,6 +215,23 @@ impl Administration {
         while self.parked.requests.front().is_some_and(|(at, ..)| *at + PARKED_FOR <= world.now) {
             self.resume_one(world);
         }
+        let now = world.now;
+        let late = |(at, ..): &mut (Time, Origin, Box<SaRequest>)| *at + DISCOVERED_FOR <= now;
+        while let Some((_, from, request)) = self.parked.undiscovered.pop_front_if(late) {
+            self.resume_with(from, &request, world);
+        }
+    }
+
+    /// No discovery is under way any more: answers requests that wait for its end.
+    pub(crate) fn discovered(&mut self, world: &mut World<'_>) {
+        for (_, from, request) in std::mem::take(&mut self.parked.undiscovered) {
+            self.resume_with(from, &request, world);
+        }
+    }
+
+    /// Requests that wait for a discovery.
+    pub fn undiscovered(&self) -> usize {
+        self.parked.undiscovered.len()
     }
 
     /// What was to be read is read, or cannot be: answers who waits for it.
@@ -219,8 +243,12 @@ impl Administration {
 
     fn resume_one(&mut self, world: &mut World<'_>) {
         let Some((_, from, request)) = self.parked.requests.pop_front() else { return };
+        self.resume_with(from, &request, world);
+    }
+
+    fn resume_with(&mut self, from: Origin, request: &SaRequest, world: &mut World<'_>) {
         let done = match world.view {
-            Some(_) => self.respond(from, &request, world),
+            Some(_) => self.respond(from, request, world),
             None => Err(Unanswered::NotMaster),
         };
         self.count(done);
@@ -263,28 +291,26 @@ impl Administration {
         if world.read_only && matches!(request.method, Method::Set | Method::Delete) {
             return Err(Unanswered::NotMaster);
         }
-        Requester::of(&from, request.sm_key, world)?;
+        let requester = Requester::of(&from, request.sm_key, world)?;
         if !world.read_only
             && let Some(node) = records::lanes::unread(&request, world)
         {
-            let waiting = &self.parked.requests;
-            let again = |(_, by, other): &(Time, Origin, Box<SaRequest>)| {
-                *by == from && other.transaction_id == request.transaction_id
-            };
-            return match (waiting.iter().any(again), waiting.len() >= MOST_PARKED) {
-                (true, _) => Err(Unanswered::Repeated),
-                (_, true) => Err(Unanswered::Overload),
-                _ => {
-                    self.parked.wanted.push(node);
-                    self.parked.requests.push_back((world.now, from, request));
-                    Ok(())
-                }
-            };
+            park(&mut self.parked.requests, from, request, world.now)?;
+            self.parked.wanted.push(node);
+            return Ok(());
         }
-        self.respond(from, &request, world)
+        let answer = self.answer(&requester, &request, world);
+        let reads = matches!(request.method, Method::Get | Method::GetTable | Method::GetMulti);
+        let nothing =
+            answer.status == SaStatus::NO_RECORDS || answer.status.is_ok() && answer.count() == 0;
+        // What is not found now may be there when the discovery under way has ended.
+        if reads && nothing && !world.read_only && !world.sweep.is_settled() {
+            return park(&mut self.parked.undiscovered, from, request, world.now);
+        }
+        self.send(from, &request, answer, world)
     }
 
-    /// Answers a request.
+    /// Answers a request that has waited.
     fn respond(
         &mut self,
         from: Origin,
@@ -292,9 +318,19 @@ impl Administration {
         world: &mut World<'_>,
     ) -> Result<(), Unanswered> {
         let requester = Requester::of(&from, request.sm_key, world)?;
+        let answer = self.answer(&requester, request, world);
+        self.send(from, request, answer, world)
+    }
+
+    fn send(
+        &mut self,
+        from: Origin,
+        request: &SaRequest,
+        answer: Answer,
+        world: &World<'_>,
+    ) -> Result<(), Unanswered> {
         let counted = (request.attribute, request.method.code());
         *self.metrics.requests.entry(counted).or_insert(0) += 1;
-        let answer = self.answer(&requester, request, world);
         *self.metrics.answers.entry(answer.status.0).or_insert(0) += 1;
         self.transport.send(from, request, answer, world.now, &mut self.outputs)
     }
@@ -400,6 +436,26 @@ impl Administration {
         self.in_service.clear();
         self.reports.clear();
         self.parked = Parked::default();
+    }
+}
+
+/// A request waits, unless it does already or too many do.
+fn park(
+    waiting: &mut VecDeque<(Time, Origin, Box<SaRequest>)>,
+    from: Origin,
+    request: Box<SaRequest>,
+    now: Time,
+) -> Result<(), Unanswered> {
+    let again = |(_, by, other): &(Time, Origin, Box<SaRequest>)| {
+        *by == from && other.transaction_id == request.transaction_id
+    };
+    match (waiting.iter().any(again), waiting.len() >= MOST_PARKED) {
+        (true, _) => Err(Unanswered::Repeated),
+        (_, true) => Err(Unanswered::Overload),
+        _ => {
+            waiting.push_back((now, from, request));
+            Ok(())
+        }
     }
 }
 

@@ -97,6 +97,12 @@ impl Configuration {
             return;
         }
         let is_tested = want.mode.is_tested() || self.wanted.contains(&place);
+        if self.resetting.contains(&place) {
+            if !port.active && !judging.own.contains(&place) {
+                judging.judgement.withheld.insert(place);
+            }
+            return judging.judgement.orders.push((place, LinkOrder::Reset));
+        }
         if is_tested {
             self.test(expected, place, want, port, judging, now);
         }
@@ -261,7 +267,10 @@ impl Configuration {
                 return false;
             }
             self.spent.1 += 1;
-            if times > 0 {
+            if order == LinkOrder::Reset {
+                self.resetting.remove(&place);
+                self.metrics.resets += 1;
+            } else if times > 0 {
                 self.tell(place, Action::Keep, Reason::Refused(times));
             } else if order.is_up() {
                 self.tell(place, Action::Enable, Reason::Expected);

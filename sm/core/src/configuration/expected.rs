@@ -191,6 +191,8 @@ pub struct Tests {
     pub timer: Time,
     /// Ports that are tested side by side.
     pub at_once: u32,
+    /// How often a link is reset, and its port tested again, before the port has failed.
+    pub resets: u32,
 }
 
 /// How good a link has to be.
@@ -202,18 +204,23 @@ pub struct Quality {
     pub mads: u32,
     /// So many of them may be lost.
     pub lost: u32,
+    /// By so many may the error counters of either end rise, together, while as many MADs cross the link again
+    /// once the port is ACTIVE: before, it has no address at which counters could be asked for. None: they are not
+    /// looked at.
+    pub errors: Option<u32>,
 }
 
 impl Default for Quality {
     fn default() -> Self {
-        Self { lasts: Time::secs(1), mads: 100, lost: 0 }
+        Self { lasts: Time::secs(1), mads: 100, lost: 0, errors: Some(0) }
     }
 }
 
 impl Default for Tests {
     fn default() -> Self {
         let quality = Some(Quality::default());
-        Self { miswire: true, quality, application: true, timer: Time::secs(30), at_once: 1_000 }
+        let (timer, at_once, resets) = (Time::secs(30), 1_000, 0);
+        Self { miswire: true, quality, application: true, timer, at_once, resets }
     }
 }
 

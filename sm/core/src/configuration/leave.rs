@@ -4,14 +4,16 @@
 //! withheld -> the view without it -> the controller moves its grants, says clear -> tables -> empty -> disabled
 //! ```
 //!
-//! A link between switches is disabled at the nearer end, since the farther one cannot be reached afterwards. That
-//! end comes up again when the port leaves no more: until then it is not what is expected of it that counts.
+//! A link between switches is disabled at the end that can be reached afterwards: at the switch that keeps other links,
+//! else at the nearer one. That end comes up again when the port leaves no more: until then it is not what is expected
+//! of it that counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
+use super::compare::own_ports;
 use super::expected::{Expected, Mode, Pattern};
 use super::reason::{Action, Reason};
 use super::seen::{LinkState, Seen};
@@ -69,12 +71,22 @@ impl Configuration {
             return exits;
         }
         let pinned = pinned(expected);
+        let mut new = BTreeSet::new();
         for &place in &places {
-            let is_new = !self.leaving.contains_key(&place);
+            new.extend((!self.leaving.contains_key(&place)).then_some(place));
             let known = self.leaving.entry(place).or_default();
             known.peer = peer(place, expected, seen, &pinned).or(known.peer);
+        }
+        let ends = |(&place, known): (&Place, &Leaving)| [Some(place), known.peer];
+        let all = self.leaving.iter().flat_map(ends).flatten().collect();
+        exits.whole = whole(expected, seen, &all);
+        for &place in &places {
+            let known = self.leaving.entry(place).or_default();
             let ends = [Some(place), known.peer];
-            let hops = |end: &Place| (seen.switches.get(&end.0).map(|s| s.hops), *end);
+            let hops = |end: &Place| {
+                let hops = seen.switches.get(&end.0).map(|switch| switch.hops);
+                (exits.whole.contains(&end.0), hops, *end)
+            };
             let there = ends
                 .into_iter()
                 .flatten()
@@ -91,12 +103,11 @@ impl Configuration {
                 let order = (told == Some(end)).then_some(order);
                 exits.ends.insert(end, Exit { order, empty: known.empty });
             }
-            if is_new && !known.rests {
+            if new.contains(&place) && !known.rests {
                 let why = self.why_it_leaves(place);
                 self.tell(place, Action::PhaseOut, why);
             }
         }
-        exits.whole = whole(seen, &exits.ends);
         exits
     }
 
@@ -158,19 +169,24 @@ pub(super) fn leaving(expected: &Expected, seen: &Seen) -> (BTreeSet<Place>, BTr
         ends.insert(place);
         ends.extend(peer(place, expected, seen, &pinned));
     }
-    let exits = ends.iter().map(|&end| (end, Exit { order: None, empty: None })).collect();
-    (ends, whole(seen, &exits))
+    let whole = whole(expected, seen, &ends);
+    (ends, whole)
 }
 
-/// Switches of which every link that is up is left.
-fn whole(seen: &Seen, exits: &BTreeMap<Place, Exit>) -> BTreeSet<Guid> {
-    let concerned: BTreeSet<Guid> = exits.keys().map(|&(guid, _)| guid).collect();
+/// Switches of which every link is left: those that are up, and those that are expected to be. Never the one at which
+/// the manager is.
+fn whole(expected: &Expected, seen: &Seen, ends: &BTreeSet<Place>) -> BTreeSet<Guid> {
+    let homes: BTreeSet<Guid> = own_ports(seen).into_iter().map(|place| place.0).collect();
     let left = |guid: &Guid| {
         let ports = seen.switches.get(guid).into_iter().flat_map(|switch| switch.ports());
-        let mut up = ports.filter(|(_, port)| port.link == LinkState::Up);
-        up.all(|(num, _)| exits.contains_key(&(*guid, num)))
+        let up = ports.filter(|(_, port)| port.link == LinkState::Up).map(|(num, _)| num);
+        let wanted = expected.switches.get(guid).into_iter().flat_map(|switch| &switch.ports);
+        let wanted = wanted.filter(|(_, port)| port.mode != Mode::Disabled).map(|(&num, _)| num);
+        up.chain(wanted).all(|num| ends.contains(&(*guid, num)))
     };
-    concerned.into_iter().filter(left).collect()
+    let concerned: BTreeSet<Guid> = ends.iter().map(|&(guid, _)| guid).collect();
+    let stays = |guid: &Guid| *guid != seen.manager && !homes.contains(guid);
+    concerned.into_iter().filter(|guid| stays(guid) && left(guid)).collect()
 }
 
 /// Ports of switches, by the one port that is expected behind each.

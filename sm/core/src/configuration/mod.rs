@@ -13,6 +13,7 @@
 mod compare;
 mod decide;
 mod expected;
+mod instruction;
 mod leave;
 mod reason;
 mod seen;
@@ -27,97 +28,13 @@ use crate::database::Place;
 
 pub use compare::{Difference, What, check, differences, learn};
 pub use expected::{Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Tests};
+pub use instruction::{Consent, Instruction, Judgement, Limits, LinkOrder};
 pub use reason::{Action, Objection, PortReport, Reason};
 pub use seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
-pub use trial::Ask;
+pub use trial::{Ask, End};
 
 use leave::Leaving;
 use trial::{Progress, Trial};
-
-/// Whether this manager may enforce the expected configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Consent {
-    /// It may.
-    Granted {
-        /// The source of the consent.
-        by: String,
-        /// Until when: a check that is older is none. None: for ever.
-        until: Option<Time>,
-    },
-    /// It may not: addresses and routes are given, nothing is enforced.
-    #[default]
-    Absent,
-}
-
-/// What a link is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkOrder {
-    /// PortPhysicalState := Disabled.
-    Disable,
-    /// PortPhysicalState := Polling.
-    Enable,
-    /// PortPhysicalState := Disabled, LinkDownDefaultState := Sleep.
-    PowerOff,
-}
-
-impl LinkOrder {
-    /// Whether the link is to come up.
-    pub const fn is_up(self) -> bool {
-        matches!(self, Self::Enable)
-    }
-}
-
-/// What follows from a discovery.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Judgement {
-    /// Ports whose cables are left out of routes: no port behind them gets an address by them.
-    pub withheld: BTreeSet<Place>,
-    /// What links are told; those farthest away first.
-    pub orders: Vec<(Place, LinkOrder)>,
-}
-
-/// What an operator, or who elects managers, wants.
-#[derive(Clone, Debug)]
-pub enum Instruction {
-    /// This is expected from now on. `forced`: even where that cuts the fabric.
-    Expect {
-        /// What; none: nothing is expected any more.
-        expected: Option<Arc<Expected>>,
-        /// Whether ports are disabled that are the last way to a switch.
-        forced: bool,
-    },
-    /// Whether it may be enforced.
-    Consent(Consent),
-    /// Within these bounds.
-    Limit(Limits),
-    /// A port that failed gets another chance.
-    Release(Place),
-    /// A port is taken out of use; why.
-    Quarantine(Place, String),
-    /// A port failed before the last restart; why.
-    Remember(Place, String),
-    /// Traffic is moved away from a port, then its link is disabled; why.
-    PhaseOut(Place, String),
-    /// A port that traffic has left is tested, and used again together with all others of its switch.
-    PhaseIn(Place),
-    /// A port is tested now; one that is ACTIVE stays so meanwhile.
-    Test(Place),
-}
-
-/// Bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Nothing is written: it is only said what would be.
-    pub dry_run: bool,
-    /// Links that are told something within a second.
-    pub writes: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { dry_run: false, writes: 100 }
-    }
-}
 
 /// What is remembered of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +76,8 @@ pub struct ConfigurationMetrics {
     pub orders: u64,
     /// Tests by how they ended: passed, failed.
     pub tests: [u64; 2],
+    /// Links that were reset.
+    pub resets: u64,
     /// Judgements that left orders for later, since there were too many.
     pub deferred: u64,
 }
@@ -186,6 +105,10 @@ pub struct Configuration {
     leaving: BTreeMap<Place, Leaving>,
     /// What was last said of a port: it is said once.
     told: BTreeMap<Place, (Action, Reason)>,
+    /// How often in a row a port's link was reset; until it passes, or an operator says something of it.
+    resets: BTreeMap<Place, u32>,
+    /// Links that are to be reset.
+    resetting: BTreeSet<Place>,
     /// Orders that were written, how often in a row, and when they may be written again.
     written: BTreeMap<Place, (LinkOrder, u32, Time)>,
     /// Orders of this second.
@@ -246,6 +169,8 @@ impl Configuration {
                 self.marks.retain(|place, _| is_expected(place));
                 self.wanted.retain(is_expected);
                 self.entering.retain(is_expected);
+                self.resets.clear();
+                self.resetting.clear();
                 let gone = self.trials.keys().filter(|place| !is_expected(place));
                 for place in gone.copied().collect::<Vec<_>>() {
                     self.end_trial(place);
@@ -258,6 +183,7 @@ impl Configuration {
             Instruction::Release(place) => {
                 self.end_trial(place);
                 self.marks.remove(&place);
+                self.resets.remove(&place);
                 self.written.remove(&place);
                 self.tell(place, Action::Release, Reason::Operator(String::new()));
             }
@@ -290,6 +216,7 @@ impl Configuration {
         self.end_trial(place);
         self.marks.remove(&place);
         self.written.remove(&place);
+        self.resets.remove(&place);
         self.wanted.insert(place);
     }
 
@@ -318,6 +245,14 @@ impl Configuration {
             return self.end(place, Some(Reason::Application));
         }
         self.go_on(place, now);
+    }
+
+    /// So many errors one end of a port's link has counted so far; none: it does not say.
+    pub fn counted(&mut self, place: Place, end: End, errors: Option<u32>, now: Time) {
+        if let Some(trial) = self.trials.get_mut(&place) {
+            trial.counted(end, errors);
+            self.go_on(place, now);
+        }
     }
 
     /// What happened since it was last asked.
@@ -405,12 +340,20 @@ impl Configuration {
             self.due.remove(&(at, place));
         }
         match progress {
-            Progress::Waits => {}
             Progress::Until(at) => {
                 self.due.insert((at, place));
                 self.due_of.insert(place, at);
             }
             Progress::Ask(ask) => self.asks.push_back((place, ask)),
+            Progress::LetIn(ends) => {
+                self.due.insert((ends, place));
+                self.due_of.insert(place, ends);
+                self.unjudged = true;
+                self.passed = true;
+                if let Some(trial) = self.trials.get_mut(&place) {
+                    trial.withheld = false;
+                }
+            }
             Progress::Passed => self.end(place, None),
             Progress::Failed(reason) => self.end(place, Some(reason)),
         }
@@ -420,10 +363,16 @@ impl Configuration {
     fn end(&mut self, place: Place, failed: Option<Reason>) {
         let active = self.trials.get(&place).is_some_and(|trial| !trial.withheld);
         self.end_trial(place);
-        self.wanted.remove(&place);
         self.unjudged = true;
+        if let Some(reason) = failed.as_ref().filter(|reason| self.may_reset(place, reason)) {
+            *self.resets.entry(place).or_default() += 1;
+            self.resetting.insert(place);
+            return self.tell(place, Action::Reset, reason.clone());
+        }
+        self.wanted.remove(&place);
         match failed {
             None => {
+                self.resets.remove(&place);
                 self.metrics.tests[0] += 1;
                 self.passed = true;
                 self.marks.insert(place, Mark::Passed { active });
@@ -436,6 +385,12 @@ impl Configuration {
         }
     }
 
+    /// Whether another reset may help, and is allowed.
+    fn may_reset(&self, place: Place, reason: &Reason) -> bool {
+        let most = self.expected.as_ref().map_or(0, |expected| expected.tests.resets);
+        reason.may_heal() && self.resets.get(&place).is_none_or(|&times| times < most) && most > 0
+    }
+
     fn fail(&mut self, place: Place, reason: Reason) {
         self.marks.insert(place, Mark::Failed(reason.clone()));
         self.tell(place, Action::Fail, reason);
@@ -443,6 +398,7 @@ impl Configuration {
 
     fn end_trial(&mut self, place: Place) {
         self.trials.remove(&place);
+        self.resetting.remove(&place);
         self.asks.retain(|(asked, _)| *asked != place);
         if let Some(at) = self.due_of.remove(&place) {
             self.due.remove(&(at, place));

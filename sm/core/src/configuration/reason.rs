@@ -4,6 +4,7 @@ use std::fmt;
 
 use snin_fabric::{Guid, LinkRate};
 
+use super::trial::End;
 use crate::database::Place;
 
 /// Why a port is as it is, or was changed.
@@ -36,6 +37,17 @@ pub enum Reason {
         /// Of so many.
         sent: u32,
     },
+    /// The error counters of one end rose by too much.
+    Errors {
+        /// Which end.
+        end: End,
+        /// By so many.
+        rose: u32,
+        /// While so many MADs crossed the link.
+        sent: u32,
+    },
+    /// The error counters of one end could not be read, or can count no further.
+    Uncounted(End),
     /// The node at the other end did not answer as is expected.
     Application,
     /// It was so before the last restart, for this reason.
@@ -68,6 +80,12 @@ impl fmt::Display for Reason {
             Self::WentDown => f.write_str("the link went down while it was tested"),
             Self::TimedOut(step) => write!(f, "the test timer ran out while waiting for {step}"),
             Self::Lossy { lost, sent } => write!(f, "{lost} of {sent} MADs were lost"),
+            Self::Errors { end, rose, sent } => {
+                write!(f, "{rose} errors at {end} while {sent} MADs crossed the link")
+            }
+            Self::Uncounted(end) => {
+                write!(f, "the error counters of {end} cannot be read, or are at their maximum")
+            }
             Self::Application => f.write_str("the node does not answer as is expected"),
             Self::Remembered(why) => f.write_str(why),
             Self::Operator(why) if why.is_empty() => f.write_str("by an operator"),
@@ -77,6 +95,21 @@ impl fmt::Display for Reason {
             Self::OwnPort => f.write_str("it is the manager's own port"),
             Self::Refused(times) => write!(f, "the switch did not take the write, {times} times"),
         }
+    }
+}
+
+impl Reason {
+    /// Whether a link that trains again may do better.
+    pub(super) const fn may_heal(&self) -> bool {
+        matches!(
+            self,
+            Self::Slow { .. }
+                | Self::WentDown
+                | Self::TimedOut(_)
+                | Self::Lossy { .. }
+                | Self::Errors { .. }
+                | Self::Application
+        )
     }
 }
 
@@ -103,6 +136,8 @@ pub enum Action {
     PhaseOut,
     /// It comes back into use, once it has passed its test.
     PhaseIn,
+    /// Its link goes down and trains again, and its test begins anew.
+    Reset,
 }
 
 impl Action {
@@ -119,6 +154,7 @@ impl Action {
             Self::Keep => "keep",
             Self::PhaseOut => "phase-out",
             Self::PhaseIn => "phase-in",
+            Self::Reset => "reset",
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The test of a port: presence, miswire, quality, application, one after the other.
+//! The test of a port: presence, miswire, quality, application, one after the other; then the counters of both ends.
 //!
 //! It is re-entrant: every discovery, every answer and every timer takes it as far as it goes. Presence and
-//! miswire are judged from the last discovery; quality and application by MADs that cross the link.
+//! miswire are judged from the last discovery; quality and application by SMPs that cross the link. Counters are
+//! asked for at addresses (IBA 16.1), so a port that has passed all else is let in first, and the MADs cross again.
 
 use snin_protocol::Time;
 
@@ -10,13 +11,33 @@ use super::expected::{ExpectedPort, Quality, Tests};
 use super::reason::Reason;
 use super::seen::{LinkState, SeenPort};
 
-/// What is asked of the node behind a port.
+/// What is asked while a port is tested.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ask {
-    /// NodeInfo, which has to say what it said before: a MAD of the quality test.
+    /// NodeInfo of the node behind it, which has to say what it said before: a MAD of the quality test.
     Node,
     /// NodeDescription, which has to say what it said before: the application's request.
     Application,
+    /// PortCounters of one end.
+    Counters(End),
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum End {
+    /// The switch's port that is tested.
+    Near,
+    /// The port behind it.
+    Far,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Near => "this end",
+            Self::Far => "the other end",
+        })
+    }
 }
 
 /// A port under test.
@@ -24,10 +45,16 @@ pub enum Ask {
 pub(super) struct Trial {
     pub(super) since: Time,
     step: Step,
-    /// The port is not used before it has passed.
+    /// The port is not used before it has passed all that can be tested without an address.
     pub(super) withheld: bool,
     /// A MAD is under way.
     asked: bool,
+    /// The errors of both ends were judged.
+    counted: bool,
+    /// The application answered.
+    applied: bool,
+    /// The counters of this end cannot be read.
+    uncounted: Option<End>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +63,7 @@ enum Step {
     Miswire,
     Quality(Measured),
     Application { answered: bool },
+    Counters(Counted),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,22 +73,44 @@ struct Measured {
     lost: u32,
 }
 
+/// Errors are counted at both ends while MADs cross a link that is ACTIVE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Counted {
+    active: bool,
+    measured: Measured,
+    /// Errors so far, of the near and of the far end.
+    before: [Option<u32>; 2],
+    after: [Option<u32>; 2],
+}
+
+/// The place of each end in an array.
+const ENDS: [End; 2] = [End::Near, End::Far];
+
 /// How far a test came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It waits for the next discovery, or an answer.
-    Waits,
-    /// It waits until then.
+    /// It waits for the next discovery or an answer, until then at most.
     Until(Time),
     /// Something is to be asked now.
     Ask(Ask),
+    /// It may be used; it waits until then for being so.
+    LetIn(Time),
     Passed,
     Failed(Reason),
 }
 
 impl Trial {
     pub(super) const fn begin(now: Time, withheld: bool) -> Self {
-        Self { since: now, step: Step::Presence, withheld, asked: false }
+        let step = Step::Presence;
+        Self {
+            since: now,
+            step,
+            withheld,
+            asked: false,
+            counted: false,
+            applied: false,
+            uncounted: None,
+        }
     }
 
     /// The step that it is in.
@@ -70,6 +120,7 @@ impl Trial {
             Step::Miswire => "the neighbour",
             Step::Quality(_) => "link quality",
             Step::Application { .. } => "the application",
+            Step::Counters(_) => "the counters of both ends",
         }
     }
 
@@ -105,9 +156,16 @@ impl Trial {
         }
         if self.step == Step::Miswire {
             self.step = match tests.quality {
-                Some(_) => Step::Quality(Measured { since: now, sent: 0, lost: 0 }),
+                Some(quality) if quality.errors.is_some() && !self.withheld => counting(now),
+                Some(_) => Step::Quality(Measured::begin(now)),
                 None => Step::Application { answered: false },
             };
+        }
+        if let Step::Counters(counted) = &mut self.step
+            && seen.active
+            && !counted.active
+        {
+            (counted.active, counted.measured) = (true, Measured::begin(now));
         }
         self.go_on(tests, now)
     }
@@ -116,43 +174,122 @@ impl Trial {
     pub(super) fn answered(&mut self, ask: Ask, well: bool) {
         self.asked = false;
         match (&mut self.step, ask) {
-            (Step::Quality(measured), Ask::Node) => measured.lost += u32::from(!well),
-            (Step::Application { answered }, Ask::Application) => *answered |= well,
+            (Step::Quality(measured) | Step::Counters(Counted { measured, .. }), Ask::Node) => {
+                measured.lost += u32::from(!well)
+            }
+            (Step::Application { answered }, Ask::Application) => {
+                *answered |= well;
+                self.applied |= well;
+            }
             _ => {}
+        }
+    }
+
+    /// So many errors an end has counted so far; none: it does not say.
+    pub(super) fn counted(&mut self, end: End, errors: Option<u32>) {
+        self.asked = false;
+        let Step::Counters(counted) = &mut self.step else { return };
+        self.uncounted = errors.is_none().then_some(end);
+        let (all, of_end) = (&mut counted.before, end as usize);
+        match all[of_end] {
+            None => all[of_end] = errors,
+            Some(_) => counted.after[of_end] = errors,
         }
     }
 
     /// As far as it goes without the next discovery.
     pub(super) fn go_on(&mut self, tests: &Tests, now: Time) -> Progress {
-        if let Step::Quality(measured) = self.step {
-            let Some(quality) = tests.quality else { return Progress::Waits };
-            let Measured { since, sent, lost } = measured;
-            if lost > quality.lost {
-                return Progress::Failed(Reason::Lossy { lost, sent });
-            }
-            if self.asked {
-                return self.due(tests, now);
-            }
-            let at = since + spread(quality, sent);
-            if sent < quality.mads && at <= now {
-                self.step = Step::Quality(Measured { sent: sent + 1, ..measured });
-                self.asked = true;
-                return Progress::Ask(Ask::Node);
-            }
-            if at > now {
-                return Progress::Until(at.min(self.ends(tests)));
+        if let Some(end) = self.uncounted {
+            return Progress::Failed(Reason::Uncounted(end));
+        }
+        if let (Step::Quality(mut measured), Some(quality)) = (self.step, tests.quality) {
+            let crosses = self.cross(&mut measured, quality, tests, now);
+            self.step = Step::Quality(measured);
+            if let Some(progress) = crosses {
+                return progress;
             }
             self.step = Step::Application { answered: false };
         }
+        if let Step::Counters(_) = self.step
+            && let Some(progress) = self.count(tests, now)
+        {
+            return progress;
+        }
         match self.step {
-            Step::Application { .. } if !tests.application => Progress::Passed,
-            Step::Application { answered: true } => Progress::Passed,
+            Step::Application { answered } if answered || !tests.application => {
+                let counts = tests.quality.is_some_and(|quality| quality.errors.is_some());
+                if self.counted || !counts {
+                    return Progress::Passed;
+                }
+                (self.step, self.since) = (counting(now), now);
+                Progress::LetIn(self.ends(tests))
+            }
             Step::Application { .. } if !self.asked => {
                 self.asked = true;
                 Progress::Ask(Ask::Application)
             }
             _ => self.due(tests, now),
         }
+    }
+
+    /// What is next while MADs cross the link; none: all have.
+    fn cross(
+        &mut self,
+        measured: &mut Measured,
+        quality: Quality,
+        tests: &Tests,
+        now: Time,
+    ) -> Option<Progress> {
+        let Measured { since, sent, lost } = *measured;
+        if lost > quality.lost {
+            return Some(Progress::Failed(Reason::Lossy { lost, sent }));
+        }
+        if self.asked {
+            return Some(self.due(tests, now));
+        }
+        let at = since + spread(quality, sent);
+        if sent < quality.mads && at <= now {
+            measured.sent += 1;
+            self.asked = true;
+            return Some(Progress::Ask(Ask::Node));
+        }
+        (at > now).then(|| Progress::Until(at.min(self.ends(tests))))
+    }
+
+    /// What is next while errors are counted; none: they were, and were few.
+    fn count(&mut self, tests: &Tests, now: Time) -> Option<Progress> {
+        let Step::Counters(mut counted) = self.step else { return None };
+        let quality = tests.quality?;
+        if !counted.active || self.asked {
+            return Some(self.due(tests, now));
+        }
+        let missing =
+            |read: [Option<u32>; 2]| ENDS.into_iter().find(|&end| read[end as usize].is_none());
+        if let Some(end) = missing(counted.before) {
+            self.asked = true;
+            return Some(Progress::Ask(Ask::Counters(end)));
+        }
+        let crosses = self.cross(&mut counted.measured, quality, tests, now);
+        self.step = Step::Counters(counted);
+        if crosses.is_some() {
+            return crosses;
+        }
+        if let Some(end) = missing(counted.after) {
+            self.asked = true;
+            return Some(Progress::Ask(Ask::Counters(end)));
+        }
+        for end in ENDS {
+            let [before, after] = [counted.before, counted.after].map(|read| read[end as usize]);
+            let rose = after.unwrap_or(0).saturating_sub(before.unwrap_or(0));
+            if rose > quality.errors.unwrap_or(u32::MAX) {
+                let sent = counted.measured.sent;
+                return Some(Progress::Failed(Reason::Errors { end, rose, sent }));
+            }
+        }
+        self.counted = true;
+        // A port that was tested without an address has heard its application already.
+        self.step = Step::Application { answered: self.applied };
+        None
     }
 
     /// The application did not answer as it has to.
@@ -171,6 +308,17 @@ impl Trial {
         }
         Progress::Until(ends)
     }
+}
+
+impl Measured {
+    const fn begin(now: Time) -> Self {
+        Self { since: now, sent: 0, lost: 0 }
+    }
+}
+
+const fn counting(now: Time) -> Step {
+    let (active, measured) = (false, Measured::begin(now));
+    Step::Counters(Counted { active, measured, before: [None; 2], after: [None; 2] })
 }
 
 /// How long after the first MAD the next one is due: the last one when the time is over.

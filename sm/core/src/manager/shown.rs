@@ -28,6 +28,11 @@ impl Manager {
         self.administration.metrics()
     }
 
+    /// Requests to administration that wait for a discovery.
+    pub fn undiscovered(&self) -> usize {
+        self.administration.undiscovered()
+    }
+
     /// What is expected of the fabric, and how its ports are.
     pub const fn configuration(&self) -> &Configuration {
         &self.configuration

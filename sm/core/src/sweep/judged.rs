@@ -47,6 +47,9 @@ impl Sweep {
             while let Some((place, ask, well)) = self.asked.pop_front() {
                 configuration.answered(place, ask, well, now);
             }
+            while let Some((place, end, errors)) = self.gauges.next_read() {
+                configuration.counted(place, end, errors, now);
+            }
             if configuration.take_unjudged(now) {
                 self.rejudge(now);
             }
@@ -182,8 +185,20 @@ impl Sweep {
         }
     }
 
+    /// Ports have passed since this was last called, and ought to be ACTIVE when the fabric has settled: they are
+    /// looked at.
+    pub fn look_at_passed(&mut self, configuration: &mut Configuration, now: Time) {
+        if configuration.take_passed_when(self.is_settled()) {
+            self.rejudge(now);
+            self.configure(configuration, now);
+        }
+    }
+
     /// Asks the node behind a port, beside all other work.
     fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
+        if let Ask::Counters(end) = ask {
+            return self.read_counters((guid, port), end, now);
+        }
         let end = self.graph.find(guid).map(|node| (node, port));
         let query = end.map(|end| Query::Trial(end, ask));
         let mad = query.and_then(|query| Some((query, smp::question(&self.graph, query)?)));
@@ -205,6 +220,7 @@ impl Sweep {
                 let said = printable(description.text.text().trim()).to_string();
                 node.name.as_deref().is_none_or(|name| name == said)
             }),
+            Ask::Counters(_) => false,
         });
         let place = (self.graph.node(end.0).guid(), end.1);
         self.asked.push_back((place, ask, well));

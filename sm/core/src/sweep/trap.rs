@@ -1,6 +1,6 @@
 //! The sweep's reaction to a trap.
 
-use snin_fabric::{Lid, PortNum};
+use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
 use super::{Stage, Sweep};
@@ -57,6 +57,25 @@ impl Sweep {
         self.metrics.count_sent(smp.attribute, Method::TrapRepress);
         let (port, to) = (self.config.local_port(), Destination::Lid(source));
         self.outputs.push_back(Output::Send { port, to, mad: answer });
+    }
+
+    /// A health monitor says that a node has joined or left: the switches at which it is cabled are looked at, and
+    /// whether it answers; all switches, where it is not known. However often that is said, it is one look.
+    pub(super) fn look_for(&mut self, node: Guid) {
+        if self.leave.follows() {
+            return;
+        }
+        self.metrics.health_reports += 1;
+        let Some(id) = self.graph.find(node) else {
+            self.pending.light = true;
+            return self.interrupt();
+        };
+        let cables: Vec<PortId> =
+            self.graph.node(id).ports.iter().filter_map(|port| Some(port.link?.to)).collect();
+        for (neighbour, port) in cables {
+            self.suspect(neighbour);
+            self.pending.awake.insert((neighbour, port));
+        }
     }
 
     fn suspect(&mut self, id: NodeId) {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault, Write};
 use snin_fabric::generate::Recipe;
-use snin_fabric::{NodeKind, PortIndex, PortNum, Topology};
-use snin_mad::{PERMISSIVE, PhysicalState, PortState};
+use snin_fabric::{Lid, NodeKind, PortIndex, PortNum, Topology};
+use snin_mad::{Class, Mad, PERMISSIVE, PKey, PhysicalState, PortState};
 use snin_protocol::Time;
+use snin_sm_core::administration::Origin;
 use snin_sm_core::configuration::{
     Action, Consent, Expected, Instruction, Limits, Mode, PortReport, Quality, Tests, learn,
 };
@@ -23,6 +24,8 @@ pub(crate) struct Lab {
     pub(crate) said: Vec<PortReport>,
     /// Writes that agents took.
     pub(crate) writes: Rc<RefCell<Vec<Write>>>,
+    /// Answers of subnet administration.
+    pub(crate) mail: Vec<Mad>,
     client: ClientId,
 }
 
@@ -32,7 +35,7 @@ pub(crate) fn fabric(recipe: &str) -> Topology {
 
 /// Tests that take little time.
 pub(crate) fn quick() -> Tests {
-    let quality = Quality { lasts: Time::millis(20), mads: 10, lost: 0 };
+    let quality = Quality { lasts: Time::millis(20), mads: 10, lost: 0, errors: None };
     let (timer, at_once) = (Time::secs(2), 10_000);
     Tests { quality: Some(quality), timer, at_once, ..Tests::default() }
 }
@@ -53,6 +56,10 @@ pub(crate) fn expect(expected: &Expected) -> Instruction {
     Instruction::Expect { expected: Some(Arc::new(expected.clone())), forced: false }
 }
 
+fn at_queue_pair_1(lid: Lid) -> Origin {
+    Origin { lid, qp: 1, sl: 0, p_key: PKey::DEFAULT }
+}
+
 impl Lab {
     /// The manager sits at the first adapter that has a cable.
     pub(crate) fn new(topology: Topology, limits: Limits) -> Self {
@@ -67,7 +74,8 @@ impl Lab {
         let writes: Rc<RefCell<Vec<Write>>> = Rc::default();
         let log = writes.clone();
         emulator.watch(move |_, write| log.borrow_mut().push(*write));
-        Self { topology, emulator, manager, said: Vec::new(), writes, client }
+        let (said, mail) = (Vec::new(), Vec::new());
+        Self { topology, emulator, manager, said, writes, mail, client }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -117,15 +125,36 @@ impl Lab {
                     Output::Compute(job) => {
                         self.manager.handle(Event::Computed(Box::new(job.run())), now);
                     }
+                    Output::Answer { to, mad, .. } => match mad.header().class() {
+                        Class::Administration => self.mail.push(*mad),
+                        _ => self.emulator.send(self.client, &mad, to.lid, now),
+                    },
                     Output::Report(Report::Port(report)) => self.said.push(report),
                     _ => {}
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };
-            let (port, source) = (LocalPort(0), received.slid);
-            let event = Event::Mad { port, source, bytes: &received.mad.0 };
+            let (port, source, bytes) = (LocalPort(0), received.slid, &received.mad.0[..]);
+            let event = match received.mad.header().class().is_subnet() {
+                true => Event::Mad { port, source, bytes },
+                false => Event::General { port, from: at_queue_pair_1(source), bytes },
+            };
             self.manager.handle(event, received.at);
         }
+    }
+
+    /// Gives the manager a request to subnet administration.
+    pub(crate) fn ask(&mut self, from: Lid, mad: &Mad) {
+        let (port, from, now) = (LocalPort(0), at_queue_pair_1(from), self.now());
+        self.manager.handle(Event::General { port, from, bytes: &mad.0 }, now);
+        self.work();
+    }
+
+    /// Tells the manager something else.
+    pub(crate) fn handle(&mut self, event: Event<'_>) {
+        let now = self.now();
+        self.manager.handle(event, now);
+        self.work();
     }
 
     pub(crate) fn run(&mut self, time: Time) {
@@ -177,4 +206,20 @@ impl Lab {
         let status = self.manager.configuration().status().find(|port| port.at == at);
         status.map(|port| (port.state, port.why)).unwrap()
     }
+}
+
+/// A fabric with its expected configuration enforced.
+pub(crate) fn managed(recipe: &str, mode: Mode) -> Lab {
+    let topology = fabric(recipe);
+    let mut lab = Lab::new(topology.clone(), Limits::default());
+    lab.tell(granted());
+    lab.tell(expect(&planned(&topology, mode)));
+    lab.start();
+    lab.run(Time::secs(3));
+    lab
+}
+
+/// Hosts of two leaves change places.
+pub(crate) fn swap(lab: &Lab) -> Fault {
+    Fault::Swap(lab.port("leaf1", 1), lab.port("leaf2", 1))
 }

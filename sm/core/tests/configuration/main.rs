@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
 mod bounds;
+mod counted;
+mod discovery;
 mod lab;
 mod phases;
 mod planted;

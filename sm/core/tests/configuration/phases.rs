@@ -146,8 +146,12 @@ fn statement_62_ports_that_are_phased_in_come_into_use_together() {
         lab.port("spine0", slow.0),
         snin_emulator::Noise { drop: 400_000, ..snin_emulator::Noise::NONE },
     ));
-    expected.tests.quality =
-        Some(snin_sm_core::configuration::Quality { lasts: Time::millis(900), mads: 9, lost: 9 });
+    expected.tests.quality = Some(snin_sm_core::configuration::Quality {
+        lasts: Time::millis(900),
+        mads: 9,
+        lost: 9,
+        errors: None,
+    });
     lab.tell(granted());
     lab.tell(expect(&expected));
     lab.start();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use snin_emulator::{Fault, Noise};
+use snin_emulator::Fault;
 use snin_fabric::{Guid, PortNum, Topology, ibnet};
 use snin_mad::{Attribute as _, PortInfo};
 use snin_protocol::Time;
@@ -84,6 +84,8 @@ fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched()
     let mut expected = planned(&good, Mode::Test);
     let name = |leaf: usize, port: u8| format!("leaf{leaf}/{port}");
     let spares = [(10, 8), (11, 8), (12, 8)];
+    let quality = expected.tests.quality.as_mut().unwrap();
+    quality.errors = Some(0);
     let mut foreign = None;
     for switch in expected.switches.values_mut() {
         for (leaf, port) in spares {
@@ -104,14 +106,17 @@ fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched()
         let swap = Fault::Swap(lab.port(&format!("leaf{a}"), 1), lab.port(&format!("leaf{b}"), 1));
         lab.strike(swap);
     }
-    let noise = Noise { drop: 300_000, ..Noise::NONE };
-    lab.strike(Fault::CableNoise(lab.port("leaf8", 6), noise));
+    // No MAD is lost, but the other end counts errors.
+    let rising = lab.topology.peer(lab.port("leaf8", 6)).unwrap();
+    lab.strike(Fault::SymbolErrors(rising, 800_000));
     lab.strike(Fault::Application(dead, false));
     lab.run(Time::millis(100));
     lab.tell(granted());
     lab.tell(expect(&expected));
     lab.start();
     lab.run(Time::secs(6));
+    let why = lab.state("leaf8/6").1;
+    assert!(why.contains(" errors at the other end while 10 MADs "), "{why}");
 
     let planted: BTreeMap<String, &str> = [
         (name(1, 1), "miswired: "),

@@ -11,7 +11,8 @@ use snin_emulator::{Fabric, Fault, Write};
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{Attribute as _, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::configuration::{Consent, Expected, Instruction, Limits, Mode, Tests};
+use snin_sm_core::configuration::{Consent, Expected, Instruction, Limits, Mode, Quality, Tests};
+use snin_sm_core::database::Place;
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 
@@ -26,6 +27,8 @@ struct Truth {
     /// When something last happened to a cable.
     shaken: Time,
     home: NodeIndex,
+    /// Ports that an operator wants left by traffic.
+    leaving: BTreeSet<Place>,
     disables: u32,
     /// Disabled ports whose write cut nothing, until they are enabled.
     uncut: BTreeSet<PortIndex>,
@@ -97,11 +100,25 @@ fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
             pattern.node_guid == Some(node) && pattern.port == Some(topology.num(peer))
         })
     });
+    let ends = [Some(port), peer].into_iter().flatten();
+    let leaves = ends.into_iter().any(|end| truth.leaves(topology, end));
     assert!(
-        want.mode == Mode::Disabled || !is_right,
+        want.mode == Mode::Disabled || leaves || !is_right,
         "{name} is connected as it is expected to be"
     );
-    assert!(!cuts, "{name} was the last way to a switch");
+    // A switch of which no link is to stay is meant to go.
+    let goes = |node: NodeIndex| {
+        let guid = topology.node(node).guid;
+        topology.is_switch(node)
+            && truth.expected.switches[&guid].ports.iter().all(|(&num, port)| {
+                let end = topology.port_of(node, num).unwrap();
+                let ends = [Some(end), topology.peer(end)].into_iter().flatten();
+                port.mode == Mode::Disabled
+                    || ends.into_iter().any(|end| truth.leaves(topology, end))
+            })
+    };
+    let ends = [Some(port), peer].into_iter().flatten().map(|end| topology.port(end).node);
+    assert!(!cuts || ends.into_iter().any(goes), "{name} was the last way to a switch");
     let ends = peer.map(|peer| [port, peer].map(|end| topology.port(end).node));
     assert!(
         ends.is_none_or(|ends| !ends.contains(&truth.home)),
@@ -110,6 +127,13 @@ fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
 }
 
 impl Truth {
+    /// Whether traffic is to leave the port.
+    fn leaves(&self, topology: &Topology, port: PortIndex) -> bool {
+        let place = (topology.node(topology.port(port).node).guid, topology.num(port));
+        let mode = self.expected.port(place).map(|port| port.mode);
+        self.leaving.contains(&place) || matches!(mode, Some(Mode::PhaseOut | Mode::Off))
+    }
+
     /// Whether a write, which disabled the first of a cable's ports, took the last way to a switch.
     ///
     /// A link that was down before was no way: its cable was cut, or its other end had been disabled. Where the
@@ -132,12 +156,21 @@ fn run(seed: u64) -> u32 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let topology = fabric(["clos:3,2,2", "clos:4,3,2", "clos:2,1,3"][random.random_range(0..3)]);
     let mut expected = planned(&topology, Mode::Enabled);
-    expected.tests = Tests { quality: None, application: false, ..expected.tests };
+    let quality = (seed % 4 == 0).then(|| Quality {
+        lasts: Time::millis(20),
+        mads: 5,
+        lost: 5,
+        errors: Some(20),
+    });
+    let resets = seed as u32 % 3;
+    expected.tests = Tests { quality, application: false, resets, ..expected.tests };
     for port in expected.switches.values_mut().flat_map(|switch| switch.ports.values_mut()) {
         match random.random_range(0..20) {
             0 => port.mode = Mode::Disabled,
             1..6 => port.mode = Mode::Test,
             6 => port.neighbour.as_mut().unwrap().node_guid = Some(Guid(0xDEAD)),
+            7 => port.mode = Mode::PhaseIn,
+            8 => port.mode = [Mode::PhaseOut, Mode::Off][seed as usize % 2],
             _ => {}
         }
     }
@@ -156,6 +189,7 @@ fn run(seed: u64) -> u32 {
         consent: (false, Time::ZERO),
         shaken: Time::ZERO,
         home,
+        leaving: BTreeSet::new(),
         disables: 0,
         uncut: BTreeSet::new(),
     };
@@ -168,7 +202,8 @@ fn run(seed: u64) -> u32 {
         let now = lab.now();
         let any = switches[random.random_range(0..switches.len())];
         let other = switches[random.random_range(0..switches.len())];
-        match random.random_range(0..8) {
+        let place = (topology.node(topology.port(any).node).guid, topology.num(any));
+        match random.random_range(0..12) {
             0 => {
                 lab.tell(Instruction::Consent(Consent::Absent));
                 truth.borrow_mut().consent = (false, now);
@@ -181,8 +216,26 @@ fn run(seed: u64) -> u32 {
             4 => lab.strike(Fault::Bounce(any)),
             5 => lab.strike(Fault::Cut(any)),
             6 => lab.strike(Fault::Restore(any)),
+            7 => {
+                truth.borrow_mut().leaving.insert(place);
+                lab.tell(Instruction::PhaseOut(place, String::new()));
+            }
+            8 => {
+                // A whole switch.
+                for &num in expected.switches[&place.0].ports.keys() {
+                    truth.borrow_mut().leaving.insert((place.0, num));
+                    lab.tell(Instruction::PhaseOut((place.0, num), String::new()));
+                }
+            }
+            9 => {
+                for &num in expected.switches[&place.0].ports.keys() {
+                    truth.borrow_mut().leaving.remove(&(place.0, num));
+                    lab.tell(Instruction::PhaseIn((place.0, num)));
+                }
+            }
+            10 => lab.strike(Fault::SymbolErrors(any, random.random_range(0..1_000_000))),
             _ => {
-                let place = (topology.node(topology.port(any).node).guid, topology.num(any));
+                truth.borrow_mut().leaving.remove(&place);
                 lab.tell(Instruction::Release(place));
             }
         }

@@ -16,6 +16,9 @@ pub(crate) enum Config {
         /// Ports without a cable are disabled; by default nothing is expected of them
         #[arg(long)]
         spares: bool,
+        /// In the manner of OpenSM's files, a line a port, instead of TOML; apply, check and diff read both
+        #[arg(long)]
+        lines: bool,
         #[command(flatten)]
         daemon: SmDaemon,
     },
@@ -52,6 +55,9 @@ pub(crate) enum Config {
         /// An earlier version
         #[arg(long, value_name = "N")]
         version: Option<u64>,
+        /// In the manner of OpenSM's files, a line a port, instead of as it was applied
+        #[arg(long)]
+        lines: bool,
         #[command(flatten)]
         daemon: SmDaemon,
     },

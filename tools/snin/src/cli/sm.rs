@@ -59,6 +59,13 @@ pub(crate) enum Sm {
         #[command(flatten)]
         daemon: SmDaemon,
     },
+    /// Tell the running daemon, for a health monitor, that a node has joined or left: it looks there at once
+    Health {
+        /// The node's GUID
+        node: Guid,
+        #[command(flatten)]
+        daemon: SmDaemon,
+    },
     /// Print the fabric as the running daemon knows it: as ibnetdiscover prints it
     Dump {
         /// Who has which addresses instead: OpenSM's guid2lid

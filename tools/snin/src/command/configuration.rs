@@ -15,8 +15,11 @@ use crate::output::{Output, Target};
 /// The expected configuration.
 pub(crate) fn config<W: Write>(asked: &Config, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let (daemon, request) = match asked {
-        Config::Learn { test, spares, daemon } => {
-            (daemon, json!({ "command": "config-learn", "test": test, "spares": spares }))
+        Config::Learn { test, spares, lines, daemon } => {
+            let command = "config-learn";
+            let asked =
+                json!({ "command": command, "test": test, "spares": spares, "lines": lines });
+            (daemon, asked)
         }
         Config::Diff { file, daemon } => {
             let file = file.as_deref().map(absolute);
@@ -30,8 +33,8 @@ pub(crate) fn config<W: Write>(asked: &Config, out: &mut Output<W>) -> Result<Ve
             let file = absolute(file);
             (daemon, json!({ "command": "config-apply", "file": file, "force": force, "by": by }))
         }
-        Config::Show { version, daemon } => {
-            (daemon, json!({ "command": "config-show", "version": version }))
+        Config::Show { version, lines, daemon } => {
+            (daemon, json!({ "command": "config-show", "version": version, "lines": lines }))
         }
         Config::History { daemon } => (daemon, json!({ "command": "config-history" })),
     };

@@ -68,6 +68,20 @@ pub(crate) fn sweep<W: Write>(daemon: &SmDaemon, out: &mut Output<W>) -> Result<
     act("sweep", daemon, out)
 }
 
+/// A node has joined or left, as a health monitor says.
+pub(crate) fn health<W: Write>(
+    node: Guid,
+    daemon: &SmDaemon,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let question = json!({ "command": "health", "node": node.to_string() });
+    let said = connect(daemon)?.ask(&question)?;
+    out.report(Target::open(daemon.format.json.as_deref())?, &said, |out| {
+        out.line(format_args!("{node} is looked at"))
+    })?;
+    Ok(Verdict::Well)
+}
+
 /// Gives every port another M_Key.
 pub(crate) fn rotate_keys<W: Write>(
     daemon: &SmDaemon,

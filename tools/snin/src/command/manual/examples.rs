@@ -88,6 +88,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("snin-sm-discover", "snin sm discover 0x0002c90300a1b2c3", "It looks for a master itself."),
     ("snin-sm-lfts", "snin sm lfts > opensm-lfts.dump", "Tables that OpenSM could go on with."),
     ("snin-sm-events", "snin sm events --follow", "Everything that happens from now on."),
+    (
+        "snin-sm-health",
+        "snin sm health 0x0002c90300a1b2c3",
+        "A health monitor has lost this node, or has it again.",
+    ),
     ("snin-config", "snin config diff", "What is not as expected."),
     (
         "snin-config-learn",

@@ -1,0 +1,96 @@
+//! The words between configuration and those around it: consent, an operator's instructions, a judgement's orders.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use snin_protocol::Time;
+
+use super::expected::Expected;
+use crate::database::Place;
+
+/// Whether this manager may enforce the expected configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Consent {
+    /// It may.
+    Granted {
+        /// The source of the consent.
+        by: String,
+        /// Until when: a check that is older is none. None: for ever.
+        until: Option<Time>,
+    },
+    /// It may not: addresses and routes are given, nothing is enforced.
+    #[default]
+    Absent,
+}
+
+/// What a link is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkOrder {
+    /// PortPhysicalState := Disabled.
+    Disable,
+    /// PortPhysicalState := Polling.
+    Enable,
+    /// PortPhysicalState := Disabled, LinkDownDefaultState := Sleep.
+    PowerOff,
+    /// PortPhysicalState := Polling, while the link is up: it goes down and trains again.
+    Reset,
+}
+
+impl LinkOrder {
+    /// Whether the link is to come up.
+    pub const fn is_up(self) -> bool {
+        matches!(self, Self::Enable | Self::Reset)
+    }
+}
+
+/// What follows from a discovery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Ports whose cables are left out of routes: no port behind them gets an address by them.
+    pub withheld: BTreeSet<Place>,
+    /// What links are told; those farthest away first.
+    pub orders: Vec<(Place, LinkOrder)>,
+}
+
+/// What an operator, or who elects managers, wants.
+#[derive(Clone, Debug)]
+pub enum Instruction {
+    /// This is expected from now on. `forced`: even where that cuts the fabric.
+    Expect {
+        /// What; none: nothing is expected any more.
+        expected: Option<Arc<Expected>>,
+        /// Whether ports are disabled that are the last way to a switch.
+        forced: bool,
+    },
+    /// Whether it may be enforced.
+    Consent(Consent),
+    /// Within these bounds.
+    Limit(Limits),
+    /// A port that failed gets another chance.
+    Release(Place),
+    /// A port is taken out of use; why.
+    Quarantine(Place, String),
+    /// A port failed before the last restart; why.
+    Remember(Place, String),
+    /// Traffic is moved away from a port, then its link is disabled; why.
+    PhaseOut(Place, String),
+    /// A port that traffic has left is tested, and used again together with all others of its switch.
+    PhaseIn(Place),
+    /// A port is tested now; one that is ACTIVE stays so meanwhile.
+    Test(Place),
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nothing is written: it is only said what would be.
+    pub dry_run: bool,
+    /// Links that are told something within a second.
+    pub writes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { dry_run: false, writes: 100 }
+    }
+}
