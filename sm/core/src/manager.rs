@@ -31,7 +31,7 @@ use crate::planning::Saved;
 use crate::sweep::Sweep;
 
 /// How often one turn goes between the cores; what is left is for the next one.
-const MOST_ROUNDS: usize = 8;
+const MOST_ROUNDS: usize = 64;
 
 /// The subnet manager.
 ///
@@ -277,8 +277,6 @@ impl Manager {
         self.heed_election(now);
         self.heed_all(now);
         self.settle(now);
-        self.sweep.look_at_passed(&mut self.configuration, now);
-        self.configure(now);
         // While it is at work it takes nothing new; afterwards the newest is all that counts.
         self.owes_groups |= self.regroups();
         if self.owes_groups && self.sweep.is_waiting() && now >= self.group_from {
@@ -319,6 +317,8 @@ impl Manager {
         for _ in 0..MOST_ROUNDS {
             self.heed_mastership(now);
             self.configure(now);
+            // A look is a survey too, after which mastership gives leave to go on.
+            self.sweep.look_at_passed(&mut self.configuration, now);
             if !self.sweep.has_surveyed() {
                 break;
             }

@@ -120,9 +120,7 @@ fn sort<'a>(received: &'a Received, own: &[PKey], in_band: bool) -> Result<Sorte
             | Class::Performance
             | Class::Managers,
             _,
-        ) => {
-            Err(Nobodys::QueuePair)
-        }
+        ) => Err(Nobodys::QueuePair),
         _ => Err(Nobodys::Class),
     }
 }

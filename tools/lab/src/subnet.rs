@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use snin_emulator::{AttachError, ClientId, Emulator, Fault};
+use snin_emulator::{AttachError, ClientId, Emulator};
 use snin_fabric::check::cover::{CoverReport, cover};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
 use snin_fabric::check::walk::{WalkReport, walk};
@@ -244,6 +244,7 @@ impl Subnet {
                 false => Instruction::PhaseIn((guid, num)),
             });
         }
+        self.work();
     }
 
     /// The controller says that a view, and all before it, are clear.

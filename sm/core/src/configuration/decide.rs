@@ -28,8 +28,9 @@ impl Configuration {
         let judgement = Judgement::default();
         let exits = self.leave(&expected, seen);
         let (disable, undecided) = (Vec::new(), BTreeSet::new());
-        let own = own_ports(seen);
-        let mut judging = Judging { judgement, disable, exits, undecided, own };
+        self.own = own_ports(seen);
+        let under_test = self.trials.values().filter(|trial| !trial.is_held()).count();
+        let mut judging = Judging { judgement, disable, exits, undecided, under_test };
         for (&guid, switch) in &expected.switches {
             let Some(there) = seen.switches.get(&guid) else { continue };
             for (&num, want) in &switch.ports {
@@ -54,6 +55,7 @@ impl Configuration {
             return Judgement::default();
         }
         self.restrain(&mut judgement, now);
+        self.hold(seen, &judgement.withheld, now);
         judgement
     }
 
@@ -98,7 +100,7 @@ impl Configuration {
         }
         let is_tested = want.mode.is_tested() || self.wanted.contains(&place);
         if self.resetting.contains(&place) {
-            if !port.active && !judging.own.contains(&place) {
+            if !port.active {
                 judging.judgement.withheld.insert(place);
             }
             return judging.judgement.orders.push((place, LinkOrder::Reset));
@@ -144,16 +146,17 @@ impl Configuration {
         }
         if !self.trials.contains_key(&place) {
             let nobody = port.link == LinkState::Down && !self.wanted.contains(&place);
-            if nobody || self.trials.len() >= expected.tests.at_once as usize {
+            if nobody || judging.under_test >= expected.tests.at_once as usize {
                 // No neighbour is there; or there are so many that it has to wait.
-                if !port.active && !judging.own.contains(&place) {
+                if !port.active && !self.own.contains(&place) {
                     judging.judgement.withheld.insert(place);
                 }
                 return;
             }
             // Nothing can be reached without the manager's own port.
-            let withheld = !port.active && !judging.own.contains(&place);
+            let withheld = !port.active && !self.own.contains(&place);
             self.trials.insert(place, Trial::begin(now, withheld));
+            judging.under_test += 1;
             self.tell(place, Action::BeginTest, Reason::Expected);
         }
         let Some(trial) = self.trials.get_mut(&place) else { return };
@@ -173,26 +176,49 @@ impl Configuration {
 
     /// The ports of a switch that come into use together wait for the last of them.
     fn hold_back(&mut self, expected: &Expected, seen: &Seen, judging: &mut Judging) {
-        let mut passed: Vec<Place> = Vec::new();
+        let mut ready: Vec<Place> = Vec::new();
         for (&guid, switch) in &expected.switches {
             for (&num, want) in &switch.ports {
                 let place = (guid, num);
                 let enters = want.mode == Mode::PhaseIn || self.entering.contains(&place);
                 let Some(port) = seen.port(place).filter(|_| enters) else { continue };
-                match self.marks.get(&place) {
-                    Some(Mark::Passed { active: false }) if !port.active => passed.push(place),
-                    Some(_) => {
-                        self.entering.remove(&place);
-                    }
-                    None if port.link == LinkState::Up || self.trials.contains_key(&place) => {
+                match (self.trials.get(&place), self.marks.get(&place)) {
+                    (Some(trial), _) if trial.awaits_use() && !port.active => ready.push(place),
+                    (Some(trial), _) if trial.withheld => {
                         judging.undecided.insert(guid);
                     }
-                    None => {}
+                    (Some(_), _) => {}
+                    (None, Some(Mark::Passed { active: false })) if !port.active => {
+                        ready.push(place);
+                    }
+                    (None, Some(_)) => {
+                        self.entering.remove(&place);
+                    }
+                    (None, None) if port.link == LinkState::Up => {
+                        judging.undecided.insert(guid);
+                    }
+                    (None, None) => {}
                 }
             }
         }
-        passed.retain(|place| judging.undecided.contains(&place.0));
-        judging.judgement.withheld.extend(passed);
+        ready.retain(|place| judging.undecided.contains(&place.0));
+        judging.judgement.withheld.extend(ready);
+    }
+
+    /// Tests wait that need an ACTIVE link, as long as either of its ends is not to be used yet.
+    fn hold(&mut self, seen: &Seen, withheld: &BTreeSet<Place>, now: Time) {
+        let waiting = self.trials.iter().filter(|(_, trial)| trial.awaits_use() || trial.is_held());
+        let places: Vec<Place> = waiting.map(|(&place, _)| place).collect();
+        for place in places {
+            let peer = seen.port(place).and_then(|port| port.neighbour.as_ref());
+            let peer = peer.map(|peer| (peer.node_guid, peer.port));
+            let held = withheld.contains(&place) || peer.is_some_and(|at| withheld.contains(&at));
+            let is_new = self.trials.get_mut(&place).is_some_and(|trial| trial.hold(held, now));
+            if is_new {
+                self.passed |= !held;
+                self.go_on(place, now);
+            }
+        }
     }
 
     /// Nothing is disabled, or left by traffic, that is the last way to a switch, or the manager's own port.
@@ -300,8 +326,8 @@ struct Judging {
     exits: Exits,
     /// Switches with ports that come into use together, of which some are not tested yet.
     undecided: BTreeSet<Guid>,
-    /// The manager's own.
-    own: BTreeSet<Place>,
+    /// Tests under way, but for those that wait for others.
+    under_test: usize,
 }
 
 impl Judging {

@@ -109,6 +109,8 @@ pub struct Configuration {
     resets: BTreeMap<Place, u32>,
     /// Links that are to be reset.
     resetting: BTreeSet<Place>,
+    /// The ports behind which the manager sits, as they were last seen.
+    own: BTreeSet<Place>,
     /// Orders that were written, how often in a row, and when they may be written again.
     written: BTreeMap<Place, (LinkOrder, u32, Time)>,
     /// Orders of this second.
@@ -178,7 +180,12 @@ impl Configuration {
                 self.told.clear();
                 self.written.clear();
             }
-            Instruction::Consent(consent) => self.consent = consent,
+            Instruction::Consent(consent) => {
+                self.consent = consent;
+                if self.consent == Consent::Absent {
+                    self.end_trials();
+                }
+            }
             Instruction::Limit(limits) => self.limits = limits,
             Instruction::Release(place) => {
                 self.end_trial(place);
@@ -277,6 +284,7 @@ impl Configuration {
         {
             self.consent = Consent::Absent;
             self.unjudged = true;
+            self.end_trials();
         }
         while let Some(&(at, place)) = self.due.first().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, place));
@@ -340,6 +348,7 @@ impl Configuration {
             self.due.remove(&(at, place));
         }
         match progress {
+            Progress::Until(Time::MAX) => {}
             Progress::Until(at) => {
                 self.due.insert((at, place));
                 self.due_of.insert(place, at);
@@ -388,12 +397,21 @@ impl Configuration {
     /// Whether another reset may help, and is allowed.
     fn may_reset(&self, place: Place, reason: &Reason) -> bool {
         let most = self.expected.as_ref().map_or(0, |expected| expected.tests.resets);
-        reason.may_heal() && self.resets.get(&place).is_none_or(|&times| times < most) && most > 0
+        // Nothing can be reached without the manager's own port.
+        let may = reason.may_heal() && !self.own.contains(&place);
+        may && self.resets.get(&place).copied().unwrap_or(0) < most
     }
 
     fn fail(&mut self, place: Place, reason: Reason) {
         self.marks.insert(place, Mark::Failed(reason.clone()));
         self.tell(place, Action::Fail, reason);
+    }
+
+    /// Nothing is tested without consent: what is seen is not judged. With consent tests begin anew.
+    fn end_trials(&mut self) {
+        for place in self.trials.keys().copied().collect::<Vec<_>>() {
+            self.end_trial(place);
+        }
     }
 
     fn end_trial(&mut self, place: Place) {

@@ -47,6 +47,9 @@ pub(super) struct Trial {
     step: Step,
     /// The port is not used before it has passed all that can be tested without an address.
     pub(super) withheld: bool,
+    /// It might be used, and waits for others: for the other end's test, or for ports that come into use with it.
+    /// They have timers of their own, so this one stands still.
+    held: bool,
     /// A MAD is under way.
     asked: bool,
     /// The errors of both ends were judged.
@@ -106,11 +109,32 @@ impl Trial {
             since: now,
             step,
             withheld,
+            held: false,
             asked: false,
             counted: false,
             applied: false,
             uncounted: None,
         }
+    }
+
+    /// Whether it waits for its link to be ACTIVE.
+    pub(super) const fn awaits_use(&self) -> bool {
+        matches!(self.step, Step::Counters(Counted { active: false, .. }))
+    }
+
+    /// Whether it waits for others.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// It waits for others, or does not any more; whether that is new. Its timer begins anew when it does not.
+    pub(super) const fn hold(&mut self, held: bool, now: Time) -> bool {
+        let is_new = self.held != held;
+        if is_new && !held {
+            self.since = now;
+        }
+        self.held = held;
+        is_new
     }
 
     /// The step that it is in.
@@ -298,7 +322,7 @@ impl Trial {
     }
 
     fn ends(&self, tests: &Tests) -> Time {
-        self.since + tests.timer
+        if self.held { Time::MAX } else { self.since + tests.timer }
     }
 
     fn due(&self, tests: &Tests, now: Time) -> Progress {

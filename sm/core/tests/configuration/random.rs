@@ -93,7 +93,8 @@ fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
     }
     let guid = topology.node(write.node).guid;
     let want = &truth.expected.switches[&guid].ports[&num];
-    let is_right = peer.is_some_and(|peer| {
+    // A link that was down connected nothing: its cable was cut, or its other end is disabled.
+    let is_right = peer.filter(|_| before != PortState::Down).is_some_and(|peer| {
         let node = topology.node(topology.port(peer).node).guid;
         let pattern = want.neighbour.as_ref();
         pattern.is_none_or(|pattern| {
