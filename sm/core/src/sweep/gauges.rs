@@ -34,6 +34,8 @@ struct Gauge {
 pub(super) struct Gauges {
     in_flight: BTreeMap<u32, Gauge>,
     issued: u32,
+    /// Reads that wait until it is known who has which address. Never more than ports under test.
+    waiting: VecDeque<(Place, End)>,
     read: VecDeque<(Place, End, Option<u32>)>,
 }
 
@@ -52,6 +54,10 @@ impl Gauges {
 impl Sweep {
     /// Has the error counters of one end of a port's link read.
     pub(super) fn read_counters(&mut self, place: Place, end: End, now: Time) {
+        // A manager that starts finds ports ACTIVE before it has computed anything.
+        if self.target.is_none() {
+            return self.gauges.waiting.push_back((place, end));
+        }
         let near = self.graph.find(place.0).map(|node| (node, place.1));
         let port = match end {
             End::Near => near,
@@ -66,6 +72,15 @@ impl Sweep {
         };
         let again = self.config.attempts;
         self.ask_counters(Gauge { place, end, lid, port, again, deadline: now }, now);
+    }
+
+    /// Begins the reads that wait, once addresses are known.
+    pub(super) fn read_what_waits(&mut self, now: Time) {
+        if self.target.is_some() {
+            for (place, end) in std::mem::take(&mut self.gauges.waiting) {
+                self.read_counters(place, end, now);
+            }
+        }
     }
 
     /// Where the node of a port is asked.

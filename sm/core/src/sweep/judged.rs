@@ -43,6 +43,7 @@ impl Sweep {
 
     /// Configuration judges what was discovered, and asks what it wants to know.
     pub fn configure(&mut self, configuration: &mut Configuration, now: Time) {
+        self.read_what_waits(now);
         for _ in 0..ROUNDS {
             while let Some((place, ask, well)) = self.asked.pop_front() {
                 configuration.answered(place, ask, well, now);

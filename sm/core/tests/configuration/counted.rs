@@ -66,6 +66,25 @@ fn statement_69_fewer_errors_than_the_threshold_do_no_harm() {
     lab.check_all_but(&BTreeSet::new());
 }
 
+/// It finds them ACTIVE before it knows any address.
+#[test]
+fn statement_69_a_manager_that_starts_counts_at_ports_in_use_and_they_stay_so() {
+    let mut lab = tested(counting(0), |_| ());
+    let expected = lab.manager.configuration().expected().unwrap().clone();
+    lab.replace_manager();
+    lab.tell(granted());
+    lab.tell(expect(&expected));
+    lab.start();
+    lab.run(Time::secs(3));
+    assert_eq!(lab.disabled(), BTreeSet::new());
+    let passed = |lab: &Lab| {
+        let status = lab.manager.configuration().status();
+        status.filter(|port| port.state == "passed").count()
+    };
+    assert_eq!(passed(&lab), lab.manager.configuration().status().count());
+    lab.check_all_but(&BTreeSet::new());
+}
+
 #[test]
 fn statement_57_a_link_is_reset_so_often_and_no_more() {
     const RESETS: u32 = 2;

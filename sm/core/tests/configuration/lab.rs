@@ -60,15 +60,24 @@ fn at_queue_pair_1(lid: Lid) -> Origin {
     Origin { lid, qp: 1, sl: 0, p_key: PKey::DEFAULT }
 }
 
+fn manager() -> Manager {
+    let config = Config { lmc: Some(0), sweep_interval_s: 1, ..Config::default() };
+    Manager::new(config, Saved::default(), None).unwrap()
+}
+
 impl Lab {
+    /// Another manager takes its place, which knows nothing yet.
+    pub(crate) fn replace_manager(&mut self) {
+        self.manager = manager();
+    }
+
     /// The manager sits at the first adapter that has a cable.
     pub(crate) fn new(topology: Topology, limits: Limits) -> Self {
         let mut emulator = Emulator::new(&topology, Hardware::default());
         let adapter = |index: &_| topology.node(*index).kind == NodeKind::Adapter;
         let first = topology.nodes().filter(adapter).find_map(|n| topology.cables(n).next());
         let client = emulator.attach(first.unwrap().0).unwrap();
-        let config = Config { lmc: Some(0), sweep_interval_s: 1, ..Config::default() };
-        let mut manager = Manager::new(config, Saved::default(), None).unwrap();
+        let mut manager = manager();
         let limit = Event::Configuration(Box::new(Instruction::Limit(limits)));
         manager.handle(limit, emulator.now());
         let writes: Rc<RefCell<Vec<Write>>> = Rc::default();
