@@ -208,8 +208,9 @@ fn no_table_changes_under_who_is_granted_the_way() {
     assert!(diverted(0) > 0);
 }
 
-/// Every window is full of granted packets while all of a spine's traffic is moved away and its links are disabled,
-/// and when they are used again. What moves begins later in that one window; all else is in time, and nothing is lost.
+/// Every window is full of granted packets while all of a spine's traffic is moved away and its links are
+/// disabled, and when they are used again. What moves begins later in that one window; all else is in time, and
+/// nothing is lost.
 #[test]
 fn a_spine_is_phased_out_and_in_under_full_traffic_and_not_a_packet_is_lost() {
     let topology = clos("clos:4,4,3");

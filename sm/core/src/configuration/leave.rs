@@ -4,9 +4,9 @@
 //! withheld -> the view without it -> the controller moves its grants, says clear -> tables -> empty -> disabled
 //! ```
 //!
-//! A link between switches is disabled at the end that can be reached afterwards: at the switch that keeps other links,
-//! else at the nearer one. That end comes up again when the port leaves no more: until then it is not what is expected
-//! of it that counts.
+//! A link between switches is disabled at the end that can be reached afterwards: at the switch that keeps other
+//! links, else at the nearer one. That end comes up again when the port leaves no more: until then it is not what
+//! is expected of it that counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,8 +173,8 @@ pub(super) fn leaving(expected: &Expected, seen: &Seen) -> (BTreeSet<Place>, BTr
     (ends, whole)
 }
 
-/// Switches of which every link is left: those that are up, and those that are expected to be. Never the one at which
-/// the manager is.
+/// Switches of which every link is left: those that are up, and those that are expected to be. Never the one at
+/// which the manager is.
 fn whole(expected: &Expected, seen: &Seen, ends: &BTreeSet<Place>) -> BTreeSet<Guid> {
     let homes: BTreeSet<Guid> = own_ports(seen).into_iter().map(|place| place.0).collect();
     let left = |guid: &Guid| {

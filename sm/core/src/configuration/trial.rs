@@ -1,8 +1,10 @@
-//! The test of a port: presence, miswire, quality, application, one after the other; then the counters of both ends.
+//! The test of a port: presence, miswire, quality, application, one after the other; then the counters of both
+//! ends.
 //!
 //! It is re-entrant: every discovery, every answer and every timer takes it as far as it goes. Presence and
 //! miswire are judged from the last discovery; quality and application by SMPs that cross the link. Counters are
-//! asked for at addresses (IBA 16.1), so a port that has passed all else is let in first, and the MADs cross again.
+//! asked for at addresses (IBA 16.1), so a port that has passed all else is let in first, and the MADs cross
+//! again.
 
 use snin_protocol::Time;
 

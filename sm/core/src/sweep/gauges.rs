@@ -1,7 +1,7 @@
 //! Error counters of ports, read by PerfMgt Gets at queue pair 1, beside all other work.
 //!
-//! A read is asked again like every question, and given up after as many attempts. There are never more of them than
-//! ports under test, which are bounded.
+//! A read is asked again like every question, and given up after as many attempts. There are never more of them
+//! than ports under test, which are bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 

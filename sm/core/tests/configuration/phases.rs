@@ -13,8 +13,8 @@ use snin_sm_core::configuration::{Action, Expected, Instruction, Limits, Mode};
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 
-/// A fabric with its expected configuration enforced; at each write that disables a link it is written down whether
-/// any host's packets to another are lost from then on.
+/// A fabric with its expected configuration enforced; at each write that disables a link it is written down
+/// whether any host's packets to another are lost from then on.
 fn watched(recipe: &str) -> (Lab, Expected, Rc<RefCell<Vec<(String, bool)>>>) {
     let topology = fabric(recipe);
     let expected = planned(&topology, Mode::Enabled);
