@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::query::{NodeId, PortId};
 
 /// A topology and whose node is whose.
-#[derive(Clone, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Discovered {
     pub(crate) topology: Topology,
     /// By node of the topology.

@@ -45,15 +45,17 @@ pub struct Job {
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Everything.
-    Fabric(Box<Found>),
+    Fabric(Arc<Found>),
+    /// All but the trees of groups was computed before, of the same.
+    Known(Arc<Found>, Arc<Target>),
     /// The trees of groups over a fabric that is as it was, and how they were.
     Groups(Arc<Target>, Arc<McPlan>),
 }
 
-/// What is known of a fabric.
-#[derive(Debug)]
+/// What is known of a fabric. Of the same the same is computed.
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    pub(crate) discovered: Discovered,
+    pub(crate) discovered: Arc<Discovered>,
     pub(crate) saved: Arc<Saved>,
     pub(crate) held: Vec<Lid>,
     pub(crate) lmc: Option<Lmc>,
@@ -65,6 +67,8 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub struct Computed {
     pub(crate) number: u64,
+    /// Of what; nothing where the target was there.
+    pub(crate) found: Option<Arc<Found>>,
     pub(crate) result: Result<(Arc<Target>, Arc<McPlan>), RoutingError>,
 }
 
@@ -78,7 +82,7 @@ impl Computed {
 /// How the fabric shall be.
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) discovered: Discovered,
+    pub(crate) discovered: Arc<Discovered>,
     /// The tables are those of the addresses below, not of the plan's.
     pub(crate) routing: Routing,
     pub(crate) addresses: Addresses,
@@ -94,33 +98,43 @@ impl Job {
         self.number
     }
 
+    /// Whether it computes tables, and not only what groups need.
+    pub const fn computes_tables(&self) -> bool {
+        matches!(self.work, Work::Fabric(_))
+    }
+
     /// Computes.
     pub fn run(self) -> Computed {
         let Self { number, work, groups, incapable } = self;
-        let (target, known) = match work {
-            Work::Groups(target, known) => (Ok(target), Some(known)),
-            Work::Fabric(found) => (found.target().map(Arc::new), None),
+        let (found, target, known) = match work {
+            Work::Groups(target, known) => (None, Ok(target), Some(known)),
+            Work::Known(found, target) => (Some(found), Ok(target), None),
+            Work::Fabric(found) => {
+                let target = found.target().map(Arc::new);
+                (Some(found), target, None)
+            }
         };
         let result = target.map(|target| {
             let plan = McPlan::compute(&target, &groups, &incapable, known.as_deref());
             (target, Arc::new(plan))
         });
-        Computed { number, result }
+        Computed { number, found, result }
     }
 }
 
 impl Found {
-    fn target(self) -> Result<Target, RoutingError> {
+    fn target(&self) -> Result<Target, RoutingError> {
         let Self { discovered, saved, held, lmc, most, own } = self;
         let topology = &discovered.topology;
-        let mut routing = Routing::compute(topology, Engine::Trees, lmc)?;
+        let mut routing = Routing::compute(topology, Engine::Trees, *lmc)?;
         let canonical = routing.plan.addresses();
-        let (saved, places) = (&saved.lids, keep_places(&discovered, &routing, &saved.trees));
-        let wishes = Wishes { topology, canonical, saved, held: &held, most, own };
+        let (saved, places) = (&saved.lids, keep_places(discovered, &routing, &saved.trees));
+        let wishes = Wishes { topology, canonical, saved, held, most: *most, own: *own };
         let (addresses, without) = address::keep(&wishes);
         if &addresses != canonical || !places.is_planned() {
             routing.tables = places.tables(&routing, &addresses);
         }
+        let discovered = discovered.clone();
         Ok(Target { discovered, routing, addresses, without, places })
     }
 }

@@ -55,7 +55,7 @@ use crate::keyring::{KeyPolicy, Keyring};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
 use crate::partitioning::{KeyTables, PartitionPlan};
-use crate::planning::{Saved, Target};
+use crate::planning::{Found, Saved, Target};
 use crate::query::{NodeId, Query};
 use crate::silence::Silence;
 
@@ -80,8 +80,10 @@ pub struct Sweep {
     pending: Pending,
     surveys: u32,
     jobs: u64,
-    /// A computation of which only the unusable pairs are wanted.
+    /// A computation under way whose unusable pairs are told at once.
     early: Option<u64>,
+    /// The last computation of tables: what was known, and what came of it. The same is not computed again.
+    last: Option<(Arc<Found>, Arc<Target>)>,
     /// How the fabric was last meant to be.
     target: Option<Arc<Target>>,
     /// The multicast groups, and how they were last meant to be served.
@@ -158,6 +160,7 @@ impl Sweep {
             surveys: 0,
             jobs: 0,
             early: None,
+            last: None,
             target: None,
             groups: Arc::default(),
             plan: None,

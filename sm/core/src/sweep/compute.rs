@@ -22,8 +22,7 @@ impl Sweep {
         let Stage::Survey(survey) = &mut self.stage else { return };
         let tells = self.view.is_some() && self.leave.leads;
         if tells && self.early.is_none() && std::mem::take(&mut survey.has_news) {
-            // Only its pairs are wanted.
-            self.early = self.compute(Arc::default());
+            self.early = self.compute(self.groups.clone());
         }
     }
 
@@ -70,9 +69,14 @@ impl Sweep {
             lmc: self.config.lmc().or(self.saved.lmc),
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
-            discovered,
+            discovered: Arc::new(discovered),
         };
-        Some(self.run(Work::Fabric(Box::new(found)), groups, incapable))
+        let known = self.last.as_ref().filter(|(last, _)| **last == found);
+        let work = match known {
+            Some((found, target)) => Work::Known(found.clone(), target.clone()),
+            None => Work::Fabric(Arc::new(found)),
+        };
+        Some(self.run(work, groups, incapable))
     }
 
     /// Has it done; the number by which the result will be known.
@@ -89,6 +93,10 @@ impl Sweep {
     }
 
     pub(super) fn computed(&mut self, computed: Computed, now: Time) {
+        let regroups = computed.found.is_none();
+        if let (Some(found), Ok((target, _))) = (&computed.found, &computed.result) {
+            self.last = Some((found.clone(), target.clone()));
+        }
         let early = self.early == Some(computed.number);
         let wanted = matches!(self.stage, Stage::Computing(number) if number == computed.number);
         if early {
@@ -114,7 +122,7 @@ impl Sweep {
             }
             // Something happened meanwhile.
             Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,
-            Ok((target, plan)) if self.is_target(&target) => self.begin_regrouping(target, plan),
+            Ok((target, plan)) if regroups => self.begin_regrouping(target, plan),
             Ok((target, plan)) => self.begin_applying(target, plan, now),
         }
     }

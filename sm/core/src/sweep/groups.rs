@@ -55,11 +55,6 @@ impl Sweep {
         true
     }
 
-    /// Whether the fabric is meant to be like that already.
-    pub(super) fn is_target(&self, target: &Arc<Target>) -> bool {
-        self.target.as_ref().is_some_and(|own| Arc::ptr_eq(own, target))
-    }
-
     /// Writes what groups need, and nothing else.
     pub(super) fn begin_regrouping(&mut self, target: Arc<Target>, plan: Arc<McPlan>) {
         let manager = self.view.as_ref().map_or(Lid::NONE, |view| view.manager());

@@ -191,7 +191,7 @@ impl Sweep {
         self.transactions.abandon(|_| false);
         (self.stage, self.pending) = (Stage::Idle, Pending::default());
         (self.silence, self.failures) = Default::default();
-        (self.early, self.next_light) = (None, None);
+        (self.early, self.last, self.next_light) = (None, None, None);
         self.unsent.clear();
         self.rivals.clear();
         self.recalled = None;

@@ -27,7 +27,7 @@ fn a_cut_cable_is_told_at_once_and_repaired_with_few_writes() {
                 let (before, views) = (lab.smps(), lab.views.len());
                 let writes = lab.emulator.stats().writes;
                 let (held, blocks) = (lab.emulator.fabric().tables(), blocks(&lab));
-                let rewritten = lab.sweep.metrics().blocks_rewritten;
+                let (rewritten, computed) = (lab.sweep.metrics().blocks_rewritten, lab.computed);
                 lab.strike(fault.clone());
                 lab.run(Time::millis(6));
                 lab.settle();
@@ -46,6 +46,10 @@ fn a_cut_cable_is_told_at_once_and_repaired_with_few_writes() {
                 let differing = differing(&held, &lab.emulator.fabric().tables());
                 assert_eq!(self::blocks(&lab) - blocks, differing + rewritten);
                 assert_eq!(lab.sweep.metrics().retries, 0);
+                // The tables for what is told at once are those that are written.
+                if matches!(fault, Fault::Cut(_)) {
+                    assert_eq!(lab.computed - computed, 1);
+                }
                 assert!(!told.unusable().is_empty(), "the pair is usable when all is written");
                 assert!(sent <= TOLD, "told after {sent}");
                 // PortStateChange of the first switch is all that was written by then.

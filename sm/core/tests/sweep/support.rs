@@ -32,6 +32,8 @@ pub(crate) struct Lab {
     pub(crate) overheard: Option<Vec<Mad>>,
     /// Computations are done when the test says so.
     pub(crate) keep_jobs: bool,
+    /// How often tables were computed.
+    pub(crate) computed: u64,
     jobs: VecDeque<Job>,
     sent: u64,
 }
@@ -104,6 +106,7 @@ impl Lab {
             reports: Vec::new(),
             overheard: None,
             keep_jobs: false,
+            computed: 0,
             jobs: VecDeque::new(),
             sent: 0,
         }
@@ -169,6 +172,7 @@ impl Lab {
                     }
                     Output::Compute(job) if self.keep_jobs => self.jobs.push_back(*job),
                     Output::Compute(job) => {
+                        self.computed += u64::from(job.computes_tables());
                         self.sweep.handle(Event::Computed(Box::new(job.run())), now);
                     }
                     Output::View(view) => {

@@ -235,9 +235,9 @@ impl Manager {
                 emulator.send(self.client, &mad, to, now);
             }
             Output::Compute(job) => {
-                let computed = Box::new(job.run());
                 // The job does not say how much it did: the operations are those of its size.
-                let operations = size(emulator);
+                let operations = if job.computes_tables() { size(emulator) } else { 0 };
+                let computed = Box::new(job.run());
                 self.operations += operations;
                 let takes = Time(self.costs.operation.nanos().saturating_mul(operations));
                 self.computing = Some((now + takes, computed));
