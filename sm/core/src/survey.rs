@@ -73,6 +73,8 @@ pub(crate) struct Survey {
     demands: BTreeSet<Query>,
     /// A cable between known nodes was taken off, or found and known from both ends.
     pub(crate) has_news: bool,
+    /// A cable between known nodes was taken off: what was asked over it is lost.
+    pub(crate) lost_a_cable: bool,
     /// A GUID that two had is in use once only: what was learnt while the two could not be told apart
     /// is worth nothing.
     pub(crate) distrusts: bool,
@@ -105,6 +107,7 @@ impl Survey {
             learnt: full,
             demands: BTreeSet::new(),
             has_news: false,
+            lost_a_cable: false,
             distrusts: false,
         }
     }
@@ -427,7 +430,7 @@ impl Survey {
             }
         }
         self.learnt = true;
-        self.has_news = true;
+        (self.has_news, self.lost_a_cable) = (true, true);
         graph.retrace();
     }
 

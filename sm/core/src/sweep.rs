@@ -426,6 +426,7 @@ impl Sweep {
             self.metrics.count_dropped(Dropped::Malformed);
             survey.refused(&mut self.graph, query);
         }
+        self.reroute(now);
         self.publish_early();
     }
 
@@ -444,6 +445,7 @@ impl Sweep {
         }
         let Stage::Survey(survey) = &mut self.stage else { return };
         survey.gave_up(&mut self.graph, query);
+        self.reroute(now);
         self.publish_early();
     }
 

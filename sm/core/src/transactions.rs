@@ -214,6 +214,29 @@ impl Transactions {
         Some(Expired::Again(id, late, sent.mad.clone()))
     }
 
+    /// Every question in flight for which `way`, given the path that it was asked along, knows another is asked
+    /// along that. It was not lost for want of room, so the window stays.
+    pub(crate) fn reroute(
+        &mut self,
+        now: Time,
+        way: impl Fn(Query, &DrPath) -> Option<DrPath>,
+    ) -> Vec<Box<Mad>> {
+        let mut again = Vec::new();
+        for (&id, sent) in &mut self.in_flight {
+            let asked = sent.mad.directed();
+            let asked = DrPath::from_bytes(&asked.initial_path().0, asked.hop_count());
+            let Some(path) = asked.and_then(|asked| way(sent.query, &asked)) else { continue };
+            Directed::edit(&mut sent.mad.0)
+                .hop_count(path.hops() as u8)
+                .initial_path(Octets(*path.bytes()));
+            self.deadlines.remove(&(sent.deadline, id));
+            (sent.at, sent.deadline) = (now, now + self.timeout);
+            self.deadlines.insert((sent.deadline, id));
+            again.push(sent.mad.clone());
+        }
+        again
+    }
+
     /// How long an agent may take before it counts as slow. It is a guess, made long before the time-out: it
     /// decides only which answers a survey waits for.
     pub(crate) fn patience(&self) -> Time {

@@ -68,6 +68,19 @@ impl Graph {
         way
     }
 
+    /// Whether a question's SMP gets to its end along this path, for all that is known of cables.
+    pub(crate) fn leads(&self, query: Query, path: &DrPath) -> bool {
+        // Which node is behind the last port is the question.
+        let beyond = matches!(query, Query::Identify(_) | Query::Probe(_) | Query::Trial(..));
+        let known = path.hops().saturating_sub(usize::from(beyond));
+        let mut at = NodeId::OWN;
+        path.ports()[..known].iter().all(|&port| {
+            let next = self.link((at, PortNum(port))).map(|link| link.to.0);
+            at = next.unwrap_or(at);
+            next.is_some()
+        })
+    }
+
     /// Finds the shortest way to every node anew, over the links that are left.
     pub(crate) fn retrace(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.path = None);

@@ -146,7 +146,7 @@ impl Survey {
     pub(super) fn disconnect(&mut self, graph: &mut Graph, end: PortId) {
         let Some(other) = graph.disconnect(end) else { return };
         self.learnt = true;
-        self.has_news = true;
+        (self.has_news, self.lost_a_cable) = (true, true);
         graph.retrace();
         if !self.full {
             self.ask_neighbours(graph, other.0);

@@ -1,6 +1,7 @@
 //! Retries: questions to nodes that are silent, and writes that were not taken.
 
 use snin_fabric::PortNum;
+use snin_mad::DrPath;
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
@@ -28,6 +29,22 @@ impl Sweep {
             waiting.iter().for_each(|&query| survey.set_aside(query));
             self.unsent.entry(agent).or_default().extend(waiting);
         }
+    }
+
+    /// A cable was found to be gone: what was asked over it is asked at once along the way that is left.
+    pub(super) fn reroute(&mut self, now: Time) {
+        let Stage::Survey(survey) = &mut self.stage else { return };
+        if !std::mem::take(&mut survey.lost_a_cable) {
+            return;
+        }
+        let graph = &self.graph;
+        let other = |query, asked: &DrPath| {
+            let way = graph.path(query).filter(|way| way != asked)?;
+            (!graph.leads(query, asked)).then_some(way)
+        };
+        let rerouted = self.transactions.reroute(now, other);
+        self.metrics.retries += rerouted.len() as u64;
+        rerouted.into_iter().for_each(|mad| self.send(mad));
     }
 
     /// A survey that waits only for agents that take longer than others goes on without them.

@@ -43,6 +43,23 @@ fn a_switch_that_is_gone_is_missing_spine_or_leaf() {
     }
 }
 
+/// A question over a cable that turns out to be gone is asked again at once along the way that is left.
+#[test]
+fn a_chassis_that_is_gone_costs_no_time_out() {
+    let mut lab = Lab::new("fattree:6", 2);
+    lab.bring_up();
+    for name in ["core6", "core7", "core8"] {
+        lab.strike(Fault::PowerOff(lab.node(name)));
+    }
+    // Less than an answer is waited for.
+    lab.run(Time::millis(60));
+    assert!(lab.sweep.is_idle());
+    lab.check();
+    // Nor is there a way left between the switches below them.
+    let lost = lab.missing().into_iter().filter(|one| matches!(one, Missing::Lost { .. }));
+    assert_eq!(lost.count(), 3);
+}
+
 #[test]
 fn who_fell_silent_is_named_once_and_not_by_every_port_that_leads_there() {
     for name in ["leaf2", "spine1"] {
