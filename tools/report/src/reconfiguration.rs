@@ -24,7 +24,10 @@ const STYLE: &str = "td b{font-weight:600}.wide th,.wide td{padding-left:1.6em}\
                      .wide td:first-child{white-space:nowrap}\
                      .words th,.words td{text-align:left;padding-left:1.6em;vertical-align:top}\
                      .words th:first-child,.words td:first-child{padding-left:0}\
-                     @media print{body{max-width:none;margin:0}figure,tr{break-inside:avoid}\
+                     :is(#sizes,#clos-table) :is(th,td):nth-child(-n+3),\
+                     #scale :is(th,td):is(:nth-child(3),:nth-child(4)){text-align:left}\
+                     @media print{body{max-width:none;margin:0}\
+                     figure,tr,#numbers,section:has(>figure:only-of-type){break-inside:avoid}\
                      h2,h3{break-after:avoid}table{font-size:13px}.wide{font-size:9.5px}\
                      .wide th,.wide td{padding-left:1em}}";
 

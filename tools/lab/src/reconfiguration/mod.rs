@@ -35,7 +35,7 @@ pub use factors::{Factor, Factors, Step};
 pub use plane::{Bin, Cause, Load, Loads, Lost, saturation};
 pub use run::{Outcome, Scenario, StudyError, change};
 pub use scale::{Survival, Way};
-pub use study::{Case, Curve, Plan, Rung, Size, Study, TimeLine, study};
+pub use study::{Carried, Case, Curve, Plan, Rung, Size, Study, TimeLine, study};
 
 /// A controller's window: what it is told counts from the next on.
 const WINDOW: Time = Time(1_000_000_000 / 60);

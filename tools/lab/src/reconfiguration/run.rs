@@ -127,6 +127,8 @@ pub struct Outcome {
 pub(super) struct Run {
     pub(super) emulator: Emulator,
     pub(super) manager: Manager,
+    /// From power on until all was as it should be, and the SMPs of that.
+    pub(super) bring_up: (Time, u64),
     /// Whether all states of the tables are walked.
     pub(super) is_judged: bool,
     /// Whether a controller stops flows without a way a window after it was told.
@@ -179,6 +181,7 @@ impl Run {
         Ok(Self {
             emulator,
             manager,
+            bring_up: (Time::ZERO, 0),
             is_judged: true,
             is_told,
             stays_open,
@@ -321,7 +324,8 @@ impl Run {
     /// The fabric is up; when the change is to happen.
     pub(super) fn up_to_change(&mut self, scenario: &Scenario<'_>) -> Result<Time, StudyError> {
         self.manager.start(&mut self.emulator);
-        self.settle(scenario.mechanism)?;
+        self.bring_up.0 = self.settle(scenario.mechanism)?;
+        self.bring_up.1 = self.manager.smps.values().sum();
         // The baseline sweeps a known time before the change.
         let soonest = self.emulator.now() + scenario.around.0;
         let at = match self.manager.next_sweep() {

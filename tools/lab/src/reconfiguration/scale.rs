@@ -72,6 +72,10 @@ pub struct Survival {
     pub fabric: String,
     /// Its hosts.
     pub hosts: usize,
+    /// From power on until all was as it should be, before anything failed.
+    pub bring_up: Time,
+    /// The SMPs of that.
+    pub bring_up_smps: u64,
     /// What failed.
     pub failure: String,
     /// How flows survived.
@@ -200,7 +204,12 @@ fn survive(
         flows.iter_mut().for_each(|flows| flows.look(run.emulator.fabric(), times, viewed));
     }
     let outcome = Outcome::of(&scenario, &run, at, &[]);
-    let one = |flows: Flows| flows.survival(failure, hosts, step, &outcome);
+    let (bring_up, bring_up_smps) = run.bring_up;
+    let one = |flows: Flows| Survival {
+        bring_up,
+        bring_up_smps,
+        ..flows.survival(failure, hosts, step, &outcome)
+    };
     Ok(flows.into_iter().map(one).collect())
 }
 
@@ -286,6 +295,8 @@ impl Flows {
         Survival {
             fabric: String::new(),
             hosts,
+            bring_up: Time::ZERO,
+            bring_up_smps: 0,
             failure: failure.to_owned(),
             way: self.way,
             time: outcome.time,

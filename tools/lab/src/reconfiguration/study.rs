@@ -12,8 +12,9 @@ use snin_fabric::{NodeIndex, Topology};
 use snin_protocol::Time;
 
 use super::plane::{Cause, Loads, saturation};
-use super::run::{Outcome, Scenario, StudyError, change, home_switch};
+use super::run::{Outcome, Run, Scenario, StudyError, change, home_switch};
 use super::scale::{Survival, scale};
+use super::walk::carried;
 use super::{Change, Costs, Factors, Mechanism, Phase, Step, clos, irregular, removable};
 
 /// Traffic of the seed's time line, packets a second and host.
@@ -62,8 +63,21 @@ pub struct TimeLine {
     pub rate: u64,
     /// What the whole fabric carries, packets a second and host.
     pub saturation: u64,
+    /// What each of its switches that can go carries before the change, by the baseline's tables.
+    pub carried: Vec<Carried>,
     /// Baseline, ours.
     pub outcomes: Vec<Outcome>,
+}
+
+/// A switch's part in the traffic of all hosts but its own.
+#[derive(Clone, Debug, Serialize)]
+pub struct Carried {
+    /// The switch.
+    pub switch: String,
+    /// Packets a second over it.
+    pub over: u64,
+    /// Packets a second altogether.
+    pub all: u64,
 }
 
 /// Delay against throughput of a whole fabric.
@@ -312,26 +326,34 @@ fn time_line(switches: u32, costs: &Costs) -> Result<TimeLine, StudyError> {
     let loads = loads(&topology, costs, 1)?;
     let hosts = hosts(&topology);
     let rate = if switches == 8 { SEED_RATE } else { quarter(&loads) };
-    let mut outcomes = Vec::new();
-    for mechanism in Mechanism::ALL {
-        outcomes.push(change(&Scenario {
-            topology: &topology,
-            switch,
-            change: Change::Removal,
-            mechanism,
-            factors: Factors::NONE,
-            costs,
-            // The seed's detection took 0.08 s.
-            after_sweep: costs.sweep - Time::millis(80).min(costs.sweep),
-            rate,
-            around: (Time::millis(20), Time::millis(110)),
-            bin: Time::millis(1),
-            seed: 1,
-        })?);
-    }
-    let switch = topology.node(switch).name.to_string();
+    let scenario = |mechanism| Scenario {
+        topology: &topology,
+        switch,
+        change: Change::Removal,
+        mechanism,
+        factors: Factors::NONE,
+        costs,
+        // The seed's detection took 0.08 s.
+        after_sweep: costs.sweep - Time::millis(80).min(costs.sweep),
+        rate,
+        around: (Time::millis(20), Time::millis(110)),
+        bin: Time::millis(1),
+        seed: 1,
+    };
+    let mut before = Run::new(&scenario(Mechanism::Baseline), 0)?;
+    before.up_to_change(&scenario(Mechanism::Baseline))?;
+    let name = |switch: NodeIndex| topology.node(switch).name.to_string();
+    let carried = candidates.into_iter().map(|switch| {
+        let (over, all) = carried(before.emulator.fabric(), switch);
+        let of = |pairs: u64| rate * pairs / (hosts as u64 - 1).max(1);
+        Carried { switch: name(switch), over: of(over), all: of(all) }
+    });
+    let carried = carried.collect();
+    let outcomes = Mechanism::ALL.map(|mechanism| change(&scenario(mechanism)));
+    let outcomes = outcomes.into_iter().collect::<Result<_, _>>()?;
+    let switch = name(switch);
     let (switches, saturation) = (topology.switch_count(), most(&loads));
-    Ok(TimeLine { switches, hosts, switch, rate, saturation, outcomes })
+    Ok(TimeLine { switches, hosts, switch, rate, saturation, carried, outcomes })
 }
 
 impl Curve {

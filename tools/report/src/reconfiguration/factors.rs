@@ -20,7 +20,9 @@ pub(super) fn section(page: &mut String, switches: u32, rungs: &[Rung]) {
          region-only discovery everything is done once more for it. Where no port is closed and nothing is \
          ordered, tables that are half written lead packets in circles. A controller that is told first stops the \
          flows without a way a window (16.7 ms) later, and 2 ms after that the mechanism goes on: what is then \
-         held back is not lost. <b>The seed:</b> names these as future work, without numbers.</p>"
+         held back is not lost. Alternative paths in hosts (APM) are no row: they need a second address with a \
+         route of its own, and the baseline gives a port one address. They are measured with our four \
+         addresses a host, in failures at scale. <b>The seed:</b> names these as future work, without numbers.</p>"
     );
     let (relayed, hardware): (Vec<&Rung>, Vec<&Rung>) = rungs.iter().partition(|rung| rung.relayed);
     for change in Change::ALL {

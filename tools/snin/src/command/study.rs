@@ -146,6 +146,20 @@ fn print<W: Write>(study: &Study, out: &mut Output<W>) -> Result<(), Failure> {
             out.line(describe(case))?;
         }
     }
+    let first = |one: &&Survival| {
+        one.failure == "a cable" && matches!(one.way, Way::Baseline | Way::Ordered)
+    };
+    for one in study.scale.iter().filter(first) {
+        let whose = if one.way == Way::Baseline { Mechanism::Baseline } else { Mechanism::Ours };
+        out.line(format_args!(
+            "{} ({} hosts), {}: up after {}, {} SMPs",
+            one.fabric,
+            one.hosts,
+            whose.name(),
+            one.bring_up,
+            one.bring_up_smps
+        ))?;
+    }
     for one in &study.scale {
         out.line(format_args!(
             "{} ({} hosts), {}, {}: {} in all, {} SMPs, {} blocks; {} of {} flows without a way for {} on \
