@@ -5,13 +5,15 @@
 //! | `status` | who it is, the fabric, counts |
 //! | `windows` | the last windows, `count` of them |
 //! | `grants` | every grant in force |
-//! | `fabric` | hosts, trees, unusable pairs, where that comes from |
+//! | `fabric` | hosts (those of `names`, if given), trees, unusable pairs, where that comes from |
 //! | `policy` | the policy; with `set` another one, where no manager holds it |
 //! | `path` | the way of what `from` sends to `to`: of its grant if it has one, else of ordinary traffic |
 //! | `owner` | whose the directed link is that leaves `port`, as `leaf3/20` |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 //!
 //! Slices and requests for later: `reserving`, `jobs`.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
@@ -97,7 +99,7 @@ impl Daemon {
                 let core = self.core()?;
                 Ok(core.grants().map(|grant| grant_json(core, &grant)).collect())
             }
-            "fabric" => self.fabric(),
+            "fabric" => self.fabric(body),
             "policy" => self.change_policy(asker, body),
             "path" => path(self.core()?, body),
             "owner" => owner(self.core()?, body),
@@ -145,8 +147,17 @@ impl Daemon {
         })
     }
 
-    fn fabric(&self) -> Result<Value, Refused> {
+    /// Of the hosts, where `names` are given, only those so called, by their whole name or its first word: a
+    /// launcher asks this for every job, and a large fabric's list of all takes long.
+    fn fabric(&self, body: &Value) -> Result<Value, Refused> {
         let core = self.core()?;
+        let wanted = body["names"].as_array();
+        let wanted: Option<BTreeSet<&str>> =
+            wanted.map(|names| names.iter().filter_map(Value::as_str).collect());
+        let is_wanted = |name: &str| {
+            let first = name.split_whitespace().next().unwrap_or(name);
+            wanted.as_ref().is_none_or(|wanted| wanted.contains(name) || wanted.contains(first))
+        };
         let view = core.view();
         let (topology, routing) = (view.topology(), view.routing());
         let name = |switch: NodeIndex| topology.node(switch).name.to_string();
@@ -156,11 +167,14 @@ impl Daemon {
         let trees = routing.forest.trees().iter();
         let trees = trees
             .map(|tree| json!({ "tree": tree.id.0, "root": name(tree.root), "plane": tree.plane }));
-        let hosts = routing.hosts.iter().map(|(id, host)| {
+        let hosts = routing.hosts.iter().filter_map(|(id, host)| {
             let port = topology.port(host.port);
-            json!({
-                "host": id.0, "name": topology.node(port.node).name.to_string(), "port": port.guid.to_string(),
-                "switch": name(host.switch), "lid": view.addresses().base(host.port).map(|lid| lid.0),
+            let own = topology.node(port.node).name.to_string();
+            is_wanted(&own).then(|| {
+                json!({
+                    "host": id.0, "name": own, "port": port.guid.to_string(), "switch": name(host.switch),
+                    "lid": view.addresses().base(host.port).map(|lid| lid.0),
+                })
             })
         });
         let source = match &self.source {

@@ -146,7 +146,7 @@ fn asked_pairs(settings: &Checked) -> Result<Vec<(String, String)>, Failure> {
 
 /// The ports of each of these nodes, by the controller's names of hosts.
 fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<Vec<String>>, Failure> {
-    let fabric = ask(settings, &json!({ "command": "fabric" }))?;
+    let fabric = ask(settings, &json!({ "command": "fabric", "names": nodes }))?;
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for host in rows(&fabric["hosts"]) {
         let (name, port) = (text(&host["name"]), text(&host["port"]));
