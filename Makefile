@@ -13,7 +13,7 @@ SPANK_PACKAGES := libslurm-dev
 # Feature `etcd` of the manager.
 ETCD_PACKAGES := protobuf-compiler libprotobuf-dev
 JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-prometheus-client chromium \
-	systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge etcd-server etcd-client
+	python3-yaml systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge etcd-server etcd-client
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
 	librdmacm1 perftest util-linux tcpdump python3-pip

@@ -6,26 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use snin_fabric::ibnet;
-use snin_judges::{JudgeError, Simulator};
+use snin_judges::{JudgeError, Simulator, objections};
 
 use crate::daemon::{SNIN_SM, fabric};
 
 const UNIT: &str = "snin-sm@.service";
-
-/// What systemd objects to in this text, as the unit of a port.
-fn objections(text: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(UNIT), text).unwrap();
-    let instance = folder.path().join("snin-sm@0x0002c90300a1b2c3.service");
-    let said = Command::new("systemd-analyze")
-        .args(["verify", "--man=no"])
-        .arg(instance)
-        .output()
-        .expect("install the Debian package systemd");
-    let objections = String::from_utf8_lossy(&said.stderr).into_owned();
-    // It looks at units of the machine too.
-    objections.lines().filter(|line| line.contains("snin-sm")).collect::<Vec<_>>().join("\n")
-}
 
 #[test]
 fn systemd_takes_the_unit() {
@@ -33,8 +18,9 @@ fn systemd_takes_the_unit() {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains("ExecStart=/usr/sbin/snin-sm --guid %i --config /etc/snin/sm.toml\n"));
     let here = text.replace("/usr/sbin/snin-sm", SNIN_SM);
-    assert_eq!(objections(&here), "");
-    let wrong = objections(&here.replace("WatchdogSec=", "WatchdogSecs="));
+    let judged = |text: &str| objections(UNIT, text, Some("0x0002c90300a1b2c3")).unwrap();
+    assert_eq!(judged(&here), "");
+    let wrong = judged(&here.replace("WatchdogSec=", "WatchdogSecs="));
     assert!(wrong.contains("WatchdogSecs"), "{wrong}");
 }
 

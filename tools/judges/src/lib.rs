@@ -14,6 +14,7 @@ mod opensm;
 mod program;
 mod shared;
 mod simulator;
+mod systemd;
 
 pub use console::{Client, Received};
 pub use diags::{
@@ -27,3 +28,4 @@ pub use opensm::{BringUp, Keeper, OpenSm, Reaction};
 pub use program::{Program, Running, Said, finish};
 pub use shared::shared;
 pub use simulator::{Simulated, Simulator};
+pub use systemd::objections;

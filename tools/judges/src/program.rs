@@ -49,6 +49,8 @@ impl Program {
     /// Prints nodes, cables and addresses.
     pub const IBNETDISCOVER: Self = Self { name: "ibnetdiscover", package: "infiniband-diags" };
 
+    /// Judges units.
+    pub const SYSTEMD_ANALYZE: Self = Self { name: "systemd-analyze", package: "systemd" };
     /// The store of a cluster.
     pub const ETCD: Self = Self { name: "etcd", package: "etcd-server" };
     /// Asks it.

@@ -1,8 +1,11 @@
 //! What users and admins ask for: the plugin's options, leaves, and a plugin of another Slurm.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use snin_fabric::job::JobTrees;
+use snin_judges::objections;
 
 use super::cluster::{Cluster, SNIN, plugin};
 
@@ -51,7 +54,7 @@ pub(super) fn another_slurm(cluster: &Cluster) {
     let planted = cluster.path("planted.so");
     fs::write(&planted, code).unwrap();
     let conf = cluster.path("slurm.conf");
-    let mut install = std::process::Command::new(SNIN);
+    let mut install = Command::new(SNIN);
     install.args(["slurm", "install", "--slurm-conf"]).arg(&conf).arg("--plugin").arg(&planted);
     let hooks = cluster.path("hooks");
     let output = install.arg("--hooks").arg(hooks).env("SLURM_CONF", &conf).output().unwrap();
@@ -71,5 +74,83 @@ pub(super) fn leaves(cluster: &Cluster) {
         let told = cluster.slurm("scontrol", &["show", "job", job]);
         assert!(told.contains(&format!("Switches={leaves}@00:00:01")), "{nodes}: {told}");
         cluster.slurm("scancel", &[job]);
+    }
+}
+
+/// The service's command: what it finds to be otherwise than the fabric it writes anew, and slurmctld reads it.
+pub(super) fn topology_is_kept(cluster: &Cluster) {
+    let (conf, config) = (cluster.path("topology.conf"), cluster.text("jobs.toml"));
+    let wanted = fs::read_to_string(&conf).unwrap();
+    fs::write(&conf, wanted.replace(",host3\n", "\n")).unwrap();
+    cluster.slurm("scontrol", &["reconfigure"]);
+    let leaf = |nodes: &str| {
+        let said = cluster.slurm("scontrol", &["show", "topology", "leaf0"]);
+        said.contains(&format!("Nodes={nodes}\n"))
+    };
+    cluster.wait("slurmctld has it", || leaf("host0,host1,host2"));
+    let mut command = Command::new(SNIN);
+    command.args(["slurm", "topology", "--write"]).arg(&conf).args(["--every", "200ms"]);
+    command.args(["--config", &config]).env("SLURM_CONF", cluster.path("slurm.conf"));
+    let mut keeper = command.stderr(Stdio::null()).spawn().unwrap();
+    cluster.wait("topology.conf is as the fabric", || {
+        fs::read_to_string(&conf).is_ok_and(|text| text == wanted)
+    });
+    cluster.wait("slurmctld reads it", || leaf("host0,host1,host2,host3"));
+    fs::remove_file(&conf).unwrap();
+    cluster.wait("it is there again", || conf.exists());
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    assert_eq!(fs::read_to_string(&conf).unwrap(), wanted);
+}
+
+/// Of topology.yaml, which Slurm reads from 25.05 on, a parser of YAML says what is in it; the keys are those that
+/// Slurm documents for topology/tree. Debian's Slurm does not read it.
+const JUDGE: &str = r#"
+import sys, yaml
+[one] = yaml.safe_load(sys.stdin)
+assert set(one) == {"topology", "cluster_default", "tree"}, one.keys()
+assert isinstance(one["topology"], str) and one["cluster_default"] is True
+assert set(one["tree"]) == {"switches"}
+names, nodes, below = set(), [], []
+for switch in one["tree"]["switches"]:
+    assert set(switch) in ({"switch", "nodes"}, {"switch", "children"}), switch
+    assert all(isinstance(value, str) for value in switch.values()), switch
+    assert switch["switch"] not in names
+    names.add(switch["switch"])
+    nodes += switch.get("nodes", "").split(",") if "nodes" in switch else []
+    below += switch.get("children", "").split(",") if "children" in switch else []
+assert len(set(nodes)) == len(nodes) and len(set(below)) == len(below)
+assert set(below) < names and len(names - set(below)) == 1, "one switch is above all others"
+print(len(names), len(nodes))
+"#;
+
+pub(super) fn yaml(cluster: &Cluster) {
+    let fabric = cluster.text("fabric");
+    for (recipe, wanted) in [(None, "5 16\n"), (Some("fattree:4"), "13 16\n")] {
+        let fabric = recipe.map_or(fabric.clone(), |recipe| {
+            let said = Command::new(SNIN).args(["topo", "generate", recipe]).output().unwrap();
+            let path = cluster.path("other-fabric");
+            fs::write(&path, said.stdout).unwrap();
+            path.display().to_string()
+        });
+        let text = cluster.path("topology.yaml");
+        let said = Command::new(SNIN).args(["slurm", "topology", "--yaml", &fabric]).output();
+        fs::write(&text, said.unwrap().stdout).unwrap();
+        let mut judge = Command::new("/usr/bin/python3");
+        judge.args(["-c", JUDGE]).stdin(fs::File::open(&text).unwrap());
+        let said = judge.output().expect("install the Debian packages python3 and python3-yaml");
+        let why = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(String::from_utf8_lossy(&said.stdout), wanted, "{why}");
+    }
+}
+
+/// systemd takes the units.
+pub(super) fn units() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../slurm/systemd");
+    for unit in ["snin-jobs.service", "snin-topology.service"] {
+        let text = fs::read_to_string(folder.join(unit)).unwrap().replace("/usr/bin/snin", SNIN);
+        assert_eq!(objections(unit, &text, None).unwrap(), "");
+        let wrong = objections(unit, &text.replace("RestartSec=", "RestartSecs="), None).unwrap();
+        assert!(wrong.contains("RestartSecs"), "{wrong}");
     }
 }

@@ -92,7 +92,7 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
@@ -100,12 +100,18 @@ impl Cluster {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The hooks' settings; `more` are lines of TOML.
+    /// The hooks' settings, where no agent is; `more` are lines of TOML.
     pub(super) fn settle(&self, more: &str) {
+        self.settle_with_agent("", more);
+    }
+
+    /// The same where nodes have an agent.
+    pub(super) fn settle_with_agent(&self, agent: &str, more: &str) {
         let d = self.folder.path().display();
         let text = format!(
-            "controller = \"{d}/control\"\nshared = \"{d}/shared\"\njobs = \"{d}/jobs\"\nagent = \"\"\n\
-             log_file = \"{d}/log/hooks\"\npreload = \"/no/such/library.so\"\n{more}\n"
+            "controller = \"{d}/control\"\nshared = \"{d}/shared\"\njobs = \"{d}/jobs\"\n\
+             agent = \"{agent}\"\nlog_file = \"{d}/log/hooks\"\n\
+             preload = \"/no/such/library.so\"\n{more}\n"
         );
         fs::write(self.path("jobs.toml"), text).unwrap();
     }

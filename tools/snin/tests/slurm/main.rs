@@ -93,6 +93,9 @@ fn jobs_have_links_of_their_own_whatever_is_killed_meanwhile() {
     asking::options(&cluster);
     asking::another_slurm(&cluster);
     asking::leaves(&cluster);
+    asking::topology_is_kept(&cluster);
+    asking::yaml(&cluster);
+    asking::units();
     what_goes_wrong_is_a_line(&mut cluster);
 }
 
@@ -113,6 +116,27 @@ fn what_goes_wrong_is_a_line(cluster: &mut Cluster) {
     cluster.wait("the hook says why", || {
         cluster.read("log/hooks").contains("--snin=all: slice, pinned or off")
     });
+    cluster.wait("no slice is left", || cluster.slices().is_empty());
+
+    // No agent where programs need one: the prolog of the node fails, and the job's user is told.
+    cluster.settle_with_agent(&cluster.text("no-agent"), "");
+    let wanted = ["--parsable", "--output=/dev/null", "-w", "host5", "-N1", "--wrap", "true"];
+    let job = cluster.slurm("sbatch", &wanted);
+    let job = job.trim();
+    let line = format!("AdminComment=snin: job slurm/{job} cannot run on host5: ");
+    cluster.wait("its user is told that no agent answers", || {
+        cluster.slurm("scontrol", &["show", "job", job]).contains(&line)
+    });
+    cluster.wait("the job is back in the queue, held", || {
+        let state = cluster.slurm("squeue", &["-h", "-j", job, "-o", "%T %r"]);
+        state.starts_with("PENDING") && state.contains("held")
+    });
+    cluster.slurm("scancel", &[job]);
+    cluster.wait("the node is drained", || {
+        cluster.slurm("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"]).contains("host5")
+    });
+    cluster.settle("");
+    cluster.slurm("scontrol", &["update", "NodeName=host5", "State=RESUME"]);
     cluster.wait("no slice is left", || cluster.slices().is_empty());
 
     // No controller: a job of its user's is refused, or runs and is told.

@@ -46,7 +46,7 @@ pub(crate) fn run<W: Write>(asked: &Hook, out: &mut Output<W>) -> Result<Verdict
     let done = match asked.hook {
         HookName::PrologSlurmctld => prolog_slurmctld(&settings, &job, &number),
         HookName::EpilogSlurmctld => epilog_slurmctld(&settings, &job),
-        HookName::Prolog => prolog(&settings, &job),
+        HookName::Prolog => prolog(&settings, &job).inspect_err(|failure| tell(&number, failure)),
         HookName::Epilog => epilog(&settings, &job),
         HookName::TaskProlog => task_prolog(&settings, &job, out),
         HookName::TaskEpilog => Ok(task_epilog(&settings, &job)),
@@ -173,9 +173,7 @@ fn prolog_slurmctld(settings: &Checked, job: &str, number: &str) -> Result<Verdi
     }
     let made = make(settings, job, wish);
     let Err(failure) = made else { return Ok(Verdict::Well) };
-    // What `scontrol show job` tells the user. The job may be gone already.
-    let told = format!("AdminComment=snin: {failure}");
-    let _ = run_slurm("scontrol", &["update", &format!("JobId={number}"), &told]);
+    tell(number, &failure);
     match settings.no_room {
         // Slurm puts a job back into the queue whose prolog fails here.
         NoRoom::Requeue => Err(failure),
@@ -189,6 +187,13 @@ fn prolog_slurmctld(settings: &Checked, job: &str, number: &str) -> Result<Verdi
             Ok(Verdict::Well)
         }
     }
+}
+
+/// A line that `scontrol show job` shows the user.
+fn tell(number: &str, failure: &Failure) {
+    let told = format!("AdminComment=snin: {failure}");
+    // The job may be gone already.
+    let _ = run_slurm("scontrol", &["update", &format!("JobId={number}"), &told]);
 }
 
 fn make(settings: &Checked, job: &str, wish: Wish) -> Result<(), Failure> {
