@@ -41,7 +41,7 @@ RUN ?= ibv_devinfo
 	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-rmpp soak-up
 
-# Built in a third of the time: what is released is optimised as a whole, program by program.
+# What is released is optimised as a whole, program by program; to be looked at it need not be.
 demo: export CARGO_PROFILE_RELEASE_LTO := off
 demo: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 demo: export CARGO_PROFILE_RELEASE_DEBUG := false

@@ -86,14 +86,15 @@ impl Judge {
         let fabric = &world.fabric;
         let used = cables(fabric, grant);
         for (owner, slice) in &self.slices {
-            let own = cables_of(fabric, slice);
             let is_in = |port: &Guid| slice.hosts.contains(port);
             if is_in(&grant.source) && is_in(&grant.destination) {
                 self.inside += 1;
+                let own = cables_of(fabric, &world.whole, slice);
                 let strays = used.iter().find(|cable| !own.contains(cable));
                 assert_eq!(strays, None, "{what}: {owner}'s {grant:?} leaves its slice");
             } else {
                 self.outside += 1;
+                let own = cables_of(fabric, fabric, slice);
                 let enters = used.iter().find(|cable| own.contains(cable));
                 assert_eq!(enters, None, "{what}: {grant:?} is in {owner}'s slice");
             }
@@ -139,16 +140,24 @@ fn cables(fabric: &Fabric, grant: &GrantStatus) -> BTreeSet<Cable> {
 }
 
 /// The cables of a slice: of a leaf and a tree the first one that leads towards the tree's root, of a pod and a
-/// core the second.
-fn cables_of(fabric: &Fabric, slice: &SliceRecord) -> BTreeSet<Cable> {
+/// core the second. Which leaves make a pod is said by a fabric: as it is, or when no cable is cut. Cuts may part a
+/// pod, so that a core's cable is not reached from the leaf that names the pod. What the slice holds on such a cable
+/// runs out, and until the cables are back others may have it.
+fn cables_of(fabric: &Fabric, whole: &Fabric, slice: &SliceRecord) -> BTreeSet<Cable> {
     let first = slice.leaf.iter().map(|pair| (pair, 1));
     let second = slice.pod.iter().map(|pair| (pair, 2));
-    first.chain(second).filter_map(|(pair, hop)| towards_root(fabric, pair, hop)).collect()
+    let all = first.chain(second);
+    all.filter_map(|(pair, hop)| towards_root(fabric, whole, pair, hop)).collect()
 }
 
-fn towards_root(fabric: &Fabric, pair: &(Guid, TreeName), hop: usize) -> Option<Cable> {
+fn towards_root(
+    fabric: &Fabric,
+    whole: &Fabric,
+    pair: &(Guid, TreeName),
+    hop: usize,
+) -> Option<Cable> {
     let (topology, routing) = (&fabric.topology, &fabric.routing);
-    let leaf = topology.switches().find(|&switch| topology.node(switch).guid == pair.0)?;
+    let leaf = switch(fabric, pair.0)?;
     let tree =
         routing.forest.trees().iter().find(|tree| {
             topology.node(tree.root).guid == pair.1.root && tree.plane == pair.1.plane
@@ -160,21 +169,27 @@ fn towards_root(fabric: &Fabric, pair: &(Guid, TreeName), hop: usize) -> Option<
         .iter()
         .filter(|other| other.id == tree.id || (hop == 1 && other.group == tree.group));
     // A pod is named by one of its leaves, which may be cut off from the switch in question.
-    let leaves = if hop == 1 { vec![leaf] } else { pod_of(fabric, leaf) };
+    let leaves = if hop == 1 { vec![leaf] } else { pod_of(fabric, whole, pair.0) };
     alike.find_map(|tree| leaves.iter().find_map(|&leaf| along(fabric, leaf, tree, hop)))
 }
 
-/// The leaves that have a switch in common with one.
-fn pod_of(fabric: &Fabric, leaf: NodeIndex) -> Vec<NodeIndex> {
+fn switch(fabric: &Fabric, guid: Guid) -> Option<NodeIndex> {
     let topology = &fabric.topology;
+    topology.switches().find(|&switch| topology.node(switch).guid == guid)
+}
+
+/// The leaves that have a switch in common with one in the fabric that says so.
+fn pod_of(fabric: &Fabric, whole: &Fabric, leaf: Guid) -> Vec<NodeIndex> {
+    let topology = &whole.topology;
     let above = |leaf: NodeIndex| -> BTreeSet<NodeIndex> {
         let far = topology.cables(leaf).map(|(_, far)| topology.port(far).node);
         far.filter(|&node| topology.is_switch(node)).collect()
     };
-    let own = above(leaf);
+    let own = switch(whole, leaf).map(above).unwrap_or_default();
     let leaves: BTreeSet<NodeIndex> =
-        fabric.routing.hosts.iter().map(|(_, host)| host.switch).collect();
-    leaves.into_iter().filter(|&other| !above(other).is_disjoint(&own)).collect()
+        whole.routing.hosts.iter().map(|(_, host)| host.switch).collect();
+    let pod = leaves.into_iter().filter(|&other| !above(other).is_disjoint(&own));
+    pod.filter_map(|leaf| switch(fabric, topology.node(leaf).guid)).collect()
 }
 
 /// A cable on the way from a leaf to the root of a tree.
@@ -345,7 +360,7 @@ fn pairs_that_are_pinned_inside_a_slice_share_no_link() {
             let pairs: Vec<(Guid, Guid)> = ports[..count].chunks(2).flat_map(both).collect();
             let trees = world.core.job_trees("job", None, &pairs).unwrap();
             let slice = world.core.slice_record("job").unwrap();
-            let own = cables_of(&fabric, slice);
+            let own = cables_of(&fabric, &fabric, slice);
             let mut used = BTreeSet::new();
             for &(from, to) in &pairs {
                 let what = format!("{recipe}, round {round}: {from} to {to}");
