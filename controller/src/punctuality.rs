@@ -86,7 +86,7 @@ impl Punctuality {
         self.late.observe(lateness.late().as_secs());
         self.took.observe(took.as_secs());
         for (cause, share) in lateness.shares() {
-            self.late_by[cause as usize] = self.late_by[cause as usize] + share;
+            self.late_by[cause as usize] += share;
         }
         self.last = Decided { lateness, took, missed };
         if missed > 0 {
