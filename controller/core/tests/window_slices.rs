@@ -140,9 +140,9 @@ fn cables(fabric: &Fabric, grant: &GrantStatus) -> BTreeSet<Cable> {
 }
 
 /// The cables of a slice: of a leaf and a tree the first one that leads towards the tree's root, of a pod and a
-/// core the second. Which leaves make a pod is said by a fabric: as it is, or when no cable is cut. Cuts may part a
-/// pod, so that a core's cable is not reached from the leaf that names the pod. What the slice holds on such a cable
-/// runs out, and until the cables are back others may have it.
+/// core the second. Which leaves make a pod is said by a fabric: as it is, or when no cable is cut. Cuts may
+/// part a pod, so that a core's cable is not reached from the leaf that names the pod. What the slice holds on
+/// such a cable runs out, and until the cables are back others may have it.
 fn cables_of(fabric: &Fabric, whole: &Fabric, slice: &SliceRecord) -> BTreeSet<Cable> {
     let first = slice.leaf.iter().map(|pair| (pair, 1));
     let second = slice.pod.iter().map(|pair| (pair, 2));
