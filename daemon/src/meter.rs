@@ -1,6 +1,7 @@
 //! Who used a thread's time after a moment at which something was due: by that a daemon says why it was late.
 //!
-//! Whatever works on the thread says from when to when it did, and is charged for what lies after the due moment.
+//! Each part that works on the thread says from when to when it did, and is charged for what lies after the due
+//! moment.
 //! What nothing is charged for is the machine's: it let the thread wait.
 
 use std::fmt;
