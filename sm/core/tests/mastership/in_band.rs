@@ -2,45 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use ring::hmac::{self, HMAC_SHA256, Key};
 use snin_emulator::{Fault, Noise};
 use snin_fabric::{Guid, Lid};
-use snin_mad::{Mad, PKey, SmState};
+use snin_mad::{Mad, SmState};
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
-use snin_sm_core::carrier::{Carried, Carrier, Refused, Seal, TAG, Topic};
+use snin_sm_core::carrier::{Carried, Carrier, Refused, Topic};
 use snin_sm_core::mirror::MirrorReport;
 use snin_sm_core::{Config, KeyPolicy, Missing, Report};
 
+use crate::carrier::{carrier, carrier_of, origin};
 use crate::mirrored::{assert_equal, begun, blocks, kept, register, seated};
 use crate::subnet::{Subnet, config};
-
-struct SiteKey(Key);
-
-impl Seal for SiteKey {
-    fn tag(&self, message: &[u8]) -> [u8; TAG] {
-        hmac::sign(&self.0, message).as_ref().try_into().unwrap()
-    }
-
-    fn fits(&self, message: &[u8], tag: &[u8]) -> bool {
-        hmac::verify(&self.0, message, tag).is_ok()
-    }
-}
-
-pub(crate) fn origin(lid: Lid) -> Origin {
-    Origin { lid, qp: 1, sl: 0, p_key: PKey::DEFAULT }
-}
-
-fn carrier_of(site: u8, seed: u64) -> Carrier {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_be_bytes());
-    let seal = SiteKey(Key::new(HMAC_SHA256, &[site; 32]));
-    Carrier::new(Box::new(seal), bytes, PKey::DEFAULT)
-}
-
-pub(crate) fn carrier(seed: u64) -> Carrier {
-    carrier_of(0x51, seed)
-}
 
 fn pair(recipe: &str, config: impl Fn(u8) -> Config) -> Subnet {
     let mut subnet = seated(recipe, config);

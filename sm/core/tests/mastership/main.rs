@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_macros, reason = "figures are printed for those who ask for them")]
 
+#[path = "../support/carrier.rs"]
+mod carrier;
 mod consented;
 mod elected;
 mod foreign;

@@ -19,7 +19,7 @@ use snin_sm_core::{
     Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Output, Report, Saved,
 };
 
-use crate::in_band::{carrier, origin};
+use crate::carrier::{carrier, origin};
 use crate::store::Store;
 
 pub(crate) fn fabric(recipe: &str) -> Topology {

@@ -17,6 +17,14 @@ mod subnet;
 #[allow(dead_code, reason = "shared with the tests of mastership")]
 mod seats;
 
+#[path = "../support/carrier.rs"]
+#[allow(dead_code, reason = "shared with the tests of mastership")]
+mod carrier;
+
+#[path = "../support/store.rs"]
+#[allow(dead_code, reason = "shared with the tests of mastership")]
+mod store;
+
 /// Every port is in the default partition and in 0x10; both have a broadcast group of IP.
 fn partitions() -> snin_sm_core::Partitions {
     "Default=0x7fff, ipoib : ALL=full; ten=0x10, ipoib : ALL=full;".parse().unwrap()
