@@ -53,7 +53,7 @@ impl Mirrors {
         let (at, of) = (at?, of?);
         let key_file = settings.site_key_file.as_deref();
         let key_file = key_file.filter(|_| settings.speaks_in_band());
-        let carrier = key_file.map(|file| in_band::carrier(file)).transpose()?;
+        let carrier = key_file.map(in_band::carrier).transpose()?;
         let plain = at.iter().any(|address| matches!(address, Address::Plain(_)));
         let readable = plain || carrier.is_some();
         let mut mirrors = Self {

@@ -179,7 +179,7 @@ pub(super) fn checksum(
     let telling = Telling { secrets: telling.secrets && number != 8, ..telling };
     table(number, database, saved, telling, &mut |line| {
         records += 1;
-        sum = sum.wrapping_add(hash(&line));
+        sum = sum.wrapping_add(hash(line));
     });
     (records, sum)
 }

@@ -268,7 +268,7 @@ fn what_is_replayed_forged_or_cut_short_is_refused_and_counted() {
             [wire.ends[0].refused(Refused::Replayed), wire.ends[1].refused(Refused::OtherSession)];
         for from in [None, Some(Lid(77))] {
             for (to, mad) in &recorded {
-                let source = origin(from.unwrap_or(lid(1 - to)));
+                let source = origin(from.unwrap_or_else(|| lid(1 - to)));
                 wire.ends[*to].handle(source, &mad.0, wire.now);
                 // To the one that said it, too.
                 wire.ends[1 - to].handle(source, &mad.0, wire.now);
