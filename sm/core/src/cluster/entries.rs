@@ -5,7 +5,8 @@
 //! | `configuration-manager` | the GUID of the manager that is chosen; managers write it, and the cluster may |
 //! | `blacklist/GUID` | why this manager may not be chosen |
 //! | `health/GUID` | `ok`, or what is the matter with the manager's node: then it may not be chosen |
-//! | `expected` | the newest version of the expected configuration; a manager with an older one is not chosen |
+//! | `expected` | the newest version of the expected configuration; a manager with an older one is not chosen, and
+//! | | the one that enforces a newer one writes it |
 //! | `managers/GUID` | what a living manager says of itself: `state=master ports=2/2 priority=5 version=3` |
 
 use std::cmp::Reverse;
@@ -20,6 +21,8 @@ use crate::election::Priority;
 
 /// The key of the manager that is chosen.
 pub const CHOSEN: &str = "configuration-manager";
+/// The key of the newest version of the expected configuration.
+pub const EXPECTED: &str = "expected";
 /// Entries that are read; with more nothing is allowed.
 const MOST: usize = 4_096;
 /// Bytes of a reason that are kept.
@@ -99,6 +102,8 @@ pub struct Entries {
     pub barred: BTreeMap<Guid, String>,
     /// The newest version of the expected configuration, 0 where none is named.
     pub newest: u64,
+    /// Which change named it, 0 where none did.
+    pub named: u64,
     /// Managers that live.
     pub managers: BTreeMap<Guid, Registration>,
 }
@@ -123,8 +128,9 @@ impl Entries {
                     let guid = value.parse().map_err(|_| wrong("a manager's port GUID"))?;
                     read.chosen = Some((guid, revision));
                 }
-                None if key == "expected" => {
+                None if key == EXPECTED => {
                     read.newest = value.parse().map_err(|_| wrong("the number of a version"))?;
+                    read.named = revision;
                 }
                 Some(("blacklist", guid)) => {
                     let why = value.chars().take(LONGEST).collect();

@@ -26,7 +26,7 @@ use snin_protocol::Time;
 use crate::configuration::Consent;
 use crate::election::Priority;
 
-pub use entries::{CHOSEN, Entries, Entry, Registration};
+pub use entries::{CHOSEN, EXPECTED, Entries, Entry, Registration};
 pub use verdict::Verdict;
 
 /// Times and bounds.
@@ -202,6 +202,7 @@ impl Cluster {
                     self.read = Some((asked, entries));
                     self.was_chosen = self.mandate(now) == Mandate::Held;
                     self.choose(now);
+                    self.name_version(now);
                 }
             },
         }
@@ -231,6 +232,18 @@ impl Cluster {
             let revision = entries.chosen.map_or(0, |(_, revision)| revision);
             let value = own.guid.to_string();
             self.ask(now, |number| Ask::Choose { number, key: CHOSEN.to_owned(), revision, value });
+        }
+    }
+
+    /// A manager that may enforce a newer version than the cluster knows has it known: from then on no manager
+    /// with an older one is chosen.
+    fn name_version(&mut self, now: Time) {
+        let Some((_, entries)) = &self.read else { return };
+        let (version, revision) = (self.version, entries.named);
+        let is_newer = version > entries.newest && self.verdict(now) == Verdict::Granted;
+        if is_newer && self.asked.is_none() {
+            let (key, value) = (EXPECTED.to_owned(), version.to_string());
+            self.ask(now, |number| Ask::Choose { number, key, revision, value });
         }
     }
 

@@ -3,7 +3,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_protocol::Time;
-use snin_sm_core::cluster::{CHOSEN, ClusterEvent, Entries, Entry, Limits, Mandate, Verdict};
+use snin_sm_core::cluster::{
+    CHOSEN, ClusterEvent, EXPECTED, Entries, Entry, Limits, Mandate, Verdict,
+};
 
 use super::net::guid;
 use super::site::Site;
@@ -103,6 +105,28 @@ fn statement_32_updates_of_others_are_examined() {
     site.members[1].core.handle(ClusterEvent::Version(4), now);
     calm(&mut site);
     assert_eq!((site.chosen(), site.enforcing()), (Some(guid(1)), vec![1]));
+}
+
+#[test]
+fn what_a_manager_enforces_no_older_one_undoes() {
+    let mut site = Site::new(2);
+    calm(&mut site);
+    let now = site.now;
+    // Only the one that may enforce names a version.
+    site.members[1].core.handle(ClusterEvent::Version(7), now);
+    calm(&mut site);
+    assert_eq!((site.get(EXPECTED), site.enforcing()), (None, vec![0]));
+    let now = site.now;
+    site.members[0].core.handle(ClusterEvent::Version(3), now);
+    calm(&mut site);
+    assert_eq!((site.get(EXPECTED), site.enforcing()), (Some("3"), vec![0]));
+    // One that has an older version again, as from an old disk, is followed by another.
+    let now = site.now;
+    site.members[0].core.handle(ClusterEvent::Version(2), now);
+    site.pass(Time::secs(1), |_| ());
+    assert_eq!(site.verdict(0), Verdict::Outdated { own: 2, newest: 3 });
+    calm(&mut site);
+    assert_eq!((site.get(EXPECTED), site.enforcing()), (Some("7"), vec![1]));
 }
 
 #[test]

@@ -130,6 +130,10 @@ impl Site {
         (0..self.members.len()).filter(enforces).collect()
     }
 
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.store.get(key)
+    }
+
     pub(crate) fn chosen(&self) -> Option<Guid> {
         self.store.get(CHOSEN).and_then(|value| value.parse().ok())
     }
