@@ -9,7 +9,7 @@ use snin_protocol::Time;
 use super::net::{Net, Planted, Step};
 
 /// Steps from the cold start, and from a fabric that has its master: SNIN_ELECTION_DEPTH in a soak.
-const DEPTH: usize = 2;
+const DEPTH: usize = 3;
 /// Random runs: SNIN_ELECTION_RUNS in a soak.
 const RUNS: u64 = 2000;
 
