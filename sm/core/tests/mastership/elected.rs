@@ -13,14 +13,27 @@ fn electing(priority: u8) -> Config {
     Config { election: Some(LOW), ..config(priority) }
 }
 
-/// Three managers, the first of which has the lowest GUID; `calls`: each has sessions with the others.
-fn three(calls: bool) -> Subnet {
+/// By what managers speak, beside SMInfo.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum By {
+    Nothing,
+    /// Each has sessions with the others.
+    Sessions,
+    /// In-band, known by the site's key, once there are addresses.
+    Vendor,
+}
+
+/// Three managers, the first of which has the lowest GUID.
+fn three(by: By) -> Subnet {
     let mut subnet = Subnet::new("clos:6,3,4");
     for (host, priority) in [("host0", 1), ("host9", 2), ("host17", 3)] {
         subnet.seat(host, electing(priority));
     }
+    if by == By::Vendor {
+        (0..3).for_each(|n| subnet.speak_in_band(n));
+    }
     (0..3).for_each(|n| subnet.start(n));
-    if calls {
+    if by == By::Sessions {
         for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
             subnet.call(from, to);
         }
@@ -38,8 +51,8 @@ fn masters(subnet: &Subnet) -> Vec<usize> {
 /// ones the lower GUID goes first.
 #[test]
 fn statements_10_36_and_39_a_cold_subnet_has_one_master_by_either_carrier() {
-    for (calls, master) in [(false, 0), (true, 2)] {
-        let mut three = three(calls);
+    for (by, master) in [(By::Nothing, 0), (By::Sessions, 2)] {
+        let mut three = three(by);
         three.run(Time::secs(10));
         three.check(master);
         let shown = three.seats[master].manager.managers(three.now());
@@ -47,25 +60,27 @@ fn statements_10_36_and_39_a_cold_subnet_has_one_master_by_either_carrier() {
     }
 }
 
+/// In-band nothing is said before there are addresses: the first master is SMInfo's. From then on the operator's
+/// priority is known.
 #[test]
 fn when_the_master_is_killed_the_next_one_in_the_order_is() {
-    for (calls, first, then) in [(false, 0, 1), (true, 2, 1)] {
-        let mut three = three(calls);
+    for (by, first, then) in [(By::Nothing, 0, 1), (By::Sessions, 2, 1), (By::Vendor, 0, 2)] {
+        let mut three = three(by);
         three.run(Time::secs(10));
         three.kill(first);
         three.run(Time::secs(10));
-        assert_eq!(masters(&three), [then], "calls: {calls}");
+        assert_eq!(masters(&three), [then], "{by:?}");
         three.revive(first, electing(9), true);
         three.run(Time::secs(10));
         // The running master stays (statement 15), though the operator prefers the other one.
-        assert_eq!(masters(&three), [then], "calls: {calls}");
+        assert_eq!(masters(&three), [then], "{by:?}");
         three.check(then);
     }
 }
 
 #[test]
 fn a_foreign_manager_within_the_band_is_told_of_and_not_fought() {
-    let mut three = three(false);
+    let mut three = three(By::Nothing);
     three.run(Time::secs(10));
     let info = SmInfo {
         sm_key: SmKey(1),
@@ -84,7 +99,7 @@ fn a_foreign_manager_within_the_band_is_told_of_and_not_fought() {
 
 #[test]
 fn statements_08_and_09_a_cut_cable_of_the_master_moves_mastership_and_its_return_nothing() {
-    let mut three = three(true);
+    let mut three = three(By::Sessions);
     three.run(Time::secs(10));
     let at = three.seats[2].at;
     three.strike(Fault::Cut(at));
