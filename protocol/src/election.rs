@@ -7,8 +7,10 @@ use snin_fabric::Guid;
 /// A message, and whom it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ballot {
-    /// The port GUID of the manager; none: all.
+    /// The manager, by the port GUID of the first of its ports; none: all.
     pub to: Option<Guid>,
+    /// The port at which the sender sits, whose GUID its SMInfo shows.
+    pub at: Guid,
     /// What is said.
     pub message: Message,
 }
@@ -52,7 +54,7 @@ pub enum Kind {
 pub struct Message {
     /// What it asks for.
     pub kind: Kind,
-    /// The sender's port GUID.
+    /// The sender, by the port GUID of the first of its ports.
     pub sender: Guid,
     /// What the sender is.
     pub state: State,

@@ -55,8 +55,9 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     }
     let mut config = settings.core(RandomState::new().build_hasher().finish());
     config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;
-    let choice = cli.choice(settings);
-    if matches!(choice, Choice::Ibsim { .. }) {
+    let choices = cli.choices(settings);
+    config.ports = u8::try_from(choices.len()).unwrap_or(u8::MAX);
+    if matches!(choices[..], [Choice::Ibsim { .. }, ..]) {
         config.sa_repeats = 0;
     }
     let (kept, said) = KeptFile::open(settings.state_dir.as_deref(), clock.now())?;
@@ -68,13 +69,22 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let mut manager = manager.map_err(|error| objection(&loaded, &error))?;
     manager.set_epoch(clock.epoch());
     let timeout = Time::millis(settings.transaction_timeout.into());
-    let mut port = open(&choice, Options { timeout, in_band: settings.speaks_in_band() })?;
-    if let Some(file) = &cli.capture {
-        port = Box::new(Capture::new(port, file)?);
+    let options = Options { timeout, in_band: settings.speaks_in_band() };
+    let mut ports = Vec::new();
+    for (number, choice) in choices.iter().enumerate() {
+        let mut port = open(choice, options)?;
+        // Each further one has a file of its own.
+        if let Some(file) = &cli.capture {
+            let suffix = if number == 0 { String::new() } else { format!(".{number}") };
+            let mut name = file.clone().into_os_string();
+            name.push(suffix);
+            port = Box::new(Capture::new(port, name.as_ref())?);
+        }
+        ports.push(port);
     }
     let outlets = Outlets::open(settings, log)?;
     manager.set_readable(outlets.mirrors.is_readable());
-    let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), port, outlets)?;
+    let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), ports, outlets)?;
     let mut daemon = daemon.recorded(tape);
     daemon.read_partitions(settings.partition_config_file.clone());
     daemon.configure(settings)?;

@@ -69,7 +69,7 @@ records! {
     Line { term, origin }
     Part { term, sequence, kind, lines }
     Checksum { term, sequence, table, records, sum }
-    Ballot { to, message }
+    Ballot { to, at, message }
     Vote { kind, sender, state, priority }
     Priority { chosen, ports_ok, good_ports, master, operator }
     Attach { port }

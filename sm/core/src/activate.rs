@@ -223,7 +223,7 @@ impl Ports<'_> {
         let links = topology.ports().filter_map(pair);
         let mut links: Vec<[PortId; 2]> =
             links.map(|ends| ends.map(|port| discovered.end(port))).collect();
-        links.sort_by_key(|ends| !ends.iter().any(|&(node, _)| node == NodeId::OWN));
+        links.sort_by_key(|ends| !ends.iter().any(|&(node, _)| self.graph.is_own(node)));
         let left_out = |end: &PortId| {
             let led_over = discovered.port(*end).is_some_and(|port| topology.peer(port).is_some());
             self.graph.is_trunk(*end) && !led_over && !self.graph.withheld.contains(end)
@@ -262,7 +262,7 @@ impl Ports<'_> {
                 arms.push(self.port(end, write));
             }
         }
-        let ends = if kept_down { [(NodeId::OWN, PortNum::NONE); 2] } else { ends };
+        let ends = if kept_down { [(NodeId::FIRST, PortNum::NONE); 2] } else { ends };
         Raised { ends, to_host, arms }
     }
 

@@ -6,7 +6,6 @@ use snin_mad::{GidPrefix, SmKey};
 use snin_protocol::Time;
 
 use crate::error::ConfigError;
-use crate::events::LocalPort;
 use crate::keyring::KeyPolicy;
 use crate::partitions::Partitions;
 
@@ -36,11 +35,14 @@ impl Enforce {
     }
 }
 
+/// Local ports of one manager.
+const MOST_PORTS: u32 = 8;
+
 /// How the sweep core works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// The local port through which the subnet is managed, as the driver numbers its ports.
-    pub port: u32,
+    /// Local ports through which the subnet is managed; the driver numbers them from 0.
+    pub ports: u8,
     /// 2^LMC addresses a host port. Unset: as saved, else the least that gives each tree its own address, or
     /// the most that fits. Only the operator changes it.
     pub lmc: Option<u8>,
@@ -124,7 +126,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            port: 0,
+            ports: 1,
             lmc: None,
             subnet_prefix: 0xFE80_0000_0000_0000,
             m_key_policy: KeyPolicy::Given,
@@ -184,6 +186,7 @@ impl Config {
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
         within("election", self.election.unwrap_or(0).into(), 0, 13, "0 to 13")?;
         within("packet_lifetime", self.packet_lifetime.into(), 0, 63, "0 to 63")?;
+        within("ports", self.ports.into(), 1, MOST_PORTS, "1 to 8")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         for vl in self.qos_sl2vl {
             within("qos_sl2vl", vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;
@@ -201,10 +204,6 @@ impl Config {
 
     pub(crate) const fn sa_key(&self) -> SmKey {
         SmKey(self.sa_key)
-    }
-
-    pub(crate) const fn local_port(&self) -> LocalPort {
-        LocalPort(self.port)
     }
 
     pub(crate) fn lmc(&self) -> Option<Lmc> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use snin_fabric::topology::{Handle, TopologyBuilder, TopologyError};
-use snin_fabric::{NodeIndex, NodeKind, PortIndex, PortNum, Topology};
+use snin_fabric::{NodeIndex, NodeKind, PortIndex, Topology};
 
 use crate::failures::Failures;
 use crate::graph::Graph;
@@ -52,8 +52,7 @@ impl Discovered {
                 let Some(link) = graph.link((id, num)).filter(|link| (id, num) <= link.to) else {
                     continue;
                 };
-                let own = graph.own_end();
-                let locked = |end: PortId| end != own && graph.is_locked(end);
+                let locked = |end: PortId| !graph.is_home(end) && graph.is_locked(end);
                 let fails = |end: PortId| graph.is_trunk(end) && failures.count(end) > 1;
                 let withheld = |end: PortId| graph.withheld.contains(&end);
                 let left_out = |&end: &PortId| locked(end) || fails(end) || withheld(end);
@@ -70,7 +69,7 @@ impl Discovered {
         let mut ids = Vec::with_capacity(topology.node_count());
         for index in topology.nodes() {
             // Every node of the topology came from the graph, by its GUID.
-            let id = graph.find(topology.node(index).guid).unwrap_or(NodeId::OWN);
+            let id = graph.find(topology.node(index).guid).unwrap_or(NodeId::FIRST);
             nodes.insert(id, index);
             ids.push(id);
         }
@@ -96,9 +95,7 @@ impl Discovered {
 
     /// The port that is addressed at this node: port 0 of a switch, the local one of anything else.
     pub(crate) fn own_port(&self, graph: &Graph) -> Option<PortIndex> {
-        let own = graph.node(NodeId::OWN);
-        let num = if own.is_switch() { PortNum::ZERO } else { own.info.local_port };
-        self.port((NodeId::OWN, num))
+        self.port(graph.own_end())
     }
 }
 
@@ -108,5 +105,5 @@ fn is_withheld(graph: &Graph, id: NodeId) -> bool {
     let ports = node.external().map(|(num, _)| (id, num));
     let mut cabled = ports.filter_map(|end| Some([end, graph.link(end)?.to])).peekable();
     let is_withheld = |ends: [PortId; 2]| ends.iter().any(|end| graph.withheld.contains(end));
-    node.is_switch() && id != NodeId::OWN && cabled.peek().is_some() && cabled.all(is_withheld)
+    node.is_switch() && !graph.is_own(id) && cabled.peek().is_some() && cabled.all(is_withheld)
 }

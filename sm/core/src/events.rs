@@ -130,6 +130,8 @@ pub enum Output {
     /// Append these changes to what was stored before any answer that follows is sent: they have to survive a
     /// restart.
     Keep(Vec<KeptRecord>),
+    /// This is the port at which the manager sits from now on: it says IsSM, and no other one does.
+    Sit(LocalPort),
     /// Run the job, here or on another thread, and come back with [`Event::Computed`].
     Compute(Box<Job>),
     /// The fabric as it is from now on.

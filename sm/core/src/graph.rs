@@ -1,14 +1,16 @@
 //! The known fabric: nodes, their ports, which port is cabled to which, and the way to each.
 
+pub(crate) mod homes;
 mod recall;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Lid, NodeKind, PortNum};
-use snin_mad::{DrPath, NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
+use snin_mad::{NodeInfo, NodeType, PortInfo, PortState, SmInfo, SwitchInfo};
 use snin_protocol::Time;
 
+use self::homes::Homes;
 use crate::keyring::Keyring;
 use crate::lft_shadow::LftShadow;
 use crate::multicast::Masks;
@@ -16,6 +18,7 @@ use crate::partitioning::KeyTables;
 use crate::partitions;
 use crate::qos_tables::{QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
+use crate::trail::Trail;
 
 /// A cable, seen from one end.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +104,7 @@ pub(crate) struct Node {
     /// When it last answered.
     pub(crate) heard: Time,
     /// The way there; none while it cannot be reached.
-    pub(crate) path: Option<DrPath>,
+    pub(crate) path: Option<Trail>,
     /// Two switches claim to be this one: only what its own ports see holds.
     pub(crate) contested: bool,
     /// It answered once and then no more.
@@ -184,12 +187,14 @@ pub(crate) struct Graph {
     /// Switches' ports whose cables are left out of routes: what is behind them is not as it is expected, or
     /// is being tested.
     pub(crate) withheld: BTreeSet<PortId>,
+    /// Where the manager itself is.
+    pub(crate) homes: Homes,
 }
 
 impl Graph {
-    /// Nothing known but the keys.
-    pub(crate) fn guarded_by(keyring: Keyring, key_tables: KeyTables) -> Self {
-        Self { keyring, key_tables, ..Self::default() }
+    /// Nothing known but the keys, the partitions and how many local ports there are.
+    pub(crate) fn guarded_by(keyring: Keyring, key_tables: KeyTables, ports: u8) -> Self {
+        Self { keyring, key_tables, homes: Homes::new(ports), ..Self::default() }
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
@@ -222,7 +227,7 @@ impl Graph {
 
     /// Every node that can be reached and takes writes.
     pub(crate) fn managed(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.reachable().filter(|&(id, node)| !node.is_locked() || id == NodeId::OWN)
+        self.reachable().filter(|&(id, node)| !node.is_locked() || self.is_own(id))
     }
 
     /// The node with this GUID.
@@ -292,7 +297,7 @@ impl Graph {
         let holder = self.by_port_guid.get(&guid).copied().filter(|&holder| {
             let port = self.port(holder).filter(|port| port.guid == Some(guid));
             let linked = port.and_then(|port| port.link).is_some_and(|link| Some(link.to) != via);
-            holder != end && (linked || holder.0 == NodeId::OWN)
+            holder != end && (linked || self.is_home(holder))
         });
         if holder.is_none() {
             self.by_port_guid.insert(guid, end);

@@ -177,17 +177,15 @@ impl Graph {
             | Query::Tell(id, port)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
             // The port is not known yet.
-            Query::Identify(Some(_)) | Query::Probe(_) | Query::Step(_) => {
+            Query::Identify(_) | Query::Probe(_) | Query::Step(_) => {
                 let nobody = Guid::default();
                 let candidate = self.keyring.candidate(nobody, further);
                 candidate.unwrap_or_else(|| self.keyring.wanted(nobody))
             }
-            Query::Identify(None) => {
-                if self.ids().len() == 0 {
-                    return self.keyring.wanted(Guid::default());
-                }
-                self.key_to_show(self.own_end(), further)
-            }
+            Query::Own(port) => match self.home(port) {
+                Some(end) => self.key_to_show(end, further),
+                None => self.keyring.wanted(Guid::default()),
+            },
             Query::Describe(id)
             | Query::ReadSwitch(id)
             | Query::ClearChange(id)

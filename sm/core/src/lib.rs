@@ -66,6 +66,7 @@ mod silence;
 mod smp;
 mod survey;
 mod sweep;
+mod trail;
 mod transactions;
 mod trap;
 mod view;

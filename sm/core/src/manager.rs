@@ -123,7 +123,7 @@ impl Manager {
         self.mastership.notice_stall(self.next_deadline(), now);
         match event {
             Event::General { port, from, bytes }
-                if port == self.config.local_port() && !is_of_counters(bytes) =>
+                if port == self.mastership.seat() && !is_of_counters(bytes) =>
             {
                 self.administer(now, |administration, world| {
                     administration.handle(from, bytes, world);
@@ -183,12 +183,12 @@ impl Manager {
     fn between_managers(&mut self, port: LocalPort, source: Lid, bytes: &[u8], now: Time) {
         let taken = match Mad::from_slice(bytes) {
             Err(_) => Err(Dropped::Truncated),
-            Ok(_) if port != self.config.local_port() => Err(Dropped::WrongPort),
+            Ok(_) if port.0 >= self.config.ports.into() => Err(Dropped::WrongPort),
             Ok(mad) => match Smp::parse(&mad.0) {
                 Err(_) => Err(Dropped::Malformed),
                 Ok(smp) => {
                     self.mastership.activity = self.sweep.metrics().smps() as u32;
-                    self.mastership.handle(source, &mad, &smp, now)
+                    self.mastership.handle((port, source), &mad, &smp, now)
                 }
             },
         };
@@ -199,12 +199,17 @@ impl Manager {
 
     /// The next thing to be done, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let port = self.config.local_port();
+        let port = self.mastership.seat();
         let answer = |(to, mad)| Output::Answer { port, to, mad };
         self.outputs.pop_front().or_else(|| {
             let answers = (!self.holds_answers).then_some(&mut self.administration);
             answers?.poll().map(answer)
         })
+    }
+
+    /// The local port at which this manager sits.
+    pub const fn seat(&self) -> LocalPort {
+        self.mastership.seat()
     }
 
     /// Whether answers of administration wait: see [`Event::Crowded`].
@@ -357,13 +362,17 @@ impl Manager {
 
     fn act(&mut self, act: Act, now: Time) {
         match act {
-            Act::Send { to, mad } => {
+            Act::Send { port, to, mad } => {
                 self.sweep.count_sent(&mad);
-                let port = self.config.local_port();
                 self.outputs.push_back(Output::Send { port, to, mad });
             }
             Act::Report(report) => self.outputs.push_back(Output::Report(report)),
             Act::Order(Order::TakeOver) if self.sweep.recall(&self.database) => {}
+            Act::Order(order @ Order::Sit(port)) => {
+                self.sweep.obey(order, now);
+                self.mastership.moved(self.sweep.own(), now);
+                self.outputs.push_back(Output::Sit(port));
+            }
             Act::Order(order) => {
                 if order == Order::Proceed {
                     self.join_strangers(now);

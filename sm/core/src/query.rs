@@ -3,6 +3,7 @@
 use snin_fabric::PortNum;
 
 use crate::configuration::{Ask, LinkOrder};
+use crate::events::LocalPort;
 use crate::qos_tables::QosTableId;
 
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
@@ -10,8 +11,8 @@ use crate::qos_tables::QosTableId;
 pub(crate) struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// The node at which the manager sits: the first to be discovered.
-    pub(crate) const OWN: Self = Self(0);
+    /// The first to be discovered: one at which the manager sits.
+    pub(crate) const FIRST: Self = Self(0);
 
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
@@ -24,8 +25,10 @@ pub(crate) type PortId = (NodeId, PortNum);
 /// One SMP's purpose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Query {
-    /// NodeInfo of the node at the other end of this port's cable; of the own node without a port.
-    Identify(Option<PortId>),
+    /// NodeInfo of the node that a local port belongs to.
+    Own(LocalPort),
+    /// NodeInfo of the node at the other end of this port's cable.
+    Identify(PortId),
     /// NodeInfo of a neighbour that left earlier questions without an answer.
     Probe(PortId),
     /// NodeDescription.
@@ -86,7 +89,7 @@ impl Query {
     /// Whose agent answers, where it is known beforehand.
     pub(crate) const fn agent(self) -> Option<NodeId> {
         match self {
-            Self::Identify(_) | Self::Probe(_) | Self::Step(_) => None,
+            Self::Own(_) | Self::Identify(_) | Self::Probe(_) | Self::Step(_) => None,
             Self::Trial(..) => None,
             Self::Describe(node)
             | Self::ReadSwitch(node)

@@ -5,13 +5,13 @@ use std::collections::BinaryHeap;
 
 use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, Lmc, PortNum};
-use snin_mad::DrPath;
 
 use crate::graph::Graph;
 use crate::multicast::MaskBlock;
 use crate::partitions;
 use crate::qos_tables::QosTableId;
 use crate::query::{NodeId, PortId};
+use crate::trail::Trail;
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,7 +86,7 @@ impl Step {
     }
 
     /// The way there.
-    pub(crate) fn path(&self, graph: &Graph) -> Option<DrPath> {
+    pub(crate) fn path(&self, graph: &Graph) -> Option<Trail> {
         match self.end() {
             Some(end) => graph.path_to(end),
             None => graph.node(self.node()?).path,

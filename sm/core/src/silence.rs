@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use snin_protocol::Time;
 
 use crate::graph::{Graph, Trouble};
-use crate::query::{NodeId, PortId};
+use crate::query::PortId;
 
 /// The first wait; it doubles with every question that is left without an answer.
 const FIRST_WAIT: Time = Time::millis(200);
@@ -40,7 +40,7 @@ impl Silence {
             mute && graph.node(end.0).path.is_some()
         };
         self.ports.retain(|end, silent_port| silent_port.asked || silent(end));
-        for (id, node) in graph.reachable().filter(|&(id, n)| n.is_switch() || id == NodeId::OWN) {
+        for (id, node) in graph.reachable().filter(|&(id, n)| n.is_switch() || graph.is_own(id)) {
             for (num, _) in node.external().filter(|&(num, _)| silent(&(id, num))) {
                 let first = Silent { wait: FIRST_WAIT, due: now + FIRST_WAIT, asked: false };
                 self.ports.entry((id, num)).or_insert(first);

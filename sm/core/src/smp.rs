@@ -10,19 +10,24 @@ use snin_mad::{
 use super::activate::port_info;
 use crate::config::Config;
 use crate::configuration::{Ask, LinkOrder};
+use crate::events::LocalPort;
 use crate::graph::Graph;
 use crate::planning::Target;
 use crate::qos_tables::{QosTable, wanted};
 use crate::query::{PortId, Query};
 use crate::schedule::Step;
+use crate::trail::Trail;
 
-/// The SMP of a question; `None` where the node is not there any more.
-pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
-    let route = Route::directed(graph.path(query)?);
+/// The SMP of a question and the port by which it leaves; `None` where the node is not there any more.
+pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> {
+    let Trail { path, from } = graph.path(query)?;
+    let route = Route::directed(path);
     let shown = graph.key_to_ask(query, 0);
     let get = |id, modifier| Smp::get(id, modifier, route).m_key(shown).mad();
-    Some(match query {
-        Query::Identify(_) | Query::Probe(_) | Query::Trial(_, Ask::Node) => get(NodeInfo::ID, 0),
+    let mad = match query {
+        Query::Own(_) | Query::Identify(_) | Query::Probe(_) | Query::Trial(_, Ask::Node) => {
+            get(NodeInfo::ID, 0)
+        }
         Query::Describe(_) | Query::Trial(_, Ask::Application) => get(NodeDescription::ID, 0),
         Query::ReadSwitch(_) => get(SwitchInfo::ID, 0),
         Query::ReadPort(_, port) => get(PortInfo::ID, port.0.into()),
@@ -42,7 +47,7 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
             // Writing 1 clears it (IBA 14.2.5.4).
             set(
                 graph.key_to_show((node, PortNum::ZERO), 0),
-                graph.path(query)?,
+                path,
                 0,
                 &SwitchInfo { port_state_change: true, ..info.clone() },
             )
@@ -66,27 +71,28 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<Mad> {
                 ..held.clone()
             };
             let key = graph.key_to_show((node, PortNum::ZERO), 0);
-            set(key, graph.path(query)?, port.0.into(), &info)
+            set(key, path, port.0.into(), &info)
         }
         Query::Step(_) | Query::Tell(..) => return None,
-    })
+    };
+    Some((from, mad))
 }
 
-/// The SMP of a step.
+/// The SMP of a step, and the port by which it leaves.
 pub(crate) fn write(
     graph: &Graph,
     config: &Config,
     target: &Target,
     manager: Lid,
     step: &Step,
-) -> Option<Mad> {
+) -> Option<(LocalPort, Mad)> {
     let node = step.node()?;
-    let path = step.path(graph)?;
+    let Trail { path, from } = step.path(graph)?;
     let own = graph.key_to_show(step.end().unwrap_or((node, PortNum::ZERO)), 0);
     let block = |block: u16, ports: &[u8; 64]| {
         set(own, path, block.into(), &LinearForwarding { ports: ports.map(PortNum) })
     };
-    Some(match step {
+    let mad = match step {
         Step::Port(end, write) => {
             let info = port_info(graph, *end, *write, config, manager)?;
             set(graph.key_to_show(*end, 0), path, end.1.0.into(), &info)
@@ -121,7 +127,8 @@ pub(crate) fn write(
             set(own, path, 0, &info)
         }
         Step::Milestone => return None,
-    })
+    };
+    Some((from, mad))
 }
 
 /// A write.

@@ -19,12 +19,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Lid, PortNum, printable};
 use snin_mad::{
-    DrPath, Error, LinearForwarding, Mad, MulticastForwarding, NodeDescription, NodeInfo,
-    PKeyTable, PortInfo, SmInfo, SwitchInfo,
+    Error, LinearForwarding, Mad, MulticastForwarding, NodeDescription, NodeInfo, PKeyTable,
+    PortInfo, SmInfo, SwitchInfo,
 };
 
+use crate::graph::homes::Homes;
 use crate::graph::{Graph, Trouble};
 use crate::query::{NodeId, PortId, Query};
+use crate::trail::Trail;
 
 /// One survey.
 #[derive(Debug)]
@@ -51,7 +53,7 @@ pub(crate) struct Survey {
     forced: BTreeSet<PortId>,
     /// Questions without an answer, asked once more when the way there was looked at; those that were asked
     /// along a way only if it leads elsewhere now.
-    rechecks: Vec<(Query, Option<DrPath>)>,
+    rechecks: Vec<(Query, Option<Trail>)>,
     /// Nodes that left a question of this survey without an answer: it does not wait for them.
     aside: BTreeSet<NodeId>,
     rechecked: BTreeSet<Query>,
@@ -112,10 +114,11 @@ impl Survey {
         }
     }
 
-    /// Everything, from the own port on.
-    pub(crate) fn full(number: u32) -> Self {
+    /// Everything, from the own ports on: first from the one at which the manager sits.
+    pub(crate) fn full(number: u32, homes: &Homes) -> Self {
         let mut survey = Self::new(number, true);
-        survey.urgent.push_back(Query::Identify(None));
+        let others = homes.ports().filter(|&port| port != homes.seat());
+        survey.urgent.extend([homes.seat()].into_iter().chain(others).map(Query::Own));
         survey
     }
 
@@ -128,11 +131,8 @@ impl Survey {
     /// port hears that its manager is still there.
     pub(crate) fn light(number: u32, graph: &Graph, leased: bool) -> Self {
         let mut survey = Self::new(number, false);
-        // No trap comes through the own port when it was down.
-        if graph.ids().len() > 0 && !graph.node(NodeId::OWN).is_switch() {
-            let port = graph.node(NodeId::OWN).info.local_port;
-            survey.queue.push_back(Query::ReadPort(NodeId::OWN, port));
-        }
+        // No trap comes through an own port when it was down.
+        survey.read_homes(graph);
         for (id, node) in graph.reachable() {
             if node.is_switch() || leased || node.ports.iter().any(|port| port.locked.is_some()) {
                 survey.verify(graph, id);
@@ -142,6 +142,13 @@ impl Survey {
             }
         }
         survey
+    }
+
+    /// Looks at the manager's own ports.
+    pub(crate) fn read_homes(&mut self, graph: &Graph) {
+        let homes = graph.homes.known().map(|(_, end)| end);
+        let homes = homes.filter(|&(id, _)| !graph.node(id).is_switch());
+        self.queue.extend(homes.map(|(id, port)| Query::ReadPort(id, port)));
     }
 
     /// Reads something that only administration wants.
@@ -250,7 +257,7 @@ impl Survey {
     }
 
     /// The way to a node that was silent was looked at: if it leads elsewhere now, the node is asked once more.
-    fn ask_again(&mut self, graph: &mut Graph, query: Query, asked: Option<DrPath>) {
+    fn ask_again(&mut self, graph: &mut Graph, query: Query, asked: Option<Trail>) {
         let silent = graph.way(query).iter().any(|(node, _)| self.aside.contains(node));
         if asked.is_none() || graph.path(query) != asked {
             self.urgent.push_back(query);
@@ -274,7 +281,7 @@ impl Survey {
     }
 
     fn is_needed(&self, graph: &Graph, query: Query) -> bool {
-        let Query::Identify(Some(via)) = query else { return true };
+        let Query::Identify(via) = query else { return true };
         let known = graph.link(via).is_some_and(|link| link.confirmed == self.number);
         let up = graph.port(via).is_some_and(|port| port.is_up());
         up && (!known || self.forced.contains(&via))
@@ -298,7 +305,16 @@ impl Survey {
                 | Query::ReadMasks(..)
         ) && !is_demanded;
         match query {
-            Query::Identify(via) => self.identified(graph, via, &mad.attribute::<NodeInfo>()?),
+            Query::Own(port) => {
+                let info = mad.attribute::<NodeInfo>()?;
+                if let Some(id) = graph.admit(&info) {
+                    graph.homes.settle(port, (id, info.local_port));
+                }
+                self.identified(graph, None, &info);
+            }
+            Query::Identify(via) => {
+                self.identified(graph, Some(via), &mad.attribute::<NodeInfo>()?);
+            }
             Query::Describe(id) => {
                 let text = mad.attribute::<NodeDescription>()?.text;
                 // What a node calls itself reaches logs, terminals and pages.
@@ -364,7 +380,7 @@ impl Survey {
 
     /// Looks at every port on the way before it asks again; if it was asked already, only where the way leads
     /// elsewhere by then.
-    pub(crate) fn recheck(&mut self, graph: &Graph, query: Query, asked: Option<DrPath>) {
+    pub(crate) fn recheck(&mut self, graph: &Graph, query: Query, asked: Option<Trail>) {
         if !self.rechecked.insert(query) {
             return;
         }
@@ -380,7 +396,7 @@ impl Survey {
     /// No answer, or one that says no.
     pub(crate) fn refused(&mut self, graph: &mut Graph, query: Query) {
         match query {
-            Query::Identify(Some(via)) => {
+            Query::Identify(via) => {
                 self.trouble(graph, Some(via), Trouble::Mute);
             }
             Query::ClearChange(id) if self.barred.insert(id) => {
@@ -402,7 +418,7 @@ impl Survey {
             }
             Query::ReadMasks(id, ..) => graph.node_mut(id).masks.give_up(),
             // A node without a name or a partition table is a node all the same.
-            Query::Identify(None) | Query::Describe(_) | Query::ReadKeys(..) => {}
+            Query::Own(_) | Query::Describe(_) | Query::ReadKeys(..) => {}
             Query::Probe(_) | Query::Step(_) => {}
             Query::Order(..) | Query::Tell(..) | Query::Trial(..) => {}
         }
@@ -412,7 +428,7 @@ impl Survey {
     /// A switch, or a port of an end node, does not answer any more: what leads to it leads nowhere.
     pub(crate) fn lose(&mut self, graph: &mut Graph, end: PortId) {
         let (id, _) = end;
-        if end == graph.own_end() || id == NodeId::OWN && graph.node(id).is_switch() {
+        if graph.is_home(end) || graph.is_own(id) && graph.node(id).is_switch() {
             return;
         }
         let mut cabled = graph.node(id).external().filter(|(_, port)| port.link.is_some());
@@ -436,7 +452,7 @@ impl Survey {
 
     fn answered(&mut self, graph: &Graph, query: Query) {
         self.open = self.open.saturating_sub(1);
-        let Query::Identify(Some(end)) = query else { return };
+        let Query::Identify(end) = query else { return };
         self.forced.remove(&end);
         // A node that waited for this port's answer: is its place free now?
         let number = self.number;
@@ -451,6 +467,6 @@ impl Survey {
 
     /// Asks who is behind a port.
     pub(crate) fn identify(&mut self, via: PortId) {
-        self.urgent.push_back(Query::Identify(Some(via)));
+        self.urgent.push_back(Query::Identify(via));
     }
 }

@@ -48,7 +48,7 @@ use crate::config::Config;
 use crate::configuration::Ask;
 use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Destination, Event, Missing, Output};
+use crate::events::{Destination, Event, LocalPort, Missing, Output};
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::keyring::{KeyPolicy, Keyring};
@@ -150,7 +150,7 @@ impl Sweep {
         let plan = PartitionPlan { config: &config, lineage, manager };
         Ok(Self {
             transactions: Transactions::new(&config),
-            graph: Graph::guarded_by(keyring, KeyTables::of(plan)),
+            graph: Graph::guarded_by(keyring, KeyTables::of(plan), config.ports),
             config,
             saved: Arc::new(saved),
             metrics: Metrics::default(),
@@ -284,14 +284,14 @@ impl Sweep {
             };
             match self.transactions.expire(now, path) {
                 None => break,
-                Some(Expired::Again(id, late, mut mad)) => {
+                Some(Expired::Again(id, late, port, mut mad)) => {
                     if self.config.m_key_protect > 1 && late.query.step().is_none() {
                         // Perhaps it was the wrong key, to which such ports do not answer.
                         let key = self.graph.key_to_ask(late.query, late.repeats);
                         Directed::edit(&mut mad.0).m_key(key);
                     }
                     self.metrics.retries += 1;
-                    self.send(mad);
+                    self.send((port, mad));
                     self.is_late(id, late);
                 }
                 Some(Expired::GivenUp(late)) => {
@@ -393,9 +393,9 @@ impl Sweep {
         self.transactions.in_flight()
     }
 
-    fn send(&mut self, mad: Box<Mad>) {
+    fn send(&mut self, (port, mad): (LocalPort, Box<Mad>)) {
         self.metrics.count_sent(mad.header().attribute(), mad.header().method());
-        let (port, to) = (self.config.local_port(), Destination::Directed);
+        let to = Destination::Directed;
         self.outputs.push_back(Output::Send { port, to, mad });
     }
 

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::error::Dropped;
 use crate::events::LocalPort;
 use crate::query::{NodeId, Query};
+use crate::trail::Trail;
 
 /// One question in flight.
 struct Sent {
@@ -19,6 +20,8 @@ struct Sent {
     /// Whose answer it is, where that is known.
     agent: Option<NodeId>,
     mad: Box<Mad>,
+    /// By which port it left, and its answer comes.
+    port: LocalPort,
     /// Times that it is still asked again.
     again: u8,
     at: Time,
@@ -48,7 +51,6 @@ pub(crate) struct Transactions {
     agent_queues: AgentQueues,
     timeout: Time,
     attempts: u8,
-    port: LocalPort,
     first: u32,
     issued: u32,
     in_flight: BTreeMap<u32, Sent>,
@@ -80,7 +82,7 @@ impl Sent {
 /// What became of a question whose time ran out.
 pub(crate) enum Expired {
     /// It is asked again; by this number it can be set aside.
-    Again(u32, Late, Box<Mad>),
+    Again(u32, Late, LocalPort, Box<Mad>),
     /// It was asked often enough.
     GivenUp(Late),
 }
@@ -92,7 +94,6 @@ impl Transactions {
             agent_queues: AgentQueues::new(config.window_agent),
             timeout: config.timeout(),
             attempts: config.attempts,
-            port: config.local_port(),
             // Where a kernel shares the port it owns the upper half of the id, so ours is the lower.
             first: config.seed as u32,
             issued: 0,
@@ -123,16 +124,22 @@ impl Transactions {
         &mut self,
         query: Query,
         agent: Option<NodeId>,
-        mad: Mad,
+        mad: (LocalPort, Mad),
         now: Time,
-    ) -> Box<Mad> {
+    ) -> (LocalPort, Box<Mad>) {
         self.agent_queues.sent(agent);
         self.begin(query, agent, mad, self.attempts.saturating_sub(1), false, now)
     }
 
     /// The same for a question that is asked beside all others: it takes none of the window, and is asked so
     /// often again.
-    pub(crate) fn send_beside(&mut self, query: Query, mad: Mad, again: u8, now: Time) -> Box<Mad> {
+    pub(crate) fn send_beside(
+        &mut self,
+        query: Query,
+        mad: (LocalPort, Mad),
+        again: u8,
+        now: Time,
+    ) -> (LocalPort, Box<Mad>) {
         self.begin(query, None, mad, again, true, now)
     }
 
@@ -149,11 +156,11 @@ impl Transactions {
         &mut self,
         query: Query,
         agent: Option<NodeId>,
-        mut mad: Mad,
+        (port, mut mad): (LocalPort, Mad),
         again: u8,
         late: bool,
         now: Time,
-    ) -> Box<Mad> {
+    ) -> (LocalPort, Box<Mad>) {
         let id = self.first.wrapping_add(self.issued);
         self.issued = self.issued.wrapping_add(1);
         Header::edit(&mut mad.0).transaction_id(TransactionId(id.into()));
@@ -166,6 +173,7 @@ impl Transactions {
             query,
             agent,
             mad: mad_kept,
+            port,
             again,
             at: now,
             deadline,
@@ -175,7 +183,7 @@ impl Transactions {
             repeats: 0,
         };
         self.in_flight.insert(id, sent);
-        mad
+        (port, mad)
     }
 
     /// When the first question in flight runs out of time.
@@ -188,13 +196,13 @@ impl Transactions {
     pub(crate) fn expire(
         &mut self,
         now: Time,
-        path: impl FnOnce(Query) -> Option<DrPath>,
+        path: impl FnOnce(Query) -> Option<Trail>,
     ) -> Option<Expired> {
         let &(deadline, id) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.deadlines.remove(&(deadline, id));
         let sent = self.in_flight.get_mut(&id)?;
-        let path = path(sent.query).filter(|_| sent.again > 0);
-        let Some(path) = path else {
+        let trail = path(sent.query).filter(|_| sent.again > 0);
+        let Some(Trail { path, from }) = trail else {
             let (agent, late) = (sent.agent, sent.told());
             self.late -= usize::from(sent.late);
             self.in_flight.remove(&id);
@@ -208,10 +216,11 @@ impl Transactions {
         let late = sent.told();
         self.late += usize::from(!sent.late);
         (sent.again, sent.late, sent.lost) = (sent.again - 1, true, Some(sent.at));
+        sent.port = from;
         sent.at = now;
         sent.deadline = now + self.timeout;
         self.deadlines.insert((sent.deadline, id));
-        Some(Expired::Again(id, late, sent.mad.clone()))
+        Some(Expired::Again(id, late, from, sent.mad.clone()))
     }
 
     /// Every question in flight for which `way`, given the path that it was asked along, knows another is asked
@@ -219,20 +228,24 @@ impl Transactions {
     pub(crate) fn reroute(
         &mut self,
         now: Time,
-        way: impl Fn(Query, &DrPath) -> Option<DrPath>,
-    ) -> Vec<Box<Mad>> {
+        way: impl Fn(Query, &Trail) -> Option<Trail>,
+    ) -> Vec<(LocalPort, Box<Mad>)> {
         let mut again = Vec::new();
         for (&id, sent) in &mut self.in_flight {
             let asked = sent.mad.directed();
             let asked = DrPath::from_bytes(&asked.initial_path().0, asked.hop_count());
-            let Some(path) = asked.and_then(|asked| way(sent.query, &asked)) else { continue };
+            let asked = asked.map(|path| Trail { path, from: sent.port });
+            let Some(Trail { path, from }) = asked.and_then(|asked| way(sent.query, &asked)) else {
+                continue;
+            };
+            sent.port = from;
             Directed::edit(&mut sent.mad.0)
                 .hop_count(path.hops() as u8)
                 .initial_path(Octets(*path.bytes()));
             self.deadlines.remove(&(sent.deadline, id));
             (sent.at, sent.deadline) = (now, now + self.timeout);
             self.deadlines.insert((sent.deadline, id));
-            again.push(sent.mad.clone());
+            again.push((from, sent.mad.clone()));
         }
         again
     }
@@ -270,7 +283,7 @@ impl Transactions {
             let ours = id.wrapping_sub(self.first) < self.issued;
             return Err(if ours { Dropped::Replayed } else { Dropped::Unsolicited });
         };
-        if port != self.port {
+        if port != sent.port {
             return Err(Dropped::WrongPort);
         }
         if !answers(&sent.mad, mad, smp) {

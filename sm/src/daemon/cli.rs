@@ -41,9 +41,10 @@ pub struct Cli {
     #[arg(long, value_name = "SOCKET", num_args = 0..=1, 
           default_missing_value = DEFAULT_NAME, conflicts_with_all = ["ca", "port", "guid"])]
     pub ibsim: Option<String>,
-    /// The node of the simulated fabric to be at, by its name in the netlist; its first by default
-    #[arg(long, value_name = "NODE", requires = "ibsim")]
-    pub ibsim_host: Option<String>,
+    /// The node of the simulated fabric to be at, by its name in the netlist; its first by default. Several,
+    /// with commas between them: a manager with several ports
+    #[arg(long, value_name = "NODE", requires = "ibsim", value_delimiter = ',')]
+    pub ibsim_host: Vec<String>,
     /// Bring the subnet up, report, and end
     #[arg(long)]
     pub once: bool,
@@ -89,17 +90,23 @@ impl Cli {
         put(&mut settings.control_socket, &self.control);
     }
 
-    /// The port that is wanted: what the command line says of it counts alone, if it says anything.
-    pub fn choice(&self, settings: &Settings) -> Choice {
+    /// The ports that are wanted: what the command line says of them counts alone, if it says anything.
+    pub fn choices(&self, settings: &Settings) -> Vec<Choice> {
         if let Some(name) = &self.ibsim {
-            return Choice::Ibsim { name: name.clone(), host: self.ibsim_host.clone() };
+            let hosts = self.ibsim_host.iter().cloned().map(Some);
+            let hosts = if self.ibsim_host.is_empty() { vec![None] } else { hosts.collect() };
+            return hosts
+                .into_iter()
+                .map(|host| Choice::Ibsim { name: name.clone(), host })
+                .collect();
         }
-        let said = self.ca.is_some() || self.port.is_some() || self.guid.is_some();
-        Choice::Umad(if said {
-            Selector { adapter: self.ca.clone(), number: self.port, guid: self.guid }
-        } else {
-            let guid = settings.guid.map(|guid| Guid(guid.0));
-            Selector { adapter: settings.ca.clone(), number: settings.port, guid }
-        })
+        if self.ca.is_some() || self.port.is_some() || self.guid.is_some() {
+            let (adapter, number, guid) = (self.ca.clone(), self.port, self.guid);
+            return vec![Choice::Umad(Selector { adapter, number, guid })];
+        }
+        let guid = settings.guid.map(|guid| Guid(guid.0));
+        let first = Selector { adapter: settings.ca.clone(), number: settings.port, guid };
+        let others = settings.more_ports.iter().map(|name| Selector::of(name));
+        [first].into_iter().chain(others).map(Choice::Umad).collect()
     }
 }

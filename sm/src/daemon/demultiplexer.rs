@@ -69,11 +69,12 @@ impl Demultiplexer {
     /// managers speak in-band.
     pub fn sort<'a>(
         &mut self,
+        port: LocalPort,
         received: &'a Received,
         own: &[PKey],
         in_band: bool,
     ) -> Option<Sorted<'a>> {
-        match sort(received, own, in_band) {
+        match sort(port, received, own, in_band) {
             Ok(sorted) => Some(sorted),
             Err(why) => {
                 *self.dropped.entry(why).or_insert(0) += 1;
@@ -88,7 +89,12 @@ impl Demultiplexer {
     }
 }
 
-fn sort<'a>(received: &'a Received, own: &[PKey], in_band: bool) -> Result<Sorted<'a>, Nobodys> {
+fn sort<'a>(
+    port: LocalPort,
+    received: &'a Received,
+    own: &[PKey],
+    in_band: bool,
+) -> Result<Sorted<'a>, Nobodys> {
     let (header, from) = (received.mad.header(), received.from);
     if header.base_version() != 1 {
         return Err(Nobodys::BaseVersion);
@@ -98,7 +104,7 @@ fn sort<'a>(received: &'a Received, own: &[PKey], in_band: bool) -> Result<Sorte
     if header.class_version() != version {
         return Err(Nobodys::ClassVersion);
     }
-    let (port, bytes) = (LocalPort(0), &received.mad.0);
+    let bytes = &received.mad.0;
     match (class, from.qp) {
         (Class::Managers, _) if !in_band => Err(Nobodys::Class),
         (Class::Subnet | Class::DirectedSubnet, 0) => {
@@ -144,7 +150,7 @@ mod tests {
             (mad.0[0], mad.0[1], mad.0[2]) = (base, class, version);
             let from = Address { lid: Lid(7), qp, sl: 2, q_key: QKey(0), p_key_index };
             let received = Received { mad: Box::new(mad), from };
-            sorter.sort(&received, &own, true).map(|sorted| match sorted {
+            sorter.sort(LocalPort(0), &received, &own, true).map(|sorted| match sorted {
                 Sorted::Core(Event::General { from, .. }) => (from.qp, from.p_key.0),
                 Sorted::Carrier(from, _) => (from.qp, from.p_key.0 & 0x7FFF),
                 Sorted::Core(_) => (0, 0),

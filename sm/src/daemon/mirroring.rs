@@ -222,7 +222,7 @@ impl Daemon {
         let Some(carrier) = &mut self.outlets.mirrors.carrier else { return Ok(()) };
         while let Some((to, mad)) = carrier.poll_output() {
             let index = demultiplexer::place(to.p_key, self.manager.own_keys());
-            self.wire.answer(mad, to, index)?;
+            self.wire.answer(self.manager.seat(), mad, to, index)?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Clock {
     }
 }
 
-/// A core, its port, and all that the two need of a machine.
+/// A core, its ports, and all that the two need of a machine.
 pub struct Daemon {
     pub(super) clock: Clock,
     pub(super) manager: Manager,
@@ -97,7 +97,7 @@ impl Daemon {
         clock: Clock,
         manager: Manager,
         storage: Storage,
-        port: Box<dyn Port>,
+        ports: Vec<Box<dyn Port>>,
         outlets: Outlets,
     ) -> Result<Self, Failure> {
         let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
@@ -107,7 +107,7 @@ impl Daemon {
             demultiplexer: Demultiplexer::default(),
             manager,
             storage,
-            wire: Wire::new(port),
+            wire: Wire::new(ports),
             outlets,
             versions: Versions::default(),
             told: Told::default(),
@@ -168,7 +168,7 @@ impl Daemon {
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        self.wire.announce(true)?;
+        self.wire.sit(self.manager.seat())?;
         self.feed(Event::Start)
     }
 
@@ -263,12 +263,12 @@ impl Daemon {
     fn take_in(&mut self) -> Result<(), Failure> {
         // What is left after a turn keeps the port readable.
         for _ in 0..TURN {
-            let Some(received) = self.wire.receive()? else { break };
+            let Some((port, received)) = self.wire.receive()? else { break };
             let now = self.clock.now();
             // All are in before the first is answered, so that one write to the disk is for all.
             self.crowd(true, now);
             let in_band = self.outlets.mirrors.in_band();
-            match self.demultiplexer.sort(&received, self.manager.own_keys(), in_band) {
+            match self.demultiplexer.sort(port, &received, self.manager.own_keys(), in_band) {
                 Some(Sorted::Core(event)) => {
                     self.tape.event(now, Some(&event));
                     self.manager.handle(event, now);
@@ -326,10 +326,10 @@ impl Daemon {
         self.tell_of_storage(now);
         for output in outputs {
             match output {
-                Output::Send { mad, to, .. } => self.wire.send(mad, to)?,
-                Output::Answer { mad, to, .. } => {
+                Output::Send { port, mad, to } => self.wire.send(port, mad, to)?,
+                Output::Answer { port, mad, to } => {
                     let index = demultiplexer::place(to.p_key, self.manager.own_keys());
-                    self.wire.answer(mad, to, index)?;
+                    self.wire.answer(port, mad, to, index)?;
                 }
                 Output::Keep(_) | Output::Save(_) => {}
                 Output::Compute(job) => {
@@ -349,6 +349,7 @@ impl Daemon {
                         cluster.ask(ask);
                     }
                 }
+                Output::Sit(port) => self.wire.sit(port)?,
                 Output::Served(_) => {}
                 Output::Report(report) => self.report(report),
             }

@@ -24,6 +24,10 @@ snin_daemon::settings! {
         port: Option<u8> = None,
         /// ... or the port's GUID, such as "0x0002c90300a1b2c3".
         guid: Option<Hex> = None,
+        /// Further ports of this machine that lead to the same subnet, such as "mlx5_1/1" or a port's GUID. The
+        /// manager sits at the first of all that has a link, reaches each switch by the shorter way, and moves
+        /// over to another port when its own one loses its link.
+        more_ports: Vec<String> = Vec::new(),
 
         /// 2^lmc addresses each host port. Unset: as remembered, else the least that gives each routing tree an
         /// address of its own, or the most that fits. Once chosen only this key changes it.
@@ -235,7 +239,7 @@ impl Settings {
     /// What the core has to know, and where transaction ids begin.
     pub fn core(&self, seed: u64) -> Config {
         Config {
-            port: 0,
+            ports: u8::try_from(self.more_ports.len() + 1).unwrap_or(u8::MAX),
             lmc: self.lmc,
             subnet_prefix: self.subnet_prefix.0,
             m_key_policy: self.m_key_policy.into(),

@@ -159,6 +159,24 @@ pub struct Selector {
     pub guid: Option<Guid>,
 }
 
+impl Selector {
+    /// Of a port's GUID, `adapter/number`, or an adapter that has one port.
+    pub fn of(name: &str) -> Self {
+        if let Some(guid) = name.strip_prefix("0x").and_then(|_| name.parse().ok()) {
+            return Self { guid: Some(guid), ..Self::default() };
+        }
+        match name
+            .split_once('/')
+            .and_then(|(adapter, number)| Some((adapter, number.parse().ok()?)))
+        {
+            Some((adapter, number)) => {
+                Self { adapter: Some(adapter.to_owned()), number: Some(number), guid: None }
+            }
+            None => Self { adapter: Some(name.to_owned()), ..Self::default() },
+        }
+    }
+}
+
 /// Which port is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Choice {

@@ -203,6 +203,34 @@ fn without_sessions_a_standby_mirrors_in_band_and_takes_over() -> Result<(), Jud
     Ok(())
 }
 
+/// The port at which it sits loses its cable: it goes on at its other one, and every host is told so.
+#[test]
+fn a_manager_with_two_ports_outlives_either_cable() -> Result<(), JudgeError> {
+    let topology = fabric("clos:3,2,2");
+    let simulator = Simulator::start(&ibnet::write(&topology))?;
+    let hosts = hosts(&topology);
+    let both = [&hosts[0], &hosts[5]];
+    let named = format!("{},{}", both[0], both[1]);
+    let mut daemon = Daemon::start(&simulator, Some(&named), "sweep_interval = 1\n");
+    until_master(&simulator, &hosts[1], 0);
+    let guid = |host: &str| format!("0x{}", &host["H-".len()..]);
+    for cut in [0, 1] {
+        let before = daemon.status()["port"]["lid"].clone();
+        simulator.unlink(both[cut], Some(1))?;
+        daemon.until("at its other port", |daemon| {
+            let port = &daemon.status()["port"];
+            port["lid"] != before && port["guid"] != guid(both[cut])
+        });
+        until_master(&simulator, &hosts[1], 0);
+        assert_eq!(daemon.status()["state"], "master");
+        simulator.relink(both[cut], Some(1))?;
+        daemon.until("whole", |daemon| daemon.status()["healthy"] == true);
+        assert_ne!(daemon.status()["port"]["lid"], before);
+    }
+    daemon.end();
+    Ok(())
+}
+
 /// Of two managers, who is master by what SMInfo of the subnet's master says.
 fn master(simulator: &Simulator, host: &str) -> String {
     let Ok(mut command) = simulator.command(Program::SMINFO, Some(host)) else {

@@ -378,7 +378,7 @@ impl Subnet {
             // Nothing has to survive.
             Output::Keep(_) | Output::Save(_) => {}
             // One manager needs no mirror, and no cluster.
-            Output::Served(_) | Output::Mirror(_) | Output::Cluster(_) => {}
+            Output::Served(_) | Output::Mirror(_) | Output::Cluster(_) | Output::Sit(_) => {}
             Output::Report(report) => self.reports.push(report),
         }
     }

@@ -34,7 +34,7 @@ fn manage(name: String, socket: PathBuf) {
     let port = open(&choice, Options { timeout: Time::millis(100), in_band: false }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
     let storage = Storage::new(memory, kept);
-    let ended = Daemon::new(clock, manager, storage, port, outlets).unwrap().run();
+    let ended = Daemon::new(clock, manager, storage, vec![port], outlets).unwrap().run();
     assert!(ended.is_err(), "nobody told it to end");
 }
 

@@ -12,17 +12,21 @@ impl Graph {
     /// Forgets what was discovered and takes the database's word for it; `false`, and nothing is changed, where
     /// this manager's own node is not in it. Tables are not in it: they are unread.
     pub(crate) fn recall(&mut self, database: &Database, survey: u32) -> bool {
-        let own = self.nodes.first().map(|node| node.info.clone());
-        let Some(own) = own.filter(|own| database.get::<Nodes>(&own.node_guid).is_some()) else {
+        let owns: Vec<(NodeId, snin_mad::NodeInfo)> =
+            self.homes.known().map(|(_, (id, _))| (id, self.node(id).info.clone())).collect();
+        let seat = self.node(self.own_end().0).guid();
+        if owns.is_empty() || database.get::<Nodes>(&seat).is_none() {
             return false;
-        };
+        }
         self.forget();
         for (_, known) in database.all::<Nodes>().iter() {
             self.recall_node(known, survey);
         }
         // The database has the port by which the master asks.
-        let node = self.node_mut(NodeId::OWN);
-        (node.info.local_port, node.info.port_guid) = (own.local_port, own.port_guid);
+        for (id, own) in owns {
+            let node = self.node_mut(id);
+            (node.info.local_port, node.info.port_guid) = (own.local_port, own.port_guid);
+        }
         for (&(guid, num), known) in database.all::<Ports>().iter() {
             if let Some(id) = self.find(guid) {
                 self.recall_port((id, num), known);
@@ -65,12 +69,13 @@ impl Graph {
     /// Ports that are up, and of which it is not known what is behind them.
     pub(crate) fn unexplained(&self) -> Vec<PortId> {
         let mut ends = Vec::new();
-        for (id, node) in self.managed().filter(|&(id, node)| node.is_switch() || id == NodeId::OWN)
-        {
+        for (id, node) in self.managed() {
             let open = node
                 .external()
-                .filter(|(_, port)| port.link.is_none() && port.info.as_ref().is_some_and(is_up));
-            ends.extend(open.map(|(num, _)| (id, num)));
+                .filter(|(_, port)| port.link.is_none() && port.info.as_ref().is_some_and(is_up))
+                .map(|(num, _)| (id, num))
+                .filter(|&end| node.is_switch() || self.is_home(end));
+            ends.extend(open);
         }
         ends
     }

@@ -3,29 +3,25 @@
 use std::collections::VecDeque;
 
 use snin_fabric::PortNum;
-use snin_mad::DrPath;
 
 use super::{Graph, Port};
 use crate::query::{NodeId, PortId, Query};
+use crate::trail::Trail;
 
 impl Graph {
     /// The node that answers a question, as far as it is known.
     pub(crate) fn agent(&self, query: Query) -> Option<NodeId> {
         match query {
-            Query::Identify(Some(via)) => self.link(via).map(|link| link.to.0),
+            Query::Identify(via) => self.link(via).map(|link| link.to.0),
             _ => query.agent(),
         }
     }
 
     /// The way of an SMP.
-    pub(crate) fn path(&self, query: Query) -> Option<DrPath> {
+    pub(crate) fn path(&self, query: Query) -> Option<Trail> {
         match query {
-            Query::Identify(None) => Some(DrPath::HERE),
-            Query::Identify(Some((node, port)))
-            | Query::Probe((node, port))
-            | Query::Trial((node, port), _) => {
-                self.node(node).path.filter(|_| self.leads_on(node))?.then(port)
-            }
+            Query::Own(port) => Some(Trail::here(port)),
+            Query::Identify(end) | Query::Probe(end) | Query::Trial(end, _) => self.out_by(end),
             _ => match query.end() {
                 Some(end) => self.path_to(end),
                 None => self.node(query.agent()?).path,
@@ -35,31 +31,34 @@ impl Graph {
 
     /// The way of an SMP that is about one port. A switch answers for all of its ports; an end node takes
     /// writes to a port, and finds its partition table, only by that port (IBA 14.2.5.6, 14.2.5.7).
-    pub(crate) fn path_to(&self, (id, port): PortId) -> Option<DrPath> {
-        let node = self.node(id);
-        if node.is_switch() || (id, port) == self.own_end() {
+    pub(crate) fn path_to(&self, end: PortId) -> Option<Trail> {
+        let node = self.node(end.0);
+        if node.is_switch() {
             return node.path;
         }
-        let (before, out) = self.link((id, port))?.to;
-        self.node(before).path.filter(|_| self.leads_on(before))?.then(out)
+        match self.homes.at(end) {
+            Some(port) => Some(Trail::here(port)),
+            None => self.out_by(self.link(end)?.to),
+        }
     }
 
-    /// The port at which the manager sits, of a switch port 0.
-    pub(crate) fn own_end(&self) -> PortId {
-        self.guard((NodeId::OWN, self.node(NodeId::OWN).info.local_port))
-    }
-
-    /// Whether ways go on from the node to its neighbours.
-    fn leads_on(&self, id: NodeId) -> bool {
+    /// The way that leaves a node by a port: ways lead through switches that take writes, and begin at the
+    /// manager's own ports.
+    fn out_by(&self, end: PortId) -> Option<Trail> {
+        let (id, out) = end;
         let node = self.node(id);
-        id == NodeId::OWN || node.is_switch() && !node.is_locked()
+        if !node.is_switch() {
+            return self.homes.at(end).and_then(|port| Trail::here(port).then(out));
+        }
+        node.path.filter(|_| !node.is_locked() || self.is_own(id))?.then(out)
     }
 
     /// The ports that the way to a question's node leaves by, the nearest first.
     pub(crate) fn way(&self, query: Query) -> Vec<PortId> {
         let mut way = Vec::new();
-        let mut at = NodeId::OWN;
-        for &port in self.path(query).as_ref().map_or(&[][..], DrPath::ports) {
+        let Some(trail) = self.path(query) else { return way };
+        let Some((mut at, _)) = self.homes.end(trail.from) else { return way };
+        for &port in trail.path.ports() {
             let end = (at, PortNum(port));
             way.push(end);
             let Some(link) = self.link(end) else { break };
@@ -68,43 +67,40 @@ impl Graph {
         way
     }
 
-    /// Whether a question's SMP gets to its end along this path, for all that is known of cables.
-    pub(crate) fn leads(&self, query: Query, path: &DrPath) -> bool {
+    /// Whether a question's SMP gets to its end along this way, for all that is known of cables.
+    pub(crate) fn leads(&self, query: Query, trail: &Trail) -> bool {
         // Which node is behind the last port is the question.
         let beyond = matches!(query, Query::Identify(_) | Query::Probe(_) | Query::Trial(..));
-        let known = path.hops().saturating_sub(usize::from(beyond));
-        let mut at = NodeId::OWN;
-        path.ports()[..known].iter().all(|&port| {
+        let known = trail.hops().saturating_sub(usize::from(beyond));
+        let Some((mut at, _)) = self.homes.end(trail.from) else { return false };
+        trail.path.ports()[..known].iter().all(|&port| {
             let next = self.link((at, PortNum(port))).map(|link| link.to.0);
             at = next.unwrap_or(at);
             next.is_some()
         })
     }
 
-    /// Finds the shortest way to every node anew, over the links that are left.
+    /// Finds the shortest way to every node anew, over the links that are left, from whichever own port is nearer.
     pub(crate) fn retrace(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.path = None);
-        let Some(own) = self.nodes.first_mut() else { return };
-        own.path = Some(DrPath::HERE);
-        let local = own.info.local_port;
-        let mut queue = VecDeque::from([NodeId::OWN]);
-        while let Some(id) = queue.pop_front() {
-            let node = self.node(id);
-            let Some(path) = node.path else { continue };
-            if !self.leads_on(id) {
-                continue;
+        let homes: Vec<(NodeId, Trail)> =
+            self.homes.known().map(|(port, (id, _))| (id, Trail::here(port))).collect();
+        let mut queue = VecDeque::new();
+        for (id, here) in homes {
+            if self.node(id).path.is_none() {
+                self.node_mut(id).path = Some(here);
+                queue.push_back(id);
             }
-            let only = (!node.is_switch()).then_some(local);
-            let ways: Vec<(PortNum, NodeId)> = node
-                .external()
-                .filter(|&(num, _)| only.is_none_or(|only| only == num))
-                .filter_map(|(num, port)| Some((num, port.link?.to.0)))
-                .collect();
+        }
+        while let Some(id) = queue.pop_front() {
+            let links = self.node(id).external();
+            let ways: Vec<(PortNum, NodeId)> =
+                links.filter_map(|(num, port)| Some((num, port.link?.to.0))).collect();
             for (num, next) in ways {
                 if self.node(next).path.is_none()
-                    && let Some(path) = path.then(num)
+                    && let Some(trail) = self.out_by((id, num))
                 {
-                    self.node_mut(next).path = Some(path);
+                    self.node_mut(next).path = Some(trail);
                     queue.push_back(next);
                 }
             }
@@ -113,15 +109,12 @@ impl Graph {
 
     /// Finds a way to a node that was just joined to others.
     pub(crate) fn retrace_one(&mut self, id: NodeId) {
-        if id == NodeId::OWN {
-            self.node_mut(id).path = Some(DrPath::HERE);
-            return;
-        }
-        let over = |(_, port): (PortNum, &Port)| {
-            let (node, num) = port.link?.to;
-            self.node(node).path.filter(|_| self.leads_on(node))?.then(num)
+        let home = self.homes.known().find(|(_, (node, _))| *node == id);
+        let over = |(_, port): (PortNum, &Port)| self.out_by(port.link?.to);
+        let path = match home {
+            Some((port, _)) => Some(Trail::here(port)),
+            None => self.node(id).external().filter_map(over).min(),
         };
-        let path = self.node(id).external().filter_map(over).min();
         self.node_mut(id).path = path;
     }
 }
@@ -129,9 +122,11 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use snin_fabric::Guid;
-    use snin_mad::{NodeInfo, NodeType};
+    use snin_mad::{DrPath, NodeInfo, NodeType};
 
     use super::*;
+    use crate::events::LocalPort;
+    use crate::graph::homes::Homes;
 
     fn node(graph: &mut Graph, guid: u64, node_type: NodeType, ports: u8) -> NodeId {
         let info = NodeInfo {
@@ -149,6 +144,8 @@ mod tests {
     fn ways_are_shortest_and_lead_through_switches_only() {
         let mut graph = Graph::default();
         let own = node(&mut graph, 1, NodeType::ChannelAdapter, 1);
+        graph.homes.settle(LocalPort(0), (own, PortNum(1)));
+        let trail = |ports: &[u8]| Some(Trail { path: DrPath::new(ports)?, from: LocalPort(0) });
         let [a, b] = [2, 3].map(|guid| node(&mut graph, guid, NodeType::Switch, 4));
         let two_ports = node(&mut graph, 4, NodeType::ChannelAdapter, 2);
         let far = node(&mut graph, 5, NodeType::Switch, 4);
@@ -160,15 +157,42 @@ mod tests {
         join(&mut graph, b, 2, two_ports, 1);
         join(&mut graph, far, 1, two_ports, 2);
         graph.retrace();
-        assert_eq!(graph.node(two_ports).path, DrPath::new(&[1, 2, 2]));
+        assert_eq!(graph.node(two_ports).path, trail(&[1, 2, 2]));
         assert_eq!(graph.node(far).path, None, "no way through an adapter");
 
         // A cable that moves takes the place of the one that was there.
         join(&mut graph, a, 2, far, 3);
         graph.retrace();
-        assert_eq!(graph.node(far).path, DrPath::new(&[1, 2]));
+        assert_eq!(graph.node(far).path, trail(&[1, 2]));
         assert_eq!(graph.node(b).path, None);
         assert!(graph.link((b, PortNum(1))).is_none());
         assert_eq!(graph.isolate(far).len(), 2);
+    }
+
+    #[test]
+    fn each_node_is_reached_from_the_nearer_of_two_own_ports() {
+        let mut graph = Graph { homes: Homes::new(2), ..Graph::default() };
+        let own = node(&mut graph, 1, NodeType::ChannelAdapter, 2);
+        let [a, b, c] = [2, 3, 4].map(|guid| node(&mut graph, guid, NodeType::Switch, 4));
+        let join = |graph: &mut Graph, x: NodeId, p: u8, y: NodeId, q: u8| {
+            graph.connect((x, PortNum(p)), (y, PortNum(q)), 1);
+        };
+        for (x, p, y, q) in [(own, 1, a, 1), (a, 2, b, 1), (b, 2, c, 1), (own, 2, c, 2)] {
+            join(&mut graph, x, p, y, q);
+        }
+        let path =
+            |graph: &Graph, id| graph.node(id).path.map(|trail| (trail.from.0, trail.hops()));
+        (0..2).for_each(|n| graph.homes.settle(LocalPort(n), (own, PortNum(n as u8 + 1))));
+        graph.retrace();
+        assert_eq!(
+            [a, b, c].map(|id| path(&graph, id)),
+            [Some((0, 1)), Some((0, 2)), Some((1, 1))]
+        );
+        graph.disconnect((own, PortNum(1)));
+        graph.retrace();
+        assert_eq!(
+            [a, b, c].map(|id| path(&graph, id)),
+            [Some((1, 3)), Some((1, 2)), Some((1, 1))]
+        );
     }
 }

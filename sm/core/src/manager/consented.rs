@@ -24,7 +24,7 @@ impl Manager {
             operator: self.mastership.operators_priority(),
             ..Priority::default().with_ports(good, of)
         };
-        let own = self.mastership.info().map(|info| Own { guid: info.guid, priority });
+        let own = self.sweep.name().map(|guid| Own { guid, priority });
         cluster.set_own(own, now);
         self.mastership.set_mandate(cluster.mandate(now), now);
         let (verdict, consent) = (cluster.verdict(now), cluster.consent(now));

@@ -18,7 +18,8 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub(super) struct Electing {
     core: Election,
-    /// When a manager last spoke in a session: SMInfo tells less, and is not listened to for some time.
+    /// When the manager at a port last spoke in a session: SMInfo tells less, and is not listened to for some
+    /// time.
     spoke: BTreeMap<Guid, Time>,
 }
 
@@ -31,20 +32,20 @@ impl Electing {
 impl Manager {
     /// Where managers elect the master: what happened since is told, and what follows is done.
     pub(super) fn heed_election(&mut self, now: Time) {
-        let (Some(_), Some(own)) = (self.config.election, self.mastership.info()) else { return };
+        let (Some(_), Some(own)) = (self.config.election, self.sweep.name()) else { return };
         let limits = Limits::default();
         let operator = self.mastership.operators_priority();
         let begin = || {
             let priority = Priority { operator, ..Priority::default().with_ports(1, 1) };
-            Electing {
-                core: Election::new(own.guid, priority, limits, now),
-                spoke: BTreeMap::new(),
-            }
+            Electing { core: Election::new(own, priority, limits, now), spoke: BTreeMap::new() }
         };
         let electing = self.electing.get_or_insert_with(begin);
-        while let Some(Ballot { message, .. }) = self.mirror.next_ballot() {
-            if electing.spoke.len() < MOST || electing.spoke.contains_key(&message.sender) {
-                electing.spoke.insert(message.sender, now);
+        while let Some(Ballot { to, at, message }) = self.mirror.next_ballot() {
+            if to.is_some_and(|to| to != own) {
+                continue;
+            }
+            if electing.spoke.len() < MOST || electing.spoke.contains_key(&at) {
+                electing.spoke.insert(at, now);
             }
             electing.core.handle(Event::Message(message), now);
         }
@@ -60,9 +61,10 @@ impl Manager {
         electing.core.handle(Event::Chosen(chosen), now);
         electing.core.handle(Event::Ports { good, of }, now);
         electing.core.handle_deadline(now);
+        let at = self.mastership.info().map_or(own, |info| info.guid);
         while let Some(output) = electing.core.poll_output() {
             match output {
-                Decided::Send { to, message } => self.mirror.say(Ballot { to, message }),
+                Decided::Send { to, message } => self.mirror.say(Ballot { to, at, message }),
                 Decided::Became(state) => {
                     self.outputs.push_back(Output::Report(Report::Elected(state)));
                 }

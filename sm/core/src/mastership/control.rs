@@ -10,7 +10,7 @@ use super::handover::Linger;
 use super::questions::{Purpose, Way};
 use super::{Mastership, Order};
 use crate::error::Dropped;
-use crate::events::Report;
+use crate::events::{LocalPort, Report};
 
 /// What a manager is told, by the attribute's modifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -109,13 +109,13 @@ impl Mastership {
     /// has nothing to say here, not even no.
     pub(super) fn told(
         &mut self,
-        source: Lid,
+        (port, source): (LocalPort, Lid),
         mad: &Mad,
         smp: &Smp,
         now: Time,
     ) -> Result<(), Dropped> {
         let sender = mad.attribute::<SmInfo>().map_err(|_| Dropped::Malformed)?;
-        let way = Way::back(smp, source).ok_or(Dropped::Request)?;
+        let way = Way::back(smp, port, source).ok_or(Dropped::Request)?;
         let before = self.info().ok_or(Dropped::Request)?;
         if self.sm_key != 0 && sender.sm_key != SmKey(self.sm_key) {
             return Err(Dropped::WrongKey);
@@ -124,7 +124,7 @@ impl Mastership {
         let control = Control::of(smp.modifier);
         let legal = control.filter(|control| control.is_legal(self.state, sender.state));
         let Some(control) = legal.filter(|_| sender.guid != shown.guid) else {
-            self.reply(source, mad, smp, &shown, Status::BAD_VALUE);
+            self.reply((port, source), mad, smp, &shown, Status::BAD_VALUE);
             return Ok(());
         };
         shown.state = match control {
@@ -134,7 +134,7 @@ impl Mastership {
             // It is the master when it has said so.
             Control::Handover | Control::Acknowledge => self.state,
         };
-        self.reply(source, mad, smp, &shown, Status::OK);
+        self.reply((port, source), mad, smp, &shown, Status::OK);
         let name = control.name();
         self.report(Report::Control { from: sender.guid, name });
         let guid = sender.guid;

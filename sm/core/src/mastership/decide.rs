@@ -224,7 +224,7 @@ impl Mastership {
 
     /// Trap 144: the priority of the manager here is another than it was, or worth a look.
     pub(super) fn tell_master(&mut self, now: Time) {
-        let Some(port) = &self.port else { return };
+        let Some(port) = self.port() else { return };
         let (lid, master) = (port.lid, port.master_sm_lid);
         if lid == Lid::NONE || master == Lid::NONE || master == lid {
             return;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use snin_fabric::Guid;
-use snin_mad::{PhysicalState, SmInfo, SmState};
+use snin_mad::{PhysicalState, PortInfo, SmInfo, SmState};
 use snin_protocol::Time;
 
 use super::{MOST_PEERS, Mastership, Order};
@@ -149,7 +149,9 @@ impl Mastership {
 
     /// How many of this manager's ports are good, and how many it has.
     pub(crate) fn own_ports(&self) -> (u8, u8) {
-        let up = self.port.as_ref().is_none_or(|port| port.physical_state == PhysicalState::LinkUp);
-        (u8::from(up), 1)
+        let good = |port: &&Option<PortInfo>| {
+            port.as_ref().is_none_or(|port| port.physical_state == PhysicalState::LinkUp)
+        };
+        (self.ports.iter().filter(good).count() as u8, self.ports.len() as u8)
     }
 }

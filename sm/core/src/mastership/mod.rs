@@ -26,20 +26,19 @@ mod joining;
 mod peers;
 mod polls;
 mod questions;
+mod seat;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Guid, Lid};
-use snin_mad::{
-    Attribute, Mad, Method, PortState, SmInfo, SmKey, SmState, Smp, Status, TransactionId,
-};
+use snin_mad::{Attribute, Mad, Method, SmInfo, SmKey, SmState, Smp, Status, TransactionId};
 use snin_protocol::Time;
 
 use crate::cluster::Mandate;
 use crate::config::Config;
 use crate::database::Place;
 use crate::error::Dropped;
-use crate::events::{Destination, Report};
+use crate::events::{Destination, LocalPort, Report};
 
 pub use control::{Control, Outcome};
 pub(crate) use peers::Found;
@@ -76,12 +75,14 @@ pub(crate) enum Order {
     Rekey,
     /// From now on ask nothing and write nothing: another manager is master.
     StandAside,
+    /// Sit at this local port from now on.
+    Sit(LocalPort),
 }
 
 /// Something is to be done.
 #[derive(Debug)]
 pub(crate) enum Act {
-    Send { to: Destination, mad: Box<Mad> },
+    Send { port: LocalPort, to: Destination, mad: Box<Mad> },
     Report(Report),
     Order(Order),
 }
@@ -111,8 +112,10 @@ pub(crate) struct Mastership {
     /// Why this manager is what it is.
     why: String,
     own: Option<Own>,
-    /// What its port said last: its address, its master's, its capabilities.
-    port: Option<snin_mad::PortInfo>,
+    /// What each own port said last: its address, its master's, its capabilities.
+    ports: Vec<Option<snin_mad::PortInfo>>,
+    /// The one at which this manager sits.
+    seat: LocalPort,
     /// When a standby asks its own port again.
     port_due: Option<Time>,
     peers: BTreeMap<Guid, Peer>,
@@ -142,7 +145,7 @@ pub(crate) struct Mastership {
     /// When a standby that goes before its master says so again, and how often it will.
     claim: Option<(Time, u32)>,
     /// Questions that came before this manager knew where it sits.
-    early: VecDeque<(Lid, Mad, Smp)>,
+    early: VecDeque<(LocalPort, Lid, Mad, Smp)>,
     /// What SMInfo shows as this manager's activity.
     pub(crate) activity: u32,
     /// The table of managers is to be written anew.
@@ -162,7 +165,8 @@ impl Mastership {
             state: SmState::Discovering,
             why: "it has begun".to_owned(),
             own: None,
-            port: None,
+            ports: vec![None; config.ports.max(1).into()],
+            seat: LocalPort(0),
             port_due: None,
             peers: BTreeMap::new(),
             questions: Questions::new(config),
@@ -230,11 +234,6 @@ impl Mastership {
         STALL.min(self.poll * (u64::from(self.retries) + 1) / 2)
     }
 
-    /// Whether this manager's port has no link: it hears from no other by it.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.port.as_ref().is_some_and(|port| port.state == PortState::Down)
-    }
-
     /// NOT-ACTIVE: it does nothing until it is told to.
     fn is_active(&self) -> bool {
         self.state != SmState::NotActive
@@ -271,9 +270,9 @@ impl Mastership {
     /// This manager's port is known from now on: who asked before is answered.
     pub(crate) fn introduce(&mut self, own: Own, now: Time) {
         (self.own, self.changed) = (Some(own), true);
-        for (source, mad, smp) in std::mem::take(&mut self.early) {
+        for (port, source, mad, smp) in std::mem::take(&mut self.early) {
             // It was taken once, and has a way back.
-            let _ = self.asked(source, &mad, &smp, now);
+            let _ = self.asked((port, source), &mad, &smp, now);
         }
     }
 
@@ -357,7 +356,7 @@ impl Mastership {
     /// Takes an SMP about SMInfo, or the answer to one of this core's questions.
     pub(crate) fn handle(
         &mut self,
-        source: Lid,
+        source: (LocalPort, Lid),
         mad: &Mad,
         smp: &Smp,
         now: Time,
@@ -365,21 +364,27 @@ impl Mastership {
         let done = match smp.method {
             Method::Get => self.asked(source, mad, smp, now),
             Method::Set => self.told(source, mad, smp, now),
-            _ => self.answered(mad, smp, now),
+            _ => self.answered(source.0, mad, smp, now),
         };
         self.flush();
         done
     }
 
     /// A node asks who is master here.
-    fn asked(&mut self, source: Lid, mad: &Mad, smp: &Smp, now: Time) -> Result<(), Dropped> {
+    fn asked(
+        &mut self,
+        (port, source): (LocalPort, Lid),
+        mad: &Mad,
+        smp: &Smp,
+        now: Time,
+    ) -> Result<(), Dropped> {
         let asker = mad.attribute::<SmInfo>().ok();
-        let way = Way::back(smp, source).ok_or(Dropped::Request)?;
+        let way = Way::back(smp, port, source).ok_or(Dropped::Request)?;
         let Some(mut info) = self.info() else {
             if self.early.len() >= MOST_EARLY {
                 return Err(Dropped::Request);
             }
-            self.early.push_back((source, mad.clone(), *smp));
+            self.early.push_back((port, source, mad.clone(), *smp));
             return Ok(());
         };
         // A manager that shows another key is shown none (IBA 14.4.7). A manager that shows none is shown the key:
@@ -388,7 +393,7 @@ impl Mastership {
         if shown == SmKey(0) || shown == SmKey(self.sm_key) {
             info.sm_key = SmKey(self.sm_key);
         }
-        self.reply(source, mad, smp, &info, Status::OK);
+        self.reply((port, source), mad, smp, &info, Status::OK);
         if let Some(asker) = asker.filter(|asker| asker.guid != Guid(0) && asker.guid != info.guid)
         {
             self.met(asker, way, now);
@@ -396,20 +401,27 @@ impl Mastership {
         Ok(())
     }
 
-    fn reply(&mut self, source: Lid, mad: &Mad, smp: &Smp, info: &SmInfo, status: Status) {
+    fn reply(
+        &mut self,
+        (port, source): (LocalPort, Lid),
+        mad: &Mad,
+        smp: &Smp,
+        info: &SmInfo,
+        status: Status,
+    ) {
         let to = match smp.route {
             snin_mad::Route::Directed { .. } => Destination::Directed,
             snin_mad::Route::Lid => Destination::Lid(source),
         };
         let mut answer = Box::new(mad.clone().with(info));
         answer.answer(status);
-        self.outputs.push_back(Act::Send { to, mad: answer });
+        self.outputs.push_back(Act::Send { port, to, mad: answer });
     }
 
     /// Puts what is to be asked into the outputs.
     fn flush(&mut self) {
-        while let Some((to, mad)) = self.questions.next() {
-            self.outputs.push_back(Act::Send { to, mad });
+        while let Some((port, to, mad)) = self.questions.next() {
+            self.outputs.push_back(Act::Send { port, to, mad });
         }
     }
 }

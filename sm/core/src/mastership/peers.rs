@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use snin_fabric::{Guid, Lid};
-use snin_mad::{DrPath, MKey, SmInfo, SmKey, SmState};
+use snin_mad::{MKey, SmInfo, SmKey, SmState};
 use snin_protocol::Time;
 
 use super::questions::Way;
 use super::{MOST_PEERS, Mastership, Own};
 use crate::database::{Database, Manager, Managers, Place};
 use crate::events::Report;
+use crate::trail::Trail;
 
 /// A port that says that a manager sits there, as a survey met it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Found {
     /// `node/port`.
     pub(crate) at: String,
     pub(crate) lid: Lid,
-    pub(crate) path: Option<DrPath>,
+    pub(crate) trail: Option<Trail>,
     /// The key to show it.
     pub(crate) m_key: MKey,
     /// What it said, where the survey asked.
@@ -34,7 +35,7 @@ pub(super) struct Peer {
     place: Option<Place>,
     at: String,
     lid: Lid,
-    path: Option<DrPath>,
+    trail: Option<Trail>,
     pub(super) m_key: MKey,
     /// What it last said of itself, if it ever did.
     pub(super) info: Option<SmInfo>,
@@ -69,7 +70,7 @@ impl Peer {
     /// How it is reached. `master`: the address of the master, as ports know it.
     pub(super) fn ways(&self, master: Option<Lid>) -> Vec<Way> {
         let by_lid = Some(self.address(master)).filter(|&lid| lid != Lid::NONE).map(Way::Lid);
-        self.path.map(Way::Directed).into_iter().chain(by_lid).collect()
+        self.trail.map(Way::Directed).into_iter().chain(by_lid).collect()
     }
 
     /// Its address, as far as it is known.
@@ -187,7 +188,7 @@ impl Mastership {
                 peer.due = now + self.poll;
             }
             (peer.place, peer.at) = (Some(found.place), found.at);
-            (peer.lid, peer.path, peer.m_key) = (found.lid, found.path, found.m_key);
+            (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));
                 peer.foreign |= is_foreign(self.sm_key, info.sm_key);
@@ -230,7 +231,7 @@ impl Mastership {
         if !is_known {
             peer.at = format!("the port {}", info.guid);
             match way {
-                Way::Directed(path) => peer.path = Some(path),
+                Way::Directed(trail) => peer.trail = Some(trail),
                 Way::Lid(lid) => peer.lid = lid,
             }
         }

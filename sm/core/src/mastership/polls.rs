@@ -8,10 +8,12 @@ use super::Mastership;
 use super::peers::is_foreign;
 use super::questions::Purpose;
 use crate::error::Dropped;
+use crate::events::LocalPort;
 
 impl Mastership {
     pub(super) fn next_poll(&self) -> Option<Time> {
-        let own = self.port_due.filter(|_| self.watches_own_port());
+        let first = (self.ports.len() > 1 && self.own.is_some()).then_some(Time::ZERO);
+        let own = self.port_due.or(first).filter(|_| self.watches_own_port());
         let claim = self.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
         let peers = self.peers.values().map(|peer| peer.due).min();
         [own, claim, peers].into_iter().flatten().min()
@@ -59,43 +61,40 @@ impl Mastership {
 
     /// The address of the master, as the own port knows it.
     pub(super) fn master_lid(&self) -> Option<Lid> {
-        let port = self.port.as_ref().filter(|_| self.state != SmState::Master)?;
+        let port = self.port().filter(|_| self.state != SmState::Master)?;
         Some(port.master_sm_lid).filter(|&lid| lid != Lid::NONE && lid != port.lid)
     }
 
-    /// A master that is alone is followed by no other manager, whether its port has a link or not.
+    /// A master that is alone is followed by no other manager, whether its one port has a link or not.
     fn watches_own_port(&self) -> bool {
         match self.state {
             SmState::Standby => true,
-            SmState::Master => !self.peers.is_empty(),
-            _ => false,
+            SmState::Master => !self.peers.is_empty() || self.ports.len() > 1,
+            _ => self.ports.len() > 1 && self.own.is_some(),
         }
     }
 
-    /// Whether the own port has a link, which address it has, and which its master.
+    /// Whether own ports have a link, which address they have, and which their master.
     fn ask_own_port(&mut self, now: Time) {
         if self.port_due.is_none_or(|due| due <= now) {
             self.port_due = Some(now + self.poll);
-            self.questions.own_port(now);
+            (0..self.ports.len() as u32).for_each(|n| self.questions.own_port(LocalPort(n), now));
         }
     }
 
     /// An answer to one of this core's questions.
-    pub(super) fn answered(&mut self, mad: &Mad, smp: &Smp, now: Time) -> Result<(), Dropped> {
-        let purpose = self.questions.take(smp).ok_or(Dropped::Unsolicited)?;
+    pub(super) fn answered(
+        &mut self,
+        port: LocalPort,
+        mad: &Mad,
+        smp: &Smp,
+        now: Time,
+    ) -> Result<(), Dropped> {
+        let purpose = self.questions.take(port, smp).ok_or(Dropped::Unsolicited)?;
         match purpose {
-            Purpose::OwnPort => {
-                let port = mad.attribute::<PortInfo>().map_err(|_| Dropped::Malformed)?;
-                if let Some(linger) = &mut self.linger
-                    && port.master_sm_lid != port.lid
-                {
-                    linger.moved(now);
-                }
-                let was_cut = self.is_cut();
-                self.port = Some(port);
-                if was_cut && !self.is_cut() {
-                    self.stood_still(now);
-                }
+            Purpose::OwnPort(port) => {
+                let info = mad.attribute::<PortInfo>().map_err(|_| Dropped::Malformed)?;
+                self.own_port_read(port, info, now);
             }
             Purpose::Poll(guid) => {
                 let info = mad.attribute::<SmInfo>().ok().filter(|_| smp.status.is_ok());
@@ -128,7 +127,8 @@ impl Mastership {
     pub(super) fn unanswered(&mut self, purpose: Purpose, now: Time) {
         match purpose {
             // A manager that was silent is counted when it is polled again.
-            Purpose::Poll(_) | Purpose::OwnPort | Purpose::Claim => {}
+            Purpose::OwnPort(port) => self.own_port_lost(port),
+            Purpose::Poll(_) | Purpose::Claim => {}
             Purpose::Tell(guid, control) => self.was_not_taken(guid, control, now),
         }
     }

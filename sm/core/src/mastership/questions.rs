@@ -11,7 +11,8 @@ use snin_protocol::Time;
 
 use super::Control;
 use crate::config::Config;
-use crate::events::Destination;
+use crate::events::{Destination, LocalPort};
+use crate::trail::Trail;
 
 /// Questions in flight; beyond them the oldest is forgotten.
 const MOST: usize = 1_024;
@@ -19,13 +20,13 @@ const MOST: usize = 1_024;
 /// How another manager is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    Directed(DrPath),
+    Directed(Trail),
     Lid(Lid),
 }
 
 impl Way {
     /// The way back to whom an SMP came from.
-    pub(super) fn back(smp: &Smp, source: Lid) -> Option<Self> {
+    pub(super) fn back(smp: &Smp, port: LocalPort, source: Lid) -> Option<Self> {
         match smp.route {
             Route::Lid => {
                 Some(source).filter(|&lid| lid != PERMISSIVE && lid != Lid::NONE).map(Self::Lid)
@@ -34,14 +35,14 @@ impl Way {
             Route::Directed { .. } => {
                 let mut ports = smp.return_path.ports().to_vec();
                 ports.reverse();
-                DrPath::new(&ports).map(Self::Directed)
+                DrPath::new(&ports).map(|path| Self::Directed(Trail { path, from: port }))
             }
         }
     }
 
     const fn route(self) -> Route {
         match self {
-            Self::Directed(path) => Route::directed(path),
+            Self::Directed(trail) => Route::directed(trail.path),
             Self::Lid(_) => Route::Lid,
         }
     }
@@ -61,8 +62,8 @@ pub(super) enum Purpose {
     Poll(Guid),
     /// A manager is told something.
     Tell(Guid, Control),
-    /// PortInfo of the own port.
-    OwnPort,
+    /// PortInfo of an own port.
+    OwnPort(LocalPort),
     /// Trap 144, until the master says that it heard.
     Claim,
 }
@@ -71,6 +72,8 @@ pub(super) enum Purpose {
 struct Question {
     purpose: Purpose,
     mad: Box<Mad>,
+    /// By which port it leaves.
+    port: LocalPort,
     to: Destination,
     /// Further ways, by which it is put again in turn.
     again: VecDeque<Way>,
@@ -86,8 +89,13 @@ pub(super) struct Questions {
     timeout: Time,
     attempts: u8,
     in_flight: BTreeMap<u32, Question>,
-    outputs: VecDeque<(Destination, Box<Mad>)>,
+    /// The port by which what goes to an address leaves.
+    seat: LocalPort,
+    outputs: VecDeque<Sent>,
 }
+
+/// An SMP, whereto, and by which port.
+type Sent = (LocalPort, Destination, Box<Mad>);
 
 impl Questions {
     pub(super) fn new(config: &Config) -> Self {
@@ -98,11 +106,17 @@ impl Questions {
             timeout: config.timeout(),
             attempts: config.attempts,
             in_flight: BTreeMap::new(),
+            seat: LocalPort(0),
             outputs: VecDeque::new(),
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<(Destination, Box<Mad>)> {
+    /// What goes to an address leaves by this port from now on.
+    pub(super) const fn sit(&mut self, seat: LocalPort) {
+        self.seat = seat;
+    }
+
+    pub(super) fn next(&mut self) -> Option<Sent> {
         self.outputs.pop_front()
     }
 
@@ -120,10 +134,10 @@ impl Questions {
         self.put(Purpose::Poll(peer), mad, way, VecDeque::new(), until);
     }
 
-    pub(super) fn own_port(&mut self, now: Time) {
-        let way = Way::Directed(DrPath::HERE);
+    pub(super) fn own_port(&mut self, port: LocalPort, now: Time) {
+        let way = Way::Directed(Trail::here(port));
         let mad = Smp::get(PortInfo::ID, 0, way.route()).mad();
-        self.put(Purpose::OwnPort, mad, way, VecDeque::new(), now + self.timeout);
+        self.put(Purpose::OwnPort(port), mad, way, VecDeque::new(), now + self.timeout);
     }
 
     /// Tells a manager something, by all ways in turn.
@@ -165,23 +179,33 @@ impl Questions {
         Header::edit(&mut mad.0).transaction_id(TransactionId(id.into()));
         let header = mad.header();
         let (attribute, modifier) = (header.attribute().0, header.modifier().0);
-        let (mad, to) = (Box::new(mad), way.destination());
-        self.outputs.push_back((to, mad.clone()));
-        let question = Question { purpose, mad, to, again, deadline, attribute, modifier };
+        let (mad, port, to) = (Box::new(mad), self.leaves_by(way), way.destination());
+        self.outputs.push_back((port, to, mad.clone()));
+        let question = Question { purpose, mad, port, to, again, deadline, attribute, modifier };
         self.in_flight.insert(id, question);
         if self.in_flight.len() > MOST {
             self.in_flight.pop_first();
         }
     }
 
+    fn leaves_by(&self, way: Way) -> LocalPort {
+        match way {
+            Way::Directed(trail) => trail.from,
+            Way::Lid(_) => self.seat,
+        }
+    }
+
     /// What an answer is about, if it is one.
-    pub(super) fn take(&mut self, smp: &Smp) -> Option<Purpose> {
+    pub(super) fn take(&mut self, port: LocalPort, smp: &Smp) -> Option<Purpose> {
         let id = smp.transaction_id.0 as u32;
         let question = self.in_flight.get(&id)?;
         let same = (question.attribute, question.modifier) == (smp.attribute.0, smp.modifier);
         let directed = matches!(question.to, Destination::Directed);
         let back = !directed || smp.returning;
-        (same && back).then(|| self.in_flight.remove(&id)).flatten().map(|asked| asked.purpose)
+        (same && back && port == question.port)
+            .then(|| self.in_flight.remove(&id))
+            .flatten()
+            .map(|asked| asked.purpose)
     }
 
     /// Forgets what was asked.
@@ -202,8 +226,9 @@ impl Questions {
             let mut mad = again.mad();
             mad.0[64..128].copy_from_slice(&question.mad.0[64..128]);
             (question.mad, question.to) = (Box::new(mad), way.destination());
+            question.port = self.leaves_by(way);
             question.deadline = now + self.timeout;
-            self.outputs.push_back((question.to, question.mad.clone()));
+            self.outputs.push_back((question.port, question.to, question.mad.clone()));
             self.in_flight.insert(id, question);
         }
     }

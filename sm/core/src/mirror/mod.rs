@@ -273,8 +273,7 @@ impl Mirror {
                 self.copy.closed(link);
             }
             MirrorEvent::Asked(_, FromStandby::Ballot(ballot)) => {
-                let own = ballot.to.is_none() || ballot.to == around.guid;
-                if own && self.ballots.len() < MOST_BALLOTS {
+                if self.ballots.len() < MOST_BALLOTS {
                     self.ballots.push_back(ballot);
                 }
             }

@@ -15,7 +15,7 @@ impl Survey {
         let Some(id) = graph.admit(info) else { return self.trouble(graph, via, Trouble::Mute) };
         let known = &graph.node(id).info;
         if (known.num_ports, known.node_type) != (info.num_ports, info.node_type) {
-            if graph.node(id).seen == self.number || id == NodeId::OWN {
+            if graph.node(id).seen == self.number || graph.is_own(id) {
                 return self.trouble(graph, via, Trouble::Clash(info.node_guid));
             }
             graph.replace(id, info).into_iter().for_each(|end| self.identify(end));
@@ -53,9 +53,9 @@ impl Survey {
             return false; // Its own ports' word holds.
         }
         let Some(link) = graph.link(end).filter(|link| link.to != via) else {
-            let own = end == (NodeId::OWN, graph.node(NodeId::OWN).info.local_port);
-            // Only one cable is in the manager's own port, and it was met from that end.
-            return own && graph.link(end).is_none() && via.0 != NodeId::OWN;
+            // Only one cable is in the manager's one port, and it was met from that end.
+            let own = graph.is_home(end) && graph.homes.is_single();
+            return own && graph.link(end).is_none() && !graph.is_own(via.0);
         };
         let holder_up = graph.port(link.to).is_some_and(|port| port.is_up());
         if link.confirmed != self.number && !holder_up {
@@ -81,7 +81,7 @@ impl Survey {
     /// The newcomer at `via` waits until it is known who is at `holder`.
     fn dispute(&mut self, via: PortId, holder: PortId, graph: &Graph) {
         // A port of an end node cannot be asked; the one at the other end of its cable can.
-        let asked = if graph.node(holder.0).is_switch() || holder.0 == NodeId::OWN {
+        let asked = if graph.node(holder.0).is_switch() || graph.is_home(holder) {
             Some(holder)
         } else {
             graph.link(holder).map(|link| link.to)
@@ -119,6 +119,7 @@ impl Survey {
     /// Reads what is new about a node that was just met.
     fn follow(&mut self, graph: &mut Graph, id: NodeId, via: Option<PortId>, info: &NodeInfo) {
         let number = self.number;
+        let is_own = graph.is_own(id);
         let node = graph.node_mut(id);
         let met_first = node.seen != number && (self.full || node.path.is_none());
         let was_known = node.path.is_some();
@@ -127,7 +128,7 @@ impl Survey {
         // The answer names the port by which it was asked; the manager's own port stays its own.
         let own = (node.info.local_port, node.info.port_guid);
         node.info = info.clone();
-        if id == NodeId::OWN && via.is_some() {
+        if is_own && via.is_some() {
             (node.info.local_port, node.info.port_guid) = own;
         }
         if node.path.is_none() {

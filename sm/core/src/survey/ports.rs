@@ -77,13 +77,14 @@ impl Survey {
     pub(super) fn port_read(&mut self, graph: &mut Graph, end: PortId, info: PortInfo) {
         let outer = match graph.node(end.0).is_switch() {
             true => end.1 != PortNum::ZERO,
-            false => end.0 == NodeId::OWN,
+            false => graph.is_home(end),
         };
         // What hangs on a node that was out of reach may be another by now.
         let anew = self.full || self.whole.contains(&end.0);
+        let is_own = graph.is_own(end.0);
         let Some(port) = graph.port_mut(end) else { return };
         let before = port.info.replace(info);
-        if let Some(now) = port.info.as_ref().filter(|_| !outer || end.0 == NodeId::OWN) {
+        if let Some(now) = port.info.as_ref().filter(|_| !outer || is_own) {
             self.compare(end, before.as_ref(), now);
         }
         let Some(port) = graph.port_mut(end) else { return };
@@ -113,7 +114,7 @@ impl Survey {
             // A node that is known to be silent is asked in its own time.
             let mute = port.trouble == Some(Trouble::Mute) && was_up;
             // So is who left the question without an answer just now.
-            let asked = was_up && self.rechecked.contains(&Query::Identify(Some(end)));
+            let asked = was_up && self.rechecked.contains(&Query::Identify(end));
             let query = (anew || came_up || port.link.is_none()) && !mute && !asked;
             if came_up {
                 graph.node_mut(end.0).shaken = true;
@@ -132,8 +133,8 @@ impl Survey {
 
     /// Where another subnet manager sits, it is asked what it is doing.
     pub(super) fn ask_manager(&mut self, graph: &mut Graph, end: PortId) {
-        let own = graph.node(NodeId::OWN).info.local_port;
-        let Some(port) = graph.port_mut(end).filter(|_| end != (NodeId::OWN, own)) else { return };
+        let is_home = graph.is_home(end);
+        let Some(port) = graph.port_mut(end).filter(|_| !is_home) else { return };
         let sits = port.info.as_ref().is_some_and(|info| info.capabilities.has(Capabilities::SM));
         if sits {
             self.queue.push_back(Query::ReadManager(end.0, end.1));

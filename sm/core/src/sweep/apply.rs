@@ -143,9 +143,9 @@ impl Sweep {
         }
         if applying.schedule.is_stopped() {
             // No other program can write the own switch's tables, nor does it help to try harder.
-            let own = (NodeId::OWN, PortNum::ZERO);
+            let own = self.graph.own_end();
             let refuses = self.failures.holds(own, now) || self.graph.is_locked(own);
-            if self.graph.node(NodeId::OWN).is_switch() && refuses {
+            if self.graph.node(own.0).is_switch() && refuses {
                 let full = self.pending.full;
                 self.pending = super::Pending { full, ..super::Pending::default() };
                 self.ready();
@@ -296,7 +296,7 @@ impl Sweep {
             }
         }
         let its_tables = matches!(step, Step::Block(..) | Step::Dropping(..) | Step::Top(..));
-        if its_tables && self.failures.count(end) > MOST_FAILURES && end.0 != NodeId::OWN {
+        if its_tables && self.failures.count(end) > MOST_FAILURES && !self.graph.is_own(end.0) {
             self.graph.lock(end, Lock::Refuses);
         }
     }

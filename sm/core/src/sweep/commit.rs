@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use snin_fabric::multicast::{BLOCK, POSITION};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
-use snin_mad::NodeType;
 use snin_protocol::Time;
 
 use super::Sweep;
 use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports, Programmed, Programs};
+use crate::events::LocalPort;
 use crate::graph;
-use crate::query::{NodeId, PortId};
+use crate::query::PortId;
 
 impl Sweep {
     /// Whether a stage has ended since this was last asked.
@@ -135,10 +135,16 @@ impl Sweep {
 
     /// The port at which this manager sits.
     pub(crate) fn own_guid(&self) -> Option<Guid> {
-        let own: NodeId = self.graph.ids().next()?;
-        let node = self.graph.node(own);
-        let switch = node.info.node_type == NodeType::Switch;
-        let num = if switch { PortNum::ZERO } else { node.info.local_port };
-        self.graph.port((own, num))?.guid.or(Some(node.info.port_guid))
+        self.graph.knows_itself().then(|| self.graph.own_end()).map(|end| self.port_guid(end))
+    }
+
+    /// The manager's name among managers, wherever it sits: the first of its ports.
+    pub(crate) fn name(&self) -> Option<Guid> {
+        self.graph.home(LocalPort(0)).map(|end| self.port_guid(end))
+    }
+
+    fn port_guid(&self, end: PortId) -> Guid {
+        let guid = self.graph.port(end).and_then(|port| port.guid);
+        guid.unwrap_or(self.graph.node(end.0).info.port_guid)
     }
 }

@@ -103,7 +103,7 @@ impl Sweep {
         let to = Origin { lid: gauge.lid, qp: 1, sl: 0, p_key: PKey::DEFAULT };
         self.metrics.counters_read += 1;
         self.gauges.in_flight.insert(id, gauge);
-        let (port, mad) = (self.config.local_port(), Box::new(mad));
+        let (port, mad) = (self.graph.homes.seat(), Box::new(mad));
         self.outputs.push_back(Output::Answer { port, to, mad });
     }
 

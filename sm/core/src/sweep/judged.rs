@@ -16,7 +16,7 @@ use crate::configuration::{
 };
 use crate::database::Place;
 use crate::graph::{Node, Port};
-use crate::query::{NodeId, PortId, Query};
+use crate::query::{PortId, Query};
 use crate::smp;
 
 /// How often in a turn configuration may judge and ask.
@@ -95,7 +95,7 @@ impl Sweep {
         if self.graph.ids().len() == 0 {
             return seen;
         }
-        seen.manager = self.graph.node(NodeId::OWN).guid();
+        seen.manager = self.graph.node(self.graph.own_end().0).guid();
         let switches = self.graph.reachable().filter(|(_, node)| node.is_switch());
         seen.switches = switches
             .map(|(_, node)| {

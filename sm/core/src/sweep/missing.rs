@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use snin_fabric::PortNum;
 
 use super::Sweep;
-use crate::events::Missing;
+use crate::events::{LocalPort, Missing};
 use crate::graph::{Lock, Port, Trouble};
 use crate::partitioning;
 use crate::planning::Target;
-use crate::query::NodeId;
+use crate::query::PortId;
 
 impl Sweep {
     /// What keeps the fabric from being complete, by name.
@@ -22,15 +22,15 @@ impl Sweep {
                 false => Missing::Refused { name, what },
             });
         }
-        // Without its cable the manager is cut off, and nothing else need be named.
-        let mut alone = false;
-        if self.graph.ids().len() > 0 && !self.graph.node(NodeId::OWN).is_switch() {
-            let own = self.graph.own_end();
-            alone = self.graph.port(own).is_some_and(|port| port.info.is_some() && !port.is_up());
-            if alone {
-                missing.insert(Missing::NoCable(self.graph.port_name(own)));
-            }
-        }
+        // Without any cable the manager is cut off, and nothing else need be named.
+        let homes =
+            || self.graph.homes.known().filter(|(_, (id, _))| !self.graph.node(*id).is_switch());
+        let cut = |&(_, end): &(LocalPort, PortId)| {
+            self.graph.port(end).is_some_and(|port| port.info.is_some() && !port.is_up())
+        };
+        let alone = homes().next().is_some() && homes().all(|home| cut(&home));
+        let names = homes().filter(cut).map(|(_, end)| self.graph.port_name(end));
+        missing.extend(names.map(Missing::NoCable));
         missing.extend(self.rivals.iter().cloned());
         for id in self.graph.ids() {
             let node = self.graph.node(id);

@@ -94,7 +94,7 @@ impl Sweep {
             for (num, port) in (0u8..).zip(&node.ports) {
                 let end = (id, PortNum(num));
                 let Some(info) = &port.info else { continue };
-                if end == self.graph.own_end() || !info.capabilities.has(Capabilities::SM) {
+                if self.graph.is_home(end) || !info.capabilities.has(Capabilities::SM) {
                     continue;
                 }
                 let lid = if node.is_switch() {
@@ -110,7 +110,7 @@ impl Sweep {
                         place: self.place(end),
                         at: self.graph.port_name(end),
                         lid,
-                        path: self.graph.path_to(end),
+                        trail: self.graph.path_to(end),
                         m_key: self.graph.key_to_ask(Query::ReadManager(id, PortNum(num)), 0),
                         info: port.manager.clone(),
                     },
@@ -168,6 +168,12 @@ impl Sweep {
             Order::Rekey => {
                 if self.generates_keys() {
                     self.rotate_keys();
+                }
+            }
+            Order::Sit(port) => {
+                self.graph.homes.sit(port);
+                if !self.leave.follows {
+                    self.begin_anew();
                 }
             }
             Order::StandAside => self.stand_aside(),

@@ -21,7 +21,7 @@ use snin_protocol::Time;
 use super::{Stage, Sweep};
 use crate::activate::{is_guarded, port_info};
 use crate::database::{Database, Ports, Programmed, Programs};
-use crate::events::{Output, Report};
+use crate::events::{LocalPort, Output, Report};
 use crate::multicast::{self, McPlan};
 use crate::planning::{Computed, Target};
 use crate::programmed::{lanes_sum, linear_sum, multicast_sum};
@@ -119,7 +119,7 @@ impl Sweep {
     }
 
     /// The write by which a port learns of its master, where it can be reached and does not know.
-    fn herald(&self, end: PortId, manager: Lid) -> Option<Mad> {
+    fn herald(&self, end: PortId, manager: Lid) -> Option<(LocalPort, Mad)> {
         let held = self.graph.port(end)?.info.as_ref()?;
         let is_unicast = |lid: Lid| (Lid(1)..=Lid::MAX_UNICAST).contains(&lid);
         if !is_unicast(held.lid) || !is_unicast(manager) || self.graph.is_locked(end) {
@@ -127,8 +127,8 @@ impl Sweep {
         }
         let write = PortWrite { address: Some((held.lid, held.lmc)), ..PortWrite::default() };
         let info = port_info(&self.graph, end, write, &self.config, manager)?;
-        let (key, path) = (self.graph.key_to_show(end, 0), self.graph.path_to(end)?);
-        Some(smp::set(key, path, end.1.0.into(), &info))
+        let (key, trail) = (self.graph.key_to_show(end, 0), self.graph.path_to(end)?);
+        Some((trail.from, smp::set(key, trail.path, end.1.0.into(), &info)))
     }
 
     /// A port was told, or did not say so: then it is read again.

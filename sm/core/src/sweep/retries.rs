@@ -1,13 +1,13 @@
 //! Retries: questions to nodes that are silent, and writes that were not taken.
 
 use snin_fabric::PortNum;
-use snin_mad::DrPath;
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
 use crate::graph::Lock;
 use crate::query::{PortId, Query};
 use crate::smp;
+use crate::trail::Trail;
 use crate::transactions::Late;
 
 impl Sweep {
@@ -38,7 +38,7 @@ impl Sweep {
             return;
         }
         let graph = &self.graph;
-        let other = |query, asked: &DrPath| {
+        let other = |query, asked: &Trail| {
             let way = graph.path(query).filter(|way| way != asked)?;
             (!graph.leads(query, asked)).then_some(way)
         };

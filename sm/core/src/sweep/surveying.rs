@@ -92,7 +92,7 @@ impl Sweep {
             self.pending.silent.clear();
             self.pending.awake.clear();
             self.pending.verify.clear();
-            let mut survey = Survey::full(self.surveys);
+            let mut survey = Survey::full(self.surveys, &self.graph.homes);
             let readmit = std::mem::take(&mut self.pending.readmit);
             readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
             survey.reads_only = self.leave.looks_only();

@@ -11,9 +11,6 @@ use crate::trap::{self, Look};
 
 impl Sweep {
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
-        if port != self.config.local_port() {
-            return self.metrics.count_dropped(Dropped::WrongPort);
-        }
         // The master is told too.
         if self.leave.follows() {
             return self.metrics.count_dropped(Dropped::Request);
@@ -31,7 +28,7 @@ impl Sweep {
         *self.metrics.traps.entry(known).or_insert(0) += 1;
         let name = self.graph.node(end.0).label();
         self.outputs.push_back(Output::Report(Report::Trap { number, issuer, name }));
-        self.repress(source, end, mad, smp);
+        self.repress((port, source), end, mad, smp);
         match look {
             Look::Switch => self.suspect(end.0),
             Look::Port => {
@@ -46,7 +43,7 @@ impl Sweep {
     }
 
     /// Stops the trap from being repeated (IBA 14.3.1).
-    fn repress(&mut self, source: Lid, issuer: PortId, mad: &Mad, smp: &Smp) {
+    fn repress(&mut self, (port, source): (LocalPort, Lid), issuer: PortId, mad: &Mad, smp: &Smp) {
         if source == PERMISSIVE || source == Lid::NONE || smp.route != Route::Lid {
             return;
         }
@@ -55,7 +52,7 @@ impl Sweep {
         // It is a write (IBA 14.2.4.1).
         LidRouted::edit(&mut answer.0).m_key(self.graph.key_to_show(issuer, 0));
         self.metrics.count_sent(smp.attribute, Method::TrapRepress);
-        let (port, to) = (self.config.local_port(), Destination::Lid(source));
+        let to = Destination::Lid(source);
         self.outputs.push_back(Output::Send { port, to, mad: answer });
     }
 

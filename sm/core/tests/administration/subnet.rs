@@ -170,7 +170,8 @@ impl Subnet {
                     | Output::Report(_)
                     | Output::Served(_)
                     | Output::Mirror(_)
-                    | Output::Cluster(_) => {}
+                    | Output::Cluster(_)
+                    | Output::Sit(_) => {}
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };

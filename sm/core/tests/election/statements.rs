@@ -90,7 +90,8 @@ fn statements_11_35_37_and_38_a_message_says_all_of_its_sender() {
         Message { kind: Kind::Status, sender: Guid(5), state: State::Electing, priority };
     assert_eq!(message, expected);
     for kind in [Kind::Status, Kind::Takeover, Kind::Cede] {
-        let ballot = Ballot { to: Some(Guid(9)), message: Message { kind, ..message } };
+        let ballot =
+            Ballot { to: Some(Guid(9)), at: Guid(6), message: Message { kind, ..message } };
         let frame = codec::encode(&FromStandby::Ballot(ballot)).unwrap();
         let (read, length) = codec::decode::<FromStandby>(&frame).unwrap().unwrap();
         assert_eq!((read, length), (FromStandby::Ballot(ballot), frame.len()));

@@ -11,6 +11,7 @@ mod handover;
 mod in_band;
 mod mirrored;
 mod opa_fm;
+mod ports;
 #[allow(dead_code, reason = "the election's tests use all of it")]
 #[path = "../support/store.rs"]
 mod store;

@@ -1,6 +1,6 @@
 //! Managers at ports of an emulated fabric, each a process that can be stopped, continued and killed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fabric, Fault};
 use snin_fabric::check::walk::walk;
@@ -16,7 +16,8 @@ use snin_sm_core::database::KeptRecord;
 use snin_sm_core::mirror::in_band;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{
-    Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Output, Report, Saved,
+    Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Missing, Output, Report,
+    Saved,
 };
 
 use crate::carrier::{carrier, origin};
@@ -47,6 +48,8 @@ pub(crate) struct Written {
 pub(crate) struct Seat {
     pub(crate) at: PortIndex,
     pub(crate) client: ClientId,
+    /// Its further ports.
+    pub(crate) more: Vec<ClientId>,
     pub(crate) manager: Manager,
     pub(crate) saved: Saved,
     /// What was to be kept, in order.
@@ -61,6 +64,17 @@ pub(crate) struct Seat {
     pub(crate) sent_before: Option<Sent>,
     /// It has no sessions, and speaks in-band.
     pub(crate) carrier: Option<Carrier>,
+    /// Where its directed SMPs went: by which local port, and by which ports from there.
+    pub(crate) routes: BTreeSet<(LocalPort, Vec<u8>)>,
+}
+
+impl Seat {
+    fn client_at(&self, port: LocalPort) -> ClientId {
+        match port.0 {
+            0 => self.client,
+            more => self.more[more as usize - 1],
+        }
+    }
 }
 
 /// Numbers of SMPs by attribute and method.
@@ -112,7 +126,15 @@ impl Subnet {
     /// Seats a manager at a host's first port; it has not begun yet.
     pub(crate) fn seat(&mut self, host: &str, config: Config) -> usize {
         let at = port(&self.topology, host, 1);
-        let client = self.emulator.attach(at).unwrap();
+        self.seat_at(&[at], config)
+    }
+
+    /// Seats a manager at several ports.
+    pub(crate) fn seat_at(&mut self, ports: &[PortIndex], config: Config) -> usize {
+        let at = ports[0];
+        let mut clients = ports.iter().map(|&port| self.emulator.attach(port).unwrap());
+        let (client, more) = (clients.next().unwrap(), clients.collect());
+        let config = Config { ports: ports.len() as u8, ..config };
         // As the driver makes it: each machine's own.
         let secret = [self.seats.len() as u8 + 1; 32];
         let generated = config.m_key_policy != KeyPolicy::Given;
@@ -123,9 +145,11 @@ impl Subnet {
         let (stopped, dead) = (true, false);
         let kept = Vec::new();
         let (sent, sent_before) = (Sent::new(), None);
+        let routes = BTreeSet::new();
         let seat = Seat {
             at,
             client,
+            more,
             manager,
             saved,
             kept,
@@ -135,6 +159,7 @@ impl Subnet {
             sent,
             sent_before,
             carrier: None,
+            routes,
         };
         self.seats.push(seat);
         self.seats.len() - 1
@@ -288,7 +313,7 @@ impl Subnet {
                 while let Some(output) = seat.manager.poll_output() {
                     let now = emulator.now();
                     match output {
-                        Output::Send { to, mad, .. } => {
+                        Output::Send { port, to, mad } => {
                             let to = match to {
                                 Destination::Directed => PERMISSIVE,
                                 Destination::Lid(lid) => lid,
@@ -296,10 +321,22 @@ impl Subnet {
                             let header = mad.header();
                             let kind = (header.attribute(), header.method());
                             *seat.sent.entry(kind).or_insert(0) += 1;
+                            if to == PERMISSIVE && !header.method().is_response() {
+                                let smp = mad.directed();
+                                let hops = usize::from(smp.hop_count());
+                                let path = smp.initial_path().0[1..=hops].to_vec();
+                                seat.routes.insert((port, path));
+                            }
                             if header.method() == Method::Set && header.attribute() != SmInfo::ID {
                                 self.written.push(Written { at: now, by });
                             }
-                            emulator.send(seat.client, &mad, to, now);
+                            emulator.send(seat.client_at(port), &mad, to, now);
+                        }
+                        Output::Sit(port) => {
+                            let all = [&[seat.client][..], &seat.more].concat();
+                            for (n, &client) in all.iter().enumerate() {
+                                emulator.set_manager(client, n == port.0 as usize);
+                            }
                         }
                         Output::Compute(job) => {
                             seat.manager.handle(Event::Computed(Box::new(job.run())), now);
@@ -338,6 +375,7 @@ impl Subnet {
                         _ => {}
                     }
                 }
+                let client = seat.client_at(seat.manager.seat());
                 if let Some(carrier) = &mut seat.carrier {
                     let now = emulator.now();
                     if let Some((own, others)) = seat.manager.reach() {
@@ -345,7 +383,7 @@ impl Subnet {
                     }
                     while let Some((to, mad)) = carrier.poll_output() {
                         self.overheard.push((by, to.lid, (*mad).clone()));
-                        emulator.send(seat.client, &mad, to.lid, now);
+                        emulator.send(client, &mad, to.lid, now);
                     }
                     if let Some(carried) = carrier.next_event() {
                         for event in in_band::heard(&carried) {
@@ -354,14 +392,16 @@ impl Subnet {
                         continue;
                     }
                 }
-                let Some(received) = emulator.poll(seat.client) else { break };
+                let ports = (0..=seat.more.len() as u32).map(LocalPort);
+                let polled = |port| Some((port, emulator.poll(seat.client_at(port))?));
+                let Some((port, received)) = ports.into_iter().find_map(polled) else { break };
                 if received.mad.header().class() == Class::Managers {
                     if let Some(carrier) = &mut seat.carrier {
                         carrier.handle(origin(received.slid), &received.mad.0, emulator.now());
                     }
                     continue;
                 }
-                let (port, source) = (LocalPort(0), received.slid);
+                let source = received.slid;
                 let event = Event::Mad { port, source, bytes: &received.mad.0 };
                 seat.manager.handle(event, emulator.now());
             }
@@ -419,13 +459,19 @@ impl Subnet {
     /// reached has its address and the master's.
     #[track_caller]
     pub(crate) fn check(&self, master: usize) {
+        self.check_but(master, &[]);
+    }
+
+    /// The same where something is missing.
+    #[track_caller]
+    pub(crate) fn check_but(&self, master: usize, missing: &[Missing]) {
         for (n, seat) in self.seats.iter().enumerate().filter(|(_, seat)| !seat.stopped) {
             let expected = if n == master { SmState::Master } else { SmState::Standby };
             let (state, why) = (seat.manager.state(), seat.manager.why());
             assert_eq!(state, expected, "manager {n} at {}: {why}", self.now());
         }
         let manager = &self.seats[master].manager;
-        assert_eq!(manager.missing(), []);
+        assert_eq!(manager.missing(), missing);
         let (fabric, view) = (self.emulator.fabric(), manager.view().unwrap());
         let live = fabric.live_topology();
         let walked = walk(&live, &fabric.addresses().unwrap(), &fabric.tables(), 5);

@@ -185,7 +185,8 @@ impl Lab {
                     Output::Answer { .. }
                     | Output::Keep(_)
                     | Output::Mirror(_)
-                    | Output::Cluster(_) => unreachable!(),
+                    | Output::Cluster(_)
+                    | Output::Sit(_) => unreachable!(),
                 }
             }
             let Some(received) = self.emulator.poll(self.client) else { return };

@@ -152,7 +152,7 @@ pub(crate) fn manage(
     let port = open(&choice, Options { timeout: Time::millis(100), in_band: false }).unwrap();
     let outlets = Outlets::open(&settings, log).unwrap();
     let storage = Storage::new(memory, kept);
-    let daemon = Daemon::new(clock, manager, storage, port, outlets).unwrap();
+    let daemon = Daemon::new(clock, manager, storage, vec![port], outlets).unwrap();
     daemon.recorded(tape).once().unwrap()
 }
 

@@ -1,0 +1,75 @@
+//! The manager's own ports: at which of them it sits.
+//!
+//! It stays where it sits until that port has no link while another one has: then it moves over, and is the same
+//! manager at another address. A link that comes back moves nothing.
+
+use snin_mad::{PortInfo, PortState, SmState};
+use snin_protocol::Time;
+
+use super::{Mastership, Order, Own};
+use crate::events::LocalPort;
+
+impl Mastership {
+    /// The local port at which this manager sits.
+    pub(crate) const fn seat(&self) -> LocalPort {
+        self.seat
+    }
+
+    /// What the port at which it sits said last.
+    pub(super) fn port(&self) -> Option<&PortInfo> {
+        self.ports.get(self.seat.0 as usize)?.as_ref()
+    }
+
+    /// Whether the port at which it sits has no link: it hears from no other manager by it.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.port().is_some_and(|port| port.state == PortState::Down)
+    }
+
+    pub(super) fn own_port_read(&mut self, port: LocalPort, info: PortInfo, now: Time) {
+        let is_seat = port == self.seat;
+        if let Some(linger) = self.linger.as_mut().filter(|_| is_seat)
+            && info.master_sm_lid != info.lid
+        {
+            linger.moved(now);
+        }
+        let was_cut = self.is_cut();
+        if let Some(known) = self.ports.get_mut(port.0 as usize) {
+            *known = Some(info);
+        }
+        if was_cut && !self.is_cut() {
+            self.stood_still(now);
+        }
+        self.move_over();
+    }
+
+    /// An own port that does not answer is as good as one without a link, where there are others.
+    pub(super) fn own_port_lost(&mut self, port: LocalPort) {
+        let several = self.ports.len() > 1;
+        let known = self.ports.get_mut(port.0 as usize).and_then(Option::as_mut);
+        if let Some(known) = known.filter(|_| several) {
+            known.state = PortState::Down;
+            known.physical_state = snin_mad::PhysicalState::Polling;
+            self.move_over();
+        }
+    }
+
+    fn move_over(&mut self) {
+        let linked = |port: &Option<PortInfo>| {
+            port.as_ref().is_some_and(|port| port.state != PortState::Down)
+        };
+        if let Some(other) = self.ports.iter().position(linked).filter(|_| self.is_cut()) {
+            self.seat = LocalPort(other as u32);
+            self.questions.sit(self.seat);
+            self.order(Order::Sit(self.seat));
+        }
+    }
+
+    /// This manager sits elsewhere from now on. Others are asked at once: so they learn of it before they miss it.
+    pub(crate) fn moved(&mut self, own: Option<Own>, now: Time) {
+        (self.own, self.changed) = (own, true);
+        if self.state == SmState::Master {
+            self.poll_all(now);
+        }
+        self.flush();
+    }
+}

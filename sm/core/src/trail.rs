@@ -1,0 +1,30 @@
+//! The way of an SMP from one of this manager's ports.
+
+use snin_fabric::PortNum;
+use snin_mad::DrPath;
+
+use crate::events::LocalPort;
+
+/// A directed route, and the local port by which it begins. The shorter one sorts first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Trail {
+    pub(crate) path: DrPath,
+    pub(crate) from: LocalPort,
+}
+
+impl Trail {
+    /// To the node that the local port belongs to.
+    pub(crate) const fn here(from: LocalPort) -> Self {
+        Self { path: DrPath::HERE, from }
+    }
+
+    /// One hop further; `None` at 63 hops.
+    pub(crate) fn then(self, port: PortNum) -> Option<Self> {
+        Some(Self { path: self.path.then(port)?, from: self.from })
+    }
+
+    /// Number of hops.
+    pub(crate) const fn hops(&self) -> usize {
+        self.path.hops()
+    }
+}
