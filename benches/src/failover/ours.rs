@@ -33,7 +33,6 @@ impl Manager {
         ports: [u16; 2],
     ) -> Result<Self, JudgeError> {
         let folder = simulator.folder();
-        let name = |what: &str, number: usize| folder.join(format!("{what}-{number}"));
         let (pki, pair) = certified(folder, number);
         let sessions = |number: usize| format!("tls://127.0.0.1:{}", ports[number]);
         let text = format!(

@@ -184,7 +184,7 @@ mod tests {
         let from = Address { qp: 1, ..Address::DIRECTED };
         let received = Received { mad: Box::new(mad), from };
         let mut alone = Demultiplexer::default();
-        assert!(alone.sort(&received, &own, false).is_none());
+        assert!(alone.sort(LocalPort(0), &received, &own, false).is_none());
         assert_eq!(alone.dropped(Nobodys::Class), 1);
     }
 }
