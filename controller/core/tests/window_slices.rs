@@ -195,8 +195,11 @@ fn pod_of(fabric: &Fabric, whole: &Fabric, leaf: Guid) -> Vec<NodeIndex> {
 /// A cable on the way from a leaf to the root of a tree.
 fn along(fabric: &Fabric, leaf: NodeIndex, tree: &RoutingTree, hop: usize) -> Option<Cable> {
     let (topology, routing) = (&fabric.topology, &fabric.routing);
-    // Any host so far away that packets to it go over the root.
-    routing.hosts.iter().find_map(|(_, host)| {
+    // Any host so far away that packets to it go over the root. Where the tree does not cover both ends, packets
+    // go along other cables than its own.
+    let covers = |switch| routing.forest.covers(switch, tree.id);
+    let mut hosts = routing.hosts.iter().filter(|(_, host)| covers(leaf) && covers(host.switch));
+    hosts.find_map(|(_, host)| {
         let dlid = routing.plan.dlid(host.port, tree.id)?;
         let mut switch = leaf;
         let mut way = Vec::new();
