@@ -36,7 +36,7 @@ DEMO := target/demo
 RUN ?= ibv_devinfo
 
 .PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench \
-	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-packing \
+	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-merge bench-packing \
 	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
 	soak-controller soak-ibsim soak-packing soak-rmpp soak-up
@@ -124,7 +124,7 @@ toolchain:
 		echo 'no Rust toolchain: curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh (1.95 or later)' >&2; exit 1; }
 
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
-bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover bench-election \
+bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover bench-election bench-merge \
 	bench-packing bench-jobs bench-window bench-verbs
 
 bench-tables: deps-build
@@ -206,6 +206,13 @@ soak-sm: deps-build
 soak-merge: deps-build
 	SNIN_MERGES=$(or $(SNIN_MERGES),1000000) \
 		$(CARGO) test --release -p snin-sm-core --test merge -- --nocapture random
+
+# 324 and 648 hosts, each subnet under its manager, cabled together in the emulator's server and pulled apart again:
+# tables, partitions and packets are judged, SMPs, writes and time printed.
+bench-merge: deps-build
+	$(CARGO) build --release --quiet --bin snin-sm
+	SNIN_JOIN="$(or $(SNIN_JOIN),clos:18,18,18 clos:36,18,18)" \
+		$(CARGO) test --release -p snin --test emulate -- --nocapture two_subnets_that_run
 
 # 10,000 things that happen to a fabric on ibsim - cables cut and joined, nodes that restart, 1 % lost - each put
 # right by snin-sm before the next, and its memory watched. SNIN_EVENTS=500 takes fewer.

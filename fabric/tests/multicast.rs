@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use snin_fabric::check::credit::Traffic;
 use snin_fabric::check::multicast::{Group, Held, MulticastReport, multicast};
 use snin_fabric::generate::{Recipe, cut_cables};
+use snin_fabric::hosts::Hosts;
 use snin_fabric::multicast::{McTree, Members, MulticastTable, Planner};
 use snin_fabric::routing::{Engine, Ranks, Routing};
 use snin_fabric::topology::TopologyBuilder;
@@ -306,8 +307,10 @@ fn who_hangs_on_no_switch_is_named() {
     let topology = builder.build().unwrap();
     let full: BTreeSet<PortIndex> =
         topology.ports().filter(|&port| topology.peer(port).is_some()).collect();
-    let (ranks, forest) =
-        (Ranks::breadth_first(&topology), snin_fabric::routing::Forest::bare(&topology));
+    let (ranks, forest) = (
+        Ranks::of_any(&topology, &Hosts::of(&topology)),
+        snin_fabric::routing::Forest::bare(&topology),
+    );
     let members = Members { full: full.clone(), ..Members::default() };
     let tree = Planner::new(&topology, &ranks, &forest).tree(Mlid::MIN, &members);
     assert_eq!(tree.unreached().iter().copied().collect::<BTreeSet<_>>(), full);

@@ -1,6 +1,8 @@
 //! Tables of every kind of fabric, judged by the independent checkers: no route lost, no credit loop, every
 //! address along its tree wherever the cables allow.
 
+use std::collections::BTreeMap;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_fabric::check::credit::{Traffic, credit};
@@ -224,6 +226,84 @@ fn random_graphs_are_routed_without_loops() {
             odd.host(random.random_range(0..count));
         }
         judged(&format!("graph {seed}"), &odd.build(), Lmc::new(random.random_range(0..3)));
+    }
+}
+
+/// Clos of so many leaves, spines and hosts a leaf, and these cables between spines of one and the next.
+fn joined(parts: &[(usize, usize, usize)], joints: &[(usize, usize)]) -> Topology {
+    let count: usize = parts.iter().map(|(leaves, spines, _)| leaves + spines).sum();
+    let (mut odd, mut first, mut before) = (Odd::switches(count as u64), 0, None);
+    for &(leaves, spines, hosts) in parts {
+        for leaf in first..first + leaves {
+            (0..spines).for_each(|spine| odd.cable(leaf, first + leaves + spine));
+            (0..hosts).for_each(|_| odd.host(leaf));
+        }
+        let spine = first + leaves;
+        if let Some(before) = before {
+            joints.iter().for_each(|&(a, b)| odd.cable(before + a, spine + b));
+        }
+        (first, before) = (spine + spines, Some(spine));
+    }
+    odd.build()
+}
+
+/// What a switch has for a host's address, by the names of both and the place among the host's addresses.
+fn entries(topology: &Topology, routing: &Routing) -> BTreeMap<(Guid, Guid, u16), PortNum> {
+    let addresses = routing.plan.addresses();
+    let ends = addresses.iter().filter(|(port, ..)| !topology.is_switch(topology.port(*port).node));
+    let all = ends.flat_map(|(port, base, lmc)| {
+        let guid = topology.node(topology.port(port).node).guid;
+        (0..lmc.addresses() as u16).map(move |offset| (guid, offset, Lid(base.0 + offset)))
+    });
+    let all: Vec<_> = all.collect();
+    let of = |switch: NodeIndex| {
+        let (name, table) = (topology.node(switch).guid, &routing.tables[switch.index()]);
+        all.iter().map(move |&(guid, offset, lid)| ((name, guid, offset), table.get(lid)))
+    };
+    topology.switches().flat_map(of).collect()
+}
+
+/// Who joins a Clos to another changes none of its routes.
+#[test]
+fn joined_clos_keep_their_routes() {
+    for (joints, lmc) in
+        [(vec![(0, 0)], 1), (vec![(1, 0)], 1), (vec![(0, 0), (1, 1), (1, 1)], 2), (vec![(2, 1)], 0)]
+    {
+        let (north, south) = ((4, 3, 3), (3, 2, 4));
+        let name = format!("{joints:?}");
+        let topology = joined(&[north, south], &joints);
+        let routing = judged(&name, &topology, Lmc::new(lmc));
+        assert_eq!(routing.shape.as_ref().err(), Some(&NotClos::Joined(2)), "{name}");
+        assert_eq!(routing.unreachable, [], "{name}");
+        let whole = entries(&topology, &routing);
+        // Alone: the same fabric without these cables, the other one's hosts and switches not cabled to it.
+        let alone = joined(&[north], &[]);
+        let before = entries(&alone, &judged("alone", &alone, Lmc::new(lmc)));
+        assert_eq!(before.len(), 7 * 12 << lmc, "{name}");
+        let changed = before.iter().filter(|(key, port)| whole[key] != **port).count();
+        assert_eq!(changed, 0, "{name}");
+    }
+    // A leaf with its hosts, which had a manager of its own, is cabled to all spines: the whole is a Clos.
+    let leaf = |joined: bool| {
+        let mut odd = Odd::switches(8);
+        for leaf in [0, 1, 2, 3, 7].into_iter().filter(|leaf| joined || *leaf != 7) {
+            (4..7).for_each(|spine| odd.cable(leaf, spine));
+            (0..3).for_each(|_| odd.host(leaf));
+        }
+        let topology = odd.build();
+        let routing = judged("a leaf more", &topology, Lmc::new(2));
+        assert!(routing.shape.is_ok());
+        entries(&topology, &routing)
+    };
+    let (before, whole) = (leaf(false), leaf(true));
+    let stays =
+        |(key, port): &(&(Guid, Guid, u16), &PortNum)| key.0 == Guid(0x107) || whole[key] == **port;
+    assert_eq!(before.iter().filter(stays).count(), before.len());
+    // Three, one of them damaged; and with cables missing anywhere.
+    for seed in 0..60 {
+        let whole = joined(&[(4, 3, 2), (3, 2, 2), (2, 2, 3)], &[(0, 0), (1, 1), (1, 0)]);
+        let topology = cut_cables(&whole, seed as usize % 9, seed);
+        judged(&format!("joined, {seed}"), &topology, Lmc::new(seed as u8 % 3));
     }
 }
 

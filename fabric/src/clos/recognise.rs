@@ -46,6 +46,11 @@ pub enum NotClos {
     /// Hosts that routes of the form up-then-down do not join.
     #[error("no route up and then down joins hosts on `{0}` and `{1}`")]
     Unjoined(String, String),
+    /// Each of these is a Clos, and cables between their upper switches join them.
+    #[error(
+        "it is {0} Clos that are joined: routed along trees within each, up and then down between them"
+    )]
+    Joined(usize),
 }
 
 /// Recognises two and three stages. A single switch is the smallest Clos: a leaf that needs no spine. Cables that

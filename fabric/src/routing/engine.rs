@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use super::parts::Part;
 use super::{AddressPlan, Forest, PlanError, Ranks, Unreachable, min_hop, tables};
 use crate::clos::{Clos, NotClos, recognise};
 use crate::hosts::Hosts;
@@ -12,7 +13,8 @@ use crate::{ForwardingTable, Lmc, NodeIndex, Topology};
 /// How tables are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
-    /// Routing trees on a Clos; up*/down* from breadth-first ranks on anything else.
+    /// Routing trees on a Clos; up*/down* on anything else, and along trees in each Clos of several
+    /// that cables join.
     #[default]
     Trees,
     /// Balanced shortest paths at LMC 0.
@@ -133,11 +135,16 @@ impl Routing {
                 NotClos::Unjoined(name(pair.from), name(pair.to))
             }
         };
-        let ranks = Ranks::breadth_first(topology);
+        let ranks = Ranks::of_any(topology, &hosts);
         let forest = Forest::bare(topology);
         let plan = AddressPlan::new(topology, None, lmc)?;
-        let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
-        let (shape, ranks) = (Err(not_clos), Some(ranks));
+        let (mut tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+        let parts = Part::all(topology, &hosts);
+        for part in &parts {
+            part.fill(topology, &ranks, &plan, &mut tables)?;
+        }
+        let joined = NotClos::Joined(parts.len());
+        let (shape, ranks) = (Err(if parts.is_empty() { not_clos } else { joined }), Some(ranks));
         Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
     }
 
@@ -189,7 +196,7 @@ fn unjoined(
 
 /// What unicast routes of a Clos go along. Not stray cables: where one joins two leaves, routes down to the one
 /// could lead over the other, which sends them up again along their tree - and so close a credit loop.
-fn without_strays<'a>(topology: &'a Topology, clos: &Clos) -> Cow<'a, Topology> {
+pub(super) fn without_strays<'a>(topology: &'a Topology, clos: &Clos) -> Cow<'a, Topology> {
     if clos.strays.is_empty() {
         return Cow::Borrowed(topology);
     }

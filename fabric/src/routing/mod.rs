@@ -2,12 +2,14 @@
 //!
 //! Data flows one way: [`Clos`](crate::clos::Clos) gives the [`Forest`] of routing trees and the
 //! [`Ranks`]; forest and LMC give the [`AddressPlan`]; all together give one
-//! [`ForwardingTable`](crate::ForwardingTable) a switch. A fabric that is no Clos has ranks, but no trees.
+//! [`ForwardingTable`](crate::ForwardingTable) a switch. A fabric that is no Clos has ranks, but no trees;
+//! one of several Clos that cables join has the tables of each inside it.
 
 mod address_plan;
 mod engine;
 mod forest;
 mod min_hop;
+mod parts;
 mod placement;
 mod ranks;
 mod reach;

@@ -1,10 +1,15 @@
 //! Ranks: what "up" and "down" mean. Every route goes up first, then down, never up again, so no set of
 //! routes over the same ranks closes a credit loop (Schroeder et al., Autonet, 1991).
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use crate::clos::{Clos, Level};
+use crate::hosts::Hosts;
 use crate::{NodeIndex, Topology};
 
-/// A rank for every switch, 0 at the top. Equal ranks are ordered by GUID, so every cable has an up end.
+/// An order of all switches from the top to the bottom, so every cable has an up end. In a Clos it is that of
+/// their ranks, 0 at the top, and equal ranks are ordered by GUID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ranks {
     rank: Vec<u32>,
@@ -35,11 +40,14 @@ impl Ranks {
         Self::new(topology.switches().map(rank).collect())
     }
 
-    /// Ranks of any fabric: distance from the switch that is nearest to all others, in each connected
-    /// part for itself.
-    pub fn breadth_first(topology: &Topology) -> Self {
-        let count = topology.switch_count();
-        let mut rank = vec![u32::MAX; count];
+    /// Ranks of any fabric, in each connected part for itself. The switch that is nearest to all others is at the
+    /// top; the next is always one that is cabled to those before it, so each has a way up. Of several it is the
+    /// one that is farthest from hosts: what only joins others is above what carries hosts, as in a Clos, but for
+    /// the few over which the upper ones are joined.
+    pub fn of_any(topology: &Topology, hosts: &Hosts) -> Self {
+        let levels = levels(topology, hosts);
+        let mut rank = vec![u32::MAX; topology.switch_count()];
+        let mut descending = Vec::with_capacity(rank.len());
         for switch in topology.switches() {
             if rank[switch.index()] != u32::MAX {
                 continue;
@@ -49,16 +57,22 @@ impl Ranks {
                 let (distance, part) = distances(topology, s);
                 part.last().map_or(0, |last| distance[last.index()])
             };
-            let Some(top) = part.iter().copied().min_by_key(|s| (height(s), *s)) else { continue };
+            let key = |s: &NodeIndex| (height(s), Reverse(levels[s.index()]), *s);
+            let Some(top) = part.iter().copied().min_by_key(key) else { continue };
             let (distance, part) = distances(topology, top);
             part.iter().for_each(|s| rank[s.index()] = distance[s.index()]);
+            descending.extend(downwards(topology, &levels, top, &distance));
         }
-        Self::new(rank)
+        Self::of(rank, descending)
     }
 
     fn new(rank: Vec<u32>) -> Self {
         let mut descending: Vec<NodeIndex> = (0..rank.len() as u32).map(NodeIndex).collect();
         descending.sort_by_key(|s| (rank[s.index()], *s));
+        Self::of(rank, descending)
+    }
+
+    fn of(rank: Vec<u32>, descending: Vec<NodeIndex>) -> Self {
         let mut place = vec![0; rank.len()];
         for (at, switch) in descending.iter().enumerate() {
             place[switch.index()] = at as u32;
@@ -66,7 +80,7 @@ impl Ranks {
         Self { rank, descending, place }
     }
 
-    /// The rank of a switch.
+    /// The rank of a switch; of a fabric that is no Clos its distance from the top.
     pub fn rank(&self, switch: NodeIndex) -> u32 {
         self.rank[switch.index()]
     }
@@ -103,4 +117,52 @@ pub(super) fn distances(topology: &Topology, start: NodeIndex) -> (Vec<u32>, Vec
         }
     }
     (distance, reached)
+}
+
+/// Hops from every switch to the nearest that carries a host; 0 where none does.
+pub(super) fn levels(topology: &Topology, hosts: &Hosts) -> Vec<u32> {
+    let mut level = vec![u32::MAX; topology.switch_count()];
+    let carries = hosts.per_switch(topology);
+    let mut reached: Vec<NodeIndex> =
+        topology.switches().filter(|switch| carries[switch.index()] > 0).collect();
+    reached.iter().for_each(|switch| level[switch.index()] = 0);
+    let mut next = 0;
+    while let Some(&switch) = reached.get(next) {
+        next += 1;
+        for (_, peer) in topology.switch_links(switch) {
+            if level[peer.index()] == u32::MAX {
+                level[peer.index()] = level[switch.index()] + 1;
+                reached.push(peer);
+            }
+        }
+    }
+    level.iter().map(|&level| if level == u32::MAX { 0 } else { level }).collect()
+}
+
+/// The switches of a part as [`Ranks::of_any`] orders them.
+fn downwards(
+    topology: &Topology,
+    levels: &[u32],
+    top: NodeIndex,
+    distance: &[u32],
+) -> Vec<NodeIndex> {
+    let key = |s: NodeIndex| (Reverse(levels[s.index()]), distance[s.index()], s);
+    let mut listed = vec![false; levels.len()];
+    let (mut order, mut next) = (Vec::new(), BTreeSet::from([key(top)]));
+    while let Some(&first) = next.first() {
+        // Where the others at hand are lower than some that are not, one that leads to those is next.
+        let leads_up = |&&(level, _, s): &&(Reverse<u32>, u32, NodeIndex)| {
+            let mut peers = topology.switch_links(s).map(|(_, peer)| peer.index());
+            peers.any(|peer| !listed[peer] && levels[peer] > level.0)
+        };
+        let mut same = next.iter().take_while(|(level, ..)| *level == first.0);
+        let chosen = same.find(leads_up).copied().unwrap_or(first);
+        next.remove(&chosen);
+        let switch = chosen.2;
+        listed[switch.index()] = true;
+        order.push(switch);
+        let peers = topology.switch_links(switch).map(|(_, peer)| peer);
+        next.extend(peers.filter(|peer| !listed[peer.index()]).map(key));
+    }
+    order
 }

@@ -237,6 +237,16 @@ impl Topology {
         topology
     }
 
+    /// A copy in which one more cable joins two ports that had none; the same where one of them has.
+    pub fn with_cable(&self, a: PortIndex, b: PortIndex) -> Self {
+        let mut topology = self.clone();
+        if a != b && self.peer(a).is_none() && self.peer(b).is_none() {
+            topology.ports[a.index()].peer = b.0;
+            topology.ports[b.index()].peer = a.0;
+        }
+        topology
+    }
+
     /// A copy in which two cables have changed places: what was behind `a` is behind `b` now, and the other way
     /// round. A port without a cable has none to give.
     pub fn with_swapped_cables(&self, a: PortIndex, b: PortIndex) -> Self {

@@ -16,6 +16,7 @@ use snin_mad::MKey;
 use crate::config::Config;
 use crate::error::ConfigError;
 use crate::graph::{Graph, Lock};
+use crate::planning::Saved;
 use crate::query::{NodeId, PortId, Query};
 
 /// Where M_Keys come from.
@@ -57,10 +58,13 @@ pub(crate) struct Keyring {
     level: u8,
     lease: u16,
     secret: Option<KeySecret>,
+    /// Those of subnets that were joined to this one.
+    former: Vec<KeySecret>,
 }
 
 impl Keyring {
-    pub(crate) fn new(config: &Config, secret: Option<&KeySecret>) -> Result<Self, ConfigError> {
+    pub(crate) fn new(config: &Config, saved: &Saved) -> Result<Self, ConfigError> {
+        let secret = saved.keys.as_ref();
         let (policy, level) = (config.m_key_policy, config.m_key_protect);
         if policy != KeyPolicy::Given && secret.is_none() {
             return Err(ConfigError::NoSecret);
@@ -69,7 +73,8 @@ impl Keyring {
             return Err(ConfigError::HiddenPorts(level));
         }
         let (given, lease) = (MKey(config.m_key), config.m_key_lease_s);
-        Ok(Self { policy, given, level, lease, secret: secret.cloned() })
+        let former = saved.former_keys.clone();
+        Ok(Self { policy, given, level, lease, secret: secret.cloned(), former })
     }
 
     /// The secret after another generation began, if keys are generated.
@@ -83,7 +88,7 @@ impl Keyring {
     pub(crate) fn wanted(&self, guid: Guid) -> MKey {
         match &self.secret {
             Some(secret) if self.policy != KeyPolicy::Given => {
-                self.generated(secret, guid, secret.generation)
+                generated(secret, secret.generation, self.number(guid))
             }
             _ => self.given,
         }
@@ -97,26 +102,41 @@ impl Keyring {
         }
     }
 
-    /// The n-th key that the port may have: its own, those of past generations, the operator's.
+    /// The n-th key that the port may have: its own, those of past generations, the operator's, and those of
+    /// subnets that were joined to this one, where either policy may have been in force.
     fn candidate(&self, guid: Guid, nth: u8) -> Option<MKey> {
         let secret = self.secret.as_ref().filter(|_| self.policy != KeyPolicy::Given);
-        let Some(secret) = secret else { return (nth == 0).then_some(self.given) };
-        let past = secret.generation.min(PAST);
-        match u32::from(nth) {
-            back if back <= past => Some(self.generated(secret, guid, secret.generation - back)),
-            back if back == past + 1 && self.given != MKey(0) => Some(self.given),
-            _ => None,
-        }
+        let number = self.number(guid);
+        let own =
+            secret.into_iter().flat_map(past).map(|(secret, at)| generated(secret, at, number));
+        let given = Some(self.given).filter(|given| secret.is_none() || *given != MKey(0));
+        let former = self.former.iter().flat_map(past);
+        let former =
+            former.flat_map(|(secret, at)| [0, guid.0].map(|of| generated(secret, at, of)));
+        own.chain(given).chain(former).nth(usize::from(nth))
     }
 
-    fn generated(&self, secret: &KeySecret, guid: Guid, generation: u32) -> MKey {
-        let mut stream = ChaCha20Rng::from_seed(secret.secret);
-        stream.set_stream(if self.policy == KeyPolicy::PerPort { guid.0 } else { 0 });
-        // Two words of 32 bits a key.
-        stream.set_word_pos(u128::from(generation) * 2);
-        // 0 would be none.
-        MKey(stream.next_u64().max(1))
+    /// The number of the port's stream.
+    const fn number(&self, guid: Guid) -> u64 {
+        match self.policy {
+            KeyPolicy::PerPort => guid.0,
+            _ => 0,
+        }
     }
+}
+
+/// The generations of a secret whose keys are tried, the last first.
+fn past(secret: &KeySecret) -> impl Iterator<Item = (&KeySecret, u32)> {
+    (0..=secret.generation.min(PAST)).map(move |back| (secret, secret.generation - back))
+}
+
+fn generated(secret: &KeySecret, generation: u32, number: u64) -> MKey {
+    let mut stream = ChaCha20Rng::from_seed(secret.secret);
+    stream.set_stream(number);
+    // Two words of 32 bits a key.
+    stream.set_word_pos(u128::from(generation) * 2);
+    // 0 would be none.
+    MKey(stream.next_u64().max(1))
 }
 
 impl Graph {
@@ -241,7 +261,8 @@ mod tests {
     fn keyring(policy: KeyPolicy, generation: u32) -> Keyring {
         let config =
             Config { m_key: 5, m_key_protect: 1, m_key_policy: policy, ..Config::default() };
-        Keyring::new(&config, Some(&KeySecret { secret: [7; 32], generation })).unwrap()
+        let keys = Some(KeySecret { secret: [7; 32], generation });
+        Keyring::new(&config, &Saved { keys, ..Saved::default() }).unwrap()
     }
 
     #[test]
@@ -260,6 +281,13 @@ mod tests {
             assert_eq!((all[0], all[5]), (ring.wanted(ports[0]), MKey(5)));
             assert!((1..6).all(|n| !all[..n].contains(&all[n])), "{all:?}");
         }
+        // A subnet that was joined: its keys are tried last, by either policy.
+        let mut joined = keyring(KeyPolicy::PerPort, 0);
+        joined.former = vec![KeySecret { secret: [7; 32], generation: 3 }];
+        let theirs = [KeyPolicy::One, KeyPolicy::PerPort].map(|policy| keyring(policy, 3));
+        let all: Vec<_> = (0..).map_while(|n| joined.candidate(ports[0], n)).collect();
+        assert_eq!(all.len(), 2 + 2 * 4);
+        assert_eq!(all[2..4], theirs.map(|ring| ring.wanted(ports[0])));
         let given = keyring(KeyPolicy::Given, 3);
         assert_eq!((given.wanted(Guid(1)), given.candidate(Guid(1), 1)), (MKey(5), None));
     }
@@ -272,7 +300,10 @@ mod tests {
             ..Config::default()
         };
         let secret = KeySecret { secret: [1; 32], generation: 0 };
-        let refused = |policy, level, secret| Keyring::new(&config(policy, level), secret).err();
+        let refused = |policy, level, secret: Option<&KeySecret>| {
+            let saved = Saved { keys: secret.cloned(), ..Saved::default() };
+            Keyring::new(&config(policy, level), &saved).err()
+        };
         assert_eq!(refused(KeyPolicy::One, 1, None), Some(ConfigError::NoSecret));
         let hidden = refused(KeyPolicy::PerPort, 2, Some(&secret));
         assert_eq!(hidden, Some(ConfigError::HiddenPorts(2)));

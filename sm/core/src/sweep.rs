@@ -145,7 +145,7 @@ impl Sweep {
     /// When a number of the configuration is out of range.
     pub fn new(config: Config, saved: Saved) -> Result<Self, ConfigError> {
         config.check()?;
-        let keyring = Keyring::new(&config, saved.keys.as_ref())?;
+        let keyring = Keyring::new(&config, &saved)?;
         let (lineage, manager) = (&saved.lineage, Guid(0));
         let plan = PartitionPlan { config: &config, lineage, manager };
         Ok(Self {
@@ -373,8 +373,9 @@ impl Sweep {
 
     /// Another manager gave these addresses and trees, and its keys follow from this.
     pub(crate) fn adopt(&mut self, saved: Arc<Saved>) {
-        if saved.keys != self.saved.keys
-            && let Ok(keyring) = Keyring::new(&self.config, saved.keys.as_ref())
+        let all = |saved: &Saved| (saved.keys.clone(), saved.former_keys.clone());
+        if all(&saved) != all(&self.saved)
+            && let Ok(keyring) = Keyring::new(&self.config, &saved)
         {
             self.graph.keyring = keyring;
         }

@@ -19,6 +19,8 @@
 //! secret 00..ff
 //! generation 0
 //! ```
+//!
+//! Below come the same two lines for each subnet that was joined to this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -73,7 +75,8 @@ impl Memory {
         }
         let keys = folder.join("m_keys");
         if let Some(text) = read(&keys)? {
-            saved.keys = Some(parse_keys(&text).map_err(wrong(&keys))?);
+            let mut all = parse_keys(&text).map_err(wrong(&keys))?.into_iter();
+            (saved.keys, saved.former_keys) = (all.next(), all.collect());
         }
         Ok((memory, saved))
     }
@@ -106,7 +109,9 @@ impl Memory {
         store::replace(&folder.join("guid2lid"), lids.as_bytes())?;
         store::replace(&folder.join("trees"), trees_text(saved).as_bytes())?;
         if let Some(keys) = &saved.keys {
-            write_secret(&folder.join("m_keys"), keys_text(keys).as_bytes())?;
+            let all = [keys].into_iter().chain(&saved.former_keys);
+            let text: String = all.map(keys_text).collect();
+            write_secret(&folder.join("m_keys"), text.as_bytes())?;
         }
         Ok(())
     }
@@ -147,17 +152,27 @@ fn keys_text(keys: &KeySecret) -> String {
     text
 }
 
-fn parse_keys(text: &[u8]) -> Result<KeySecret, String> {
+/// The own keys first.
+fn parse_keys(text: &[u8]) -> Result<Vec<KeySecret>, String> {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let ["secret", digits, "generation", generation] = words[..] else {
-        return Err("1: not understood (expected secret HEX generation NUMBER)".to_owned());
+    let all = (1..).step_by(2).zip(words.chunks(4));
+    all.map(|(line, words)| {
+        parse_secret(words).map_err(|(at, what)| format!("{}: {what}", line + at))
+    })
+    .collect()
+}
+
+/// Two lines of the file; what is wrong, and in which of them.
+fn parse_secret(words: &[&str]) -> Result<KeySecret, (usize, &'static str)> {
+    let &["secret", digits, "generation", generation] = words else {
+        return Err((0, "not understood (expected secret HEX generation NUMBER)"));
     };
     let byte = |n: usize| u8::from_str_radix(digits.get(2 * n..2 * n + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
     let secret = bytes.filter(|_| digits.len() == 64).and_then(|bytes| bytes.try_into().ok());
-    let secret = secret.ok_or("1: the secret is 64 hex digits")?;
-    let generation = generation.parse().map_err(|_| "2: the generation is a number")?;
+    let secret = secret.ok_or((0, "the secret is 64 hex digits"))?;
+    let generation = generation.parse().map_err(|_| (1, "the generation is a number"))?;
     Ok(KeySecret { secret, generation })
 }
 
@@ -218,6 +233,7 @@ mod tests {
             lids: [(Guid(0x77), (Lid(8), FOUR)), (Guid(0x78), (Lid(1), Lmc::ZERO))].into(),
             trees: [((Guid(0x200), 0), 1), ((Guid(0x200), 1), 0)].into(),
             keys: Some(KeySecret { secret: [0xA5; 32], generation: 7 }),
+            former_keys: vec![KeySecret { secret: [0x5A; 32], generation: 1 }],
             lineage: Lineage { master: Some(Guid(0x77)), untaken: true, ..Lineage::default() },
         }
     }

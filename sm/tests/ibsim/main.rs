@@ -8,6 +8,7 @@ mod client;
 mod daemon;
 #[path = "../../../fabric/tests/support/ibdm.rs"]
 mod ibdm;
+mod joined;
 mod judged;
 mod kept;
 mod multicast;

@@ -131,7 +131,12 @@ impl Fabric {
 
     /// What was behind port `a` is behind port `b` from now on, and the other way round.
     pub(crate) fn change_places(&mut self, a: u32, b: u32) {
-        self.topology = self.topology.with_swapped_cables(PortIndex(a), PortIndex(b));
+        self.recable(self.topology.with_swapped_cables(PortIndex(a), PortIndex(b)));
+    }
+
+    /// From now on cables are as they are there.
+    pub(crate) fn recable(&mut self, topology: Topology) {
+        self.topology = topology;
         for port in self.topology.ports() {
             self.ports[port.index()].cable =
                 self.topology.peer(port).map_or(NO_PORT, |peer| peer.0);

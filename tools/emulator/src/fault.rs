@@ -16,6 +16,8 @@ pub enum Fault {
     Cut(PortIndex),
     /// The cable is whole again: the link trains.
     Restore(PortIndex),
+    /// A new cable joins two ports that have none.
+    Plug(PortIndex, PortIndex),
     /// The link goes down and trains again.
     Bounce(PortIndex),
     /// Two cables change places at these ports: what was behind the one is behind the other.
@@ -59,6 +61,7 @@ impl Emulator {
             | Fault::Refuse(port, _)
             | Fault::Swap(port, _)
             | Fault::SymbolErrors(port, _)
+            | Fault::Plug(port, _)
             | Fault::CableNoise(port, _) => {
                 assert!(port.index() < topology.port_count(), "no such port: {fault:?}");
             }
@@ -86,6 +89,7 @@ impl Emulator {
         match fault {
             Fault::Cut(port) => fabric.cut(port.0),
             Fault::Restore(port) => fabric.restore(port.0),
+            Fault::Plug(a, b) => fabric.plug(a.0, b.0),
             Fault::Bounce(port) => fabric.link_down(port.0, None),
             Fault::Swap(a, b) => fabric.swap(a.0, b.0),
             Fault::Application(node, answers) => {

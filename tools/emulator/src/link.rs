@@ -1,5 +1,6 @@
 //! Links: what happens to both ends when a cable, a node or a manager makes or breaks one (IBA 7.2.7).
 
+use snin_fabric::PortIndex;
 use snin_mad::port::LinkDownState;
 use snin_mad::{PhysicalState, PortState};
 
@@ -106,6 +107,12 @@ impl Fabric {
     pub(crate) fn restore(&mut self, port: u32) {
         self.mark_cut(port, false);
         self.try_link(port);
+    }
+
+    /// A new cable joins two ports that have none.
+    pub(crate) fn plug(&mut self, a: u32, b: u32) {
+        self.recable(self.topology().with_cable(PortIndex(a), PortIndex(b)));
+        self.restore(a);
     }
 
     /// Two cables change places.

@@ -9,7 +9,7 @@ use crate::hardware::Health;
 /// How long a node that reboots is away.
 const REBOOT: Time = Time::millis(500);
 /// What can be said of a cable, and of a node.
-const FORM: &str = "expected cut|restore|bounce NODE/PORT, swap NODE/PORT NODE/PORT, or \
+const FORM: &str = "expected cut|restore|bounce NODE/PORT, plug|swap NODE/PORT NODE/PORT, or \
                     reboot|off|on|dead|well|mute|speak NODE";
 
 /// A node by NodeDescription, GUID (`0x...`), or its name in a netlist (`H-` or `S-` and the GUID).
@@ -32,6 +32,23 @@ pub fn node(topology: &Topology, name: &str) -> Result<NodeIndex, String> {
         (Some(node), None) => Ok(node),
         (None, _) => Err(format!("no node `{name}`")),
         (Some(_), Some(_)) => Err(format!("two nodes `{name}`, give a GUID")),
+    }
+}
+
+/// A port without a cable: `NODE/PORT`.
+///
+/// # Errors
+/// One line that says what is wrong.
+pub fn free_port(topology: &Topology, place: &str) -> Result<PortIndex, String> {
+    let form = || format!("`{place}` is no NODE/PORT");
+    let (name, port) = place.rsplit_once('/').ok_or_else(form)?;
+    let node = node(topology, name)?;
+    let num = PortNum(port.parse().map_err(|_| form())?);
+    let index = topology.port_of(node, num).filter(|_| num != PortNum::ZERO);
+    let index = index.ok_or_else(|| format!("{name} has no port {num}"))?;
+    match topology.peer(index) {
+        None => Ok(index),
+        Some(_) => Err(format!("{name} has a cable at port {num} already")),
     }
 }
 
@@ -112,6 +129,15 @@ impl Fault {
                 let (one, other) = place.rsplit_once(' ').ok_or_else(form)?;
                 Self::Swap(cable_at(topology, one.trim())?, cable_at(topology, other)?)
             }
+            "plug" => {
+                let (one, other) = place.rsplit_once(' ').ok_or_else(form)?;
+                let [one, other] = [one.trim(), other].map(|place| free_port(topology, place));
+                let (one, other) = (one?, other?);
+                if one == other {
+                    return Err(format!("`{place}` is one port"));
+                }
+                Self::Plug(one, other)
+            }
             "mute" => Self::Application(node()?, false),
             "speak" => Self::Application(node()?, true),
             "reboot" => Self::Reboot(node()?, REBOOT),
@@ -157,6 +183,8 @@ mod tests {
         assert_eq!(fault("dead S-0200020000000100"), Ok(Fault::Agent(NodeIndex(3), Health::Dead)));
         let wrong = [
             "swap leaf0/3",
+            "plug leaf0/3 leaf1/3",
+            "plug leaf0/4 leaf0/4",
             "cut",
             "burn leaf1",
             "cut leaf1",

@@ -10,6 +10,7 @@ mod diags;
 mod error;
 mod etcd;
 mod held;
+pub mod netlist;
 mod opensm;
 mod program;
 mod shared;

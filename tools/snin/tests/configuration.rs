@@ -4,10 +4,10 @@
 #[allow(dead_code, reason = "another test needs the rest of it")]
 mod emulation;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use emulation::{Emulation, wait};
+use emulation::{Emulation, manager, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use snin_fabric::Lid;
@@ -16,20 +16,6 @@ use snin_mad::sa::{ComponentMask, NodeRecord, SaRequest};
 use snin_mad::{Method, QKey};
 use snin_sm::port::ibsim::IbsimPort;
 use snin_sm::port::{Address, Port as _, Sent};
-
-/// `snin-sm` as it is built beside `snin`; a test of this crate alone has it built where it is not there yet.
-fn manager() -> PathBuf {
-    static BUILT: std::sync::Once = std::sync::Once::new();
-    let program = Path::new(env!("CARGO_BIN_EXE_snin")).with_file_name("snin-sm");
-    BUILT.call_once(|| {
-        if !program.is_file() {
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--quiet", "--package", "snin-sm", "--bin", "snin-sm"]);
-            assert!(build.status().unwrap().success(), "snin-sm");
-        }
-    });
-    program
-}
 
 struct Managed {
     emulation: Emulation,

@@ -1,6 +1,8 @@
 //! `snin emulate`: infiniband-diags, OpenSM, snin-sm and agents on a fabric that it serves.
 
 mod emulation;
+#[path = "emulation/joining.rs"]
+mod joining;
 
 use std::path::Path;
 use std::process::Command;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use snin_daemon::log;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{PortIndex, Topology, ibnet};
-use snin_judges::Simulator;
+use snin_judges::{Simulator, netlist};
 use snin_protocol::Time;
 use snin_sm::daemon::kept::KeptFile;
 use snin_sm::daemon::memory::Memory;
@@ -112,7 +112,7 @@ fn the_databases_of_two_running_managers_are_merged() {
     let topology = "clos:4,2,3".parse::<Recipe>().unwrap().build().unwrap();
     let one = ibnet::write(&topology);
     // Another vendor's: GUIDs begin with 0x0200 here, with 0x02a0 there.
-    let other = one.replace("-0200", "-02a0").replace("=0x200", "=0x2a0").replace("(200", "(2a0");
+    let other = netlist::beside(&one, "south", "02a0", 0);
     let mut simulators = Vec::new();
     for (name, netlist) in [("north", one), ("south", other)] {
         let simulator = Simulator::start(&netlist).unwrap();

@@ -13,6 +13,7 @@
 mod aliases;
 mod answer;
 mod info;
+mod inquiry;
 mod membership;
 mod paths;
 mod query;
@@ -40,6 +41,7 @@ use crate::view::FabricView;
 pub use transport::Limits;
 
 use answer::Answer;
+use inquiry::Inquiry;
 use reports::Reports;
 use transport::{Arrived, Transport};
 use trust::Requester;
@@ -136,6 +138,7 @@ pub struct Administration {
     /// Ports that are gone and were in groups or subscribed: their hosts have to be told, should they return.
     lapsed: Vec<Guid>,
     parked: Parked,
+    inquiry: Inquiry,
 }
 
 /// Requests that wait, the oldest first.
@@ -166,6 +169,7 @@ impl Administration {
             in_service: std::collections::BTreeSet::new(),
             lapsed: Vec::new(),
             parked: Parked::default(),
+            inquiry: Inquiry::default(),
         }
     }
 
@@ -198,12 +202,11 @@ impl Administration {
     pub(crate) fn next_deadline(&self, database: &Database) -> Option<Time> {
         let lease = services::next_end(database);
         let parked = self.parked.requests.front().map(|(since, ..)| *since + PARKED_FOR);
+        let inquiry = self.inquiry_due();
         let discovered =
             self.parked.undiscovered.front().map(|(since, ..)| *since + DISCOVERED_FOR);
-        [self.transport.next_deadline(), self.reports.next_deadline(), lease, parked, discovered]
-            .into_iter()
-            .flatten()
-            .min()
+        let own = [self.transport.next_deadline(), self.reports.next_deadline(), inquiry];
+        own.into_iter().chain([lease, parked, discovered]).flatten().min()
     }
 
     /// Does what is due.
@@ -283,7 +286,7 @@ impl Administration {
             return self.reports.acknowledged(from, request.transaction_id);
         }
         if request.method.is_response() {
-            return Err(Unanswered::NoRequest);
+            return self.learn(from, &request, world);
         }
         if world.view.is_none() {
             return Err(Unanswered::NotMaster);

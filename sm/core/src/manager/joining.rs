@@ -10,6 +10,7 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::events::{Output, Report};
+use crate::keyring::KeySecret;
 use crate::mastership::Order;
 use crate::merge::{Lineage, Rules, Snapshot, merge};
 use crate::mirror::rows::put_said;
@@ -27,7 +28,8 @@ impl Manager {
         }
         let inherited = self.mirror.take_inherited();
         let others = inherited.iter().map(|one| one.snapshot.clone()).collect();
-        if let Some(changed) = self.join(others, now) {
+        let keys = inherited.iter().flat_map(|one| one.keys.clone()).collect();
+        if let Some(changed) = self.join(others, keys, now) {
             inherited.iter().for_each(|one| self.mirror.inherited(one));
             if changed && !self.mastership.is_held() {
                 self.sweep.obey(Order::Begin, now);
@@ -38,12 +40,13 @@ impl Manager {
     /// Joins what was found of a subnet whose manager says nothing, before its ports get other numbers.
     pub(super) fn join_strangers(&mut self, now: Time) {
         if let Some(strangers) = self.sweep.strangers() {
-            self.join(vec![strangers], now);
+            self.join(vec![strangers], Vec::new(), now);
         }
     }
 
-    /// Whether joining changed anything; `None` where it cannot be done.
-    fn join(&mut self, others: Vec<Snapshot>, now: Time) -> Option<bool> {
+    /// Whether joining changed anything; `None` where it cannot be done. `keys`: what M_Keys of the others' ports
+    /// follow from.
+    fn join(&mut self, others: Vec<Snapshot>, keys: Vec<KeySecret>, now: Time) -> Option<bool> {
         let mut own = self.snapshot("", now)?;
         // Ports that were found just now may have the addresses still that they are about to lose.
         for (guid, block) in &self.sweep.saved().lids {
@@ -56,7 +59,7 @@ impl Manager {
         let databases: Vec<Snapshot> = std::iter::once(own).chain(others).collect();
         let (changed, report) = match merge(&databases, &rules) {
             Ok(merged) => {
-                let changed = self.adopt(merged.snapshot, now);
+                let changed = self.adopt(merged.snapshot, keys, now);
                 (Some(changed), Report::Joined(Box::new(merged.report)))
             }
             Err(error) => (None, Report::NotJoined { subnets, error }),
@@ -70,11 +73,12 @@ impl Manager {
 
     /// The merged database takes the place of the own one: what hosts said, and what is to be written. What is
     /// found the next survey says. Numbers are stored first: with them alone the same merge comes out again.
-    fn adopt(&mut self, mut merged: Snapshot, now: Time) -> bool {
+    fn adopt(&mut self, mut merged: Snapshot, keys: Vec<KeySecret>, now: Time) -> bool {
         let before = self.sweep.saved().clone();
         let lids = merged.lids.iter().filter_map(|(guid, entry)| Some((*guid, entry.value?)));
         let (lids, lineage) = (lids.collect(), Lineage::of(&merged));
-        let saved = Saved { lids, lineage, ..(*before).clone() };
+        let mut saved = Saved { lids, lineage, ..(*before).clone() };
+        saved.hold_former(keys);
         let mut changed = saved != *before;
         if changed {
             self.sweep.adopt(Arc::new(saved));

@@ -19,6 +19,14 @@ impl Manager {
         self.mirror.states(self.database.cursor())
     }
 
+    /// A standby that has no copy of its master's database asks the master's administration, unless it knows what
+    /// a master has to be told.
+    pub(super) fn inquire(&mut self, now: Time) {
+        let copies = self.mirror.copy().is_some() || self.sweep.saved().lineage.untaken;
+        let master = self.mastership.followed_lid().filter(|_| !copies);
+        self.administer(now, |administration, world| administration.inquire(master, world));
+    }
+
     /// The mirror has its turn, and what it learnt becomes known to the others.
     pub(super) fn mirror(
         &mut self,
@@ -30,6 +38,8 @@ impl Manager {
             state: self.mastership.state(),
             guid: self.mastership.info().map(|own| own.guid),
             leads: self.sweep.leads() && !self.mastership.is_cut(),
+            beside: self.mastership.is_beside(),
+            followed: self.mastership.followed(),
             database: &mut self.database,
             saved: &mut saved,
             now,
@@ -39,7 +49,7 @@ impl Manager {
         if !Arc::ptr_eq(&saved, self.sweep.saved()) {
             self.sweep.adopt(saved);
         }
-        self.mastership.set_copying(self.mirror.copying());
+        self.mastership.set_copying(self.mirror.copying(), self.mirror.kin());
         // Without the secret from which the keys follow, ports take no writes.
         let usable = self.mirror.tells_secrets() || !self.sweep.generates_keys();
         self.mastership.set_copy(self.mirror.copy().filter(|_| usable));

@@ -178,6 +178,7 @@ impl Mastership {
             (peer.due, peer.not_before) = (now, now + self.poll);
         }
         (self.lost, self.claim, self.linger) = (None, None, None);
+        self.beside = false;
         if self.handing.take().is_some() {
             self.questions.forget(|purpose| matches!(purpose, Purpose::Tell(_, Control::Handover)));
         }

@@ -89,7 +89,7 @@ impl Mastership {
             } else if self.claim.is_none() {
                 self.claim = Some((now, CLAIM.1));
             }
-            return;
+            return self.look_for(guid, now);
         }
         // Behind a port without a link no other manager is heard, and no host is served.
         if self.is_cut() {
@@ -112,7 +112,7 @@ impl Mastership {
         if unheard || waits || !self.may_be_master() {
             return;
         }
-        (self.lost, self.blank) = (None, false);
+        (self.lost, self.blank, self.beside) = (None, false, false);
         let why = "no manager says that it is master";
         self.set_state(SmState::Discovering, why.to_owned());
         self.order(Order::Rekey);
@@ -166,12 +166,20 @@ impl Mastership {
             return;
         }
         let foreign = self.rivals().any(|(.., foreign)| foreign);
-        let joins = self.is_joining(now, &BTreeSet::new());
+        let joins = self.is_joining(now, &BTreeSet::new()) || self.yields();
         let holds = self.handing.is_some() || !self.fence.is_empty() || foreign || joins;
         if holds != self.held {
             self.held = holds;
             self.order(if holds { Order::Hold } else { Order::Resume });
         }
+    }
+
+    /// Whether a master of another subnet goes before this one: it writes, and no other manager does.
+    fn yields(&self) -> bool {
+        let Some(own) = self.info() else { return false };
+        self.heeded().any(|(guid, info)| {
+            info.state == SmState::Master && rank(info) > rank(&own) && !self.kin.contains(&guid)
+        })
     }
 
     /// A manager that answered, or does not live any more, need not be waited for.
@@ -195,7 +203,7 @@ impl Mastership {
     pub(super) fn stood_still(&mut self, now: Time) {
         // Silence meanwhile means nothing.
         for peer in self.peers.values_mut() {
-            (peer.waiting, peer.unanswered) = (false, 0);
+            (peer.waiting, peer.unanswered, peer.unreached) = (false, 0, 0);
         }
         let guids: Vec<Guid> = self.peers.keys().copied().collect();
         for &guid in &guids {

@@ -70,8 +70,10 @@ impl Mastership {
 
     /// Offers mastership to another manager, as soon as nothing of this one's is on its way.
     pub(super) fn hand_over(&mut self, to: Guid, now: Time) {
-        let copies = self.copying.contains(&to);
         let Some(peer) = self.peers.get_mut(&to) else { return };
+        // A master of its own copies nothing, even if it has not yet said in its session that it is one.
+        let is_master = peer.info.as_ref().is_some_and(|info| info.state == SmState::Master);
+        let copies = if is_master { &self.kin } else { &self.copying }.contains(&to);
         let since = *peer.awaited.get_or_insert(now);
         peer.awaited = Some(since).filter(|_| copies);
         let paused = peer.not_before > now || copies && now < since + COPYING;
@@ -124,7 +126,7 @@ impl Mastership {
         self.held = false;
         self.fence.clear();
         self.rivals.clear();
-        (self.lost, self.claim) = (None, None);
+        (self.lost, self.claim, self.beside) = (None, None, false);
         self.set_state(SmState::Standby, why);
         self.order(Order::StandAside);
         self.port_due = Some(now);

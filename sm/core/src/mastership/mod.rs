@@ -27,6 +27,7 @@ mod peers;
 mod polls;
 mod questions;
 mod seat;
+mod splitting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -138,8 +139,14 @@ pub(crate) struct Mastership {
     master: Option<Guid>,
     /// This manager knows nothing of what hosts said, and another may: it does not go before that one.
     blank: bool,
+    /// This manager looks for a master that it hears in a session and by no cable: it may be one beside it.
+    beside: bool,
+    /// It looks for none before.
+    looks_again: Time,
     /// Managers that are about to have a copy of this one's database.
     copying: BTreeSet<Guid>,
+    /// Masters of which one took over from the other, as they say in sessions: the earlier one stands by itself.
+    kin: BTreeSet<Guid>,
     /// Managers that have a database which is to be joined to this one's.
     awaited: BTreeSet<Guid>,
     /// When a standby that goes before its master says so again, and how often it will.
@@ -179,7 +186,10 @@ impl Mastership {
             copy: None,
             master: None,
             blank: false,
+            beside: false,
+            looks_again: Time::ZERO,
             copying: BTreeSet::new(),
+            kin: BTreeSet::new(),
             awaited: BTreeSet::new(),
             claim: None,
             early: VecDeque::new(),
@@ -321,8 +331,9 @@ impl Mastership {
     }
 
     /// These managers are about to have a copy of this one's database: none of them is handed over to before.
-    pub(crate) fn set_copying(&mut self, copying: BTreeSet<Guid>) {
-        self.copying = copying;
+    /// `kin`: masters that took over from this one, or it from them.
+    pub(crate) fn set_copying(&mut self, copying: BTreeSet<Guid>, kin: BTreeSet<Guid>) {
+        (self.copying, self.kin) = (copying, kin);
     }
 
     /// Whose database this manager has a copy of, and when the copy was last known to have all of it.

@@ -44,6 +44,8 @@ pub(super) struct Peer {
     told_at: String,
     /// Polls in a row without an answer.
     pub(super) unanswered: u32,
+    /// Polls in a row that it did not answer, whether it spoke in a session or not.
+    pub(super) unreached: u32,
     /// It was polled and has not answered yet.
     pub(super) waiting: bool,
     pub(super) due: Time,
@@ -191,6 +193,7 @@ impl Mastership {
             (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));
+                peer.unreached = 0;
                 peer.foreign |= is_foreign(self.sm_key, info.sm_key);
                 peer.info = Some(info.clone());
                 self.note_heard(&info);

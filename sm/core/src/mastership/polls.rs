@@ -43,15 +43,16 @@ impl Mastership {
         let Some(peer) = self.peers.get_mut(&guid) else { return };
         // A manager that speaks in its session lives, even if the cables between the ports are cut.
         let spoke = std::mem::replace(&mut peer.spoke, false);
-        if peer.waiting && !spoke {
-            peer.unanswered = peer.unanswered.saturating_add(1);
+        if peer.waiting {
+            peer.unreached = peer.unreached.saturating_add(1);
+            peer.unanswered = if spoke { 0 } else { peer.unanswered.saturating_add(1) };
         }
         (peer.waiting, peer.due) = (true, now + self.poll);
         let Some(mut own) = own else { return };
         own.sm_key = snin_mad::SmKey(self.sm_key);
         // An answer that comes later than this is not waited for.
         let until = now + self.poll * (u64::from(self.retries) + 1);
-        let watched = self.state == SmState::Standby || peer.unanswered > 0;
+        let watched = self.state == SmState::Standby || peer.unreached > 0;
         let ways = peer.ways(master).into_iter().take(if watched { 2 } else { 1 });
         let m_key = peer.m_key;
         for way in ways {
@@ -114,6 +115,7 @@ impl Mastership {
         let Some(info) = info.filter(|info| info.guid == guid) else { return };
         let Some(peer) = self.peers.get_mut(&guid) else { return };
         (peer.waiting, peer.unanswered, peer.heard) = (false, 0, Some(now));
+        peer.unreached = 0;
         if info.sm_key != snin_mad::SmKey(0) {
             peer.foreign = is_foreign(self.sm_key, info.sm_key);
         }

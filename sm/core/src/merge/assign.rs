@@ -72,7 +72,7 @@ impl Assign<'_> {
             let to = match same {
                 Some(same) => same,
                 None if !self.survivor.partitions.contains_key(&number) => number,
-                None => self.taken.new_partition()?,
+                None => self.taken.new_partition(number, self.absorbed.master)?,
             };
             if to != number {
                 map.partitions.insert(number, to);

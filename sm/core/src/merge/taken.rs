@@ -116,9 +116,13 @@ impl Taken {
         &mut self.given
     }
 
-    pub(super) fn new_partition(&mut self) -> Result<u16, Full> {
-        let free = (1..DEFAULT_PARTITION).find(|number| !self.partitions.contains(number));
-        let free = free.ok_or(Full("P_Keys"))?;
+    /// Where a partition of a subnet goes follows from its number there: who is joined in which order makes no
+    /// difference, as long as that place is free.
+    pub(super) fn new_partition(&mut self, old: u16, home: Guid) -> Result<u16, Full> {
+        let mixed = (home.0 ^ u64::from(old) << 48).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        let first = 1 + (mixed % u64::from(DEFAULT_PARTITION - 1)) as u16;
+        let free = |number: &u16| !self.partitions.contains(number);
+        let free = (first..DEFAULT_PARTITION).chain(1..first).find(free).ok_or(Full("P_Keys"))?;
         self.partitions.insert(free);
         Ok(free)
     }

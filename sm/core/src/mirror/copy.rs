@@ -130,7 +130,8 @@ impl Mirror {
     }
 
     /// A standby follows the latest mastership that it is told of: an earlier master may stand still, and say
-    /// nothing. What another manager has told is of no use for the next one's log.
+    /// nothing. Of masters of other subnets it follows the one that is its master in the fabric. What another
+    /// manager has told is of no use for the next one's log.
     pub(super) fn choose_master(&mut self, around: &Surroundings<'_>) {
         let (Some(guid), SmState::Standby) = (around.guid, around.state) else { return };
         // What this manager knows is not overwritten before the master has it.
@@ -140,9 +141,14 @@ impl Mirror {
         let is_master = |told: &Told| told.term != 0 && told.guid != guid;
         let masters = self.called.iter().filter_map(|(&link, told)| {
             let told = told.as_ref().filter(|told| is_master(told))?;
-            Some((told.term, link, told.guid, told.sequence))
+            Some((told.term, link, told.guid, told.sequence, told.line))
         });
-        let Some((term, link, master, sequence)) = masters.max() else { return };
+        let Some(latest) = masters.clone().max_by_key(|master| (master.0, master.1)) else {
+            return;
+        };
+        let mut own = masters.filter(|&(_, _, guid, ..)| around.followed == Some(guid));
+        let own = own.next().filter(|own| own.4 != latest.4);
+        let (term, link, master, sequence, _) = own.unwrap_or(latest);
         if (self.copy.from, self.copy.followed) != (Some(link), term) {
             self.copy.stop();
             (self.copy.master, self.copy.followed) = (Some(master), term);

@@ -12,6 +12,7 @@ use snin_protocol::mirror::{Follow, FromStandby, Have, Part, PartKind};
 
 use super::rows::Gathered;
 use super::{Link, Mirror, MirrorOutput, Surroundings};
+use crate::keyring::KeySecret;
 use crate::merge::Snapshot;
 
 /// The database of a manager that was master, on its way here.
@@ -28,7 +29,7 @@ enum State {
     /// Parts of it are there.
     Coming(Box<Gathered>),
     /// All of it is there.
-    Whole(Have, Option<Box<Snapshot>>),
+    Whole(Have, Option<Box<(Snapshot, Vec<KeySecret>)>>),
     /// It was joined to the own one.
     Taken,
 }
@@ -37,6 +38,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Inherited {
     pub(crate) snapshot: Snapshot,
+    /// What the M_Keys of its ports follow from, if they are generated.
+    pub(crate) keys: Vec<KeySecret>,
     link: Link,
     last: Have,
 }
@@ -89,7 +92,7 @@ impl Mirror {
         let have = Have { term: part.term, sequence: part.sequence };
         if part.kind == PartKind::Last {
             let gathered = std::mem::replace(&mut **gathered, Gathered::new());
-            estate.state = State::Whole(have, gathered.into_snapshot().map(Box::new));
+            estate.state = State::Whole(have, gathered.into_estate().map(Box::new));
             return;
         }
         self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Have(have)));
@@ -119,10 +122,8 @@ impl Mirror {
             let State::Whole(last, snapshot) = &mut estate.state else { continue };
             let (last, snapshot) = (*last, snapshot.take());
             estate.state = State::Taken;
-            match snapshot {
-                Some(snapshot) => {
-                    all.push(Inherited { snapshot: *snapshot, link, last });
-                }
+            match snapshot.map(|all| *all) {
+                Some((snapshot, keys)) => all.push(Inherited { snapshot, keys, link, last }),
                 // There was no subnet in it.
                 None => {
                     self.outputs.push_back(MirrorOutput::ToMaster(link, FromStandby::Have(last)));

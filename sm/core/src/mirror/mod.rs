@@ -137,6 +137,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) guid: Option<Guid>,
     /// The subnet is as this manager made it.
     pub(crate) leads: bool,
+    /// The master before this one is master still, of the rest of a subnet that was cut in two.
+    pub(crate) beside: bool,
+    /// The master that this manager follows.
+    pub(crate) followed: Option<Guid>,
     pub(crate) database: &'a mut Database,
     pub(crate) saved: &'a mut Arc<Saved>,
     pub(crate) now: Time,
@@ -295,7 +299,8 @@ impl Mirror {
                 self.term = clock.max(self.term + 1);
                 let origin = around.guid.unwrap_or_default();
                 let begun = Line { term: self.term, origin };
-                self.line = self.copy.part_with().unwrap_or(begun);
+                let line = self.copy.part_with().filter(|_| !around.beside);
+                self.line = line.unwrap_or(begun);
             }
             self.beat_due = around.now;
         }
@@ -360,6 +365,12 @@ impl Mirror {
         let called = self.called.values().flatten().filter(copies).map(|told| told.guid);
         let all = self.followers.values().filter_map(Follower::guid).chain(called);
         all.filter(|guid| !whole.contains(guid)).collect()
+    }
+
+    /// Masters of this one's line: one of the two took over from the other.
+    pub(crate) fn kin(&self) -> BTreeSet<Guid> {
+        let told = self.called.values().flatten();
+        told.filter(|told| told.term != 0 && told.line == self.line).map(|told| told.guid).collect()
     }
 
     /// How far each mirror is: those of this manager, then the one that it has.

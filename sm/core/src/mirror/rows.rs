@@ -216,6 +216,12 @@ pub(super) fn saved_since(before: &Saved, now: &Saved, telling: Telling) -> Vec<
     {
         lines.push(format!("secret {} {}\n", octets(&keys.secret), keys.generation));
     }
+    if before.former_keys != now.former_keys && telling.secrets {
+        let former = now.former_keys.iter();
+        lines.extend(
+            former.map(|keys| format!("former {} {}\n", octets(&keys.secret), keys.generation)),
+        );
+    }
     lines
 }
 
@@ -255,10 +261,14 @@ impl Gathered {
                 let key = (root, plane.try_into().ok()?);
                 self.saved.trees.insert(key, place.try_into().ok()?);
             }
-            "secret" => {
+            kind @ ("secret" | "former") => {
                 let secret = unoctets(words.next()?)?.try_into().ok()?;
                 let generation = words.decimal()?.try_into().ok()?;
-                self.saved.keys = Some(KeySecret { secret, generation });
+                let keys = KeySecret { secret, generation };
+                match kind {
+                    "secret" => self.saved.keys = Some(keys),
+                    _ => self.saved.former_keys.push(keys),
+                }
             }
             "tables" => {
                 let guid = words.guid()?;
@@ -300,9 +310,10 @@ impl Gathered {
         changed + self.save(saved, whole)
     }
 
-    /// All parts are there: the database of another subnet.
-    pub(super) fn into_snapshot(self) -> Option<Snapshot> {
-        let Self { snapshot: records, lineage, .. } = self;
+    /// All parts are there: the database of another subnet, and what the keys of its ports follow from.
+    pub(super) fn into_estate(self) -> Option<(Snapshot, Vec<KeySecret>)> {
+        let Self { snapshot: records, lineage, saved, .. } = self;
+        let keys = saved.keys.into_iter().chain(saved.former_keys).collect();
         let lineage = lineage.done();
         let master = lineage.master?;
         let named = lineage.subnets.get(&master);
@@ -317,7 +328,7 @@ impl Gathered {
             snapshot.prefix = prefix;
         }
         snapshot.complete();
-        Some(snapshot)
+        Some((snapshot, keys))
     }
 
     fn save(self, saved: &mut Arc<Saved>, whole: bool) -> usize {
@@ -338,6 +349,7 @@ impl Gathered {
         }
         new.lmc = self.saved.lmc.or(new.lmc);
         new.keys = self.saved.keys.or(new.keys);
+        new.hold_former(self.saved.former_keys);
         // They are told all or not at all.
         if whole || !self.saved.trees.is_empty() {
             new.trees = self.saved.trees;

@@ -4,7 +4,7 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::sa::{InformInfo, Record as _};
 use snin_mad::{Gid, PKey, Table as _};
 use snin_sm_core::merge::check::check;
-use snin_sm_core::merge::{Snapshot, merge};
+use snin_sm_core::merge::{Number, Snapshot, merge};
 
 use crate::offline::{both, rules};
 use crate::two::ip;
@@ -13,6 +13,20 @@ type Plant = (&'static str, fn(&mut Snapshot, &Snapshot) -> Option<()>);
 
 fn of_south(guid: Guid) -> bool {
     guid.0 >> 52 == 0x02A
+}
+
+/// The number that the absorbed partition got.
+fn renumbered(one: &Snapshot) -> u16 {
+    let partition = |(was, is): (&(Guid, Number), &Number)| match (was.1, is) {
+        (Number::Partition(0x10), Number::Partition(now)) if *now != 0x10 => Some(*now),
+        _ => None,
+    };
+    one.were.iter().find_map(partition).expect("a partition got a new number")
+}
+
+/// A group of it.
+fn group(one: &Snapshot) -> Gid {
+    ip(renumbered(one), 1)
 }
 
 /// One occurrence each is as it was in the absorbed database.
@@ -47,25 +61,26 @@ const PLANTS: [Plant; 21] = [
         Some(())
     }),
     ("the P_Key of a group", |one, _| {
+        let new = renumbered(one);
         let group = one.groups.values_mut().filter_map(|entry| entry.value.as_mut());
-        group.filter(|group| group.record.p_key.base() == 1).last()?.record.p_key = PKey(0x8010);
+        group.filter(|group| group.record.p_key.base() == new).last()?.record.p_key = PKey(0x8010);
         Some(())
     }),
     ("the P_Key in a group's name, in the key", |one, _| {
-        let entry = one.groups.remove(&ip(1, 1))?;
+        let entry = one.groups.remove(&group(one))?;
         one.groups.insert(ip(0x10, 2), entry).is_none().then_some(())
     }),
     ("the P_Key in a group's name, in the record", |one, _| {
-        one.groups.get_mut(&ip(1, 1))?.value.as_mut()?.record.mgid = ip(0x10, 1);
+        one.groups.get_mut(&group(one))?.value.as_mut()?.record.mgid = ip(0x10, 1);
         Some(())
     }),
     ("a group's address", |one, _| {
         let theirs = one.groups.get(&ip(0x10, 1))?.value.as_ref()?.record.mlid;
-        one.groups.get_mut(&ip(1, 1))?.value.as_mut()?.record.mlid = theirs;
+        one.groups.get_mut(&group(one))?.value.as_mut()?.record.mlid = theirs;
         Some(())
     }),
     ("the P_Key in a member's group", |one, _| {
-        let key = *one.members.keys().find(|key| key.0 == ip(1, 1))?;
+        let key = *one.members.keys().find(|key| key.0 == group(one))?;
         let entry = one.members.remove(&key)?;
         one.members.insert((ip(0x10, 1), key.1), entry);
         Some(())
@@ -80,13 +95,13 @@ const PLANTS: [Plant; 21] = [
         Some(())
     }),
     ("the P_Key of a service", |one, _| {
-        let key = *one.services.keys().find(|(.., key)| key & 0x7FFF == 1)?;
+        let key = *one.services.keys().find(|(.., key)| key & 0x7FFF == renumbered(one))?;
         let entry = one.services.remove(&key)?;
         one.services.insert((key.0, key.1, 0x8010), entry);
         Some(())
     }),
     ("the P_Key in a service's record", |one, _| {
-        let key = *one.services.keys().find(|(.., key)| key & 0x7FFF == 1)?;
+        let key = *one.services.keys().find(|(.., key)| key & 0x7FFF == renumbered(one))?;
         one.services.get_mut(&key)?.value.as_mut()?.record.p_key = PKey(0x8010);
         Some(())
     }),
@@ -133,8 +148,8 @@ const PLANTS: [Plant; 21] = [
         Some(())
     }),
     ("a stranger's partition", |one, south| {
-        let was = (south.master, snin_sm_core::merge::Number::Partition(0x10));
-        one.were.insert(was, snin_sm_core::merge::Number::Partition(0x10));
+        let was = (south.master, Number::Partition(0x10));
+        one.were.insert(was, Number::Partition(0x10));
         Some(())
     }),
     ("the wrong survivor", |one, south| {

@@ -6,13 +6,14 @@
 //!  clients of management --- Mads ---> Emulator (switches, adapters, links)
 //!                                         | the tables that the manager wrote
 //!  end-node agents ------- Agents ---> Messages (who owns which link, when)
-//!  snin emulator ... ------ control ---> faults, figures
+//!  snin emulator ... ------ control ---> faults, figures, what managers wrote
 //! ```
 //!
 //! One thread, one poll. The emulator is the pure one, driven by the machine's monotonic clock.
 
 mod agents;
 mod error;
+mod held;
 mod mads;
 mod server;
 

@@ -19,6 +19,7 @@ use tracing::info;
 
 use crate::agents::Agents;
 use crate::error::ServerError;
+use crate::held::held;
 use crate::mads::Mads;
 
 /// How a fabric is served.
@@ -132,8 +133,9 @@ impl Server {
         let answer = match request.command.as_str() {
             "status" => Ok(self.status()),
             "owners" => Ok(self.owners()),
+            "held" => Ok(held(self.emulator.fabric())),
             "fault" => self.strike(&request.body),
-            other => Err(format!("no command {other}: there are status, owners and fault")),
+            other => Err(format!("no command {other}: there are status, owners, held and fault")),
         };
         match answer {
             Ok(value) => self.control.answer(request.client, &value),

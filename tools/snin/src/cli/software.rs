@@ -58,9 +58,11 @@ pub(crate) enum Emulator {
     Status(AskEmulator),
     /// What the watcher saw of the links' owners; exit code 1 when a directed link had two at one moment
     Owners(AskEmulator),
-    /// Let something happen: cut, restore or bounce NODE/PORT; swap NODE/PORT NODE/PORT (what is behind the one
-    /// comes behind the other); reboot, off, on, dead (its agent is silent), well, mute (its software is down) or
-    /// speak NODE
+    /// What managers wrote, by the hardware's own account: cables, states, addresses, P_Keys, tables
+    Held(AskEmulator),
+    /// Let something happen: cut, restore or bounce NODE/PORT; plug NODE/PORT NODE/PORT (a new cable); swap
+    /// NODE/PORT NODE/PORT (what is behind the one comes behind the other); reboot, off, on, dead (its agent is
+    /// silent), well, mute (its software is down) or speak NODE
     Fault {
         /// What, such as `cut leaf3/20`
         #[arg(required = true, value_name = "FAULT")]

@@ -57,6 +57,7 @@ pub(crate) fn ask<W: Write>(args: &cli::Emulator, out: &mut Output<W>) -> Result
     let (socket, request) = match args {
         cli::Emulator::Status(emulator) => (emulator, json!({ "command": "status" })),
         cli::Emulator::Owners(emulator) => (emulator, json!({ "command": "owners" })),
+        cli::Emulator::Held(emulator) => (emulator, json!({ "command": "held" })),
         cli::Emulator::Fault { what, emulator } => {
             (emulator, json!({ "command": "fault", "fault": what.join(" ") }))
         }
@@ -65,6 +66,7 @@ pub(crate) fn ask<W: Write>(args: &cli::Emulator, out: &mut Output<W>) -> Result
     out.report(Target::open(socket.format.json.as_deref())?, &said, |out| match args {
         cli::Emulator::Status(_) => describe(&said, out),
         cli::Emulator::Owners(_) => owners(&said, out),
+        cli::Emulator::Held(_) => held(&said, out),
         cli::Emulator::Fault { .. } => Ok(()),
     })?;
     let clashed = said["clashes"].as_u64().is_some_and(|clashes| clashes > 0);
@@ -101,6 +103,24 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     ))?;
     for (loss, count) in messages["lost"].as_object().into_iter().flatten() {
         out.line(format_args!("{count} messages lost: {loss}"))?;
+    }
+    Ok(())
+}
+
+fn held<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for node in said["nodes"].as_array().into_iter().flatten() {
+        for port in node["ports"].as_array().into_iter().flatten() {
+            let at = format!("{}/{} {}", text(&node["name"]), port["num"], text(&port["state"]));
+            let to = port["peer"].as_str().map(|peer| format!(" to {peer}")).unwrap_or_default();
+            let end = port["lid"].is_u64().then(|| {
+                let keys = port["p_keys"].as_array().into_iter().flatten();
+                let keys: Vec<String> =
+                    keys.map(|key| format!("{:#06x}", key.as_u64().unwrap_or(0))).collect();
+                format!(", LID {} LMC {}, {}", port["lid"], port["lmc"], keys.join(" "))
+            });
+            out.line(format_args!("{at}{to}{}", end.unwrap_or_default()))?;
+        }
     }
     Ok(())
 }

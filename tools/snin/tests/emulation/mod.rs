@@ -125,6 +125,20 @@ pub(crate) fn snin(emulation: &Emulation, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
+/// `snin-sm` as it is built beside `snin`; a test of this crate alone has it built where it is not there yet.
+pub(crate) fn manager() -> std::path::PathBuf {
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_snin")).with_file_name("snin-sm");
+    BUILT.call_once(|| {
+        if !program.is_file() {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--quiet", "--package", "snin-sm", "--bin", "snin-sm"]);
+            assert!(build.status().unwrap().success(), "snin-sm");
+        }
+    });
+    program
+}
+
 /// Our manager brings the fabric up and leaves.
 pub(crate) fn manage_once(emulation: &Emulation) -> Summary {
     manage(emulation, None, None)

@@ -136,6 +136,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "Its links, and who is attached.",
     ),
     ("snin-emulator-owners", "snin emulator owners --json", "Whether a link ever had two owners."),
+    (
+        "snin-emulator-held",
+        "snin emulator held --json",
+        "What managers wrote: addresses, partitions, tables.",
+    ),
     ("snin-emulator-fault", "snin emulator fault cut leaf3/20", "A cable is pulled."),
     ("snin-up", "snin up clos:4,4,2", "The whole of snin on an emulated fabric, as processes."),
     ("snin-controller", "snin controller status", "What a running controller grants."),

@@ -1,0 +1,186 @@
+//! A subnet of OpenSM's is cabled to one of ours, which goes before it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use snin_daemon::control::Connection;
+use snin_fabric::ibnet;
+use snin_judges::Keeper as OpenSmKeeper;
+use snin_judges::{HeldNode, JudgeError, OpenSm, Program, finish, ibtracert, netlist};
+use snin_mad::sa::{JoinState, McMemberRecord, ServiceRecord};
+use snin_mad::{Gid, Method, NodeString, PKey};
+
+use crate::administration::is_up;
+use crate::client::Host;
+use crate::support::{Keeper, Lab, PATIENCE, fabric};
+
+/// The cable that joins them: spine 0 here and there, at the first free port of each.
+const JOINT: [(&str, u8); 2] = [("S-0200020000000000", 5), ("S-02a0020000000000", 4)];
+/// Where OpenSM is, and hosts that tell it something. (A client that leaves takes its port's IsSM along.)
+const THEIRS: [&str; 3] = ["H-02a0100000000000", "H-02a0100000000300", "H-02a0100000000200"];
+
+type Nodes = BTreeMap<String, HeldNode>;
+
+/// The addresses of hosts whose names begin so.
+fn lids(nodes: &Nodes, begins: &str) -> BTreeMap<String, std::ops::Range<u16>> {
+    let hosts = nodes.iter().filter(|(name, _)| name.starts_with(begins));
+    let lids = hosts.filter_map(|(name, node)| {
+        let (lid, lmc, _) = node.ports.get(&1)?.address?;
+        Some((name.clone(), lid..lid + (1 << lmc)))
+    });
+    lids.collect()
+}
+
+/// What a side's switches have for its own hosts' addresses.
+fn routes(nodes: &Nodes, digits: &str) -> BTreeMap<(String, u16), Option<u8>> {
+    let own: Vec<u16> = lids(nodes, &format!("H-{digits}")).into_values().flatten().collect();
+    let switches = nodes.iter().filter(|(name, _)| name.starts_with(&format!("S-{digits}")));
+    let of = |(name, node): (&String, &HeldNode)| {
+        let entry = |&lid: &u16| ((name.clone(), lid), node.table.get(usize::from(lid)).copied());
+        own.iter().map(entry).collect::<Vec<_>>()
+    };
+    switches.flat_map(of).collect()
+}
+
+/// Both subnets, and OpenSM in the second; the cable between them is not plugged in.
+fn apart() -> Result<(Lab, OpenSmKeeper), JudgeError> {
+    let text = |recipe| ibnet::write(&fabric(recipe));
+    let both = netlist::beside(&text("clos:4,2,3"), "north", "0200", 1)
+        + &netlist::beside(&text("clos:3,2,2"), "south", "02a0", 1);
+    let both = netlist::cabled(&both, JOINT[0], JOINT[1]);
+    let lab = Lab::new(&ibnet::parse(both.as_bytes()).unwrap())?;
+    lab.simulator.unlink(JOINT[0].0, Some(JOINT[0].1))?;
+    let opensm = OpenSm { host: Some(THEIRS[0]), lmc: 1, ..OpenSm::default() };
+    let opensm = opensm.keep(&lab.simulator)?;
+    Ok((lab, opensm))
+}
+
+/// The broadcast group, as IPoIB joins it.
+fn broadcast(host: &Host) -> McMemberRecord {
+    let mgid = [0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
+    McMemberRecord {
+        mgid: Gid(mgid),
+        port_gid: host.gid(),
+        p_key: PKey(0xFFFF),
+        join_state: JoinState::FULL,
+        ..McMemberRecord::default()
+    }
+}
+
+/// Plugs the cable in, and waits until all is one subnet and well.
+fn join(lab: &Lab, keeper: &Keeper) -> Result<(), JudgeError> {
+    let begin = Instant::now();
+    let (smps, ()) = lab.simulator.count(|| {
+        lab.simulator.relink(JOINT[0].0, Some(JOINT[0].1)).unwrap();
+        loop {
+            sleep(Duration::from_millis(100));
+            let held = lab.held().unwrap();
+            let whole = held.live.cable_count() == lab.topology.cable_count();
+            let fault = held.fault(None);
+            if whole && fault.is_none() {
+                break;
+            }
+            let why = format!("{fault:?}; {:?}; {}", keeper.events(), keeper.tail());
+            assert!(begin.elapsed() < PATIENCE, "not one subnet: {why}");
+        }
+    })?;
+    println!(
+        "joined and whole {:.1} s after the cable, {smps} packets",
+        begin.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_subnet_of_opensm_becomes_a_part_of_ours() -> Result<(), JudgeError> {
+    let (lab, _opensm) = apart()?;
+    let keeper = lab.keep("sm_priority = 9\nlmc = 1\nsweep_interval = 1\n")?;
+    is_up(&keeper);
+    let before = lab.simulator.held()?;
+    let [north, south] = ["H-0200", "H-02a0"].map(|begins| lids(&before, begins));
+    assert_eq!((north.len(), south.len()), (12, 6));
+    let all = |lids: &BTreeMap<String, std::ops::Range<u16>>| -> BTreeSet<u16> {
+        lids.values().cloned().flatten().collect()
+    };
+    assert!(all(&north).intersection(&all(&south)).count() >= 6, "addresses in common");
+    // A host there is in the broadcast group.
+    let mut host = Host::new(&lab.simulator, THEIRS[1], south[THEIRS[0]].start);
+    let wanted = broadcast(&host);
+    host.one(Method::Set, &wanted, &[0, 1, 7, 16]).unwrap();
+    drop(host);
+
+    join(&lab, &keeper)?;
+    // Ours is master, for a host there too; its side is as it was, in addresses and routes.
+    let said = finish(
+        &mut lab.simulator.command(Program::SMINFO, Some(THEIRS[1]))?,
+        lab.simulator.folder(),
+        PATIENCE,
+    )?;
+    let said = String::from_utf8_lossy(&said.out).into_owned();
+    assert!(said.contains("priority 9 state 3 SMINFO_MASTER"), "{said}");
+    let after = lab.simulator.held()?;
+    assert_eq!(lids(&after, "H-0200"), north);
+    assert_eq!(routes(&after, "0200"), routes(&before, "0200"));
+    let now = lids(&after, "H-02a0");
+    assert!(all(&north).is_disjoint(&all(&now)) && now.len() == 6, "{now:?}");
+    // By a foreign program: there is a way from each of its hosts to one there.
+    for (from, to) in north.values().zip(now.values().rev()) {
+        let way = ibtracert(&lab.simulator, from.start, to.end - 1)?;
+        assert!(way.contains("south-"), "{way}");
+    }
+    let told = keeper.events();
+    let joined = told.iter().filter(|event| event["event"] == "SUBNETS_JOINED");
+    assert!(joined.count() > 0, "{told:?}");
+    Ok(())
+}
+
+/// What hosts told OpenSM is read by keyed questions while ours stands by for it; ours takes over there, and then
+/// the subnets are joined: no host has said anything again, and everything is known.
+#[test]
+fn what_opensm_was_told_comes_along() -> Result<(), JudgeError> {
+    let (lab, _opensm) = apart()?;
+    let held = lab.simulator.held()?;
+    let lid = |host: &str| held[host].ports[&1].address.unwrap().0;
+    let mut hosts =
+        [THEIRS[1], THEIRS[2]].map(|name| Host::new(&lab.simulator, name, lid(THEIRS[0])));
+    let told: Vec<McMemberRecord> = hosts
+        .iter_mut()
+        .map(|host| host.one(Method::Set, &broadcast(host), &[0, 1, 7, 16]).unwrap())
+        .collect();
+    let service = ServiceRecord {
+        id: 0x77,
+        gid: hosts[1].gid(),
+        p_key: PKey(0xFFFF),
+        lease: u32::MAX,
+        name: NodeString::new("what it offers"),
+        ..ServiceRecord::default()
+    };
+    hosts[1].one(Method::Set, &service, &[0, 1, 2, 4, 6]).unwrap();
+    drop(hosts);
+
+    // Ours stands by there, and asks.
+    let control = lab.file("south.sock");
+    let south = format!("sm_priority = 0\ncontrol_socket = {control:?}\n");
+    let standby = lab.keep_at("H-02a0100000000500", &south)?;
+    let ask = |at: &Path, request: serde_json::Value| {
+        Connection::open(at, Some(PATIENCE)).and_then(|mut open| open.ask(&request))
+    };
+    let begin = Instant::now();
+    let knows = |at: &Path, what: &str| {
+        let said = ask(at, json!({ "command": "database" }));
+        said.is_ok_and(|said| said["database"].as_str().is_some_and(|text| text.contains(what)))
+    };
+    let mut wanted: Vec<String> = told
+        .iter()
+        .map(|told| format!("\nmember {} {}", told.mgid, told.port_gid.guid()))
+        .collect();
+    wanted.push("\nservice 0x0000000000000077 ".to_owned());
+    while !wanted.iter().all(|what| knows(&control, what)) {
+        assert!(begin.elapsed() < PATIENCE, "not all read: {}", standby.tail());
+        sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
