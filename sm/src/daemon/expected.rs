@@ -342,7 +342,7 @@ mod tests {
         );
         assert_eq!(error("width = 4", "width = 3"), "e.toml:9: width is 3: 1, 2, 4, 8 or 12");
         assert!(error("NDR", "FAST").starts_with("e.toml:9: speed is \"FAST\": SDR, "));
-        assert!(error("\"disabled\"", "\"off\"").starts_with("e.toml:11: unknown variant `off`"));
+        assert!(error("\"disabled\"", "\"shut\"").starts_with("e.toml:11: unknown variant `shut`"));
         assert!(
             error("quality_ms", "quality_s").starts_with("e.toml:2: unknown field `quality_s`")
         );

@@ -16,6 +16,4 @@ fn eleven_thousand_hosts_come_up() {
     assert_eq!(lab.missing(), []);
     assert_eq!(lab.view().routing().hosts.len(), 11_664);
     lab.check_held();
-    // Ten seconds are for an optimised build on a machine of its own.
-    assert!(wall.as_secs() < 60, "{wall:?}");
 }
