@@ -279,7 +279,7 @@ fn joined_clos_keep_their_routes() {
         // Alone: the same fabric without these cables, the other one's hosts and switches not cabled to it.
         let alone = joined(&[north], &[]);
         let before = entries(&alone, &judged("alone", &alone, Lmc::new(lmc)));
-        assert_eq!(before.len(), 7 * 12 << lmc, "{name}");
+        assert_eq!(before.len(), (7 * 12) << lmc, "{name}");
         let changed = before.iter().filter(|(key, port)| whole[key] != **port).count();
         assert_eq!(changed, 0, "{name}");
     }

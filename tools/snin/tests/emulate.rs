@@ -1,4 +1,5 @@
 //! `snin emulate`: infiniband-diags, OpenSM, snin-sm and agents on a fabric that it serves.
+#![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod emulation;
 #[path = "emulation/joining.rs"]

@@ -2,6 +2,7 @@
 //! it as the judge of its columns; and its files as those read them for whom they are. The kernel's RMPP is asked
 //! in the same machine.
 #![cfg(feature = "verbs")]
+#![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod browser;
 #[path = "lat/rmpp.rs"]

@@ -201,7 +201,7 @@ impl Trial {
         self.asked = false;
         match (&mut self.step, ask) {
             (Step::Quality(measured) | Step::Counters(Counted { measured, .. }), Ask::Node) => {
-                measured.lost += u32::from(!well)
+                measured.lost += u32::from(!well);
             }
             (Step::Application { answered }, Ask::Application) => {
                 *answered |= well;

@@ -145,6 +145,6 @@ impl Sweep {
 
     fn port_guid(&self, end: PortId) -> Guid {
         let guid = self.graph.port(end).and_then(|port| port.guid);
-        guid.unwrap_or(self.graph.node(end.0).info.port_guid)
+        guid.unwrap_or_else(|| self.graph.node(end.0).info.port_guid)
     }
 }

@@ -13,13 +13,16 @@ use snin_sm_core::configuration::{Action, Expected, Instruction, Limits, Mode};
 
 use crate::lab::{Lab, expect, fabric, granted, planned};
 
+/// Each write that disabled a link, and whether packets were lost from then on.
+type Seen = Rc<RefCell<Vec<(String, bool)>>>;
+
 /// A fabric with its expected configuration enforced; at each write that disables a link it is written down
 /// whether any host's packets to another are lost from then on.
-fn watched(recipe: &str) -> (Lab, Expected, Rc<RefCell<Vec<(String, bool)>>>) {
+fn watched(recipe: &str) -> (Lab, Expected, Seen) {
     let topology = fabric(recipe);
     let expected = planned(&topology, Mode::Enabled);
     let mut lab = Lab::new(topology, Limits::default());
-    let seen: Rc<RefCell<Vec<(String, bool)>>> = Rc::default();
+    let seen: Seen = Rc::default();
     let notes = seen.clone();
     lab.emulator.watch(move |fabric, write| {
         if write.attribute != PortInfo::ID || write.disables.is_none() {

@@ -157,7 +157,7 @@ fn run(seed: u64) -> u32 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let topology = fabric(["clos:3,2,2", "clos:4,3,2", "clos:2,1,3"][random.random_range(0..3)]);
     let mut expected = planned(&topology, Mode::Enabled);
-    let quality = (seed % 4 == 0).then(|| Quality {
+    let quality = seed.is_multiple_of(4).then(|| Quality {
         lasts: Time::millis(20),
         mads: 5,
         lost: 5,

@@ -89,7 +89,7 @@ impl Site {
     pub(crate) fn pass(&mut self, span: Time, mut judge: impl FnMut(&Self)) {
         let end = self.now + span;
         while self.now < end {
-            self.now = self.now + STEP;
+            self.now += STEP;
             self.store.expire(self.now);
             for at in 0..self.members.len() {
                 if self.members[at].runs {

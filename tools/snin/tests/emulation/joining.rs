@@ -35,11 +35,13 @@ struct Host {
     leaf: String,
 }
 
+/// Where each port of a switch leads, the switch's own address, and its table.
+type Switch = (BTreeMap<u8, String>, u16, Vec<u8>);
+
 /// What the hardware holds.
 struct Held {
     hosts: Vec<Host>,
-    /// By switch: where each of its ports leads, which addresses are its own, and its table.
-    switches: BTreeMap<String, (BTreeMap<u8, String>, u16, Vec<u8>)>,
+    switches: BTreeMap<String, Switch>,
 }
 
 impl Held {

@@ -127,12 +127,15 @@ print(len(names), len(nodes))
 pub(super) fn yaml(cluster: &Cluster) {
     let fabric = cluster.text("fabric");
     for (recipe, wanted) in [(None, "5 16\n"), (Some("fattree:4"), "13 16\n")] {
-        let fabric = recipe.map_or(fabric.clone(), |recipe| {
-            let said = Command::new(SNIN).args(["topo", "generate", recipe]).output().unwrap();
-            let path = cluster.path("other-fabric");
-            fs::write(&path, said.stdout).unwrap();
-            path.display().to_string()
-        });
+        let fabric = recipe.map_or_else(
+            || fabric.clone(),
+            |recipe| {
+                let said = Command::new(SNIN).args(["topo", "generate", recipe]).output().unwrap();
+                let path = cluster.path("other-fabric");
+                fs::write(&path, said.stdout).unwrap();
+                path.display().to_string()
+            },
+        );
         let text = cluster.path("topology.yaml");
         let said = Command::new(SNIN).args(["slurm", "topology", "--yaml", &fabric]).output();
         fs::write(&text, said.unwrap().stdout).unwrap();
