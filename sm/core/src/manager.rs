@@ -297,7 +297,6 @@ impl Manager {
             self.outputs.push_back(output);
         }
         self.mirror(now, |_, _| ());
-        self.inquire(now);
         self.keep();
     }
 

@@ -95,20 +95,6 @@ impl Lab {
         Ok(Keeper { running, events })
     }
 
-    /// The same, at another host, with a state folder of its own.
-    pub(crate) fn keep_at(&self, host: &str, config: &str) -> Result<Keeper, JudgeError> {
-        let (file, events) =
-            (self.file(&format!("{host}.toml")), self.file(&format!("{host}.events")));
-        let state = self.file(&format!("{host}.state"));
-        let text = format!("events_file = {events:?}\nstate_dir = {state:?}\n{config}");
-        fs::write(&file, text).unwrap();
-        let mut command = Command::new(SNIN_SM);
-        command.args(["--ibsim", self.simulator.name(), "--ibsim-host", host]);
-        command.arg("--config").arg(file).current_dir(self.simulator.folder());
-        let running = Running::start(&mut command, self.simulator.folder(), host)?;
-        Ok(Keeper { running, events })
-    }
-
     /// What the program says that it wrote: tables and addresses.
     pub(crate) fn told(&self) -> (Vec<ForwardingTable>, Addresses) {
         let read = |name: &str| {

@@ -13,7 +13,6 @@
 mod aliases;
 mod answer;
 mod info;
-mod inquiry;
 mod membership;
 mod paths;
 mod query;
@@ -41,7 +40,6 @@ use crate::view::FabricView;
 pub use transport::Limits;
 
 use answer::Answer;
-use inquiry::Inquiry;
 use reports::Reports;
 use transport::{Arrived, Transport};
 use trust::Requester;
@@ -138,7 +136,6 @@ pub struct Administration {
     /// Ports that are gone and were in groups or subscribed: their hosts have to be told, should they return.
     lapsed: Vec<Guid>,
     parked: Parked,
-    inquiry: Inquiry,
 }
 
 /// Requests that wait, the oldest first.
@@ -169,7 +166,6 @@ impl Administration {
             in_service: std::collections::BTreeSet::new(),
             lapsed: Vec::new(),
             parked: Parked::default(),
-            inquiry: Inquiry::default(),
         }
     }
 
@@ -202,11 +198,12 @@ impl Administration {
     pub(crate) fn next_deadline(&self, database: &Database) -> Option<Time> {
         let lease = services::next_end(database);
         let parked = self.parked.requests.front().map(|(since, ..)| *since + PARKED_FOR);
-        let inquiry = self.inquiry_due();
         let discovered =
             self.parked.undiscovered.front().map(|(since, ..)| *since + DISCOVERED_FOR);
-        let own = [self.transport.next_deadline(), self.reports.next_deadline(), inquiry];
-        own.into_iter().chain([lease, parked, discovered]).flatten().min()
+        [self.transport.next_deadline(), self.reports.next_deadline(), lease, parked, discovered]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due.
@@ -286,7 +283,7 @@ impl Administration {
             return self.reports.acknowledged(from, request.transaction_id);
         }
         if request.method.is_response() {
-            return self.learn(from, &request, world);
+            return Err(Unanswered::NoRequest);
         }
         if world.view.is_none() {
             return Err(Unanswered::NotMaster);

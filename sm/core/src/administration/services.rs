@@ -60,19 +60,6 @@ pub(super) fn register(
     Ok(Answer::one(&record))
 }
 
-/// All services that another master knows take the place of those known here.
-pub(super) fn learn(records: impl Iterator<Item = ServiceRecord>, world: &mut World<'_>) {
-    let (now, mut known) = (world.now, BTreeMap::new());
-    for record in records.take(MOST) {
-        let until = (record.lease != FOR_EVER).then(|| now + Time::secs(record.lease.into()));
-        known.insert(key(&record, ComponentMask::of(&[2])), Service { record, until });
-    }
-    world.database.retain::<Services>(now, |key| known.contains_key(key));
-    for (key, service) in known {
-        world.database.put::<Services>(key, service, now);
-    }
-}
-
 /// Only the requester that set a key changes the record, and the operator.
 fn may_change(
     old: &ServiceRecord,

@@ -19,14 +19,6 @@ impl Manager {
         self.mirror.states(self.database.cursor())
     }
 
-    /// A standby that has no copy of its master's database asks the master's administration, unless it knows what
-    /// a master has to be told.
-    pub(super) fn inquire(&mut self, now: Time) {
-        let copies = self.mirror.copy().is_some() || self.sweep.saved().lineage.untaken;
-        let master = self.mastership.followed_lid().filter(|_| !copies);
-        self.administer(now, |administration, world| administration.inquire(master, world));
-    }
-
     /// The mirror has its turn, and what it learnt becomes known to the others.
     pub(super) fn mirror(
         &mut self,

@@ -110,6 +110,8 @@ pub(crate) struct Mastership {
     poll: Time,
     retries: u32,
     state: SmState,
+    /// What it was last reported to be.
+    told: SmState,
     /// Why this manager is what it is.
     why: String,
     own: Option<Own>,
@@ -170,6 +172,7 @@ impl Mastership {
             poll: config.poll_interval(),
             retries: config.poll_retries,
             state: SmState::Discovering,
+            told: SmState::Discovering,
             why: "it has begun".to_owned(),
             own: None,
             ports: vec![None; config.ports.max(1).into()],
@@ -252,7 +255,10 @@ impl Mastership {
     fn set_state(&mut self, state: SmState, why: String) {
         if self.state != state {
             (self.state, self.why, self.changed) = (state, why, true);
-            self.outputs.push_back(Act::Report(Report::State(state)));
+            // A standby that only had a look is what it was.
+            if std::mem::replace(&mut self.told, state) != state {
+                self.outputs.push_back(Act::Report(Report::State(state)));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A subnet was cut in two while its managers' sessions live: each side is a subnet of its own.
 
-use snin_fabric::{Guid, Lid};
+use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
 
@@ -9,29 +9,28 @@ use super::{Mastership, Order};
 /// A standby that has found its master's port, though not by asking it, does not look again so soon.
 const REST: Time = Time::secs(10);
 
+/// So many times as long as it takes to count as dead, a master that is heard in its session may be silent: it may
+/// be moving to another port.
+const SILENCES: u32 = 4;
+
 impl Mastership {
     /// A standby that hears its master in a session, and not by directed route nor by its address, looks at what
     /// it is cabled to. Where the master's port is, it stands by again; where it is not, nothing that it writes
     /// reaches what the master writes.
     pub(super) fn look_for(&mut self, master: Guid, now: Time) {
-        let reached = |peer: &super::Peer| peer.unreached <= self.retries;
+        let reached = |peer: &super::Peer| peer.unreached <= (self.retries + 1) * SILENCES;
         if self.is_cut() || self.looks_again > now || self.peers.get(&master).is_none_or(reached) {
             return;
         }
         (self.looks_again, self.beside) = (now + REST, true);
         let why = format!("{master} is heard in its session, and by no cable");
-        self.set_state(SmState::Discovering, why);
+        (self.state, self.why, self.changed) = (SmState::Discovering, why, true);
         self.order(Order::Begin);
     }
 
     /// Whether the last master is one beside this one, of the rest of a subnet that was cut in two.
     pub(crate) const fn is_beside(&self) -> bool {
         self.beside
-    }
-
-    /// The address of the master that this manager stands by for, as its own port knows it.
-    pub(crate) fn followed_lid(&self) -> Option<Lid> {
-        self.master_lid().filter(|_| self.state == SmState::Standby && self.lost.is_none())
     }
 
     /// The master that this manager follows by what it says in the fabric.

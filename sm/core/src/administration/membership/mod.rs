@@ -3,8 +3,6 @@
 mod group;
 mod rules;
 
-use std::collections::BTreeMap;
-
 use snin_fabric::{Guid, Lid};
 use snin_mad::sa::*;
 use snin_mad::{Gid, GidPrefix, Status, Trap};
@@ -34,40 +32,6 @@ mod bit {
     pub(super) const SCOPE: u8 = 15;
     pub(super) const JOIN_STATE: u8 = 16;
     pub(super) const PROXY: u8 = 17;
-}
-
-/// All groups and members that another master knows take the place of those known here. A group that is told
-/// without a member has none, and stays.
-pub(super) fn learn(records: &[McMemberRecord], world: &mut World<'_>) {
-    let (mut groups, mut members) = (BTreeMap::new(), BTreeMap::new());
-    for record in records {
-        let bare = McMemberRecord {
-            port_gid: Gid([0; 16]),
-            join_state: JoinState::NONE,
-            proxy_join: false,
-            ..record.clone()
-        };
-        let is_bare = record.port_gid == bare.port_gid;
-        if groups.len() >= MOST_GROUPS || members.len() >= MOST_MEMBERS {
-            break;
-        }
-        let group = groups.entry(record.mgid).or_insert(Group { record: bare, permanent: false });
-        group.permanent |= is_bare;
-        if !is_bare {
-            let key = (record.mgid, record.port_gid.guid());
-            let (port_gid, proxy) = (record.port_gid, record.proxy_join);
-            members.insert(key, Member { port_gid, state: record.join_state, proxy });
-        }
-    }
-    let now = world.now;
-    world.database.retain::<Members>(now, |key| members.contains_key(key));
-    world.database.retain::<Groups>(now, |mgid| groups.contains_key(mgid));
-    for (mgid, group) in groups {
-        world.database.put::<Groups>(mgid, group, now);
-    }
-    for (key, member) in members {
-        world.database.put::<Members>(key, member, now);
-    }
 }
 
 /// What every join and leave must say.
