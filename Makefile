@@ -82,9 +82,10 @@ test: toolchain space deps lint
 	@rm -f target/not-run
 	@# The programs that tests start: a test that has to build one itself builds what it depends on once more.
 	$(CARGO) build --workspace $(FEATURES) --quiet --bins --lib
-	@# Of the programs only snin has tests inside; tests of the others would each be one more program to link.
+	@# Of the programs only snin has tests inside; those of the others would each be one more to link. A test starts an
+	@# example.
 	@failed=0; \
-	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --lib --bin snin --test '*' || failed=1; \
+	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --lib --bin snin --examples --test '*' || failed=1; \
 	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --doc || failed=1; \
 	exit $$failed
 	@$(NOT_RUN)
