@@ -116,6 +116,8 @@ impl Meter {
         let late = now - Time(self.due.load(Ordering::Relaxed));
         let mut shares =
             Cause::ALL.map(|cause| Time(self.spent[cause as usize].load(Ordering::Relaxed)));
+        // The machine has what no other cause took.
+        shares[Cause::Machine as usize] = Time::ZERO;
         let known = shares.iter().fold(Time::ZERO, |sum, &share| sum + share);
         shares[Cause::Machine as usize] = late - known;
         Lateness { late, shares }
