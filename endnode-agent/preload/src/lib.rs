@@ -1,6 +1,8 @@
 //! `libsnin_preload.so`: puts the queue pairs of unmodified programs on the trees of their job.
 //!
-//!     LD_PRELOAD=libsnin_preload.so SNIN_JOB=slurm/4711 SNIN_AGENT=/run/snin/agent.sock program
+//! ```text
+//! LD_PRELOAD=libsnin_preload.so SNIN_JOB=slurm/4711 SNIN_AGENT=/run/snin/agent.sock program
+//! ```
 //!
 //! Two functions of libibverbs take an address vector: `ibv_modify_qp`, when a queue pair is connected, and
 //! `ibv_create_ah`. Both are taken over here: the address vector is rewritten (`steer`) as the job's trees say
