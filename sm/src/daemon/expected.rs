@@ -101,7 +101,7 @@ struct NeighbourEntry {
     port: Option<u8>,
 }
 
-/// Reads the text of the file called `name`, in TOML or in [`lines`].
+/// Reads the text of the file called `name`, in TOML or in `lines`.
 ///
 /// # Errors
 /// One line that names file, line and value.

@@ -1,7 +1,7 @@
 //! Partitions: which ports may talk with each other, by keys in their tables (IBA 10.9).
 //!
 //! Rules in an operator's file say who is a member of what ([`Partitions`]); a port's keys follow from them, and
-//! its table from those keys and what it holds already ([`layout`]). A switch's port that faces an end port has
+//! its table from those keys and what it holds already (`layout`). A switch's port that faces an end port has
 //! the same keys and checks packets by them, so that no host speaks in a partition that it is not in.
 
 mod layout;
