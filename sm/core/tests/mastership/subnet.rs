@@ -7,7 +7,7 @@ use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{
-    Attribute, AttributeId, Class, Mad, Method, PERMISSIVE, PortState, SmInfo, SmState, Status,
+    Attribute, AttributeId, Class, Mad, Method, PERMISSIVE, PortState, SmInfo, SmState,
 };
 use snin_protocol::Time;
 use snin_sm_core::carrier::Carrier;
@@ -19,6 +19,11 @@ use snin_sm_core::{
     Config, Destination, Event, KeyPolicy, KeySecret, LocalPort, Manager, Missing, Output, Report,
     Saved,
 };
+
+#[path = "foreigner.rs"]
+mod foreigner;
+
+pub(crate) use foreigner::Foreign;
 
 use crate::carrier::{carrier, origin};
 use crate::store::Store;
@@ -79,20 +84,6 @@ impl Seat {
 
 /// Numbers of SMPs by attribute and method.
 pub(crate) type Sent = BTreeMap<(AttributeId, Method), usize>;
-
-/// A manager that is none of ours, as a script.
-pub(crate) struct Foreign {
-    pub(crate) client: ClientId,
-    pub(crate) info: SmInfo,
-    /// What came to it.
-    pub(crate) heard: Vec<Mad>,
-    /// It says nothing.
-    pub(crate) mute: bool,
-    /// It refuses to do what it is told.
-    pub(crate) refuses: bool,
-    /// It answers with an error, as one does that has no memory left.
-    pub(crate) fails: bool,
-}
 
 pub(crate) struct Subnet {
     pub(crate) topology: Topology,
@@ -256,60 +247,14 @@ impl Subnet {
         self.emulator.inject(fault, now);
     }
 
-    /// Another manager takes its place at a host's first port and says this of itself.
-    pub(crate) fn appoint(&mut self, host: &str, info: SmInfo) {
-        let at = port(&self.topology, host, 1);
-        let client = self.emulator.attach(at).unwrap();
-        self.emulator.set_manager(client, true);
-        let info = SmInfo { guid: self.topology.port(at).guid, ..info };
-        self.foreign = Some(Foreign {
-            client,
-            info,
-            heard: Vec::new(),
-            mute: false,
-            refuses: false,
-            fails: false,
-        });
-    }
-
-    /// The foreign manager is gone.
-    pub(crate) fn dismiss(&mut self) {
-        if let Some(foreign) = self.foreign.take() {
-            self.emulator.set_manager(foreign.client, false);
-            self.emulator.detach(foreign.client);
-        }
-    }
-
-    fn answer_for_the_foreign(&mut self) {
-        let Some(foreign) = &mut self.foreign else { return };
-        while let Some(mut received) = self.emulator.poll(foreign.client) {
-            if foreign.mute {
-                continue;
-            }
-            foreign.heard.push(received.mad.clone());
-            let (method, attribute) =
-                (received.mad.header().method(), received.mad.header().attribute());
-            if attribute == SmInfo::ID && !method.is_response() {
-                received.mad.put(&foreign.info);
-                let refuses = foreign.refuses && method == Method::Set;
-                let status = match refuses {
-                    _ if foreign.fails => Status::BUSY,
-                    true => Status::BAD_VALUE,
-                    false => Status::OK,
-                };
-                received.mad.answer(status);
-                let now = self.emulator.now();
-                self.emulator.send(foreign.client, &received.mad, received.slid, now);
-            }
-        }
-    }
-
     fn work(&mut self) {
         self.answer_for_the_foreign();
         let emulator = &mut self.emulator;
         let running = self.seats.iter_mut().enumerate().filter(|(_, seat)| !seat.stopped);
         for (by, seat) in running {
             loop {
+                // Requests of this turn that are no heartbeats.
+                let mut others = 0;
                 while let Some(output) = seat.manager.poll_output() {
                     let now = emulator.now();
                     match output {
@@ -321,6 +266,14 @@ impl Subnet {
                             let header = mad.header();
                             let kind = (header.attribute(), header.method());
                             *seat.sent.entry(kind).or_insert(0) += 1;
+                            if !header.method().is_response() {
+                                let is_heartbeat = header.attribute() == SmInfo::ID;
+                                assert!(
+                                    !is_heartbeat || others == 0,
+                                    "a heartbeat waits: {by} at {now}"
+                                );
+                                others += usize::from(!is_heartbeat);
+                            }
                             if to == PERMISSIVE && !header.method().is_response() {
                                 let smp = mad.directed();
                                 let hops = usize::from(smp.hop_count());
