@@ -76,17 +76,23 @@ check: toolchain deps-verbs
 	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --lib --bin snin $(CHECKED:%=--test %)
 	@$(NOT_RUN)
 
-# Adds the programs that judge and the virtual machine, one boot for each test program that takes it. A test that
-# fails does not keep the others from running.
+# Adds the programs that judge and the virtual machine, one boot for each test program that takes it: those tests run
+# beside the others, which mostly wait. A test that fails does not keep the others from running.
+TESTS := $(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast
+MACHINE := in_the_virtual_machine
 test: toolchain space deps lint
 	@rm -f target/not-run
 	@# The programs that tests start: a test that has to build one itself builds what it depends on once more.
-	$(CARGO) build --workspace $(FEATURES) --quiet --bins --lib
-	@# Of the programs only snin has tests inside; those of the others would each be one more to link. A test starts an
-	@# example.
+	$(CARGO) build --workspace $(FEATURES) --quiet --bins --lib --examples
+	@# Of the programs only snin has tests inside; those of the others would each be one more to link.
+	$(TESTS) --lib --bin snin --test '*' --no-run
 	@failed=0; \
-	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --lib --bin snin --examples --test '*' || failed=1; \
-	$(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast --doc || failed=1; \
+	$(TESTS) --test agents --test jobs_verbs --test lat --test verbs --test verbs_lab -- $(MACHINE) \
+		> target/in-the-machine.log 2>&1 & machine=$$!; \
+	$(TESTS) --lib --bin snin --test '*' -- --skip $(MACHINE) || failed=1; \
+	$(TESTS) --doc || failed=1; \
+	wait $$machine || failed=1; \
+	cat target/in-the-machine.log; \
 	exit $$failed
 	@$(NOT_RUN)
 

@@ -7,7 +7,7 @@ use snin_benches::Size;
 use snin_benches::verbs::measure;
 
 #[test]
-fn both_sides_measure_and_the_control_is_told() {
+fn both_sides_measure_in_the_virtual_machine() {
     let outcomes = measure(Path::new(env!("CARGO_BIN_EXE_verbs")), Size::Small);
     for case in ["send-64B median", "write-64B median", "bandwidth-65536B average"] {
         for who in ["snin", "(control)"] {

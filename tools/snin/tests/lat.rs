@@ -107,7 +107,7 @@ fn documents(out: &TempDir, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn everything_that_it_can_measure_is_measured() {
+fn everything_is_measured_in_the_virtual_machine() {
     let mut script = MACHINE.to_owned();
     for (number, (options, ..)) in LATENCIES.iter().enumerate() {
         script += &format!(

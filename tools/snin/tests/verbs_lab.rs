@@ -56,7 +56,7 @@ fn one_wrong_entry(folder: &Path) -> (PathBuf, u16) {
 }
 
 #[test]
-fn the_story_is_true_on_a_small_fabric_and_a_wrong_entry_is_found() {
+fn the_story_is_true_in_the_virtual_machine() {
     let folder = TempDir::new().unwrap();
     let (tables, wrong) = one_wrong_entry(folder.path());
     let mut script = String::new();

@@ -103,7 +103,7 @@ fn document(out: &TempDir, name: &str) -> Value {
 }
 
 #[test]
-fn unmodified_programs_go_along_the_trees_of_their_jobs() {
+fn unmodified_programs_go_along_the_trees_of_their_jobs_in_the_virtual_machine() {
     let out = run();
     first_proof(&out);
     two_jobs(&out);
