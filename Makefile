@@ -227,9 +227,10 @@ soak-ibsim: deps
 	SNIN_EVENTS=$(or $(SNIN_EVENTS),10000) \
 		$(CARGO) test --release -p snin-sm --test ibsim -- --nocapture whatever_happens
 
-# RMPP with the kernel of the virtual machine as the other side: messages of 10,000 segments, in and out.
+# RMPP with the kernel of the virtual machine as the other side: messages of 10,000 segments, in and out, and 20
+# times 65 on a bad wire.
 soak-rmpp: deps
-	SNIN_SEGMENTS=10000 $(CARGO) test --release -p snin $(FEATURES) --test lat -- --nocapture
+	SNIN_SEGMENTS=10000 SNIN_SEEDS=20 $(CARGO) test --release -p snin $(FEATURES) --test lat -- --nocapture
 
 # 10^8 packed connections, each link's owner judged after every call.
 soak-packing: deps-build

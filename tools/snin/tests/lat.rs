@@ -91,7 +91,10 @@ fn in_machine(script: &str) -> (Output, TempDir) {
     let out = TempDir::new().unwrap();
     let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../vm/run");
     let mut machine = Command::new(run);
-    machine.args(["--limit", "200", "--memory", "1024", "--out"]).arg(out.path());
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    let limit =
+        220 + 10 * number("SNIN_SEEDS").unwrap_or(0) + number("SNIN_SEGMENTS").unwrap_or(0) / 100;
+    machine.args(["--limit", &limit.to_string(), "--memory", "1024", "--out"]).arg(out.path());
     machine.args(["--with", SNIN, "--with", "/usr/bin/taskset", "--with", "/usr/bin/setpriv"]);
     machine.arg("--with").arg(std::env::current_exe().unwrap()).arg("--with").arg(umad(out.path()));
     (machine.args(["--", "bash", "-c", script]).output().expect("tools/vm/run"), out)
@@ -151,6 +154,7 @@ fn everything_is_measured_in_the_virtual_machine() {
     assert!(output.status.success(), "{said}");
     let said = text(&out, "rmpp");
     assert!(said.ends_with("\n0\n") && said.contains("1 passed"), "{said}");
+    println!("{said}");
 
     for (number, (options, operation, carrier, messages)) in LATENCIES.iter().enumerate() {
         let documents = documents(&out, &format!("latency{number}"));

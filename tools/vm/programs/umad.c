@@ -143,7 +143,7 @@ static void ask(uint32_t segments)
     fwrite(&count, 4, 1, stdout);
     fwrite(in.mad, length, 1, stdout);
     fclose(stdout);
-    /* The kernel acknowledges what comes again for as long as its program lives. */
+    /* An older kernel acknowledges what comes again for as long as its program lives. */
     getchar();
 }
 
