@@ -4,6 +4,7 @@
 
 mod clients;
 mod fuzz;
+mod messages;
 mod notices;
 mod paths;
 mod records;
