@@ -1,7 +1,8 @@
 //! The way of data: link by link as the switches' tables say now.
 
-use snin_fabric::{Lid, PortIndex};
-use snin_mad::PortState;
+use snin_fabric::{Lid, PortIndex, PortNum};
+use snin_mad::notice::{BadKeyDetails, SwitchBadPKeyDetails};
+use snin_mad::{Gid, Hex16, Hex32, PortInfo, PortState, Trap};
 use snin_protocol::software_port::messages::Loss;
 
 use crate::fabric::Fabric;
@@ -15,19 +16,24 @@ impl Fabric {
     /// # Errors
     /// Where it gets lost.
     pub fn carry(&self, from: PortIndex, to: Lid) -> Result<(PortIndex, Vec<PortIndex>), Loss> {
+        self.follow(from, to).map_err(|(loss, _)| loss)
+    }
+
+    /// The same, with the port where it gets lost.
+    fn follow(&self, from: PortIndex, to: Lid) -> Result<(PortIndex, Vec<PortIndex>), (Loss, u32)> {
         let mut links = Vec::with_capacity(6);
         let key = self.p_key(from, 0);
         let taken = |at: u32| match self.ports[at as usize].answers_to(to) {
             true if self.lets_through(PortIndex(at), key) => Ok(PortIndex(at)),
-            true => Err(Loss::Partition),
-            false => Err(Loss::WrongPort),
+            true => Err((Loss::Partition, at)),
+            false => Err((Loss::WrongPort, at)),
         };
         if self.ports[from.index()].answers_to(to) {
             return Ok((from, links));
         }
         let mut out = from.0;
         loop {
-            let here = self.cross(out)?;
+            let here = self.cross(out).map_err(|loss| (loss, out))?;
             links.push(PortIndex(out));
             let node = self.node_of(here);
             let Some(switch) = node.switch.as_deref() else {
@@ -35,10 +41,10 @@ impl Fabric {
             };
             let info = self.ports[here as usize].view();
             if info.partition_enforcement_inbound() && !self.lets_through(PortIndex(here), key) {
-                return Err(Loss::Partition);
+                return Err((Loss::Partition, here));
             }
             if links.len() > usize::from(self.config().relays) {
-                return Err(Loss::Looped);
+                return Err((Loss::Looped, here));
             }
             let next = switch.forward(to).and_then(|num| node.port(num));
             match next {
@@ -48,13 +54,52 @@ impl Fabric {
                     let info = self.ports[next as usize].view();
                     let checks = info.partition_enforcement_outbound();
                     if checks && !self.lets_through(PortIndex(next), key) {
-                        return Err(Loss::Partition);
+                        return Err((Loss::Partition, next));
                     }
                     out = next;
                 }
-                _ => return Err(Loss::NoRoute),
+                _ => return Err((Loss::NoRoute, here)),
             }
         }
+    }
+
+    /// A packet was in a partition that a port on its way is not in. The port counts it, and the manager is told:
+    /// by trap 257 of an end port, by trap 259 of a switch's external one (IBA 14.3.14, 14.3.16).
+    pub(crate) fn refuse(&mut self, from: PortIndex, to: Lid) {
+        let Err((Loss::Partition, at)) = self.follow(from, to) else { return };
+        let (p_key, port) = (self.p_key(from, 0), &mut self.ports[at as usize]);
+        let count = port.view().p_key_violations().saturating_add(1);
+        PortInfo::edit(&mut port.info).p_key_violations(count);
+        let lid1 = self.ports[from.index()].lid();
+        let end = self.end_port(at);
+        let trap = if end == at {
+            let gid = |this: &Self, port: u32| {
+                let port = &this.ports[port as usize];
+                Gid::new(port.view().gid_prefix(), port.guid)
+            };
+            Trap::BadPKey(BadKeyDetails {
+                lid1,
+                lid2: to,
+                key: Hex32(p_key.0.into()),
+                qp1: Hex32(1),
+                qp2: Hex32(1),
+                gid1: gid(self, from.0),
+                gid2: gid(self, at),
+                ..BadKeyDetails::default()
+            })
+        } else {
+            Trap::SwitchBadPKey(SwitchBadPKeyDetails {
+                // Both addresses.
+                data_valid: Hex16(3),
+                lid1,
+                lid2: to,
+                p_key,
+                switch_lid: self.ports[end as usize].lid(),
+                port: PortNum((at - end) as u8),
+                ..SwitchBadPKeyDetails::default()
+            })
+        };
+        self.notify(end, &trap);
     }
 
     /// The other end of a cable whose link is active at both ends.

@@ -126,6 +126,14 @@ impl Emulator {
         self.grant_wishes();
     }
 
+    /// Data from port `from` for address `to` was in a partition that a port on its way is not in: that counts it
+    /// and tells its manager. Of data that gets through nothing is told.
+    pub fn refuse(&mut self, from: PortIndex, to: Lid, now: Time) {
+        self.advance(now);
+        self.fabric.refuse(from, to);
+        self.grant_wishes();
+    }
+
     /// The next MAD that came for a client, in the order of arrival.
     pub fn poll(&mut self, client: ClientId) -> Option<Received> {
         self.clients[client.0 as usize].inbox.pop_front()

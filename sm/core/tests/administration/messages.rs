@@ -10,7 +10,7 @@ use crate::subnet::{Subnet, config};
 /// Destinations of a question that has to go in two segments.
 const TO: usize = 20;
 
-/// Double-sided RMPP (IBA 13.6.6.3): the question goes in segments, the turn is said, the answer comes in segments.
+/// Double-sided RMPP (IBA 13.6.6.3): question and answer go in segments, and between them the direction turns.
 #[test]
 fn a_question_of_several_segments_is_one_request() {
     let mut subnet = Subnet::new("clos:8,4,4", config());

@@ -4,6 +4,7 @@ use snin_emulator::Fault;
 use snin_mad::sa::*;
 use snin_mad::{Hex32, Method, Trap};
 use snin_protocol::Time;
+use snin_sm_core::Config;
 
 use crate::clients::{BROADCAST, OTHERS, broadcast, ip};
 use crate::subnet::{Subnet, config};
@@ -132,6 +133,41 @@ fn a_change_of_a_node_is_told_once_to_those_that_want_it() {
         }
     }
     assert_eq!(told, [(Method::Report, subnet.lid(1), 144, lid)]);
+}
+
+/// Data between two limited members is refused by the first port that looks, their switch's. Its trap is counted,
+/// and told to whom the operator trusts.
+#[test]
+fn a_foreign_partition_is_told_to_trusted_subscribers_once() {
+    let partitions = "Default=0x7fff : ALL=limited, SELF=full;".parse().unwrap();
+    let mut subnet = Subnet::new("clos:2,2,2", Config { partitions, ..config() });
+    let inform = InformInfo {
+        lid_begin: ANY_LID,
+        is_generic: 1,
+        subscribe: 1,
+        kind: 2,
+        trap_number: 259,
+        producer: Hex32(2),
+        ..InformInfo::default()
+    };
+    let set = SaRequest::new(Method::Set, &inform, ComponentMask::of(&[1, 4, 5, 6, 7, 12]));
+    assert_eq!(subnet.ask(1, &set).status, SaStatus::REQ_INVALID);
+    assert!(subnet.ask(2, &set.key(1)).status.is_ok());
+    let (from, to, now) = (subnet.host(1), subnet.lid(3), subnet.now());
+    subnet.emulator.refuse(from, to, now);
+    let mut told = Vec::new();
+    for _ in 0..20 {
+        subnet.run(Time::millis(100));
+        while let Some((to, mad)) = subnet.mail.pop_front() {
+            let notice: SaNotice = SaRequest::parse(&mad).unwrap().record().unwrap();
+            told.push((to.lid, notice.notice.parse().unwrap().trap_number));
+            let mut response = mad.clone();
+            response.answer(snin_mad::Status::OK);
+            subnet.give(to, &response.0);
+        }
+    }
+    assert_eq!(told, [(subnet.lid(2), 259)]);
+    assert_eq!(subnet.manager.metrics().traps.get(&Some(259)), Some(&1));
 }
 
 /// How often each of these hosts was told to register again.

@@ -19,6 +19,9 @@ use crate::fabric::Fabric;
 
 pub use owners::{Clash, Owner, Owners, Span};
 
+/// Refused messages that wait for the fabric to tell of them; of more it does not tell.
+const MOST_REFUSED: usize = 1_024;
+
 /// Limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -134,6 +137,7 @@ pub struct Messages {
     /// When the first message of each port that has one has left.
     due: BTreeSet<(Time, PortIndex)>,
     outputs: VecDeque<Output>,
+    refused: VecDeque<(PortIndex, Lid)>,
     owners: Owners,
     counts: Counts,
 }
@@ -145,6 +149,7 @@ impl Messages {
             adapters: std::iter::repeat_with(Adapter::default).take(ports).collect(),
             due: BTreeSet::new(),
             outputs: VecDeque::new(),
+            refused: VecDeque::new(),
             // Who is told of within `past` of its beginning was preceded by no more than that.
             owners: Owners::new(ports, config.past * 2),
             counts: Counts::default(),
@@ -258,7 +263,12 @@ impl Messages {
             return self.complete(port, token, Outcome::Cancelled);
         }
         let outcome = match carried {
-            Err(loss) => Outcome::Lost(loss),
+            Err(loss) => {
+                if loss == Loss::Partition && self.refused.len() < MOST_REFUSED {
+                    self.refused.push_back((port, to));
+                }
+                Outcome::Lost(loss)
+            }
             Ok((at, _)) if !self.is_attached(at) => Outcome::Lost(Loss::Nobody),
             Ok((at, _)) => {
                 let from = Lid(fabric.port_info(port).lid.0 | u16::from(path_bits));
@@ -282,6 +292,12 @@ impl Messages {
     /// What is to be told, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// A message that was lost since its sender's partition was not another port's: from where, to where. For
+    /// [`Emulator::refuse`](crate::Emulator::refuse).
+    pub fn poll_refused(&mut self) -> Option<(PortIndex, Lid)> {
+        self.refused.pop_front()
     }
 
     /// The watcher.

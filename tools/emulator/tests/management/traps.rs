@@ -1,9 +1,11 @@
 //! Traps: to whom, what they say, how often, and until when (IBA 13.4.9, 14.3).
 
-use snin_emulator::Fault;
+use snin_emulator::messages::{Message, Messages};
+use snin_emulator::{Fault, messages};
 use snin_fabric::{Lid, Lmc};
-use snin_mad::{Attribute, Mad, Method, Notice, Smp, Trap};
+use snin_mad::{Attribute, Mad, Method, Notice, PKey, PKeyTable, Smp, Trap};
 use snin_protocol::Time;
+use snin_protocol::software_port::messages::Loss;
 
 use crate::support::Lab;
 
@@ -244,4 +246,49 @@ fn a_trap_is_an_smp_routed_by_lid() {
     let mad: Mad = lab.received().remove(0).mad;
     let smp = Smp::parse(&mad.0).unwrap();
     assert_eq!((smp.route, smp.attribute), (snin_mad::Route::Lid, Notice::ID));
+}
+
+/// Traps 257 and 259 (IBA 14.3.14, 14.3.16): by the port that does not let a packet's partition through, an end
+/// port or one of a switch that looks.
+#[test]
+fn a_foreign_partition_is_counted_and_told() {
+    let mut lab = lab();
+    lab.address("host1", 1, Lid(4), Lmc::ZERO).value();
+    lab.forward("leaf0", &[(4, 2)]);
+    lab.activate("leaf0", 1);
+    lab.activate("leaf0", 2);
+    let (from, to) = (lab.port("host0", 1), Lid(4));
+    let refuse = |lab: &mut Lab| lab.emulator.refuse(from, to, lab.emulator.now());
+    assert!(lab.emulator.fabric().carry(from, to).is_ok());
+    refuse(&mut lab);
+    assert_eq!(traps(&mut lab, INTERVAL), [], "what gets through is not told");
+
+    let own: PKeyTable = lab.get("host1", 0).value();
+    let other = PKeyTable { keys: own.keys.map(|_| PKey(0x8002)) };
+    lab.set("host1", 0, &other).value();
+    assert_eq!(lab.emulator.fabric().carry(from, to), Err(Loss::Partition));
+    let mut messages = Messages::new(lab.topology.port_count(), messages::Config::default());
+    assert!(messages.attach(from));
+    let (begin, payload) = (lab.emulator.now(), vec![]);
+    let message = Message { token: 1, flow: 1, to, path_bits: 0, bytes: 256, begin, payload };
+    messages.post(from, message, lab.emulator.fabric(), begin);
+    messages.handle_deadline(lab.emulator.fabric(), begin + Time::millis(1));
+    assert_eq!(messages.poll_refused(), Some((from, to)));
+    assert_eq!(messages.poll_refused(), None);
+    refuse(&mut lab);
+    let told = traps(&mut lab, Time::millis(1));
+    let [(_, 4, 257, id)] = told[..] else { panic!("{told:?}") };
+    repress(&mut lab, 4, id);
+
+    // The switch sees it before the host does.
+    lab.change_port("leaf0", 2, |info| info.partition_enforcement_outbound = true).value();
+    lab.set("leaf0", 2 << 16, &other).value();
+    refuse(&mut lab);
+    let told = traps(&mut lab, Time::millis(1));
+    let [(_, 2, 259, id)] = told[..] else { panic!("{told:?}") };
+    repress(&mut lab, 2, id);
+    assert_eq!(traps(&mut lab, INTERVAL), []);
+    for port in [lab.port("host1", 1), lab.port("leaf0", 2)] {
+        assert_eq!(lab.emulator.fabric().port_info(port).p_key_violations, 1);
+    }
 }
