@@ -26,7 +26,7 @@ use snin_protocol::view::Policy;
 
 use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, not_clos};
 use crate::metrics;
 use crate::punctuality::Decided;
 
@@ -140,6 +140,7 @@ impl Daemon {
             "listen": listen,
             "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
             "view": self.core.as_ref().map(|core| core.view().version()),
+            "not_clos": self.core.as_ref().and_then(|core| not_clos(&**core.view())),
             "counters": counters,
             "missed_by": missed_by,
             "last_missed": last_missed,

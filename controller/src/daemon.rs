@@ -289,7 +289,7 @@ impl Daemon {
         let (hosts, trees) = (routing.hosts.len(), routing.forest.len());
         let fields = json!({
             "version": view.version(), "switches": topology.switch_count(), "hosts": hosts, "trees": trees,
-            "unusable": view.unusable().len(),
+            "unusable": view.unusable().len(), "not_clos": not_clos(&*view),
         });
         self.outlets.notify("VIEW", fields);
         info!(
@@ -297,6 +297,9 @@ impl Daemon {
             view.version(),
             topology.switch_count()
         );
+        if let Some(why) = not_clos(&*view) {
+            warn!("no Clos, so nothing is granted between leaves: {why}");
+        }
         let now = self.clock.now();
         if let Some(core) = &mut self.core {
             core.handle(Event::View(view), now);
@@ -461,4 +464,9 @@ fn identity(settings: &Settings, credentials: Option<&Credentials>) -> Result<Id
     }
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(Identity::new(Role::Controller, settings.name.as_deref().unwrap_or(&host))?)
+}
+
+/// Why the fabric has no trees to grant.
+pub(crate) fn not_clos(view: &dyn View) -> Option<String> {
+    view.routing().shape.as_ref().err().map(ToString::to_string)
 }

@@ -41,6 +41,18 @@ pub struct KeySecret {
     pub generation: u32,
 }
 
+/// The generation of what is no secret but a key that an operator gave.
+const GIVEN: u32 = u32::MAX;
+
+impl KeySecret {
+    /// An operator's key, from which nothing follows but itself.
+    pub(crate) fn given(key: MKey) -> Self {
+        let mut secret = [0; 32];
+        secret[..8].copy_from_slice(&key.0.to_be_bytes());
+        Self { secret, generation: GIVEN }
+    }
+}
+
 impl fmt::Debug for KeySecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeySecret").field("generation", &self.generation).finish_non_exhaustive()
@@ -127,10 +139,15 @@ impl Keyring {
 
 /// The generations of a secret whose keys are tried, the last first.
 fn past(secret: &KeySecret) -> impl Iterator<Item = (&KeySecret, u32)> {
-    (0..=secret.generation.min(PAST)).map(move |back| (secret, secret.generation - back))
+    let most = if secret.generation == GIVEN { 0 } else { PAST };
+    (0..=secret.generation.min(most)).map(move |back| (secret, secret.generation - back))
 }
 
 fn generated(secret: &KeySecret, generation: u32, number: u64) -> MKey {
+    if generation == GIVEN {
+        let given = secret.secret.first_chunk().map_or(0, |key| u64::from_be_bytes(*key));
+        return MKey(given);
+    }
     let mut stream = ChaCha20Rng::from_seed(secret.secret);
     stream.set_stream(number);
     // Two words of 32 bits a key.
@@ -195,6 +212,7 @@ impl Graph {
             | Query::ReadKeys(id, port, _)
             | Query::ReadQosTable(id, port, _)
             | Query::Tell(id, port)
+            | Query::Bridge(id, port, _)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
             // The port is not known yet.
             Query::Identify(_) | Query::Probe(_) | Query::Step(_) => {

@@ -13,7 +13,8 @@ use crate::events::Missing;
 use crate::graph::Graph;
 use crate::merge::{Lineage, Number};
 use crate::partitions::{
-    Block, Index, Layout, Partitions, Subject, blocks, key_in_name, lay_out, packed, renamed,
+    Block, DEFAULT, Index, Layout, Partitions, Subject, blocks, key_in_name, lay_out, packed,
+    renamed,
 };
 use crate::planning::Target;
 use crate::query::PortId;
@@ -94,7 +95,8 @@ impl<'a> PartitionPlan<'a> {
 /// How much of partition tables is read.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct KeyTables {
-    /// All blocks. Else the first, where every port has the default partition and no other.
+    /// All blocks. Else the first, where every port has the default partition and no other: further ones only of
+    /// ports that another manager put into others.
     whole: bool,
     /// Those of switches' ports that face end ports, too.
     pub(crate) checked: bool,
@@ -135,9 +137,15 @@ impl Graph {
         match checks {
             true if self.key_tables.checked => blocks,
             true => 0,
-            false if self.key_tables.whole => blocks,
+            false if self.key_tables.whole || self.is_partitioned(end) => blocks,
             false => 1,
         }
+    }
+
+    /// Whether another manager put the port into partitions: what is in its further blocks counts too.
+    fn is_partitioned(&self, end: PortId) -> bool {
+        let keys = self.port(end).into_iter().flat_map(|port| port.keys.as_flattened());
+        keys.map(|key| key.base()).any(|base| base != 0 && base != DEFAULT)
     }
 
     /// Takes note of a block.

@@ -12,6 +12,7 @@
 
 mod apply;
 mod applying;
+mod bridge;
 mod commit;
 mod compute;
 mod gauges;
@@ -36,6 +37,7 @@ use snin_mad::{Mad, Method, PKey};
 use snin_protocol::Time;
 
 use self::applying::Applying;
+use self::bridge::Bridges;
 use self::gauges::Gauges;
 use self::judged::Orders;
 use self::orders::Leave;
@@ -123,6 +125,7 @@ pub struct Sweep {
     /// What came of questions that configuration had asked.
     asked: VecDeque<(Place, Ask, bool)>,
     gauges: Gauges,
+    bridges: Bridges,
 }
 
 enum Stage {
@@ -183,6 +186,7 @@ impl Sweep {
             judged: false,
             asked: VecDeque::new(),
             gauges: Gauges::default(),
+            bridges: Bridges::default(),
         })
     }
 
@@ -264,7 +268,7 @@ impl Sweep {
         let probe = self.silence.next_due();
         let slow = self.next_slow();
         let due = self.transactions.next_deadline().into_iter().chain(slow);
-        let due = due.chain(self.gauges.next_deadline());
+        let due = due.chain(self.gauges.next_deadline()).chain(self.bridges.next_deadline());
         due.chain(sweep).chain(probe).chain(held).min()
     }
 
@@ -310,6 +314,7 @@ impl Sweep {
         if matches!(self.stage, Stage::Idle) {
             self.retry_writes(now);
         }
+        self.bridges.rest(now);
         self.probe(now);
         self.expire_counters(now);
         self.set_slow_aside(now);
@@ -354,23 +359,6 @@ impl Sweep {
             && !self.pending.judge
     }
 
-    /// What a port's host had registered is forgotten: should the port return, its host is told.
-    pub(crate) fn lapse(&mut self, port: Guid) {
-        if self.lapsed.len() < MOST_LAPSED {
-            self.lapsed.insert(port);
-        }
-    }
-
-    /// What hosts had registered was not kept: all that are found are told.
-    pub(crate) const fn forget_clients(&mut self) {
-        self.forgot = true;
-    }
-
-    /// What hosts had registered is known after all.
-    pub(crate) const fn recall_clients(&mut self) {
-        self.forgot = false;
-    }
-
     /// Another manager gave these addresses and trees, and its keys follow from this.
     pub(crate) fn adopt(&mut self, saved: Arc<Saved>) {
         let all = |saved: &Saved| (saved.keys.clone(), saved.former_keys.clone());
@@ -409,6 +397,9 @@ impl Sweep {
             Query::Tell(node, port) => {
                 return self.told((node, port), Some(mad).filter(|_| ok));
             }
+            Query::Bridge(.., number) => {
+                return self.bridge_answered(number, Some(mad).filter(|_| ok), now);
+            }
             Query::Trial(end, ask) => {
                 return self.trial_answered(end, ask, Some(mad).filter(|_| ok));
             }
@@ -440,6 +431,7 @@ impl Sweep {
             Query::Step(id) => return self.step_failed(id, true, now),
             Query::Order(node, port, _) => return self.ordered((node, port)),
             Query::Tell(node, port) => return self.told((node, port), None),
+            Query::Bridge(.., number) => return self.bridge_answered(number, None, now),
             Query::Trial(end, ask) => return self.trial_answered(end, ask, None),
             Query::Probe(end) => return self.silence.lasts(end, now),
             _ => {}
@@ -459,7 +451,7 @@ impl Sweep {
 
     /// Goes as far as it can without further answers.
     fn advance(&mut self, now: Time) {
-        while self.leave.is_given() {
+        while self.leave.is_given() || self.explores() {
             let goes_on = match &mut self.stage {
                 Stage::Idle if self.pending.is_empty() => self.begin_grouping(),
                 Stage::Idle => self.begin_survey(),

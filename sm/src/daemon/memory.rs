@@ -76,7 +76,8 @@ impl Memory {
         let keys = folder.join("m_keys");
         if let Some(text) = read(&keys)? {
             let mut all = parse_keys(&text).map_err(wrong(&keys))?.into_iter();
-            (saved.keys, saved.former_keys) = (all.next(), all.collect());
+            saved.keys = all.next().filter(|own| *own != NONE);
+            saved.former_keys = all.collect();
         }
         Ok((memory, saved))
     }
@@ -108,14 +109,18 @@ impl Memory {
         let lids = guid2lid::write_entries(&saved.lids);
         store::replace(&folder.join("guid2lid"), lids.as_bytes())?;
         store::replace(&folder.join("trees"), trees_text(saved).as_bytes())?;
-        if let Some(keys) = &saved.keys {
-            let all = [keys].into_iter().chain(&saved.former_keys);
+        if saved.keys.is_some() || !saved.former_keys.is_empty() {
+            let own = saved.keys.as_ref().unwrap_or(&NONE);
+            let all = [own].into_iter().chain(&saved.former_keys);
             let text: String = all.map(keys_text).collect();
             write_secret(&folder.join("m_keys"), text.as_bytes())?;
         }
         Ok(())
     }
 }
+
+/// Where a manager has no secret of its own, but knows others'.
+const NONE: KeySecret = KeySecret { secret: [0; 32], generation: 0 };
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     match fs::read(path) {
@@ -252,6 +257,10 @@ mod tests {
         );
         assert_eq!(Memory::open(Some(&folder)).unwrap().1, saved());
         assert!(Memory::open(None).unwrap().1 == Saved::default());
+        // Keys of a subnet that was joined, beside an operator's own.
+        let given = Saved { keys: None, ..saved() };
+        memory.save(&given).unwrap();
+        assert_eq!(Memory::open(Some(&folder)).unwrap().1, given);
     }
 
     #[test]

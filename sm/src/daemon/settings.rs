@@ -272,6 +272,7 @@ impl Settings {
             sa_key: self.sa_key.0,
             sa_busy: self.sa_busy,
             mirrored: !self.mirror_of.is_empty() || self.speaks_in_band(),
+            in_band: self.speaks_in_band(),
             sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
             seed,

@@ -14,8 +14,10 @@ use crate::administration::is_up;
 use crate::client::Host;
 use crate::support::{Keeper, Lab, PATIENCE, fabric};
 
-/// The cable that joins them: spine 0 here and there, at the first free port of each.
-const JOINT: [(&str, u8); 2] = [("S-0200020000000000", 5), ("S-02a0020000000000", 4)];
+/// 12 hosts of ours and 6 of theirs. `SNIN_JOIN="clos:18,18,18 clos:36,18,18"` takes others.
+const SIZES: &str = "clos:4,2,3 clos:3,2,2";
+/// The ends of the cable that joins them: spine 0 here and there, at the first free port of each.
+const SPINES: [&str; 2] = ["S-0200020000000000", "S-02a0020000000000"];
 /// Where OpenSM is, and a host that tells it something. (A client that leaves takes its port's IsSM along.)
 const THEIRS: [&str; 2] = ["H-02a0100000000000", "H-02a0100000000300"];
 
@@ -42,17 +44,35 @@ fn routes(nodes: &Nodes, digits: &str) -> BTreeMap<(String, u16), Option<u8>> {
     switches.flat_map(of).collect()
 }
 
-/// Both subnets, and OpenSM in the second; the cable between them is not plugged in.
-fn apart() -> Result<(Lab, OpenSmKeeper), JudgeError> {
-    let text = |recipe| ibnet::write(&fabric(recipe));
-    let both = netlist::beside(&text("clos:4,2,3"), "north", "0200", 1)
-        + &netlist::beside(&text("clos:3,2,2"), "south", "02a0", 1);
-    let both = netlist::cabled(&both, JOINT[0], JOINT[1]);
-    let lab = Lab::new(&ibnet::parse(both.as_bytes()).unwrap())?;
-    lab.simulator.unlink(JOINT[0].0, Some(JOINT[0].1))?;
-    let opensm = OpenSm { host: Some(THEIRS[0]), lmc: 1, ..OpenSm::default() };
-    let opensm = opensm.keep(&lab.simulator)?;
-    Ok((lab, opensm))
+/// Two subnets beside each other.
+struct Apart {
+    lab: Lab,
+    /// The end of the joining cable here, which is not plugged in.
+    joint: (&'static str, u8),
+    /// How many hosts each has.
+    hosts: [usize; 2],
+    _opensm: OpenSmKeeper,
+}
+
+impl Apart {
+    /// OpenSM is in the second.
+    fn begin(sizes: &str) -> Result<Self, JudgeError> {
+        let sizes: Vec<&str> = sizes.split(' ').collect();
+        let text = |recipe| ibnet::write(&fabric(recipe));
+        let both = netlist::beside(&text(sizes[0]), "north", "0200", 1)
+            + &netlist::beside(&text(sizes[1]), "south", "02a0", 1);
+        let number = |side: usize, place: usize| -> u8 {
+            sizes[side].split([':', ',']).nth(place).unwrap().parse().unwrap()
+        };
+        let joint = [0, 1].map(|side| (SPINES[side], number(side, 1) + 1));
+        let both = netlist::cabled(&both, joint[0], joint[1]);
+        let lab = Lab::new(&ibnet::parse(both.as_bytes()).unwrap())?;
+        lab.simulator.unlink(joint[0].0, Some(joint[0].1))?;
+        let opensm = OpenSm { host: Some(THEIRS[0]), lmc: 1, ..OpenSm::default() };
+        let _opensm = opensm.keep(&lab.simulator)?;
+        let count = |side| usize::from(number(side, 1)) * usize::from(number(side, 3));
+        Ok(Self { lab, joint: joint[0], hosts: [count(0), count(1)], _opensm })
+    }
 }
 
 /// The broadcast group, as IPoIB joins it.
@@ -68,10 +88,10 @@ fn broadcast(host: &Host) -> McMemberRecord {
 }
 
 /// Plugs the cable in, and waits until all is one subnet and well.
-fn join(lab: &Lab, keeper: &Keeper) -> Result<(), JudgeError> {
+fn join(lab: &Lab, joint: (&str, u8), keeper: &Keeper) -> Result<(), JudgeError> {
     let begin = Instant::now();
     let (smps, ()) = lab.simulator.count(|| {
-        lab.simulator.relink(JOINT[0].0, Some(JOINT[0].1)).unwrap();
+        lab.simulator.relink(joint.0, Some(joint.1)).unwrap();
         loop {
             sleep(Duration::from_millis(100));
             let held = lab.held().unwrap();
@@ -93,12 +113,13 @@ fn join(lab: &Lab, keeper: &Keeper) -> Result<(), JudgeError> {
 
 #[test]
 fn a_subnet_of_opensm_becomes_a_part_of_ours() -> Result<(), JudgeError> {
-    let (lab, _opensm) = apart()?;
+    let sizes = std::env::var("SNIN_JOIN").unwrap_or_else(|_| SIZES.to_owned());
+    let Apart { lab, joint, hosts, _opensm } = Apart::begin(&sizes)?;
     let keeper = lab.keep("sm_priority = 9\nlmc = 1\nsweep_interval = 1\n")?;
     is_up(&keeper);
     let before = lab.simulator.held()?;
     let [north, south] = ["H-0200", "H-02a0"].map(|begins| lids(&before, begins));
-    assert_eq!((north.len(), south.len()), (12, 6));
+    assert_eq!([north.len(), south.len()], hosts);
     let all = |lids: &BTreeMap<String, std::ops::Range<u16>>| -> BTreeSet<u16> {
         lids.values().cloned().flatten().collect()
     };
@@ -109,7 +130,7 @@ fn a_subnet_of_opensm_becomes_a_part_of_ours() -> Result<(), JudgeError> {
     host.one(Method::Set, &wanted, &[0, 1, 7, 16]).unwrap();
     drop(host);
 
-    join(&lab, &keeper)?;
+    join(&lab, joint, &keeper)?;
     // Ours is master, for a host there too; its side is as it was, in addresses and routes.
     let said = finish(
         &mut lab.simulator.command(Program::SMINFO, Some(THEIRS[1]))?,
@@ -122,9 +143,9 @@ fn a_subnet_of_opensm_becomes_a_part_of_ours() -> Result<(), JudgeError> {
     assert_eq!(lids(&after, "H-0200"), north);
     assert_eq!(routes(&after, "0200"), routes(&before, "0200"));
     let now = lids(&after, "H-02a0");
-    assert!(all(&north).is_disjoint(&all(&now)) && now.len() == 6, "{now:?}");
+    assert!(all(&north).is_disjoint(&all(&now)) && now.len() == hosts[1], "{now:?}");
     // By a foreign program: there is a way from each of its hosts to one there.
-    for (from, to) in north.values().zip(now.values().rev()) {
+    for (from, to) in north.values().zip(now.values().rev()).take(12) {
         let way = ibtracert(&lab.simulator, from.start, to.end - 1)?;
         assert!(way.contains("south-"), "{way}");
     }

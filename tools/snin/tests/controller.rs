@@ -10,6 +10,7 @@ use serde_json::Value;
 use snin_daemon::pki::Pki;
 use snin_fabric::generate::Recipe;
 use snin_fabric::ibnet;
+use snin_judges::netlist;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,10 +22,13 @@ struct Controller {
 
 impl Controller {
     fn start() -> Self {
+        Self::of(&ibnet::write(&"clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap()))
+    }
+
+    fn of(fabric: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().display();
-        let topology = "clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap();
-        std::fs::write(folder.path().join("fabric"), ibnet::write(&topology)).unwrap();
+        std::fs::write(folder.path().join("fabric"), fabric).unwrap();
         let pki = Pki::at(&folder.path().join("pki"));
         pki.init("a site", 30).unwrap();
         for name in ["controller/ctl1", "operator/ann", "manager/sm1"] {
@@ -168,6 +172,24 @@ fn a_running_controller_is_asked() {
     let owner = controller.said(&["owner", &link]);
     assert!(owner.starts_with(&link) && owner.ends_with("nobody's\n"), "{owner}");
     assert!(controller.refused(&["owner", "nowhere/1"]).contains("no node is called nowhere"));
+}
+
+/// Two Clos whose spines are cabled are none: a user who asks why nothing is granted is told in one line.
+#[test]
+fn a_fabric_that_is_no_clos_any_more_is_said_to_be_none() {
+    let part = |name, digits| {
+        let topology = "clos:4,2,2".parse::<Recipe>().unwrap().build().unwrap();
+        netlist::beside(&ibnet::write(&topology), name, digits, 1)
+    };
+    let both = part("north", "0200") + &part("south", "02a0");
+    let joined = netlist::cabled(&both, ("S-0200020000000000", 5), ("S-02a0020000000000", 5));
+    let controller = Controller::of(&joined);
+    let status = controller.said(&["controller", "status"]);
+    let why = "no Clos, so nothing is granted between leaves: it is 2 Clos that are joined: routed along trees \
+               within each, up and then down between them";
+    assert!(status.lines().any(|line| line == why), "{status}");
+    let well = Controller::start();
+    assert!(!well.said(&["controller", "status"]).contains("no Clos"));
 }
 
 /// Windows that were missed are told with their cause, also to those who follow events, here and by TLS.

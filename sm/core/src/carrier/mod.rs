@@ -171,7 +171,7 @@ impl Carrier {
         for (&guid, &lid) in others.iter().filter(|&(&guid, _)| guid != own) {
             if let Some(peer) = self.peer(guid, lid, now) {
                 peer.named = true;
-                peer.lid = if lid == Lid::NONE { peer.lid } else { lid };
+                peer.known_at(lid, now);
             }
         }
         for (guid, peer) in &mut self.peers {

@@ -29,6 +29,8 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) lid: Lid,
+    /// Its address as the manager last knew it.
+    known: Option<Lid>,
     /// The manager knows of it; else it spoke by itself, and is forgotten when it has no session.
     pub(super) named: bool,
     /// What it has to echo for the next session to begin. Each begins one session only.
@@ -47,6 +49,7 @@ impl Peer {
     pub(super) fn new(lid: Lid, challenge: u64, now: Time) -> Self {
         Self {
             lid,
+            known: None,
             named: false,
             challenge,
             theirs: 0,
@@ -123,6 +126,16 @@ impl Peer {
     /// When the next hello is due.
     fn hello_due(&self) -> Option<Time> {
         (self.session.is_none() && self.lid != Lid::NONE).then_some(self.hello.0)
+    }
+
+    /// The manager knows its address. At another one it is greeted at once.
+    pub(super) fn known_at(&mut self, lid: Lid, now: Time) {
+        if lid != Lid::NONE {
+            self.lid = lid;
+            if self.known.replace(lid).is_some_and(|known| known != lid) {
+                self.hello = (now, SOON);
+            }
+        }
     }
 
     /// Whether a hello is due now: the next one is later.

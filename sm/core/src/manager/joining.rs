@@ -9,10 +9,11 @@ use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
+use crate::database::Stamp;
 use crate::events::{Output, Report};
 use crate::keyring::KeySecret;
 use crate::mastership::Order;
-use crate::merge::{Lineage, Rules, Snapshot, merge};
+use crate::merge::{Entry, Lineage, Rules, Snapshot, merge};
 use crate::mirror::rows::put_said;
 use crate::planning::Saved;
 
@@ -37,6 +38,14 @@ impl Manager {
         }
     }
 
+    /// A way is made to managers that ceded and cannot be reached by address.
+    pub(super) fn bridge(&mut self, now: Time) {
+        self.sweep.bridge(&self.mastership.apart(now), now);
+        while let Some(output) = self.sweep.poll_output() {
+            self.outputs.push_back(output);
+        }
+    }
+
     /// Joins what was found of a subnet whose manager says nothing, before its ports get other numbers.
     pub(super) fn join_strangers(&mut self, now: Time) {
         if let Some(strangers) = self.sweep.strangers() {
@@ -53,6 +62,11 @@ impl Manager {
             if let Some(entry) = own.lids.get_mut(guid) {
                 entry.value = Some(*block);
             }
+        }
+        // A port that was lent an address keeps it.
+        let stamp = Stamp { time: now + self.epoch, count: 0, origin: own.master };
+        for (guid, block) in self.sweep.lent() {
+            own.lids.insert(guid, Entry { value: Some(block), stamp });
         }
         let rules = Rules { keep: Some(own.master), ..Rules::at(now + self.epoch) };
         let subnets = others.iter().map(|other| other.master).collect();

@@ -56,7 +56,9 @@ impl Manager {
         let master = saved.lineage.master.unwrap_or(own);
         let name = if name.is_empty() { master.to_string() } else { name.to_owned() };
         let mut snapshot = Snapshot::new(master, &name, self.config.priority);
-        saved.lineage.fill(&mut snapshot);
+        let mut lineage = saved.lineage.clone();
+        lineage.names.extend(self.sweep.partition_names());
+        lineage.fill(&mut snapshot);
         for (port, table) in self.sweep.port_tables(saved) {
             snapshot.note_table(port, table);
         }
@@ -97,8 +99,12 @@ impl Manager {
             let known = self.database.by_guid(guid).map(|(_, port)| port.info.lid);
             known.filter(|&known| known != Lid::NONE).unwrap_or(lid)
         };
-        let others = self.mastership.reach();
-        Some((own, others.map(|(guid, lid)| (guid, address(guid, lid))).collect()))
+        let lent = self.sweep.lent();
+        let others = self.mastership.reach().map(|(guid, lid)| match lent.get(&guid) {
+            Some(&(lent, _)) => (guid, lent),
+            None => (guid, address(guid, lid)),
+        });
+        Some((own, others.collect()))
     }
 
     /// What keeps the fabric from being complete, by name.

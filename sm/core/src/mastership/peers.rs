@@ -21,6 +21,8 @@ pub(crate) struct Found {
     /// `node/port`.
     pub(crate) at: String,
     pub(crate) lid: Lid,
+    /// It has an address that this manager did not give.
+    pub(crate) strange: bool,
     pub(crate) trail: Option<Trail>,
     /// The key to show it.
     pub(crate) m_key: MKey,
@@ -59,6 +61,10 @@ pub(super) struct Peer {
     pub(super) awaited: Option<Time>,
     /// It was master of a subnet that is joined to this one: until when that is waited for.
     pub(super) joins: Option<Time>,
+    /// It has an address that another manager gave.
+    pub(super) strange: bool,
+    /// It speaks in-band and cannot be heard yet: since when.
+    pub(super) apart: Option<Time>,
     /// Mastership is not offered to it before.
     pub(super) not_before: Time,
 }
@@ -189,7 +195,7 @@ impl Mastership {
             if peer.place.is_none() {
                 peer.due = now + self.poll;
             }
-            (peer.place, peer.at) = (Some(found.place), found.at);
+            (peer.place, peer.at, peer.strange) = (Some(found.place), found.at, found.strange);
             (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));

@@ -20,22 +20,22 @@ impl Mastership {
     }
 
     /// Polls the managers whose time it is. One that has not answered when it is polled again was silent.
+    /// Nothing else goes before them.
     pub(super) fn poll_peers(&mut self, now: Time) {
+        let due: Vec<Guid> =
+            self.peers.iter().filter(|(_, peer)| peer.due <= now).map(|(&guid, _)| guid).collect();
+        for &guid in &due {
+            self.poll_one(guid, now);
+        }
+        if !due.is_empty() {
+            self.consider(now);
+        }
         if self.watches_own_port() {
             self.ask_own_port(now);
         }
         if self.state == SmState::Standby {
             self.repeat_claim(now);
         }
-        let due: Vec<Guid> =
-            self.peers.iter().filter(|(_, peer)| peer.due <= now).map(|(&guid, _)| guid).collect();
-        if due.is_empty() {
-            return;
-        }
-        for guid in due {
-            self.poll_one(guid, now);
-        }
-        self.consider(now);
     }
 
     pub(super) fn poll_one(&mut self, guid: Guid, now: Time) {

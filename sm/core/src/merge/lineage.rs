@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use snin_fabric::Guid;
 use snin_mad::PKey;
+use snin_protocol::Time;
 
 use super::file::{head, past};
 use super::row::{Row, Tables};
-use super::words::Words;
-use super::{Entry, Number, PortTable, Snapshot, Subnet};
+use super::words::{Words, text};
+use super::{Entry, Number, Partition, PortTable, Snapshot, Subnet};
 use crate::database::Stamp;
 
 /// The most lines of the text form.
@@ -29,6 +30,8 @@ pub struct Lineage {
     pub were: BTreeMap<(Guid, Number), Number>,
     /// The partition tables of ports, by GUID, as the settings of managers said them last.
     pub tables: BTreeMap<Guid, PortTable>,
+    /// What the settings of managers last called partitions, by their numbers here.
+    pub names: BTreeMap<u16, Box<str>>,
     /// This manager was master with this database, and no other has all of it: the next master has to.
     pub untaken: bool,
 }
@@ -58,6 +61,11 @@ impl Lineage {
         }
         snapshot.ahead.clone_from(&self.ahead);
         snapshot.were.clone_from(&self.were);
+        let stamp = Stamp { time: Time::ZERO, count: 0, origin: snapshot.master };
+        for (&number, name) in &self.names {
+            let value = Some(Partition { name: Some(name.clone()), common: false });
+            snapshot.partitions.insert(number, Entry { value, stamp });
+        }
         for (&port, table) in &self.tables {
             snapshot.note_table(port, table.clone());
         }
@@ -66,7 +74,11 @@ impl Lineage {
     /// What a merged database came from.
     pub(crate) fn of(merged: &Snapshot) -> Self {
         let table = |(guid, entry): (&Guid, &Entry<PortTable>)| Some((*guid, entry.value.clone()?));
+        let name = |(number, entry): (&u16, &Entry<Partition>)| {
+            Some((*number, entry.value.clone()?.name?))
+        };
         Self {
+            names: merged.partitions.iter().filter_map(name).collect(),
             master: Some(merged.master),
             subnets: merged.subnets.clone(),
             ahead: merged.ahead.clone(),
@@ -83,6 +95,7 @@ impl Lineage {
         self.ahead.extend(later.ahead);
         self.were.extend(later.were);
         self.tables.extend(later.tables);
+        self.names.extend(later.names);
     }
 
     /// Its lines, but for what only the manager itself has to know.
@@ -91,6 +104,9 @@ impl Lineage {
             take(&format!("founder {master}\n"));
         }
         past(&self.subnets, &self.ahead, &self.were, take);
+        for (number, name) in &self.names {
+            take(&format!("named {number:#06x} {}\n", text(name)));
+        }
         for (guid, PortTable { home, keys }) in &self.tables {
             let table = PortTable { home: *home, keys: keys.clone() };
             take(&format!("keys {} {}\n", Tables::write_key(guid), Tables::write_value(&table)));
@@ -155,8 +171,15 @@ impl Gathering {
             "subnet" | "ahead" | "was" => drop(head(kind, words, &mut self.snapshot)?),
             "keys" => {
                 let (guid, table) = (Tables::read_key(words)?, Tables::read_value(words)?);
-                let stamp = Stamp { time: snin_protocol::Time::ZERO, count: 0, origin: table.home };
+                let stamp = Stamp { time: Time::ZERO, count: 0, origin: table.home };
                 self.snapshot.tables.insert(guid, Entry { value: Some(table), stamp });
+            }
+            "named" => {
+                let number = u16::try_from(words.number()?).ok()?;
+                let name = Some(words.text()?);
+                let value = Some(Partition { name, common: false });
+                let stamp = Stamp { time: Time::ZERO, count: 0, origin: Guid(0) };
+                self.snapshot.partitions.insert(number, Entry { value, stamp });
             }
             _ => return None,
         }
@@ -189,6 +212,7 @@ mod tests {
             ahead: [(south, 7)].into(),
             were: [((south, Number::Partition(0x10)), Number::Partition(0x11))].into(),
             tables: [(Guid(0x99), table)].into(),
+            names: [(0x11, "the south's own".into())].into(),
             untaken: true,
         }
     }

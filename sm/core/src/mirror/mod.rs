@@ -29,13 +29,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use snin_fabric::Guid;
-use snin_mad::SmState;
+use snin_mad::{MKey, SmState};
 use snin_protocol::Time;
 use snin_protocol::election::Ballot;
 use snin_protocol::mirror::{FromMaster, FromStandby, Line, Standing as Told};
 
 use crate::config::Config;
 use crate::database::Database;
+use crate::keyring::KeyPolicy;
 use crate::planning::Saved;
 
 use copy::Copy;
@@ -186,7 +187,11 @@ impl Mirror {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             settings: settings::of(config),
-            telling: Telling { epoch: Time::ZERO, secrets: true },
+            telling: Telling {
+                epoch: Time::ZERO,
+                secrets: true,
+                given: MKey(if config.m_key_policy == KeyPolicy::Given { config.m_key } else { 0 }),
+            },
             beat: config.poll_interval(),
             beat_due: Time::ZERO,
             beats: 0,

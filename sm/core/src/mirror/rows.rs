@@ -41,6 +41,8 @@ pub(super) struct Telling {
     pub(super) epoch: Time,
     /// Whether M_Keys, and what they follow from, are told.
     pub(super) secrets: bool,
+    /// The operator's key of this manager's ports; 0: none.
+    pub(super) given: MKey,
 }
 
 /// A table of the database that is mirrored.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use snin_fabric::Guid;
-use snin_mad::SmState;
+use snin_mad::{MKey, SmState};
 use snin_protocol::mirror::{
     Checksum, Follow, FromMaster, FromStandby, MAX_LINES, Part, PartKind, WINDOW,
 };
@@ -12,6 +12,8 @@ use snin_protocol::mirror::{
 use super::rows::{TABLES, Telling, changed, checksum, saved_since, table};
 use super::{Link, Mirror, MirrorOutput, Surroundings};
 use crate::database::Database;
+use crate::keyring::KeySecret;
+use crate::merge::words::octets;
 use crate::planning::Saved;
 
 /// Changes that are looked at for one part: a part's size is bounded by its bytes too.
@@ -89,6 +91,13 @@ impl Follower {
             return;
         }
         self.waiting = whole(around.database, around.saved, telling);
+        if self.of_estate && telling.secrets && telling.given != MKey(0) {
+            // Who mirrors has it from its own operator.
+            let keys = KeySecret::given(telling.given);
+            let line = format!("former {} {}\n", octets(&keys.secret), keys.generation);
+            let last = self.waiting.len().saturating_sub(1);
+            self.waiting.insert(last, (PartKind::More, line.into_bytes()));
+        }
         self.whole = around.database.cursor();
         self.told = Some((term, self.whole));
         self.saved = Some(around.saved.clone());

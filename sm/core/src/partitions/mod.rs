@@ -104,6 +104,12 @@ impl Partitions {
         &self.groups
     }
 
+    /// The names of partitions by their numbers, but for the default one's, which means the same everywhere.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u16, &str)> {
+        let names = self.names.iter().map(|(&number, name)| (number, &**name));
+        names.filter(|(number, _)| *number != DEFAULT)
+    }
+
     /// The same with other numbers, and other names of groups.
     pub(crate) fn renumbered(
         &self,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use snin_fabric::Guid;
 
 use super::Sweep;
-use crate::merge::{Lineage, PortTable, Subnet};
+use crate::merge::{Lineage, Number, PortTable, Subnet};
 use crate::partitioning::{KeyTables, PartitionPlan};
 use crate::planning::Saved;
 
@@ -34,6 +34,17 @@ impl Sweep {
         tables
     }
 
+    /// What this manager's settings call partitions, by their numbers now.
+    pub(crate) fn partition_names(&self) -> BTreeMap<u16, Box<str>> {
+        let (lineage, own) = (&self.saved.lineage, self.own_guid().unwrap_or(Guid(0)));
+        let now = |number| match lineage.now(own, Number::Partition(number)) {
+            Number::Partition(now) => now,
+            _ => number,
+        };
+        let names = self.config.partitions.names();
+        names.map(|(number, name)| (now(number), name.into())).collect()
+    }
+
     /// The lineage from the first write on: there is a subnet, and it is this manager's. The tables that settings
     /// say are noted, since another manager's say others.
     pub(super) fn lineage(&self, saved: &Saved) -> Lineage {
@@ -43,6 +54,7 @@ impl Sweep {
             let subnet = Subnet { name: own.to_string().into(), priority: self.config.priority };
             (lineage.master, lineage.subnets) = (Some(own), [(own, subnet)].into());
         }
+        lineage.names.extend(self.partition_names());
         lineage.tables = self.port_tables(saved);
         lineage
     }

@@ -23,6 +23,8 @@ pub(super) struct Leave {
     held: bool,
     /// Another manager is master.
     follows: bool,
+    /// While nothing is written it looks at everything once more, and goes no further.
+    pub(super) explores: bool,
     /// A survey was followed by leave to go on.
     proceeds: bool,
     /// The subnet is as this manager made it.
@@ -42,7 +44,7 @@ impl Leave {
 
     /// Whether it is not known yet that no other manager is master.
     pub(super) const fn looks_only(&self) -> bool {
-        self.consults && !self.leads && !self.proceeds
+        self.explores || self.consults && !self.leads && !self.proceeds
     }
 
     /// Whether another manager is master.
@@ -69,7 +71,9 @@ impl Sweep {
 
     /// The end of a survey, where nothing is left to be asked.
     pub(super) fn surveyed(&mut self, overwritten: Option<PortId>, now: Time) {
-        if self.leave.consults {
+        if std::mem::take(&mut self.leave.explores) {
+            self.leave.surveyed = true;
+        } else if self.leave.consults {
             (self.leave.awaits, self.leave.surveyed) = (Some(overwritten), true);
         } else {
             self.after_survey(overwritten, now);
@@ -103,10 +107,14 @@ impl Sweep {
                     Some(info.lid)
                 };
                 let lid = lid.filter(|lid| matches!(lid, Lid(1..=0xBFFF))).unwrap_or(Lid::NONE);
+                let guid = port.guid.unwrap_or(node.info.port_guid);
+                let is_known = self.saved.lids.contains_key(&guid);
+                let strange = lid != Lid::NONE && !is_known && self.saved.lineage.master.is_some();
                 found.push((
                     end,
                     Found {
-                        guid: port.guid.unwrap_or(node.info.port_guid),
+                        guid,
+                        strange,
                         place: self.place(end),
                         at: self.graph.port_name(end),
                         lid,
@@ -129,6 +137,16 @@ impl Sweep {
     /// Whether a survey has ended whose finds were not asked for yet.
     pub(crate) const fn has_surveyed(&self) -> bool {
         self.leave.surveyed
+    }
+
+    /// Whether it looks at everything while nothing may be written.
+    pub(super) const fn explores(&self) -> bool {
+        self.leave.explores
+            && match self.stage {
+                Stage::Survey(_) => true,
+                Stage::Idle => self.pending.full,
+                _ => false,
+            }
     }
 
     /// Does what mastership says.
@@ -156,6 +174,7 @@ impl Sweep {
                 }
             }
             Order::Resume => {
+                self.burn_bridges();
                 self.leave.held = false;
                 self.begin_anew();
             }
@@ -194,6 +213,7 @@ impl Sweep {
 
     /// From now on this manager writes nothing and asks nothing.
     fn stand_aside(&mut self) {
+        self.burn_bridges();
         self.transactions.abandon(|_| false);
         (self.stage, self.pending) = (Stage::Idle, Pending::default());
         (self.silence, self.failures) = Default::default();

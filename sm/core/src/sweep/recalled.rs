@@ -18,7 +18,7 @@ use snin_fabric::{Guid, Lid};
 use snin_mad::{Mad, PortInfo};
 use snin_protocol::Time;
 
-use super::{Stage, Sweep};
+use super::{MOST_LAPSED, Stage, Sweep};
 use crate::activate::{is_guarded, port_info};
 use crate::database::{Database, Ports, Programmed, Programs};
 use crate::events::{LocalPort, Output, Report};
@@ -50,6 +50,23 @@ pub(super) struct Telling {
 }
 
 impl Sweep {
+    /// What a port's host had registered is forgotten: should the port return, its host is told.
+    pub(crate) fn lapse(&mut self, port: Guid) {
+        if self.lapsed.len() < MOST_LAPSED {
+            self.lapsed.insert(port);
+        }
+    }
+
+    /// What hosts had registered was not kept: all that are found are told.
+    pub(crate) const fn forget_clients(&mut self) {
+        self.forgot = true;
+    }
+
+    /// What hosts had registered is known after all.
+    pub(crate) const fn recall_clients(&mut self) {
+        self.forgot = false;
+    }
+
     /// Takes the database's word for the fabric, as if a survey had ended with it; `false` where that cannot be.
     pub(crate) fn recall(&mut self, database: &Database) -> bool {
         self.surveys += 1;

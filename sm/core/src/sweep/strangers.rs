@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use snin_fabric::{Guid, Lid};
+use snin_mad::port::Capabilities;
 use snin_protocol::Time;
 
 use super::Sweep;
@@ -58,7 +59,10 @@ impl Snapshot {
         }
         let manager = votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(lid, _)| lid);
         let is_its = |(_, port): &(&Guid, &Port)| manager.is_some_and(|lid| port.holds(lid));
-        let first = ends.iter().find(is_its).or_else(|| ends.iter().next());
+        // Its port may have another address by now.
+        let is_manager = |(_, port): &(&Guid, &Port)| port.info.capabilities.has(Capabilities::SM);
+        let first = ends.iter().find(is_its).or_else(|| ends.iter().find(is_manager));
+        let first = first.or_else(|| ends.iter().next());
         if let Some((&master, port)) = first {
             let prefix = port.info.gid_prefix;
             let subnets = Self::new(master, &master.to_string(), 0).subnets;

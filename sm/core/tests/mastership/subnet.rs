@@ -7,7 +7,7 @@ use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_mad::{
-    Attribute, AttributeId, Class, Mad, Method, PERMISSIVE, PortState, SmInfo, SmState,
+    Attribute, AttributeId, Class, Mad, Method, PERMISSIVE, PortInfo, PortState, SmInfo, SmState,
 };
 use snin_protocol::Time;
 use snin_sm_core::carrier::Carrier;
@@ -254,7 +254,7 @@ impl Subnet {
         for (by, seat) in running {
             loop {
                 // Requests of this turn that are no heartbeats.
-                let mut others = 0;
+                let mut others = Vec::new();
                 while let Some(output) = seat.manager.poll_output() {
                     let now = emulator.now();
                     match output {
@@ -267,12 +267,19 @@ impl Subnet {
                             let kind = (header.attribute(), header.method());
                             *seat.sent.entry(kind).or_insert(0) += 1;
                             if !header.method().is_response() {
-                                let is_heartbeat = header.attribute() == SmInfo::ID;
+                                // A survey asks for SMInfo too, and says nothing of its own manager.
+                                let said = mad.attribute::<SmInfo>().ok();
+                                let is_heartbeat = header.attribute() == SmInfo::ID
+                                    && said.is_some_and(|said| said.guid != Guid(0));
                                 assert!(
-                                    !is_heartbeat || others == 0,
-                                    "a heartbeat waits: {by} at {now}"
+                                    !is_heartbeat || others.is_empty(),
+                                    "a heartbeat waits: {by} at {now}, behind {others:?}"
                                 );
-                                others += usize::from(!is_heartbeat);
+                                // The own port is mastership's question too, and the trap its claim.
+                                let is_own = header.method() == Method::Trap
+                                    || header.attribute() == PortInfo::ID
+                                        && mad.directed().hop_count() == 0;
+                                others.extend((!is_heartbeat && !is_own).then_some(kind));
                             }
                             if to == PERMISSIVE && !header.method().is_response() {
                                 let smp = mad.directed();

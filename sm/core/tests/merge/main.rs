@@ -2,7 +2,12 @@
 
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
+mod bridged;
 mod cabled;
+mod called;
+mod halves;
+mod keys;
+mod killed;
 mod live;
 mod offline;
 mod planted;
@@ -25,7 +30,8 @@ mod carrier;
 #[allow(dead_code, reason = "shared with the tests of mastership")]
 mod store;
 
-/// Every port is in the default partition and in 0x10; both have a broadcast group of IP.
-fn partitions() -> snin_sm_core::Partitions {
-    "Default=0x7fff, ipoib : ALL=full; ten=0x10, ipoib : ALL=full;".parse().unwrap()
+/// Every port is in the default partition and in 0x10, of this name; both have a broadcast group of IP.
+fn partitions(name: &str) -> snin_sm_core::Partitions {
+    let rules = format!("Default=0x7fff, ipoib : ALL=full; {name}=0x10, ipoib : ALL=full;");
+    rules.parse().unwrap()
 }

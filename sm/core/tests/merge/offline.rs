@@ -155,7 +155,7 @@ fn a_file_holds_all_of_it() {
 /// A manager that starts anew has the stamps of what was kept and of what was deleted.
 #[test]
 fn stamps_and_deletions_survive_a_restart() {
-    let config = Config { partitions: crate::partitions(), ..config() };
+    let config = Config { partitions: crate::partitions("ten"), ..config() };
     let mut subnet = Subnet::of(fabric("clos:4,2,3", "200"), config.clone());
     live(&mut subnet);
     let gone = McMemberRecord {

@@ -98,7 +98,7 @@ pub(crate) fn live(subnet: &mut Subnet) {
 
 /// The database of a real manager: 12 hosts that use it.
 pub(crate) fn database(digits: &str, name: &str, priority: u8, age: Time) -> Snapshot {
-    let config = Config { partitions: crate::partitions(), priority, ..config() };
+    let config = Config { partitions: crate::partitions(name), priority, ..config() };
     let mut subnet = Subnet::of(fabric("clos:4,2,3", digits), config);
     live(&mut subnet);
     let (now, epoch) = (subnet.now(), Time::secs(NOW).0 - age.0);

@@ -163,6 +163,9 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
         answer["view"],
         answer["sessions"]
     ))?;
+    if let Some(why) = answer["not_clos"].as_str() {
+        out.line(format!("no Clos, so nothing is granted between leaves: {why}"))?;
+    }
     let missed = &answer["last_missed"];
     if !missed.is_null() {
         let by = answer["missed_by"].as_object().into_iter().flatten();

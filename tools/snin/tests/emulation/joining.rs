@@ -5,15 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, ibnet};
-use snin_judges::{JudgeError, Running, Simulated as _, netlist};
+use snin_judges::{
+    JudgeError, Program, Running, Simulated as _, finish, ibtracert, ibtracert_multicast, netlist,
+};
+use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, SaRequest};
+use snin_mad::{Gid, GidPrefix, Method, PKey, QKey};
 use snin_protocol::software_port::messages::{FromFabric, Outcome, Post, ToFabric};
+use snin_sm::port::ibsim::IbsimPort;
+use snin_sm::port::{Address, Port as _, Sent};
 
 use crate::emulation::{Emulation, manager, wait};
 
@@ -33,6 +40,18 @@ struct Host {
     keys: Vec<u16>,
     /// The switch that it hangs on.
     leaf: String,
+}
+
+impl Host {
+    fn gid(&self) -> Gid {
+        Gid::new(GidPrefix(0xFE80_0000_0000_0000), self.guid)
+    }
+
+    /// Its key that is not the default partition's.
+    fn own_key(&self) -> u16 {
+        let own = |key: &&u16| **key & 0x7FFF != 0x7FFF && **key & 0x7FFF != 0;
+        *self.keys.iter().find(own).unwrap()
+    }
 }
 
 /// Where each port of a switch leads, the switch's own address, and its table.
@@ -139,6 +158,29 @@ impl Held {
     }
 }
 
+/// How the managers speak to each other.
+enum Between {
+    /// In sessions, at these ports.
+    Sessions([u16; 2]),
+    /// In-band, by the key in this file.
+    SiteKey(PathBuf),
+}
+
+impl Between {
+    fn settings(&self, rank: usize) -> String {
+        match self {
+            Self::Sessions(ports) => {
+                let [own, other] = [ports[rank], ports[1 - rank]];
+                format!(
+                    "mirror_listen = [\"plain://127.0.0.1:{own}\"]\n\
+                     mirror_of = [\"plain://127.0.0.1:{other}\"]\n"
+                )
+            }
+            Self::SiteKey(file) => format!("site_key_file = {file:?}\n"),
+        }
+    }
+}
+
 /// A manager that runs.
 struct Side {
     running: Running,
@@ -150,19 +192,19 @@ impl Side {
         emulation: &Emulation,
         name: &str,
         rank: usize,
-        ports: [u16; 2],
+        between: &Between,
     ) -> Result<Self, JudgeError> {
         let folder = emulation.folder();
         let socket = folder.join(format!("{name}.sock"));
         let partitions = folder.join(format!("{name}.partitions"));
-        std::fs::write(&partitions, "Default=0x7fff: ALL=full;\nown=0x0010: ALL=full;\n").unwrap();
-        let [own, other] = [ports[rank], ports[1 - rank]];
+        let rules = format!("Default=0x7fff: ALL=full;\n{name}=0x0010, ipoib: ALL=full;\n");
+        std::fs::write(&partitions, rules).unwrap();
         let text = format!(
             "control_socket = {socket:?}\nstate_dir = {:?}\nsm_priority = {}\n\
-             partition_config_file = {partitions:?}\n\
-             mirror_listen = [\"plain://127.0.0.1:{own}\"]\nmirror_of = [\"plain://127.0.0.1:{other}\"]\n",
+             partition_config_file = {partitions:?}\n{}",
             folder.join(name),
-            9 - rank
+            9 - rank,
+            between.settings(rank)
         );
         let file = folder.join(format!("{name}.toml"));
         std::fs::write(&file, text).unwrap();
@@ -194,6 +236,102 @@ impl Side {
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// The broadcast group of IP in a side's own partition.
+fn broadcast(held: &Held, side: &str) -> McMemberRecord {
+    let of = held.hosts.iter().find(|host| host.name.starts_with(side)).unwrap();
+    let key = of.own_key();
+    let mut mgid = [0xFF, 0x12, 0x40, 0x1B, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
+    mgid[4..6].copy_from_slice(&key.to_be_bytes());
+    let (mgid, p_key) = (Gid(mgid), PKey(key));
+    McMemberRecord { mgid, p_key, join_state: JoinState::FULL, ..McMemberRecord::default() }
+}
+
+/// Hosts of a side that are in its partition's broadcast group.
+fn members<'a>(held: &'a Held, side: &str) -> Vec<&'a Host> {
+    [1, 2]
+        .map(|n| held.hosts.iter().find(|host| host.name == format!("{side}-host{n}")).unwrap())
+        .into()
+}
+
+/// They join it.
+fn join_group(emulation: &Emulation, held: &Held, side: &str) {
+    let manager = held.hosts.iter().find(|host| host.name == format!("{side}-host0")).unwrap();
+    for host in members(held, side) {
+        let mut port = IbsimPort::attach(emulation.name(), Some(&host.name)).unwrap();
+        let wanted = McMemberRecord { port_gid: host.gid(), ..broadcast(held, side) };
+        let request = SaRequest::new(Method::Set, &wanted, ComponentMask::of(&[0, 1, 7, 16]));
+        let to = Address {
+            lid: Lid(manager.lids.start),
+            qp: 1,
+            sl: 0,
+            q_key: QKey(0x8001_0000),
+            p_key_index: 0,
+        };
+        assert_ne!(port.send(&request.transaction(7).mad(), &to).unwrap(), Sent::Full);
+        wait("an answer to a join", || {
+            let answer = port.receive().unwrap().and_then(|came| SaRequest::parse(&came.mad).ok());
+            answer.is_some_and(|answer| {
+                assert!(answer.status.is_ok(), "{answer:?}");
+                true
+            })
+        });
+    }
+}
+
+/// What `saquery` prints at a host that has no manager.
+fn saquery(emulation: &Emulation, arguments: &[&str]) -> Result<String, JudgeError> {
+    let mut command = emulation.command(Program::SAQUERY, Some("north-host3"))?;
+    command.args(["--smkey", "1"]).args(arguments);
+    let said = finish(&mut command, emulation.folder(), Duration::from_secs(60))?;
+    Ok(String::from_utf8_lossy(&said.out).into_owned())
+}
+
+/// A field as `saquery` prints it.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
+    Some(line.trim_start_matches('.'))
+}
+
+/// Programs that nobody here wrote: path records are what tables and partitions say, members are where they were,
+/// and a way leads from each host to the next.
+fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError> {
+    let sides = ["north", "south"].map(|side| members(held, side));
+    let path = |from: &Host, to: &Host, key: u16| {
+        let (pair, key) = (format!("{}-{}", from.gid(), to.gid()), format!("{key:#06x}"));
+        let text = saquery(emulation, &["PR", "--sgid-to-dgid", &pair, "--pkey", &key])?;
+        Ok::<_, JudgeError>(field(&text, "dlid").map(|dlid| dlid.parse::<u16>().unwrap()))
+    };
+    for (own, other) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
+        for from in own {
+            for to in own.iter().chain(other).filter(|to| to.name != from.name) {
+                let dlid = path(from, to, 0xFFFF)?.unwrap();
+                assert!(to.lids.contains(&dlid), "{} at {dlid}", to.name);
+                let way = ibtracert(emulation, from.lids.start, dlid)?;
+                assert!(way.contains(&to.name), "{way}");
+                let shared = from.own_key() == to.own_key();
+                let dlid = path(from, to, from.own_key())?;
+                assert_eq!(dlid.is_some(), shared, "{} to {}", from.name, to.name);
+                assert!(dlid.is_none_or(|dlid| to.lids.contains(&dlid)), "{} at {dlid:?}", to.name);
+            }
+        }
+    }
+    for (side, members) in ["north", "south"].into_iter().zip(&sides) {
+        let mgid = broadcast(held, side).mgid.to_string();
+        let mut mlids = BTreeSet::new();
+        for member in members {
+            let gid = member.gid().to_string();
+            let text = saquery(emulation, &["MCMR", "--mgid", &mgid, "--gid", &gid])?;
+            let mlid = field(&text, "Mlid").unwrap_or_else(|| panic!("{}: {text}", member.name));
+            mlids.insert(u16::from_str_radix(mlid.trim_start_matches("0x"), 16).unwrap());
+        }
+        let (mlid, [a, b]) = (mlids.first().unwrap(), [members[0], members[1]]);
+        assert_eq!(mlids.len(), 1, "one address of {mgid}");
+        let way = ibtracert_multicast(emulation, *mlid, a.lids.start, b.lids.start)?;
+        assert!(way.contains(&b.name), "{way}");
+    }
+    Ok(())
 }
 
 /// Every host sends to some others, at all of their addresses: each gets what is for it and nothing else.
@@ -240,16 +378,33 @@ fn packets(emulation: &Emulation, held: &Held) -> usize {
 
 #[test]
 fn two_subnets_that_run_become_one_by_a_cable() -> Result<(), JudgeError> {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
+    become_one(&Between::Sessions(ports))
+}
+
+/// Where no manager can call the other: the other's port is lent an address, and its database goes over by that.
+#[test]
+fn so_do_two_whose_managers_have_no_sessions() -> Result<(), JudgeError> {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("site.key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    become_one(&Between::SiteKey(key))
+}
+
+fn become_one(between: &Between) -> Result<(), JudgeError> {
     let sizes = std::env::var("SNIN_JOIN").unwrap_or_else(|_| SIZES.to_owned());
     let (north, south) = sizes.split_once(' ').unwrap();
     let netlist = part(north, "north", "0200") + &part(south, "south", "02a0");
     let emulation = Emulation::of(&netlist, &[])?;
-    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
-    let sides =
-        [Side::start(&emulation, "north", 0, ports)?, Side::start(&emulation, "south", 1, ports)?];
+    let start = |name, rank| Side::start(&emulation, name, rank, between);
+    let sides = [start("north", 0)?, start("south", 1)?];
     wait("two masters", || sides.iter().all(|side| side.is("master")));
 
+    for side in ["north", "south"] {
+        join_group(&emulation, &Held::of(&emulation), side);
+    }
     let before = Held::of(&emulation);
     let (pairs, routes) = (before.pairs(), before.routes("north"));
     let of = |held: &Held, side: &str| -> Vec<(String, std::ops::Range<u16>)> {
@@ -294,6 +449,7 @@ fn two_subnets_that_run_become_one_by_a_cable() -> Result<(), JudgeError> {
     let changed = routes.iter().filter(|(at, out)| now_of[at] != **out).count();
     assert_eq!(changed, 0, "of {} routes of the survivor's", routes.len());
     let sent = packets(&emulation, &after);
+    asked_by_others(&emulation, &after)?;
     let events = sides[0].events();
     assert_eq!(events.iter().filter(|event| event["event"] == "SUBNETS_JOINED").count(), 1);
     println!(
