@@ -13,7 +13,7 @@ use crate::database::Stamp;
 use crate::events::{Output, Report};
 use crate::keyring::KeySecret;
 use crate::mastership::Order;
-use crate::merge::{Entry, Lineage, Rules, Snapshot, merge};
+use crate::merge::{Entry, Lineage, MergeError, Merged, Rules, Snapshot, merge};
 use crate::mirror::rows::put_said;
 use crate::planning::Saved;
 
@@ -40,7 +40,15 @@ impl Manager {
 
     /// A way is made to managers that ceded and cannot be reached by address.
     pub(super) fn bridge(&mut self, now: Time) {
-        self.sweep.bridge(&self.mastership.apart(now), now);
+        let apart = self.mastership.apart(now);
+        if self.sweep.bridge(&apart, now) {
+            // What is lent is what it will have, as far as can be seen: so it changes once.
+            let found = self.sweep.strangers().map(|strangers| vec![strangers]);
+            let merged = found.and_then(|found| self.merged(found, now)).and_then(Result::ok);
+            let lids = merged.into_iter().flat_map(|merged| merged.snapshot.lids);
+            let wishes = lids.filter_map(|(guid, entry)| Some((guid, entry.value?))).collect();
+            self.sweep.begin_bridge(&apart, &wishes, now);
+        }
         while let Some(output) = self.sweep.poll_output() {
             self.outputs.push_back(output);
         }
@@ -53,9 +61,8 @@ impl Manager {
         }
     }
 
-    /// Whether joining changed anything; `None` where it cannot be done. `keys`: what M_Keys of the others' ports
-    /// follow from.
-    fn join(&mut self, others: Vec<Snapshot>, keys: Vec<KeySecret>, now: Time) -> Option<bool> {
+    /// This manager's database and others as one, with its numbers.
+    fn merged(&self, others: Vec<Snapshot>, now: Time) -> Option<Result<Merged, MergeError>> {
         let mut own = self.snapshot("", now)?;
         // Ports that were found just now may have the addresses still that they are about to lose.
         for (guid, block) in &self.sweep.saved().lids {
@@ -69,9 +76,15 @@ impl Manager {
             own.lids.insert(guid, Entry { value: Some(block), stamp });
         }
         let rules = Rules { keep: Some(own.master), ..Rules::at(now + self.epoch) };
-        let subnets = others.iter().map(|other| other.master).collect();
         let databases: Vec<Snapshot> = std::iter::once(own).chain(others).collect();
-        let (changed, report) = match merge(&databases, &rules) {
+        Some(merge(&databases, &rules))
+    }
+
+    /// Whether joining changed anything; `None` where it cannot be done. `keys`: what M_Keys of the others' ports
+    /// follow from.
+    fn join(&mut self, others: Vec<Snapshot>, keys: Vec<KeySecret>, now: Time) -> Option<bool> {
+        let subnets = others.iter().map(|other| other.master).collect();
+        let (changed, report) = match self.merged(others, now)? {
             Ok(merged) => {
                 let changed = self.adopt(merged.snapshot, keys, now);
                 (Some(changed), Report::Joined(Box::new(merged.report)))

@@ -51,29 +51,40 @@ impl Bridges {
 
 impl Sweep {
     /// Builds a bridge to these managers, while nothing else may be written; to none: there is none any more.
-    pub(crate) fn bridge(&mut self, wanted: &BTreeSet<Guid>, now: Time) {
+    /// Whether one is to be planned, for what is known of the fabric now.
+    pub(crate) fn bridge(&mut self, wanted: &BTreeSet<Guid>, now: Time) -> bool {
         if wanted.is_empty() {
-            return self.burn_bridges();
+            self.burn_bridges();
+            return false;
         }
         let standing = self.bridges.now.as_ref();
         if standing.is_some_and(|bridge| bridge.lent.keys().eq(wanted)) {
-            return self.build(now);
+            self.build(now);
+            return false;
         }
-        if now < self.bridges.not_before || self.transactions.in_flight() > 0 {
-            return;
-        }
-        if self.leave.explores {
-            return;
+        let waits = now < self.bridges.not_before || self.transactions.in_flight() > 0;
+        if waits || self.leave.explores {
+            return false;
         }
         let unmet = |guid: &Guid| self.graph.by_port(*guid).is_none();
         if self.pending.full || wanted.iter().any(unmet) {
             self.pending.full = true;
             self.leave.explores = true;
-            return self.advance(now);
+            self.advance(now);
+            return false;
         }
+        true
+    }
+
+    /// Plans the bridge and begins to build it. `wishes`: addresses that ports will have when the subnets are one.
+    pub(crate) fn begin_bridge(
+        &mut self,
+        wanted: &BTreeSet<Guid>,
+        wishes: &BTreeMap<Guid, (Lid, Lmc)>,
+        now: Time,
+    ) {
         self.bridges.not_before = Time::ZERO;
-        let lent = standing.map(|bridge| bridge.lent.clone()).unwrap_or_default();
-        match self.plan_bridge(wanted, &lent) {
+        match self.plan_bridge(wanted, wishes) {
             Some(bridge) => self.bridges.now = Some(bridge),
             None => self.fail(now),
         }
@@ -109,24 +120,25 @@ impl Sweep {
     fn plan_bridge(
         &self,
         wanted: &BTreeSet<Guid>,
-        before: &BTreeMap<Guid, (PortId, Lid, Lmc)>,
+        wishes: &BTreeMap<Guid, (Lid, Lmc)>,
     ) -> Option<Bridge> {
         let own_end = self.graph.own_end();
         let own = self.graph.port(own_end)?.info.as_ref()?;
+        let before = self.bridges.now.as_ref().map(|bridge| &bridge.lent);
         let mut taken = self.taken_addresses();
         let mut lent = BTreeMap::new();
         for guid in wanted {
             let end = self.graph.by_port(*guid)?;
-            let is_switch = self.graph.node(end.0).is_switch();
-            let lmc = if is_switch { Lmc::ZERO } else { own.lmc };
-            // After a split it has one here already.
-            let known = self.saved.lids.get(guid).filter(|known| self.is_only_of(end, known));
-            let known = known.filter(|known| known.1 == lmc).map(|known| known.0);
-            let kept = before.get(guid).map(|&(_, lid, _)| lid).or(known);
-            let lid = kept.or_else(|| self.free_address(&mut taken, lmc))?;
             if self.graph.is_locked(end) {
                 return None;
             }
+            // After a split it has one here already.
+            let known = self.saved.lids.get(guid).or_else(|| wishes.get(guid)).copied();
+            let known = known.filter(|known| self.is_only_of(end, known));
+            let kept = before.and_then(|before| before.get(guid)).map(|&(_, lid, lmc)| (lid, lmc));
+            let lmc = if self.graph.node(end.0).is_switch() { Lmc::ZERO } else { own.lmc };
+            let free = || Some((self.free_address(&mut taken, lmc)?, lmc));
+            let (lid, lmc) = kept.or(known).or_else(free)?;
             lent.insert(*guid, (end, lid, lmc));
         }
         let ways = self.graph.ways_from(own_end);

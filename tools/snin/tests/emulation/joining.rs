@@ -294,7 +294,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(line.trim_start_matches('.'))
 }
 
-/// Programs that nobody here wrote: path records are what tables and partitions say, members are where they were,
+/// Programs of other people: path records are what tables and partitions say, members are where they were,
 /// and a way leads from each host to the next.
 fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError> {
     let sides = ["north", "south"].map(|side| members(held, side));
