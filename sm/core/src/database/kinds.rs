@@ -258,8 +258,9 @@ impl Port {
 fn index_port(database: &mut Database, place: &Place, new: Option<&Port>) {
     if let Some(old) = database.tables.ports.get(place) {
         let (lid, guid) = (old.base, old.guid);
-        if database.by_lid.get(&lid) == Some(place) {
-            database.by_lid.remove(&lid);
+        let stays = new.is_some_and(|new| new.base == lid && new.guid.is_some());
+        if !stays {
+            release(database, lid, place);
         }
         if let Some(guid) = guid
             && database.by_guid.get(&guid) == Some(place)
@@ -271,8 +272,27 @@ fn index_port(database: &mut Database, place: &Place, new: Option<&Port>) {
     if let Some(new) = new
         && let Some(guid) = new.guid.filter(|_| new.base != Lid::NONE)
     {
-        database.by_lid.insert(new.base, *place);
+        // Two ports have one address where two subnets were just cabled together: the first is found by it.
+        let holder = *database.by_lid.entry(new.base).or_insert(*place);
+        if holder != *place {
+            database.clashes.entry(new.base).or_default().insert(*place);
+        }
         database.by_guid.insert(guid, *place);
+    }
+}
+
+/// A port has the address no more: another one that has it too is found by it from now on.
+fn release(database: &mut Database, lid: Lid, place: &Place) {
+    let mut others = database.clashes.remove(&lid).unwrap_or_default();
+    others.remove(place);
+    if database.by_lid.get(&lid) == Some(place) {
+        database.by_lid.remove(&lid);
+        if let Some(next) = others.pop_first() {
+            database.by_lid.insert(lid, next);
+        }
+    }
+    if !others.is_empty() {
+        database.clashes.insert(lid, others);
     }
 }
 

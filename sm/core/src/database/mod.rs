@@ -13,7 +13,7 @@ mod kinds;
 mod stamp;
 mod table;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Guid, Lid};
 use snin_protocol::Time;
@@ -43,6 +43,8 @@ pub struct Database {
     /// The number of the log's first change.
     first: u64,
     by_lid: BTreeMap<Lid, Place>,
+    /// Further ports with a first address that another one has.
+    clashes: BTreeMap<Lid, BTreeSet<Place>>,
     by_guid: BTreeMap<Guid, Place>,
     /// Ports' own GUIDs.
     by_alias: BTreeMap<Guid, Guid>,
@@ -57,6 +59,7 @@ impl Database {
             log: VecDeque::new(),
             first: 0,
             by_lid: BTreeMap::new(),
+            clashes: BTreeMap::new(),
             by_guid: BTreeMap::new(),
             by_alias: BTreeMap::new(),
         }
@@ -222,7 +225,16 @@ mod tests {
         database.put::<Ports>(a, port(16, 2), Time(2));
         assert_eq!([4, 19].map(|lid| found(&database, lid)), [None, Some(a)]);
         assert_eq!(database.by_guid(Guid(104)), None);
-        database.remove::<Ports>(&a, Time(3));
+        // Two subnets that were just cabled together: the port that was there first is found, then and afterwards.
+        let c = (Guid(9), PortNum(1));
+        database.put::<Ports>(c, port(16, 2), Time(3));
+        assert_eq!(found(&database, 16), Some(a));
+        database.put::<Ports>(c, port(32, 2), Time(4));
+        assert_eq!([16, 32].map(|lid| found(&database, lid)), [Some(a), Some(c)]);
+        database.put::<Ports>(c, port(16, 2), Time(5));
+        database.remove::<Ports>(&a, Time(6));
+        assert_eq!(found(&database, 19), Some(c));
+        database.remove::<Ports>(&c, Time(7));
         assert_eq!(found(&database, 19), None);
         assert_eq!(database.ends().count(), 1);
     }
