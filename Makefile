@@ -16,7 +16,7 @@ JUDGE_PACKAGES := ibsim-utils opensm infiniband-diags ibutils tshark python3-pro
 	python3-yaml systemd strace man-db slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge etcd-server etcd-client
 # The virtual machine in which real verbs run (tools/vm); its kernel is downloaded, never installed.
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils strace iproute2 ibverbs-utils ibverbs-providers \
-	librdmacm1 perftest util-linux tcpdump python3-pip
+	librdmacm1 perftest util-linux tcpdump python3-pip libpmix2
 
 # Everything is tested with real verbs in it (feature `verbs`); rdma-sys builds with libclang 14 only.
 FEATURES := --all-features
@@ -300,8 +300,8 @@ lab:
 		bash -c 'snin lab --verbs $(LAB) --json $$OUT/lab.json --html $$OUT/lab.html'
 	@echo 'To look at: target/lab/lab.html and target/lab/lab.json'
 
-# Jobs on real verbs, in that machine: srun of an MPI program on the trees of its slice, two jobs at once with links of
-# their own and without. One minute; `make test` does the same.
+# Jobs on real verbs, in that machine: srun of programs of MPICH and Open MPI on the trees of their slices, two jobs at
+# once with links of their own and without. Three minutes; `make test` does the same.
 lab-jobs: deps
 	$(CARGO) build --quiet --workspace $(FEATURES) --bins --lib
 	$(CARGO) test --workspace $(FEATURES) --test jobs_verbs -- --nocapture

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Control, ControlError, Request};
@@ -167,6 +167,7 @@ impl Daemon {
             if let Some(programs) = &mut self.programs {
                 programs.work(&mut self.jobs);
             }
+            self.jobs.look(Instant::now());
             self.serve_page();
             service::alive();
         }

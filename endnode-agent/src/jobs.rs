@@ -2,8 +2,11 @@
 //!
 //! | command | answer |
 //! |---|---|
-//! | `pair` | the addresses of both ends for a program of `job` whose address is `from` and whose peer's is `to` |
-//! | `jobs` | of each job here, or of `job`, the pairs asked for: both ends, the tree, how often; and `port` |
+//! | `pair` | the addresses of both ends for a program of `job` whose address is `from` and whose peer's is `to`; |
+//! |        | its queue pair `qp` expects packet `psn` first |
+//! | `disconnected` | queue pair `qp` of `job` ends, and expected packet `psn` next |
+//! | `jobs` | of each job here, or of `job`, the pairs asked for: both ends, the trees there and back, how often, |
+//! |        | the packets that came back; and `port`, and `worst_wait` |
 //! | `job_begin` | `job` begins: `port` is what the device's port counts from here on |
 //!
 //! The trees of a job are a file in the folder `jobs` (`snin_fabric::job`), which the launcher's prolog writes
@@ -12,12 +15,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use snin_fabric::Lid;
 use snin_fabric::job::{JobTrees, Way, file_name};
+use snin_fabric::{Lid, TreeId};
 
+use crate::connections::{Connections, Pair};
 use crate::port_counters::{self, Counters};
 
 /// The most pairs that are counted, of all jobs; later ones are answered, but not counted.
@@ -26,16 +31,26 @@ const MAX_PAIRS: usize = 65_536;
 /// The most jobs whose port's counters are kept; of later ones nothing is.
 const MAX_JOBS: usize = 1024;
 
+/// How often ports and connections are looked at, and how often at most.
+const LOOK: Duration = Duration::from_secs(1);
+const SOONEST: Duration = Duration::from_millis(100);
+
+/// The counter of the ticks in which a port had something to send and no credits (IBA 16.1.3.5).
+const WAIT: &str = "port_xmit_wait";
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     folder: PathBuf,
     /// The port, as the kernel shows it.
     port: PathBuf,
-    /// What the port had counted when each job began. An entry goes with the job's file.
-    began: BTreeMap<String, Counters>,
+    /// An entry goes with the job's file.
+    began: BTreeMap<String, Began>,
     /// By job and the first addresses of both ends.
-    asked: BTreeMap<(String, Lid, Lid), Asked>,
+    asked: BTreeMap<Pair, Asked>,
+    connections: Connections,
+    /// When the port was looked at last, and what it had waited then.
+    looked: Option<(Instant, Option<u64>)>,
     /// Pairs that were answered but not counted.
     uncounted: u64,
 }
@@ -45,14 +60,30 @@ struct Asked {
     from: String,
     to: String,
     tree: Option<u16>,
+    /// The tree of the way back, and the packets that came along it.
+    back: Option<u16>,
+    came: u64,
     times: u64,
+}
+
+/// What is kept of a job from its beginning on.
+#[derive(Clone, Debug)]
+struct Began {
+    /// What the port had counted already.
+    port: Counters,
+    /// The most that the port waited between two looks: ticks, and the time between them.
+    worst: Option<(u64, Duration)>,
 }
 
 impl Jobs {
     /// Jobs whose trees are in this folder, on a port that the kernel shows in the other.
     pub(crate) fn new(folder: &str, port: PathBuf) -> Self {
         let (began, asked) = (BTreeMap::new(), BTreeMap::new());
-        Self { folder: folder.into(), port, began, asked, uncounted: 0 }
+        // .../DEVICE/ports/NUMBER
+        let device = port.ancestors().nth(2).and_then(Path::file_name);
+        let device = device.map(|name| name.to_string_lossy().into_owned());
+        let connections = Connections::new(device.unwrap_or_default());
+        Self { folder: folder.into(), port, began, asked, connections, looked: None, uncounted: 0 }
     }
 
     /// Answers `job_begin`.
@@ -66,7 +97,10 @@ impl Jobs {
         if self.began.len() >= MAX_JOBS {
             return Err(format!("{MAX_JOBS} jobs have begun here, and of no more is counted"));
         }
-        self.began.insert(job.to_owned(), port_counters::read(&self.port));
+        // What was waited before is no wait of this job's.
+        self.look_now(Instant::now());
+        let port = port_counters::read(&self.port);
+        self.began.insert(job.to_owned(), Began { port, worst: None });
         Ok(json!({ "job": job }))
     }
 
@@ -75,6 +109,39 @@ impl Jobs {
         let is_here = |job: &String| self.folder.join(file_name(job)).exists();
         self.asked.retain(|(job, ..), _| is_here(job));
         self.began.retain(|job, _| is_here(job));
+        self.connections.retain(is_here);
+    }
+
+    /// Looks at the port and at the connections, where there is a job and it is time.
+    pub(crate) fn look(&mut self, now: Instant) {
+        let is_time = self.looked.is_none_or(|(last, _)| now >= last + LOOK);
+        if is_time && !(self.began.is_empty() && self.connections.is_empty()) {
+            self.look_now(now);
+        }
+    }
+
+    fn look_now(&mut self, now: Instant) {
+        let waited = port_counters::one(&self.port, WAIT);
+        if let Some((last, Some(before))) = self.looked
+            && let Some(more) = waited.and_then(|waited| waited.checked_sub(before))
+        {
+            let span = now.saturating_duration_since(last);
+            for began in self.began.values_mut() {
+                if began.worst.is_none_or(|(most, _)| more > most) {
+                    began.worst = Some((more, span));
+                }
+            }
+        }
+        self.looked = Some((now, waited));
+        for (pair, came) in self.connections.look() {
+            self.add(&pair, came);
+        }
+    }
+
+    fn add(&mut self, pair: &Pair, came: u64) {
+        if let Some(asked) = self.asked.get_mut(pair) {
+            asked.came += came;
+        }
     }
 
     fn trees(&self, job: &str) -> Result<JobTrees, String> {
@@ -105,7 +172,12 @@ impl Jobs {
         let Some(way) = trees.way(own, peer).map_err(|why| why.to_string())? else {
             return Ok(Value::Null);
         };
-        self.count(&trees, own, peer, way);
+        let back = trees.way(peer, own).ok().flatten().and_then(|way| way.tree);
+        if let Some(pair) = self.count(&trees, (own, peer), way, back)
+            && let (Some(queue_pair), Some(expected)) = (number(body, "qp"), number(body, "psn"))
+        {
+            self.connections.begin(queue_pair, expected, &pair);
+        }
         Ok(json!({ "to": way.to.0, "from": way.from.0, "base": way.base.0 }))
     }
 
@@ -129,37 +201,78 @@ impl Jobs {
         Ok(self.list(body))
     }
 
-    fn count(&mut self, trees: &JobTrees, own: Lid, peer: Lid, way: Way) {
-        let (Some(from), Some(to)) = (trees.host(own), trees.host(peer)) else { return };
+    /// Answers `disconnected` for a process of `user`.
+    ///
+    /// # Errors
+    /// Where the job is another user's, or not here.
+    pub(crate) fn disconnected(
+        &mut self,
+        user: Option<u32>,
+        body: &Value,
+    ) -> Result<Value, String> {
+        let job = body["job"].as_str().ok_or("`job` is a name")?;
+        self.trees_for(user, job)?;
+        if let (Some(queue_pair), Some(expected)) = (number(body, "qp"), number(body, "psn"))
+            && let Some((pair, came)) = self.connections.end(job, queue_pair, expected)
+        {
+            self.add(&pair, came);
+        }
+        Ok(Value::Null)
+    }
+
+    /// The pair, where it is counted.
+    fn count(
+        &mut self,
+        trees: &JobTrees,
+        (own, peer): (Lid, Lid),
+        way: Way,
+        back: Option<TreeId>,
+    ) -> Option<Pair> {
+        let (from, to) = (trees.host(own)?, trees.host(peer)?);
         let key = (trees.owner().to_owned(), from.lids.0, to.lids.0);
         if let Some(asked) = self.asked.get_mut(&key) {
             asked.times += 1;
         } else if self.asked.len() < MAX_PAIRS {
-            let tree = way.tree.map(|tree| tree.0);
-            let asked = Asked { from: from.name.clone(), to: to.name.clone(), tree, times: 1 };
-            self.asked.insert(key, asked);
+            let (tree, back) = (way.tree.map(|tree| tree.0), back.map(|tree| tree.0));
+            let (from, to) = (from.name.clone(), to.name.clone());
+            self.asked.insert(key.clone(), Asked { from, to, tree, back, came: 0, times: 1 });
         } else {
             self.uncounted += 1;
+            return None;
         }
+        Some(key)
     }
 
     /// Answers `jobs`. Jobs whose file is gone are forgotten once they have been told.
     pub(crate) fn list(&mut self, body: &Value) -> Value {
+        let now = Instant::now();
+        if self.looked.is_none_or(|(last, _)| now >= last + SOONEST) {
+            self.look_now(now);
+        }
         let wanted = body["job"].as_str();
         let told = self.asked.iter().filter(|((job, ..), _)| wanted.is_none_or(|one| one == job));
         let pairs: Vec<Value> = told
             .map(|((job, from, to), asked)| {
                 json!({
                     "job": job, "from": asked.from, "to": asked.to, "from_lid": from.0, "to_lid": to.0,
-                    "tree": asked.tree, "times": asked.times,
+                    "tree": asked.tree, "back_tree": asked.back, "came_packets": asked.came,
+                    "times": asked.times,
                 })
             })
             .collect();
         let began = wanted.and_then(|job| self.began.get(job));
-        let port = began.map(|began| port_counters::since(began, &port_counters::read(&self.port)));
+        let port =
+            began.map(|began| port_counters::since(&began.port, &port_counters::read(&self.port)));
+        let worst = began.and_then(|began| began.worst);
+        let worst =
+            worst.map(|(ticks, span)| json!({ "ticks": ticks, "of_ms": span.as_millis() as u64 }));
         self.forget();
-        json!({ "pairs": pairs, "uncounted": self.uncounted, "port": port })
+        json!({ "pairs": pairs, "uncounted": self.uncounted, "port": port, "worst_wait": worst })
     }
+}
+
+fn number(body: &Value, key: &str) -> Option<u32> {
+    body[key].as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
 #[cfg(test)]
@@ -216,6 +329,49 @@ mod tests {
         fs::remove_file(folder.path().join(file_name("slurm/7"))).unwrap();
         assert_eq!(jobs.list(&job)["port"], json!({ "port_xmit_data": 150 }));
         assert_eq!(jobs.list(&job)["port"], Value::Null, "told once more, then forgotten");
+    }
+
+    #[test]
+    fn packets_are_a_pairs_by_the_numbers_of_its_connection() {
+        let (_folder, mut jobs) = jobs();
+        let with = |mut body: Value, qp: u32, psn: u32| {
+            body["qp"] = qp.into();
+            body["psn"] = psn.into();
+            body
+        };
+        jobs.pair(Some(1000), &with(body("slurm/7", 32, 64), 17, 5)).unwrap();
+        jobs.pair(Some(1000), &with(body("slurm/7", 32, 64), 18, 0)).unwrap();
+        let end = |qp: u32, psn: u32| with(json!({ "job": "slurm/7" }), qp, psn);
+        assert!(jobs.disconnected(Some(1001), &end(17, 9)).is_err(), "another user's");
+        jobs.disconnected(Some(1000), &end(17, 9)).unwrap();
+        jobs.disconnected(Some(1000), &end(18, 3)).unwrap();
+        jobs.disconnected(Some(1000), &end(18, 30)).unwrap();
+        let pair = &jobs.list(&Value::Null)["pairs"][0];
+        assert_eq!((&pair["back_tree"], &pair["came_packets"]), (&json!(1), &json!(7)));
+    }
+
+    #[test]
+    fn the_worst_wait_is_the_most_between_two_looks_of_the_jobs_time() {
+        let (folder, mut jobs) = jobs();
+        fs::create_dir(folder.path().join("counters")).unwrap();
+        let waited = |ticks: u64| {
+            let path = folder.path().join("counters/port_xmit_wait");
+            fs::write(path, ticks.to_string()).unwrap();
+        };
+        let job = json!({ "job": "slurm/7" });
+        waited(1000);
+        jobs.begin(&job).unwrap();
+        let began = jobs.looked.unwrap().0;
+        let mut look = |second: u64, ticks: u64| {
+            waited(ticks);
+            jobs.look(began + Duration::from_millis(1000 * second));
+            jobs.began["slurm/7"].worst
+        };
+        assert_eq!(look(0, 1900), None, "too soon");
+        assert_eq!(look(1, 1900), Some((900, Duration::from_secs(1))));
+        assert_eq!(look(3, 2700), Some((900, Duration::from_secs(1))), "800 in 2 s");
+        assert_eq!(look(4, 5000), Some((2300, Duration::from_secs(1))));
+        assert_eq!(jobs.list(&job)["worst_wait"], json!({ "ticks": 2300, "of_ms": 1000 }));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub mod replay;
 #[cfg(feature = "verbs")]
 mod agent;
 #[cfg(feature = "verbs")]
+mod connections;
+#[cfg(feature = "verbs")]
 pub mod daemon;
 #[cfg(feature = "verbs")]
 mod error;
@@ -27,6 +29,8 @@ mod io;
 mod jobs;
 #[cfg(feature = "verbs")]
 mod message;
+#[cfg(feature = "verbs")]
+mod packet_numbers;
 #[cfg(feature = "verbs")]
 mod partial;
 mod port_counters;

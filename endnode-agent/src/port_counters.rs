@@ -30,6 +30,13 @@ pub(crate) fn read(port: &Path) -> Counters {
     entries.filter_map(counter).take(MOST).collect()
 }
 
+/// One counter, where the device has it.
+pub(crate) fn one(port: &Path, name: &str) -> Option<u64> {
+    let text =
+        FOLDERS.iter().find_map(|folder| fs::read_to_string(port.join(folder).join(name)).ok());
+    text?.trim().parse().ok()
+}
+
 /// What was counted since; a counter that is less than it was began anew.
 pub(crate) fn since(before: &Counters, now: &Counters) -> Counters {
     let more = |(name, &count): (&String, &u64)| {
@@ -54,6 +61,10 @@ mod tests {
         put("counters/lifespan", "N/A (no PMA)\n");
         let before = read(port.path());
         assert_eq!(before.len(), 2);
+        assert_eq!(
+            ["port_xmit_wait", "lifespan", "none"].map(|name| one(port.path(), name)),
+            [Some(7), None, None]
+        );
         put("counters/port_xmit_data", "160\n");
         put("counters/port_xmit_wait", "3\n");
         let more = since(&before, &read(port.path()));

@@ -2,7 +2,7 @@
 //!
 //! | command | answer |
 //! |---|---|
-//! | `pair`, `jobs` | see `Jobs` |
+//! | `pair`, `disconnected`, `jobs` | see `Jobs` |
 //! | `request` | the controller keeps the port of this host, and that of `to`: its answer |
 //! | `release`, `requests` | what the controller says of the user's own requests |
 //!
@@ -69,6 +69,10 @@ impl Programs {
                     let answer = jobs.pair(request.user, &request.body);
                     self.respond(request.client, answer);
                 }
+                "disconnected" => {
+                    let answer = jobs.disconnected(request.user, &request.body);
+                    self.respond(request.client, answer);
+                }
                 "jobs" => {
                     let answer = jobs.own(request.user, &request.body);
                     self.respond(request.client, answer);
@@ -80,7 +84,8 @@ impl Programs {
                 }
                 other => {
                     let why = format!(
-                        "no command {other:.40} here: there are pair, jobs, request, release and requests"
+                        "no command {other:.40} here: there are pair, disconnected, jobs, request, release and \
+                         requests"
                     );
                     self.refuse(request.client, &why);
                 }

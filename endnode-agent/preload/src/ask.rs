@@ -1,9 +1,11 @@
 //! Which way a pair has: by the node's agent, else by the job's file.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,6 +25,13 @@ pub(super) struct Addresses {
     pub(super) to: Lid,
     pub(super) from: Lid,
     pub(super) base: Lid,
+}
+
+/// A queue pair, and the number of the packet that it expects next: from then on an agent counts what comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Connection {
+    pub(super) queue_pair: u32,
+    pub(super) expected: u32,
 }
 
 /// Why a pair has no way along the job's trees.
@@ -52,10 +61,19 @@ pub(super) fn job() -> Option<String> {
 ///
 /// # Errors
 /// When there is no way, or it cannot be learnt.
-pub(super) fn way(job: &str, own: Lid, peer: Lid) -> Result<Option<Addresses>, Unanswered> {
+pub(super) fn way(
+    job: &str,
+    (own, peer): (Lid, Lid),
+    connection: Option<Connection>,
+) -> Result<Option<Addresses>, Unanswered> {
     let file = env::var_os("SNIN_JOB_FILE");
     if let Some(socket) = env::var_os("SNIN_AGENT") {
-        match ask_agent(&socket, job, own, peer) {
+        let mut request = json!({ "command": "pair", "job": job, "from": own.0, "to": peer.0 });
+        if let Some(Connection { queue_pair, expected }) = connection {
+            request["qp"] = queue_pair.into();
+            request["psn"] = expected.into();
+        }
+        match ask_agent(&socket, &request) {
             Ok(answer) => return answer.map_err(Unanswered::Refused),
             Err(error) => {
                 let socket = socket.display();
@@ -85,15 +103,30 @@ pub(super) fn way(job: &str, own: Lid, peer: Lid) -> Result<Option<Addresses>, U
 type Answer = Result<Option<Addresses>, String>;
 
 /// A connection for one question: a process that forks has none open.
-fn ask_agent(socket: &std::ffi::OsStr, job: &str, own: Lid, peer: Lid) -> std::io::Result<Answer> {
+fn ask_agent(socket: &OsStr, request: &Value) -> std::io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let request = json!({ "command": "pair", "job": job, "from": own.0, "to": peer.0 });
     stream.write_all(format!("{request}\n").as_bytes())?;
     let mut line = String::new();
     BufReader::new(std::io::Read::take(stream, MAX_ANSWER)).read_line(&mut line)?;
     read(&line).ok_or_else(|| std::io::Error::other(format!("not understood: `{line:.60}`")))
+}
+
+/// Whether an agent did not hear that a queue pair ended: it is told of no other, so that a program with many ends.
+static UNHEARD: AtomicBool = AtomicBool::new(false);
+
+/// Tells the agent, where there is one, how far a queue pair came that ends.
+pub(super) fn disconnected(job: &str, Connection { queue_pair, expected }: Connection) {
+    let Some(socket) = env::var_os("SNIN_AGENT") else { return };
+    if UNHEARD.load(Ordering::Relaxed) {
+        return;
+    }
+    let request =
+        json!({ "command": "disconnected", "job": job, "qp": queue_pair, "psn": expected });
+    if ask_agent(&socket, &request).is_err() {
+        UNHEARD.store(true, Ordering::Relaxed);
+    }
 }
 
 fn read(line: &str) -> Option<Answer> {

@@ -9,7 +9,7 @@ use rdma_sys::{
 };
 use snin_fabric::Lid;
 
-use super::ask::{self, Addresses};
+use super::ask::{self, Addresses, Connection};
 use super::say::{self, Once};
 
 /// `IBV_LINK_LAYER_ETHERNET`.
@@ -26,11 +26,15 @@ pub(super) enum Steered {
     Refused,
 }
 
-/// Rewrites an address vector of a device.
+/// Rewrites an address vector of a device; `connection` is whose it is, where packets are numbered.
 ///
 /// # Safety
 /// `context` is an open device.
-pub(super) unsafe fn steer(context: *mut ibv_context, vector: &mut ibv_ah_attr) -> Steered {
+pub(super) unsafe fn steer(
+    context: *mut ibv_context,
+    vector: &mut ibv_ah_attr,
+    connection: Option<Connection>,
+) -> Steered {
     let require = ask::is_set("SNIN_REQUIRE");
     let Some(job) = ask::job() else {
         if require {
@@ -40,7 +44,7 @@ pub(super) unsafe fn steer(context: *mut ibv_context, vector: &mut ibv_ah_attr) 
         return Steered::On;
     };
     // SAFETY: the caller's device.
-    match unsafe { rewrite(context, vector, &job) } {
+    match unsafe { rewrite(context, vector, (&job, connection)) } {
         Ok(None) => Steered::On,
         Ok(Some(text)) => {
             if ask::is_set("SNIN_VERBOSE") {
@@ -63,7 +67,7 @@ pub(super) unsafe fn steer(context: *mut ibv_context, vector: &mut ibv_ah_attr) 
 unsafe fn rewrite(
     context: *mut ibv_context,
     vector: &mut ibv_ah_attr,
-    job: &str,
+    (job, connection): (&str, Option<Connection>),
 ) -> Result<Option<String>, String> {
     // SAFETY: the structure is integers only, and zero is a value of every integer.
     let mut port: ibv_port_attr = unsafe { std::mem::zeroed() };
@@ -73,12 +77,11 @@ unsafe fn rewrite(
     }
     if port.link_layer == ETHERNET {
         // SAFETY: the caller's device.
-        return unsafe { rewrite_roce(context, vector, &port, job) };
+        return unsafe { rewrite_roce(context, vector, &port, (job, connection)) };
     }
     let own = Lid(port.lid.wrapping_add(u16::from(vector.src_path_bits)));
-    let Some(way) = ask::way(job, own, Lid(vector.dlid)).map_err(|why| why.to_string())? else {
-        return Ok(None);
-    };
+    let way = ask::way(job, (own, Lid(vector.dlid)), connection).map_err(|why| why.to_string())?;
+    let Some(way) = way else { return Ok(None) };
     set_lids(vector, way)?;
     Ok(Some(format!("LID {} to {}", way.from, way.to)))
 }
@@ -95,7 +98,7 @@ unsafe fn rewrite_roce(
     context: *mut ibv_context,
     vector: &mut ibv_ah_attr,
     port: &ibv_port_attr,
-    job: &str,
+    (job, connection): (&str, Option<Connection>),
 ) -> Result<Option<String>, String> {
     // SAFETY: the caller's device.
     let own = unsafe { gid_at(context, vector.port_num, vector.grh.sgid_index.into()) };
@@ -104,7 +107,8 @@ unsafe fn rewrite_roce(
         let index = vector.grh.sgid_index;
         return Err(format!("GID index {index} is no IPv4 address, or its peer's is none"));
     };
-    let way = ask::way(job, lid(own), lid(peer)).map_err(|why| why.to_string())?;
+    let ends = (lid(own), lid(peer));
+    let way = ask::way(job, ends, connection).map_err(|why| why.to_string())?;
     let Some(way) = way else { return Ok(None) };
     let (from, to) = (with_lid(own, way.from), with_lid(peer, way.to));
     // SAFETY: the caller's device.

@@ -2,7 +2,7 @@
 mkdir -p /dev/shm
 grep -q ' /dev/shm ' /proc/mounts || mount -t tmpfs shm /dev/shm
 hostname vm0
-printf '127.0.0.1 localhost vm0\n' >/etc/hosts
+printf '127.0.0.1 localhost vm0 host0 host1 host2 host3\n' >/etc/hosts
 
 # Devices go only when no program has them open.
 end_all() {
@@ -23,8 +23,12 @@ until_it_is() { # WHAT COMMAND...: waits for a command to succeed
     return 1
 }
 
+# What on machines of their own hosts would each have under one name is in a folder of each here, and slurmd of each
+# sees its own at /tmp/node.
+nodes=/tmp/nodes
+
 start_controller() {
-    rm -rf /tmp/controller /tmp/control /tmp/sessions /tmp/jobs
+    rm -rf /tmp/controller /tmp/control /tmp/sessions /tmp/node $nodes
     cat >/root/controller.toml <<C
 listen = ["unix:///tmp/sessions"]
 topology = "/root/fabric"
@@ -41,22 +45,24 @@ port_of() { # HOST
         sed -E 's/.*"port":"([^"]*)".*/\1/'
 }
 
-start_agent() { # DEVICE SOCKET GUID
-    cat >/root/agent.toml <<C
-device = "$1"
-guid = "$3"
-listen = "unix://$2.peers"
-control_socket = "$2"
-jobs = "/tmp/jobs"
-pair_socket = "/tmp/pairs"
+start_agent() { # NUMBER OF ITS HOST
+    local own=$nodes/host$1
+    mkdir -p "$own"
+    cat >"/root/agent$1.toml" <<C
+device = "snin$1"
+guid = "$(port_of "host$1")"
+listen = "unix://$own/peers"
+control_socket = "$own/agent"
+jobs = "$own/jobs"
+pair_socket = "$own/pairs"
 C
-    snin-agent --config /root/agent.toml 2>"$OUT/agent.log" &
-    until_it_is 'the agent answers' snin agent status --socket "$2" --json
+    snin-agent --config "/root/agent$1.toml" 2>"$OUT/agent$1.log" &
+    until_it_is "agent $1 answers" snin agent status --socket "$own/agent" --json
 }
 
 settings() { # LINE...
     {
-        printf 'controller = "/tmp/control"\njobs = "/tmp/jobs"\ngid_index = 1\n'
+        printf 'controller = "/tmp/control"\njobs = "/tmp/node/jobs"\ngid_index = 1\n'
         printf 'preload = "/usr/local/bin/libsnin_preload.so"\nlog_file = "%s/hooks.log"\n' "$OUT"
         printf '%s\n' "$@"
     } >/root/jobs.toml
@@ -78,7 +84,8 @@ AuthType=auth/munge
 AuthInfo=socket=$d/munge/socket
 CredType=cred/munge
 StateSaveLocation=$d/state
-SlurmdSpoolDir=$d/spool-%n
+SlurmdSpoolDir=/tmp/node/spool
+TmpFS=/tmp/node/tmp
 SlurmctldPidFile=$d/slurmctld.pid
 SlurmdPidFile=$d/slurmd-%n.pid
 SlurmctldLogFile=$d/slurmctld.log
@@ -97,7 +104,7 @@ MailProg=/bin/true
 SlurmdParameters=config_overrides
 C
     for ((node = 0; node < $1; node++)); do
-        echo "NodeName=host$node NodeHostname=vm0 NodeAddr=127.0.0.1 Port=$((17010 + node)) CPUs=2 RealMemory=64"
+        echo "NodeName=host$node NodeAddr=127.0.0.1 Port=$((17010 + node)) CPUs=2 RealMemory=64"
     done >>$d/slurm.conf
     echo "PartitionName=all Nodes=host[0-$(($1 - 1))] Default=YES State=UP" >>$d/slurm.conf
     # Its cgroups have to be there, though nothing is done with them.
@@ -110,7 +117,13 @@ C
     snin slurm install --slurm-conf $d/slurm.conf --hooks $d/hooks --config /root/jobs.toml --write >/dev/null
     export SLURM_CONF=$d/slurm.conf
     slurmctld -f $d/slurm.conf -i
-    for ((node = 0; node < $1; node++)); do slurmd -f $d/slurm.conf -N "host$node"; done
+    mkdir -p /tmp/node
+    for ((node = 0; node < $1; node++)); do
+        mkdir -p $nodes/host$node/{spool,tmp}
+        # PMIx has sockets in these folders, and the host's name.
+        unshare --mount --uts bash -c "hostname host$node && mount --bind $nodes/host$node /tmp/node &&
+            exec slurmd -f $d/slurm.conf"
+    done
     until_it_is 'nodes are idle' test_idle "$1"
 }
 
@@ -134,8 +147,9 @@ is_captured() { # PID DEVICE: whether tcpdump has every packet that its filter l
     tail -n 1 "/tmp/tcpdump-$2" | grep -qE '([1-9][0-9]*) packets captured, \1 packets received by filter'
 }
 
-end_capture() { # DEVICE...: leaves `COUNT FROM > TO` a line in $OUT/packets-DEVICE
-    local device one
+end_capture() { # NAME DEVICE...: leaves `COUNT FROM > TO` a line in $OUT/NAME-packets-DEVICE
+    local device one name=$1
+    shift
     for one in $CAPTURES; do
         until_it_is "all packets of ${one#*:} are captured" is_captured "${one%:*}" "${one#*:}"
         kill -INT "${one%:*}"
@@ -143,6 +157,6 @@ end_capture() { # DEVICE...: leaves `COUNT FROM > TO` a line in $OUT/packets-DEV
     done
     for device in "$@"; do
         tcpdump -Z root -nn -q -r "/tmp/capture-$device" 2>/dev/null |
-            sed -E 's/^.* IP ([0-9.]+)\.[0-9]+ > ([0-9.]+)\.[0-9]+.*/\1 > \2/' | sort | uniq -c >"$OUT/packets-$device"
+            sed -E 's/^.* IP ([0-9.]+)\.[0-9]+ > ([0-9.]+)\.[0-9]+.*/\1 > \2/' | sort | uniq -c >"$OUT/$name-packets-$device"
     done
 }

@@ -1,10 +1,12 @@
-//! Jobs on real verbs, in the virtual machine: `srun` of an MPI program, perftest and ibv_rc_pingpong, all of them
-//! unmodified, on the trees of their slices. What each directed link carried is counted by the emulated
+//! Jobs on real verbs, in the virtual machine: `srun` of programs of MPICH and Open MPI, perftest and ibv_rc_pingpong,
+//! all of them unmodified, on the trees of their slices. What each directed link carried is counted by the emulated
 //! switches, and what left the hosts by tcpdump.
 #![cfg(feature = "verbs")]
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod ranks;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +14,6 @@ use std::process::Command;
 use serde_json::Value;
 use snin_fabric::generate::Recipe;
 use snin_fabric::ibnet;
-use snin_fabric::job::JobTrees;
 use tempfile::TempDir;
 
 const SNIN: &str = env!("CARGO_BIN_EXE_snin");
@@ -22,18 +23,19 @@ fn tool(name: &str) -> PathBuf {
 }
 
 /// What a tool makes, by the path that it prints.
-fn made(name: &str) -> String {
-    let output = Command::new(tool(name)).output().expect(name);
+fn made(name: &str, arguments: &[&str]) -> String {
+    let output = Command::new(tool(name)).args(arguments).output().expect(name);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tools/vm/{name}: {said}");
+    assert!(output.status.success(), "tools/vm/{name} {arguments:?}: {said}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A program that makes address handles, and two of its libraries, which it opens each in another way.
-fn handles(folder: &Path) -> [PathBuf; 3] {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs_verbs/handles.c");
-    let built = |name: &str, how: &[&str]| {
-        let path = folder.join(name);
+/// A program that makes address handles, two of its libraries, which it opens each in another way, and one that meets
+/// many peers.
+fn programs(folder: &Path) -> [PathBuf; 4] {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs_verbs");
+    let built = |name: &str, source: &str, how: &[&str]| {
+        let (path, source) = (folder.join(name), sources.join(source));
         let mut gcc = Command::new("gcc");
         gcc.args(["-O1", "-Wall", "-Werror"]).args(how).arg("-o").arg(&path).arg(&source);
         let status = gcc.args(["-libverbs", "-lpthread"]).status();
@@ -41,7 +43,10 @@ fn handles(folder: &Path) -> [PathBuf; 3] {
         path
     };
     let library = ["-shared", "-fPIC", "-DPLUGIN"];
-    [built("handles", &[]), built("plugin.so", &library), built("deep.so", &library)]
+    let one = "handles.c";
+    let libraries = ["plugin.so", "deep.so"].map(|name| built(name, one, &library));
+    let [plugin, deep] = libraries;
+    [built("handles", one, &[]), plugin, deep, built("peers", "peers.c", &[])]
 }
 
 /// Runs all scripts in one machine; gives the folder of what they left.
@@ -51,15 +56,16 @@ fn run() -> TempDir {
     fs::write(files.path().join("fabric"), ibnet::write(&fabric)).unwrap();
     let scripts = [
         ("common.sh", include_str!("common.sh")),
-        ("first.sh", include_str!("first.sh")),
+        ("srun.sh", include_str!("srun.sh")),
+        ("times.sh", include_str!("times.sh")),
         ("two.sh", include_str!("two.sh")),
         ("alone.sh", include_str!("alone.sh")),
         ("agents.sh", include_str!("agents.sh")),
     ];
     let mut machine = Command::new(tool("run"));
-    machine.args(["--limit", "170", "--memory", "2048", "--out"]).arg(out.path());
-    for archive in ["mpi", "slurm"] {
-        machine.arg("--cpio").arg(made(archive));
+    machine.args(["--limit", "900", "--memory", "2048", "--out"]).arg(out.path());
+    for (name, arguments) in [("mpi", &["mpich"][..]), ("mpi", &["openmpi"]), ("slurm", &[])] {
+        machine.arg("--cpio").arg(made(name, arguments));
     }
     for (name, text) in scripts {
         fs::write(files.path().join(name), text).unwrap();
@@ -72,7 +78,7 @@ fn run() -> TempDir {
         assert!(path.is_file(), "{} is missing: cargo build --workspace", path.display());
         machine.arg("--with").arg(path);
     }
-    for program in handles(files.path()) {
+    for program in programs(files.path()) {
         machine.arg("--with").arg(program);
     }
     // The guest's own setpriv cannot give up a user for good.
@@ -83,7 +89,10 @@ fn run() -> TempDir {
         )
     };
     let command = [
-        stage("first.sh", "first"),
+        stage("srun.sh mpich pmi2", "mpich"),
+        stage("srun.sh openmpi pmix", "openmpi"),
+        stage("times.sh with", "times"),
+        stage("times.sh without", "times-without"),
         stage("two.sh slices", "with"),
         stage("two.sh none", "without"),
         stage("alone.sh", "alone"),
@@ -105,60 +114,15 @@ fn document(out: &TempDir, name: &str) -> Value {
 #[test]
 fn unmodified_programs_go_along_the_trees_of_their_jobs_in_the_virtual_machine() {
     let out = run();
-    first_proof(&out);
+    ranks::on_their_trees(&out, "mpich");
+    ranks::on_their_trees(&out, "openmpi");
+    ranks::on_several_trees(&out);
+    ranks::times(&out);
     two_jobs(&out);
     strangers(&out);
     every_way(&out);
     agents_over_tls(&out);
     users_of_a_host(&out);
-}
-
-/// `srun` of a two-rank MPI program: each direction on the tree that its slice names.
-fn first_proof(out: &TempDir) {
-    let said = read(out, "said");
-    assert_eq!(read(out, "status").trim(), "0", "{said}\n{}", read(out, "slurmctld.log"));
-    assert!(said.contains("rank 0 of 2: 100 rounds") && said.contains("rank 1 of 2"), "{said}");
-    let slice = document(out, "slice.json");
-    let trees: BTreeSet<u64> = slice["pairs"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|pair| pair["tree"].as_u64().unwrap())
-        .collect();
-    assert!(trees.len() == 1 && !trees.contains(&0), "{slice}");
-    let tree = *trees.first().unwrap();
-    let job: JobTrees = read(out, "trees").parse().unwrap();
-    let address = |host: usize| {
-        let lid = job.hosts()[host].along.iter().find(|(one, _)| u64::from(one.0) == tree);
-        let [high, low] = lid.unwrap().1.0.to_be_bytes();
-        format!("10.9.{high}.{low}")
-    };
-    let (here, there) = (address(0), address(1));
-    let expected: BTreeSet<String> =
-        [format!("{here} > {there}"), format!("{there} > {here}")].into();
-    for device in ["snin1", "snin2"] {
-        let packets = read(out, &format!("packets-{device}"));
-        let mut counted: BTreeMap<String, u64> = BTreeMap::new();
-        for line in packets.lines() {
-            let (count, flow) = line.trim().split_once(' ').unwrap();
-            counted.insert(flow.to_owned(), count.parse().unwrap());
-        }
-        assert_eq!(counted.keys().cloned().collect::<BTreeSet<_>>(), expected, "{packets}");
-        assert!(counted.values().all(|&count| count > 100), "{packets}");
-    }
-    // The switches say the same: all of it crossed the one spine.
-    let carried = document(out, "first.json");
-    for link in carried["links"].as_array().unwrap() {
-        for flow in link["flows"].as_array().unwrap() {
-            assert_eq!(flow["tree"], tree, "{carried:#}");
-        }
-    }
-    let stats = document(out, "stats.json");
-    assert_eq!(stats["one_sided"].as_array().unwrap().len(), 0, "{stats}");
-    assert_eq!(stats["pairs"].as_array().unwrap().len(), 2, "{stats}");
-    assert_eq!(document(out, "slices.json")["slices"].as_array().unwrap().len(), 1);
-    assert!(!read(out, "left").contains(".trees"), "{}", read(out, "left"));
-    println!("srun, 2 ranks of MPICH and UCX: both directions on tree {tree}\n{}", said.trim());
 }
 
 /// Directed links that carried data of both jobs.
@@ -202,6 +166,11 @@ fn strangers(out: &TempDir) {
     assert!(!failed("no-agent"), "{}", said("no-agent"));
     assert!(said("no-agent").contains("no agent answers at /tmp/nobody"), "{}", said("no-agent"));
     assert!(failed("nobody"), "{}", said("nobody"));
+    assert!(failed("liar"), "{}", said("liar"));
+    let lines: Vec<String> = said("liar").lines().map(str::to_owned).collect();
+    let line = "snin: user 4712 asks for job test/a, which is user 4711's: refused, since SNIN_REQUIRE is set";
+    assert_eq!(lines.iter().filter(|one| *one == line).count(), 1, "{lines:?}");
+    assert!(!failed("owner"), "{}", said("owner"));
 }
 
 /// Programs that fork from several threads, and programs that come by libibverbs' functions in other ways than by

@@ -4,6 +4,7 @@
 mod asking;
 mod cluster;
 mod judge;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -138,6 +139,9 @@ fn what_goes_wrong_is_a_line(cluster: &mut Cluster) {
     cluster.settle("");
     cluster.slurm("scontrol", &["update", "NodeName=host5", "State=RESUME"]);
     cluster.wait("no slice is left", || cluster.slices().is_empty());
+
+    refused::a_node_that_the_fabric_has_not(cluster);
+    refused::a_hook_of_a_user_who_may_not(cluster);
 
     // No controller: a job of its user's is refused, or runs and is told.
     cluster.kill_controller();

@@ -51,21 +51,17 @@ pub(super) fn run<W: Write>(
             let (from, to) = (text(&pair["from"]), text(&pair["to"]));
             let tree = pair["tree"].as_u64();
             let tree = tree.map_or_else(|| "within a leaf".to_owned(), |tree| format!("tree {tree}"));
-            out.line(format!("{from} to {to}: {tree}, asked {} times", pair["times"]))?;
+            let came = pair["came_packets"].as_u64().unwrap_or(0);
+            let times = &pair["times"];
+            out.line(format!("{from} to {to}: {tree}, asked {times} times; {came} packets came back"))?;
         }
         told.iter().try_for_each(|(agent, told)| {
             out.line(format!("{}: {}", agent.display(), line(told)))
         })?;
-        by_tree.iter().try_for_each(|(tree, amounts)| {
-            let ports = amounts.ports;
-            out.line(format!(
-                "tree {tree}: sent {}, received {} ({ports} ports)",
-                amounts.sent, amounts.received
-            ))
-        })?;
+        by_tree.iter().try_for_each(|(tree, amounts)| out.line(format!("tree {tree}: {amounts}")))?;
         if !mixed.is_empty() {
             out.line(format!(
-                "not known by tree, since these ports have pairs on several and count in total: {}",
+                "what these ports sent is not known by tree, since they have pairs on several and count in total: {}",
                 mixed.join(", ")
             ))?;
         }
@@ -80,11 +76,35 @@ pub(super) fn run<W: Write>(
 }
 
 /// The counts of ports along one tree: in bytes where all devices count them, else in packets.
-#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Amounts {
     ports: u64,
     sent: Amount,
     received: Amount,
+    /// Whether a port's count was shared out among its trees by the packets of its connections.
+    shared_out: bool,
+}
+
+impl Amounts {
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        Self {
+            ports: self.ports + other.ports,
+            sent: self.sent.and(other.sent),
+            received: self.received.and(other.received),
+            shared_out: self.shared_out || other.shared_out,
+        }
+    }
+}
+
+impl fmt::Display for Amounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.sent != Amount::default() {
+            write!(f, "sent {}, ", self.sent)?;
+        }
+        let about = if self.shared_out { "about " } else { "" };
+        write!(f, "received {about}{} ({} ports)", self.received, self.ports)
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
@@ -97,6 +117,15 @@ impl Amount {
     fn of(port: &Value, words: &str, packets: &str) -> Self {
         let bytes = port[words].as_u64().map(|words| words.saturating_mul(WORD));
         Self { bytes, packets: port[packets].as_u64() }
+    }
+
+    /// So many parts of so many.
+    fn share(self, parts: u64, all: u64) -> Self {
+        let of = |amount: u64| {
+            let share = u128::from(amount) * u128::from(parts) / u128::from(all.max(1));
+            u64::try_from(share).unwrap_or(amount)
+        };
+        Self { bytes: self.bytes.map(of), packets: self.packets.map(of) }
     }
 
     /// Both together; what one of them does not count is not known of both.
@@ -116,26 +145,42 @@ impl fmt::Display for Amount {
     }
 }
 
-/// The amounts along each tree, and the agents of which they are not known. A port counts in total: all of it went
-/// along one tree where all pairs that its programs asked for have that tree.
+/// The amounts along each tree, and the agents of which what was sent is not known by tree. A port counts in total: all
+/// of it went along one tree where all pairs that its programs asked for have that tree. Else what it received is shared
+/// out by the packets that came along its connections; what it sent, others received.
 fn by_tree(told: &[(&Path, Value)]) -> (BTreeMap<u64, Amounts>, Vec<String>) {
     let (mut trees, mut mixed) = (BTreeMap::<u64, Amounts>::new(), Vec::new());
     for (agent, told) in told {
         let port = &told["port"];
-        let along: BTreeSet<Option<u64>> =
-            rows(&told["pairs"]).iter().map(|pair| pair["tree"].as_u64()).collect();
+        let pairs = rows(&told["pairs"]);
+        let along: BTreeSet<Option<u64>> = pairs
+            .iter()
+            .flat_map(|pair| ["tree", "back_tree"].map(|key| pair[key].as_u64()))
+            .collect();
+        let sent = Amount::of(port, "port_xmit_data", "sent_pkts");
+        let received = Amount::of(port, "port_rcv_data", "rcvd_pkts");
+        let of_port = |sent, received, shared_out| Amounts { ports: 1, sent, received, shared_out };
+        let mut add = |tree: u64, amounts: Amounts| {
+            let before = trees.remove(&tree);
+            let sum = before.map_or_else(|| amounts.clone(), |before| before.and(amounts.clone()));
+            trees.insert(tree, sum);
+        };
         match along.iter().copied().collect::<Vec<_>>()[..] {
-            [Some(tree)] if !port.is_null() => {
-                let sent = Amount::of(port, "port_xmit_data", "sent_pkts");
-                let received = Amount::of(port, "port_rcv_data", "rcvd_pkts");
-                let (mut ports, mut all) = (1, (sent, received));
-                if let Some(known) = trees.get(&tree) {
-                    ports += known.ports;
-                    all = (known.sent.and(sent), known.received.and(received));
+            [Some(tree)] if !port.is_null() => add(tree, of_port(sent, received, false)),
+            [_, _, ..] => {
+                mixed.push(agent.display().to_string());
+                let mut came = BTreeMap::<Option<u64>, u64>::new();
+                for pair in pairs {
+                    *came.entry(pair["back_tree"].as_u64()).or_default() +=
+                        pair["came_packets"].as_u64().unwrap_or(0);
                 }
-                trees.insert(tree, Amounts { ports, sent: all.0, received: all.1 });
+                let all: u64 = came.values().sum();
+                for (tree, parts) in came {
+                    if let Some(tree) = tree.filter(|_| parts > 0 && !port.is_null()) {
+                        add(tree, of_port(Amount::default(), received.share(parts, all), true));
+                    }
+                }
             }
-            [_, _, ..] => mixed.push(agent.display().to_string()),
             _ => {}
         }
     }
@@ -169,8 +214,15 @@ pub(super) fn line(told: &Value) -> String {
     let received = Amount::of(port, "port_rcv_data", "rcvd_pkts");
     let waited = port["port_xmit_wait"]
         .as_u64()
-        .map_or_else(String::new, |ticks| format!(", waited {ticks} ticks"));
+        .map_or_else(String::new, |ticks| format!(", waited {ticks} ticks{}", worst(told)));
     format!("sent {sent}, received {received}{waited}; {asked}")
+}
+
+/// The longest wait between two looks of an agent.
+fn worst(told: &Value) -> String {
+    let [ticks, span] = ["ticks", "of_ms"].map(|key| told["worst_wait"][key].as_u64());
+    let (Some(ticks), Some(span)) = (ticks, span) else { return String::new() };
+    format!(", at worst {ticks} in {span} ms")
 }
 
 #[cfg(test)]
@@ -185,31 +237,38 @@ mod tests {
             line(&json!({ "pairs": pairs, "port": port })),
             "sent 400 bytes, received 7 packets, waited 3 ticks; 4 pairs asked for along trees 1, 2"
         );
+        let waited = json!({ "port": port, "worst_wait": { "ticks": 2, "of_ms": 1000 } });
+        assert!(line(&waited).contains(", waited 3 ticks, at worst 2 in 1000 ms;"), "{waited}");
         assert_eq!(line(&json!({ "pairs": [], "port": null })), "0 pairs asked for");
     }
 
     #[test]
     fn what_a_port_counts_is_a_trees_where_all_its_pairs_have_that_tree() {
-        let told = |trees: &[Option<u64>], words: u64| {
-            let pairs: Vec<Value> = trees.iter().map(|tree| json!({ "tree": tree })).collect();
+        // Trees there and back, and packets that came back.
+        let told = |pairs: &[(Option<u64>, Option<u64>, u64)], words: u64| {
+            let pair = |&(tree, back, came): &(Option<u64>, Option<u64>, u64)| json!({ "tree": tree, "back_tree": back, "came_packets": came });
+            let pairs: Vec<Value> = pairs.iter().map(pair).collect();
             json!({ "pairs": pairs, "port": { "port_xmit_data": words, "rcvd_pkts": words } })
         };
+        let (one, two) = (Some(1), Some(2));
         let agents = [
-            (Path::new("a"), told(&[Some(2), Some(2)], 10)),
-            (Path::new("b"), told(&[Some(2)], 5)),
-            (Path::new("c"), told(&[Some(1), Some(2)], 7)),
-            (Path::new("d"), told(&[Some(2), None], 7)),
+            (Path::new("a"), told(&[(two, two, 4), (two, two, 0)], 10)),
+            (Path::new("b"), told(&[(two, two, 1)], 5)),
+            (Path::new("c"), told(&[(one, one, 3), (two, two, 1), (None, None, 4)], 80)),
+            (Path::new("d"), told(&[(two, None, 0)], 7)),
             (Path::new("e"), told(&[], 7)),
         ];
-        let (trees, mixed) = by_tree(&agents);
+        let (trees, mixed) = by_tree(&agents[..2]);
         let sent = Amount { bytes: Some(60), packets: None };
         let received = Amount { bytes: None, packets: Some(15) };
-        assert_eq!(trees, BTreeMap::from([(2, Amounts { ports: 2, sent, received })]));
+        let all = Amounts { ports: 2, sent, received, shared_out: false };
+        assert_eq!(all.to_string(), "sent 60 bytes, received 15 packets (2 ports)");
+        assert_eq!((trees, mixed), (BTreeMap::from([(2, all)]), vec![]));
+        // Of 80 packets 3 of 8 and 1 of 8.
+        let (trees, mixed) = by_tree(&agents);
         assert_eq!(mixed, ["c", "d"]);
-        assert_eq!(
-            (sent.to_string(), received.to_string()),
-            ("60 bytes".into(), "15 packets".into())
-        );
+        assert_eq!(trees[&1].to_string(), "received about 30 packets (1 ports)");
+        assert_eq!(trees[&2].to_string(), "received about 25 packets (3 ports)");
     }
 
     #[test]
