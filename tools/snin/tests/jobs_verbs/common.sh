@@ -70,6 +70,7 @@ settings() { # LINE...
 
 start_slurm() { # NODES
     local d=/tmp/slurm c
+    rm -rf $d
     mkdir -p $d/state $d/munge $d/hooks
     head -c 128 /dev/urandom >$d/munge/key
     chmod 400 $d/munge/key
