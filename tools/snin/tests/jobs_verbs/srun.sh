@@ -16,7 +16,7 @@ UCX='UCX_TLS=rc_verbs,ud_verbs,self MPIR_CVAR_NOLOCAL=1 SNIN_VERBOSE=1'
 UCX="$UCX UCX_RC_VERBS_RETRY_COUNT=6 UCX_RC_VERBS_TIMEOUT=300ms"
 libraries=/opt/$mpi/lib:/opt/$mpi/lib/$mpi
 status=0
-SNIN_STATS=1 timeout -s INT -k 2 60 srun --mpi="$way" -N2 -n2 -w host1,host2 bash -c "
+SNIN_STATS=1 timeout -s INT -k 2 120 srun --mpi="$way" -N2 -n2 -w host1,host2 bash -c "
     [ \$SLURM_PROCID != 0 ] || snin slice explain slurm/\$SLURM_JOB_ID --socket /tmp/control --json >$OUT/$mpi-slice.json
     [ \$SLURM_PROCID != 0 ] || cat \$SNIN_JOB_FILE >$OUT/$mpi-trees
     exec env LD_LIBRARY_PATH=$libraries $UCX /opt/$mpi/bin/pairs 100" >"$OUT/$mpi-said" 2>&1 || status=$?

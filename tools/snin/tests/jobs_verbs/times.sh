@@ -27,7 +27,7 @@ export UCX_TLS=rc_verbs,ud_verbs,self
 exec "$@"
 C
 ranks() { # COUNT RUN
-    LD_LIBRARY_PATH=/opt/openmpi/lib:/opt/openmpi/lib/openmpi timeout -s INT -k 2 60 /opt/openmpi/bin/prterun \
+    LD_LIBRARY_PATH=/opt/openmpi/lib:/opt/openmpi/lib/openmpi timeout -s INT -k 2 90 /opt/openmpi/bin/prterun \
         --personality ompi --allow-run-as-root --map-by :oversubscribe --bind-to none -np "$1" \
         bash /root/rank.sh "$way" /opt/openmpi/bin/pairs 20 stop >"$OUT/times-$way-$1-$2" 2>&1 || true
 }
