@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     printf("rank %d of %d: %d rounds, MPI_Init %.1f ms, met %.1f ms\n", rank, ranks, rounds, made, met);
     fflush(stdout);
     if (argc > 2) {
-        sleep(2); /* until all have come so far */
+        sleep(4); /* until all have come so far */
         _exit(0);
     }
     MPI_Finalize();

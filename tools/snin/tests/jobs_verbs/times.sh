@@ -37,4 +37,4 @@ done
 # Each host has pairs on several trees.
 snin job stats slurm/9 --agents "${agents#,}" --json >"$OUT/times-$way-stats.json" || true
 peer=$(cat /sys/class/infiniband/snin2/ports/1/gids/1)
-timeout 60 bash /root/rank.sh "$way" peers snin0 "$peer" >"$OUT/peers-$way" 2>&1
+timeout 120 bash /root/rank.sh "$way" peers snin0 "$peer" >"$OUT/peers-$way" 2>&1
