@@ -5,6 +5,7 @@
 //! A consent is waited for as long as one that was given before may count (3 s), and a manager is dead after four
 //! polls in silence (1 s): the *time-outs alone*.
 
+use std::io::Write as _;
 use std::time::Instant;
 
 use snin_fabric::generate::Recipe;
@@ -32,8 +33,12 @@ pub fn run(size: Size) -> Vec<Outcome> {
         Size::Full => ("clos:18,9,9", number("SNIN_RUNS", 100)),
     };
     let mut all: [Vec<f64>; 3] = Default::default();
-    for _ in 0..runs {
+    for run in 1..=runs {
         let one = measure(recipe).unwrap_or_else(|error| panic!("{recipe}: {error}"));
+        if size == Size::Full {
+            // It takes half an hour: what was measured is not lost with a run that fails.
+            let _ = writeln!(std::io::stderr(), "{run} of {runs}: {one:.3?}");
+        }
         all.iter_mut().zip(one).for_each(|(all, one)| all.push(one));
     }
     let mut lines = Vec::new();

@@ -157,6 +157,7 @@ impl Manager {
                     cluster.handle(*event, now);
                 }
             }
+            Event::PortChanged => self.mastership.port_changed(now),
             Event::Instruct { to, control } => self.mastership.instruct(to, control, now),
             Event::Priority(priority) => self.mastership.set_priority(priority.min(15), now),
             Event::Prefer(preferences) => self.prefer(*preferences, now),

@@ -236,6 +236,7 @@ impl Sweep {
             Event::Computed(computed) => self.computed(*computed, now),
             // Mastership's.
             Event::Instruct { .. } | Event::Priority(_) | Event::Mirror(_) => {}
+            Event::PortChanged => {}
             Event::Crowded(_) => {}
         }
         self.advance(now);

@@ -89,6 +89,7 @@ enum Told {
     Partitions(String),
     Crowded(bool),
     Health(Guid),
+    PortChanged,
     /// The session's number, what happened (called, answered, closed, asked, heard), and the frame in hex.
     Mirror(u64, u8, String),
     Computed {
@@ -224,6 +225,7 @@ impl Told {
             Event::Partitions(ref partitions) => Self::Partitions(partitions.to_string()),
             Event::Crowded(crowded) => Self::Crowded(crowded),
             Event::Health(node) => Self::Health(node),
+            Event::PortChanged => Self::PortChanged,
             Event::Mirror(ref event) => mirrored(event),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
         }
@@ -423,6 +425,7 @@ impl Told {
             }
             Self::Crowded(crowded) => manager.handle(Event::Crowded(crowded), now),
             Self::Health(node) => manager.handle(Event::Health(node), now),
+            Self::PortChanged => manager.handle(Event::PortChanged, now),
             Self::Mirror(link, what, frame) => {
                 let event = mirror_event(Link(link), what, &unhex(&frame)?)?;
                 manager.handle(Event::Mirror(Box::new(event)), now);

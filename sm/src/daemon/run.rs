@@ -175,6 +175,9 @@ impl Daemon {
     /// Deals with all that has happened; whether the daemon shall end.
     fn turn(&mut self) -> Result<bool, Failure> {
         self.take_in()?;
+        if self.wire.has_changed() {
+            self.feed(Event::PortChanged)?;
+        }
         self.wire.flush()?;
         // There may be room for answers again.
         let now = self.clock.now();

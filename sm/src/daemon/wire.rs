@@ -163,6 +163,13 @@ impl Wire {
         Ok(None)
     }
 
+    /// Whether a port is not what it was, as its adapter says.
+    pub fn has_changed(&mut self) -> bool {
+        let open = self.lines.iter_mut().filter(|line| !line.closed);
+        // All are asked: what one has said is heard once.
+        open.fold(false, |changed, line| line.port.has_changed() || changed)
+    }
+
     /// Whether everything is on its way.
     pub fn is_flushed(&self) -> bool {
         self.most_waiting() == 0
@@ -194,6 +201,9 @@ impl Line {
 
     fn watch<'a>(&'a self, watch: &mut Watch<'a>) -> Option<Duration> {
         watch.readable(self.port.readable());
+        if let Some(events) = self.port.events() {
+            watch.readable(events);
+        }
         if self.waiting.is_empty() {
             return None;
         }

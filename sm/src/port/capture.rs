@@ -79,6 +79,14 @@ impl<P: Port + ?Sized> Port for Capture<P> {
         Ok(received)
     }
 
+    fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.port.events()
+    }
+
+    fn has_changed(&mut self) -> bool {
+        self.port.has_changed()
+    }
+
     fn announce(&mut self, manager: bool) -> Result<(), PortError> {
         self.port.announce(manager)
     }

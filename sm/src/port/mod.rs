@@ -22,10 +22,15 @@
 //! answer are no business of a port: the asking core has a clock. What a port learns early of such a request
 //! (ibsim and the kernel hand it back) is dropped and counted in [`Counters::undelivered`].
 //!
+//! That a link came or went an adapter says by itself, where it can: [`Port::events`]. What the port is then, its
+//! PortInfo says; so nothing is lost but time where no adapter says anything.
+//!
 //! Transaction ids: the lower 32 bits are the manager's, the upper 32 belong to the one that shares the port (the
 //! kernel's, ibsim's). A port hands out MADs as they came.
 
 pub mod capture;
+#[cfg(feature = "verbs")]
+pub mod changes;
 pub mod ibsim;
 #[cfg(feature = "umad")]
 pub mod umad;
@@ -65,6 +70,17 @@ pub trait Port {
     /// # Errors
     /// As [`send`](Self::send).
     fn receive(&mut self) -> Result<Option<Received>, PortError>;
+
+    /// Becomes readable when the adapter says that the port is not what it was; `None` where it never does, and the
+    /// port has to be asked from time to time.
+    fn events(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether the adapter has said so since this was last asked. Never blocks.
+    fn has_changed(&mut self) -> bool {
+        false
+    }
 
     /// Sets or clears IsSM in the port's capabilities, by which other managers find this one.
     ///

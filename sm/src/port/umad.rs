@@ -110,6 +110,8 @@ pub struct UmadPort {
     timeout_ms: u32,
     counters: Counters,
     announced: Option<Announced>,
+    #[cfg(feature = "verbs")]
+    changes: super::changes::Changes,
     receiver: Option<JoinHandle<()>>,
 }
 
@@ -143,6 +145,8 @@ impl UmadPort {
         };
         let ready = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
+        #[cfg(feature = "verbs")]
+        let changes = super::changes::Changes::of(&description.adapter, description.number);
         let wanted = if options.in_band { &AGENTS[..] } else { &AGENTS[..4] };
         let open = Open::new(description, wanted)?;
         let shared = Arc::new(Shared {
@@ -165,6 +169,8 @@ impl UmadPort {
             timeout_ms: timeout_ms.clamp(1, 60_000) as u32,
             counters: Counters::default(),
             announced: None,
+            #[cfg(feature = "verbs")]
+            changes,
             receiver: Some(receiver),
         })
     }
@@ -267,6 +273,16 @@ impl Port for UmadPort {
         // While the queue is locked, so that no wake-up is lost; nothing there to read is as good.
         let _ = rustix::io::read(&self.shared.ready, &mut [0; 8]);
         Ok(None)
+    }
+
+    #[cfg(feature = "verbs")]
+    fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.changes.readable()
+    }
+
+    #[cfg(feature = "verbs")]
+    fn has_changed(&mut self) -> bool {
+        self.changes.take()
     }
 
     fn announce(&mut self, manager: bool) -> Result<(), PortError> {

@@ -1,10 +1,12 @@
 //! `snin lat` in the virtual machine: everything that it can measure, between two devices, with perftest beside
 //! it as the judge of its columns; and its files as those read them for whom they are. The kernel's RMPP is asked
-//! in the same machine.
+//! in the same machine, and adapters what they say of their ports.
 #![cfg(feature = "verbs")]
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod browser;
+#[path = "lat/changes.rs"]
+mod changes;
 #[path = "lat/rmpp.rs"]
 mod rmpp;
 
@@ -93,7 +95,7 @@ fn in_machine(script: &str) -> (Output, TempDir) {
     let mut machine = Command::new(run);
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     let limit =
-        220 + 10 * number("SNIN_SEEDS").unwrap_or(0) + number("SNIN_SEGMENTS").unwrap_or(0) / 100;
+        240 + 10 * number("SNIN_SEEDS").unwrap_or(0) + number("SNIN_SEGMENTS").unwrap_or(0) / 100;
     machine.args(["--limit", &limit.to_string(), "--memory", "1024", "--out"]).arg(out.path());
     machine.args(["--with", SNIN, "--with", "/usr/bin/taskset", "--with", "/usr/bin/setpriv"]);
     machine.arg("--with").arg(std::env::current_exe().unwrap()).arg("--with").arg(umad(out.path()));
@@ -147,14 +149,17 @@ fn everything_is_measured_in_the_virtual_machine() {
     };
     let sizes = size("SNIN_SEGMENTS") + &size("SNIN_SEEDS");
     script += &format!(
-        "{sizes}{own} --ignored --nocapture the_kernel_is >$OUT/rmpp 2>&1; echo $? >>$OUT/rmpp\n"
+        "{sizes}{own} --ignored --nocapture the_kernel_is >$OUT/rmpp 2>&1; echo $? >>$OUT/rmpp\n\
+         {own} --ignored --nocapture changes:: >$OUT/changes 2>&1; echo $? >>$OUT/changes\n"
     );
     let (output, out) = in_machine(&script);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let said = text(&out, "rmpp");
-    assert!(said.ends_with("\n0\n") && said.contains("1 passed"), "{said}");
-    println!("{said}");
+    for test in ["rmpp", "changes"] {
+        let said = text(&out, test);
+        assert!(said.ends_with("\n0\n") && said.contains("1 passed"), "{said}");
+        println!("{said}");
+    }
 
     for (number, (options, operation, carrier, messages)) in LATENCIES.iter().enumerate() {
         let documents = documents(&out, &format!("latency{number}"));

@@ -155,3 +155,28 @@ impl Mastership {
         (self.ports.iter().filter(good).count() as u8, self.ports.len() as u8)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use snin_mad::PortState;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Ports of a cold fabric are not ACTIVE yet: else all were alike that have a cable and that have none.
+    #[test]
+    fn statement_10_the_physical_state_of_a_port_counts() {
+        let good = |state, physical_state| {
+            let mut mastership = Mastership::new(&Config::default());
+            mastership.ports =
+                vec![Some(PortInfo { state, physical_state, ..PortInfo::default() })];
+            mastership.own_ports()
+        };
+        for state in [PortState::Initialize, PortState::Armed, PortState::Active] {
+            assert_eq!(good(state, PhysicalState::LinkUp), (1, 1), "{state:?}");
+        }
+        for physical in [PhysicalState::Polling, PhysicalState::Disabled] {
+            assert_eq!(good(PortState::Down, physical), (0, 1), "{physical:?}");
+        }
+    }
+}

@@ -119,7 +119,8 @@ pub(crate) struct Mastership {
     ports: Vec<Option<snin_mad::PortInfo>>,
     /// The one at which this manager sits.
     seat: LocalPort,
-    /// When a standby asks its own port again.
+    /// When own ports were asked, and when they are again.
+    port_asked: Time,
     port_due: Option<Time>,
     peers: BTreeMap<Guid, Peer>,
     questions: Questions,
@@ -181,6 +182,7 @@ impl Mastership {
             own: None,
             ports: vec![None; config.ports.max(1).into()],
             seat: LocalPort(0),
+            port_asked: Time::ZERO,
             port_due: None,
             peers: BTreeMap::new(),
             questions: Questions::new(config),

@@ -10,9 +10,12 @@ use super::questions::Purpose;
 use crate::error::Dropped;
 use crate::events::LocalPort;
 
+/// Own ports are asked so seldom at least, however often they change.
+const APART: Time = Time::millis(10);
+
 impl Mastership {
     pub(super) fn next_poll(&self) -> Option<Time> {
-        let first = (self.ports.len() > 1 && self.own.is_some()).then_some(Time::ZERO);
+        let first = self.counts_own_ports().then_some(Time::ZERO);
         let own = self.port_due.or(first).filter(|_| self.watches_own_port());
         let claim = self.claim.map(|(due, _)| due).filter(|_| self.state == SmState::Standby);
         let peers = self.peers.values().map(|peer| peer.due).min();
@@ -70,17 +73,32 @@ impl Mastership {
     fn watches_own_port(&self) -> bool {
         match self.state {
             SmState::Standby => true,
-            SmState::Master => !self.peers.is_empty() || self.ports.len() > 1,
-            _ => self.ports.len() > 1 && self.own.is_some(),
+            SmState::Master => !self.peers.is_empty() || self.counts_own_ports(),
+            _ => self.counts_own_ports(),
         }
+    }
+
+    /// Which own ports have a link matters whatever this manager is: it may move over, or is elected by that.
+    fn counts_own_ports(&self) -> bool {
+        (self.ports.len() > 1 || self.elected.is_some()) && self.own.is_some()
     }
 
     /// Whether own ports have a link, which address they have, and which their master.
     fn ask_own_port(&mut self, now: Time) {
         if self.port_due.is_none_or(|due| due <= now) {
-            self.port_due = Some(now + self.poll);
+            (self.port_asked, self.port_due) = (now, Some(now + self.poll));
             (0..self.ports.len() as u32).for_each(|n| self.questions.own_port(LocalPort(n), now));
         }
+    }
+
+    /// An own port is not what it was: all are asked, unless that was done just now.
+    pub(crate) fn port_changed(&mut self, now: Time) {
+        let soon = now.max(self.port_asked + APART);
+        self.port_due = Some(self.port_due.map_or(soon, |due| due.min(soon)));
+        if self.is_active() {
+            self.poll_peers(now);
+        }
+        self.flush();
     }
 
     /// An answer to one of this core's questions.

@@ -142,6 +142,12 @@ fn statement_33_no_answer_or_blacklisting_ends_what_was_allowed() {
         calm(&mut site);
         assert_eq!(site.enforcing(), [0]);
     }
+    let mut site = Site::new(1);
+    calm(&mut site);
+    site.members[0].reaches = false;
+    site.pass(Limits::default().valid, |_| ());
+    assert!(site.enforcing().is_empty(), "it was allowed when it was last told");
+    assert!(matches!(site.verdict(0), Verdict::Unreachable(_)), "{:?}", site.verdict(0));
 }
 
 #[test]
@@ -181,7 +187,8 @@ fn what_the_service_holds_is_understood_or_nothing_is_allowed() {
     assert!(site.enforcing().is_empty());
 }
 
-/// Managers are cut off, stand still, are blacklisted and come back, in any order.
+/// Managers are cut off, stand still, are blacklisted and come back, in any order. Only a master enforces that is
+/// chosen by a check that is not too old (P5).
 #[test]
 fn two_never_enforce_at_once_and_one_does_when_all_is_calm() {
     for seed in 0..RUNS {
@@ -203,6 +210,7 @@ fn two_never_enforce_at_once_and_one_does_when_all_is_calm() {
             site.pass(span, |site| {
                 let enforcing = site.enforcing();
                 assert!(enforcing.len() <= 1, "seed {seed}: {enforcing:?} at {:?}", site.now);
+                assert_eq!(site.unfounded(), [0; 0], "seed {seed}: at {:?}", site.now);
             });
         }
         (0..3).for_each(|at| site.remove(&bar(at)));

@@ -20,6 +20,8 @@ pub(crate) struct Member {
     pub(crate) reaches: bool,
     /// It runs: one that stands still has its time pass by.
     pub(crate) runs: bool,
+    /// When the service said last, to this one and truly, that it is chosen and that nothing is against it.
+    agreed: Option<Time>,
 }
 
 /// See the module's documentation.
@@ -44,6 +46,7 @@ impl Site {
             priority: Priority { master: at == master, ..Priority::default().with_ports(1, 1) },
             reaches: true,
             runs: true,
+            agreed: None,
         };
         let members = (0..count).map(member).collect();
         let (now, store) = (Time::ZERO, Store::default());
@@ -96,6 +99,7 @@ impl Site {
                     self.turn(at);
                 }
             }
+            self.note_agreed();
             if self.promotes {
                 self.promote();
             }
@@ -113,6 +117,33 @@ impl Site {
                 member.priority.master = at == held;
             }
         }
+    }
+
+    fn note_agreed(&mut self) {
+        let chosen = self.chosen();
+        for at in 0..self.members.len() {
+            let name = guid(at);
+            let against = |folder: &str| self.store.get(&format!("{folder}/{name}"));
+            let agrees = chosen == Some(name)
+                && against("blacklist").is_none()
+                && against("health").is_none_or(|health| health == "ok");
+            let member = &mut self.members[at];
+            if agrees && member.reaches && member.runs {
+                member.agreed = Some(self.now);
+            }
+        }
+    }
+
+    /// Those that enforce though they are not master, or though the service has not agreed for too long (P5). It is
+    /// looked at between two steps.
+    pub(crate) fn unfounded(&self) -> Vec<usize> {
+        let valid = Limits::default().valid + STEP;
+        let is_founded = |at: &usize| {
+            let member = &self.members[*at];
+            let agreed = member.agreed.is_some_and(|agreed| self.now <= agreed + valid);
+            member.priority.master && agreed
+        };
+        self.enforcing().into_iter().filter(|at| !is_founded(at)).collect()
     }
 
     pub(crate) fn verdict(&self, at: usize) -> Verdict {

@@ -63,7 +63,16 @@ fn statement_05_every_event_has_its_effect() {
 #[test]
 fn statement_06_nothing_is_said_where_nothing_has_changed() {
     let mut core = standby();
-    for event in [Event::Operator(0), Event::Chosen(false), Event::Ports { good: 2, of: 2 }] {
+    for event in [
+        Event::Operator(0),
+        Event::Chosen(false),
+        Event::Ports { good: 2, of: 2 },
+        // One that does not count yet, and what the others say of themselves.
+        Event::Ports { good: 1, of: 2 },
+        from(Kind::Status, 1, State::Master),
+        from(Kind::Status, 1, State::Standby),
+        from(Kind::Status, 9, State::Electing),
+    ] {
         core.handle(event, Time::ZERO);
         assert_eq!(says(&mut core), [], "{event:?}");
     }
@@ -105,8 +114,23 @@ fn statements_12_to_15_the_order_of_managers() {
     let running = Priority { master: true, ..healthy() };
     let preferred = Priority { operator: 9, ..healthy() };
     let more = Priority::default().with_ports(3, 4);
-    let order = [low, more, healthy(), preferred, running, chosen];
+    let wider = Priority::default().with_ports(4, 4);
+    let order = [low, more, healthy(), preferred, running, wider, chosen];
     assert!(order.is_sorted_by(|a, b| b > a), "{order:?}");
+}
+
+/// It has the lower GUID, and was master before (P4).
+#[test]
+fn statement_15_a_running_master_stays_when_an_equal_one_comes_back() {
+    let mut net = Net::new();
+    net.calm(Time::secs(3));
+    net.step(Step::Crash(0));
+    net.calm(Time::secs(6));
+    let changes = net.changes;
+    assert_eq!(net.masters(), [1]);
+    net.step(Step::Start(0));
+    net.calm(Time::secs(6));
+    assert_eq!((net.masters(), net.changes), (vec![1], changes));
 }
 
 #[test]
@@ -130,10 +154,12 @@ fn statements_17_to_24_what_the_timer_does() {
     assert_eq!(says(&mut core), [(None, Kind::Status)]);
     assert_eq!(core.next_deadline(), limits.electing + limits.update + limits.update);
     let mut core = standby();
+    assert_eq!((core.state(), core.next_deadline()), (State::Standby, limits.keep_alive));
     core.handle(from(Kind::Status, 1, State::Master), Time::millis(100));
     assert_eq!(core.next_deadline(), Time::millis(100) + limits.keep_alive);
-    core.handle_deadline(core.next_deadline());
-    assert_eq!(core.state(), State::Electing);
+    let silent = core.next_deadline();
+    core.handle_deadline(silent);
+    assert_eq!((core.state(), core.next_deadline()), (State::Electing, silent + limits.electing));
     assert_eq!(says(&mut core), [(None, Kind::Status)]);
 }
 
@@ -191,6 +217,13 @@ fn statements_42_to_44_time_outs_are_adjusted_a_bounded_number_of_times() {
             core.handle(from(Kind::Status, other, State::Electing), Time::ZERO);
         }
         assert_eq!(core.next_deadline(), Time(bound));
+        // The next election's may be adjusted as often again.
+        core.handle(from(Kind::Status, 1, State::Master), Time::ZERO);
+        core.handle_deadline(limits.keep_alive);
+        for _ in 0..20 {
+            core.handle(from(Kind::Status, other, State::Electing), limits.keep_alive);
+        }
+        assert_eq!(core.next_deadline(), limits.keep_alive + Time(bound));
     }
 }
 
@@ -205,6 +238,13 @@ fn statement_45_a_master_answers_by_cede_or_takeover() {
         core.handle(Event::Message(message), Time::ZERO);
         assert_eq!(says(&mut core), Vec::from_iter(answer.map(|kind| (Some(Guid(9)), kind))));
     }
+    // So does a standby that goes before the master that it hears; and then there is an election.
+    let mut core = standby();
+    let priority = Priority { master: true, ..Priority::default().with_ports(1, 2) };
+    let message = Message { kind: Kind::Status, sender: Guid(1), state: State::Master, priority };
+    core.handle(Event::Message(message), Time::ZERO);
+    assert_eq!(says(&mut core), [(Some(Guid(1)), Kind::Cede), (None, Kind::Status)]);
+    assert_eq!(core.state(), State::Electing);
 }
 
 #[test]

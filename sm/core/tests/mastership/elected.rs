@@ -57,13 +57,30 @@ fn statements_10_36_and_39_a_cold_subnet_has_one_master_by_either_carrier() {
         three.check(master);
         let shown = three.seats[master].manager.managers(three.now());
         assert_eq!(shown[0].priority, LOW + 1, "a foreign manager goes after it");
+        for n in (0..3).filter(|&n| n != master) {
+            let shown = three.seats[n].manager.managers(three.now());
+            assert_eq!(shown[0].priority, LOW, "{by:?}: the election made {n} no master");
+        }
     }
+}
+
+/// It would go before both others by the operator's priority, and its sessions live.
+#[test]
+fn statement_13_at_a_cold_start_a_manager_without_a_cable_goes_after_the_others() {
+    let mut three = three(By::Sessions);
+    let at = three.seats[2].at;
+    three.strike(Fault::Cut(at));
+    three.run(Time::secs(10));
+    assert_eq!(masters(&three).iter().filter(|&&n| n != 2).collect::<Vec<_>>(), [&1]);
+    three.strike(Fault::Restore(at));
+    three.run(Time::secs(10));
+    three.check(1);
 }
 
 /// In-band nothing is said before there are addresses: the first master is SMInfo's. From then on the operator's
 /// priority is known.
 #[test]
-fn when_the_master_is_killed_the_next_one_in_the_order_is() {
+fn statements_12_and_39_when_the_master_is_killed_the_next_one_in_the_order_is() {
     for (by, first, then) in [(By::Nothing, 0, 1), (By::Sessions, 2, 1), (By::Vendor, 0, 2)] {
         let mut three = three(by);
         three.run(Time::secs(10));
@@ -95,6 +112,19 @@ fn a_foreign_manager_within_the_band_is_told_of_and_not_fought() {
         three.seats.iter().map(|seat| seat.reports.iter().filter(|r| above(r)).count()).sum();
     assert!(told >= 1, "no alarm");
     assert!(told <= 3, "told {told} times");
+}
+
+/// One that asks nothing itself, and before the next look at the fabric, which comes after 10 s.
+#[test]
+fn statement_36_a_manager_that_comes_later_is_learnt_by_its_trap() {
+    let mut three = three(By::Nothing);
+    three.run(Time::secs(12));
+    let known = |subnet: &Subnet| subnet.seats[0].manager.managers(subnet.now()).len();
+    assert_eq!(known(&three), 3);
+    let (priority, state) = (LOW, SmState::Standby);
+    three.appoint("host5", SmInfo { priority, state, ..SmInfo::default() });
+    three.run(Time::secs(3));
+    assert_eq!(known(&three), 4);
 }
 
 #[test]

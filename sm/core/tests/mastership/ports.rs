@@ -1,10 +1,11 @@
-//! A manager with several local ports (statement 4).
+//! A manager with several local ports (statement 4), and how soon it knows that one has changed (statement 8).
+#![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 use std::collections::{BTreeMap, VecDeque};
 
 use snin_emulator::Fault;
 use snin_fabric::{NodeIndex, PortIndex, PortNum};
-use snin_mad::SmState;
+use snin_mad::{Attribute as _, Method, PortInfo, SmState};
 use snin_protocol::Time;
 use snin_sm_core::{Config, Event, LocalPort, Missing};
 
@@ -132,4 +133,59 @@ fn statement_04_a_manager_begins_at_whichever_port_has_a_link() {
     subnet.seats[0].manager.handle(Event::Resweep, now);
     subnet.run(Time::secs(3));
     subnet.check(0);
+}
+
+/// How long a manager at whose port a cable is cut goes on sitting there.
+fn sits_on(phase: Time, says: bool) -> Time {
+    let (mut site, ports) = site(config);
+    site.run(phase);
+    site.strike(Fault::Cut(ports[0]));
+    let cut = site.now();
+    if says {
+        site.seats[0].manager.handle(Event::PortChanged, cut);
+    }
+    while site.seats[0].manager.seat() == LocalPort(0) {
+        assert!(site.now() < cut + Time::secs(2), "it stays where it is");
+        site.run(Time::micros(20));
+    }
+    site.now() - cut
+}
+
+#[test]
+fn statement_08_a_port_is_asked_by_a_timer_and_at_once_when_the_adapter_speaks() {
+    for (says, most) in [(false, Time::millis(251)), (true, Time::millis(11))] {
+        let mut after: Vec<Time> =
+            (0..20).map(|n| sits_on(Time::micros(13_100 * n), says)).collect();
+        after.sort_unstable();
+        println!(
+            "with events {says}: it sits elsewhere {:?} (median), {:?} (most) after the cut",
+            after[10], after[19]
+        );
+        assert!(after[19] < most, "{after:?}");
+        assert!(says || after[10] > Time::millis(50), "{after:?}");
+    }
+}
+
+/// However often an adapter speaks, ports are asked every 10 ms at most; and what they are at last is known.
+#[test]
+fn statement_08_a_port_that_flaps_is_asked_a_bounded_number_of_times() {
+    let (mut site, ports) = site(config);
+    // No look at the fabric is due for some seconds.
+    site.run(Time::secs(3));
+    let asked = |site: &Subnet| site.seats[0].sent[&(PortInfo::ID, Method::Get)];
+    let speak = |site: &mut Subnet| {
+        let now = site.now();
+        site.seats[0].manager.handle(Event::PortChanged, now);
+        site.run(Time::micros(100));
+    };
+    let before = asked(&site);
+    (0..1_000).for_each(|_| speak(&mut site));
+    let asked = asked(&site) - before;
+    assert!((12..=24).contains(&asked), "{asked} questions to two ports in 100 ms");
+    for n in 0..101 {
+        site.strike(if n % 2 == 0 { Fault::Cut(ports[0]) } else { Fault::Restore(ports[0]) });
+        speak(&mut site);
+    }
+    site.run(Time::millis(11));
+    assert_eq!(site.seats[0].manager.seat(), LocalPort(1), "it ends without a link");
 }

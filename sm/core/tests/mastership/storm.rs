@@ -1,6 +1,6 @@
 //! Two to five managers in a storm: kills, stops, cut cables, lossy links. When it is calm again one of them is
 //! master, the others stand by with copies of its database, and every table is right. Every fourth time they have
-//! no sessions, and mirror in-band.
+//! no sessions, and mirror in-band; every fifth time they elect the master.
 //!
 //! `SNIN_STORMS` says how many (200), `SNIN_SEED` from which seed on.
 
@@ -13,6 +13,7 @@ use snin_emulator::{Fault, Noise};
 use snin_fabric::PortIndex;
 use snin_mad::SmState;
 use snin_protocol::Time;
+use snin_sm_core::Config;
 
 use crate::mirrored::{kept, register};
 use crate::subnet::{Subnet, config};
@@ -27,6 +28,7 @@ const EVENTS: usize = 12;
 const LOST: u32 = 50_000;
 
 struct Storm {
+    election: Option<u8>,
     subnet: Subnet,
     rng: ChaCha8Rng,
     trunks: Vec<PortIndex>,
@@ -41,10 +43,14 @@ impl Storm {
     fn new(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut subnet = Subnet::new("clos:4,3,3");
+        let election = (seed % 5 == 2).then_some(8);
         let count = rng.random_range(2..=5_usize);
         for (n, host) in [0, 3, 6, 9, 11].into_iter().take(count).enumerate() {
             // Some of them are equal.
-            subnet.seat(&format!("host{host}"), config(1 + ((n as u64 * 7 + seed) % 4) as u8));
+            subnet.seat(
+                &format!("host{host}"),
+                Config { election, ..config(1 + ((n as u64 * 7 + seed) % 4) as u8) },
+            );
             if seed % 4 == 3 {
                 subnet.speak_in_band(n);
             }
@@ -53,8 +59,16 @@ impl Storm {
         let trunks = topology.switches().flat_map(|switch| topology.cables(switch));
         let joins = |&(_, peer): &(_, PortIndex)| topology.is_switch(topology.port(peer).node);
         let trunks = trunks.filter(joins).map(|(port, _)| port).collect();
-        let mut storm =
-            Self { subnet, rng, trunks, cut: None, noisy: false, shaken: Time::ZERO, groups: 0 };
+        let mut storm = Self {
+            election,
+            subnet,
+            rng,
+            trunks,
+            cut: None,
+            noisy: false,
+            shaken: Time::ZERO,
+            groups: 0,
+        };
         for n in 0..count {
             storm.subnet.start(n);
             storm.join(n);
@@ -100,7 +114,7 @@ impl Storm {
 
     fn revive(&mut self, n: usize) {
         let priority = 1 + self.rng.random_range(0..4);
-        self.subnet.revive(n, config(priority), true);
+        self.subnet.revive(n, Config { election: self.election, ..config(priority) }, true);
         self.join(n);
     }
 
