@@ -170,7 +170,9 @@ impl Links {
             return;
         }
         pair.state = State::Closing;
-        pair.failures = pair.failures.saturating_add(1);
+        // One that is to lead elsewhere has not failed: it is made anew without a pause.
+        let failed = reason != BreakReason::Readdressed;
+        pair.failures = pair.failures.saturating_add(u32::from(failed));
         let Route { peer, tree, .. } = pair.route;
         while let Some(piece) = self.pairs.at(slot).posted.pop_back() {
             self.pairs.at(slot).doubtful += context.config.wire(piece.bytes.into());

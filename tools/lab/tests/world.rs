@@ -209,10 +209,10 @@ fn no_table_changes_under_who_is_granted_the_way() {
 }
 
 /// Every window is full of granted packets while all of a spine's traffic is moved away and its links are
-/// disabled, and when they are used again. What moves begins later in that one window; all else is in time, and
-/// nothing is lost.
+/// disabled, and when they are used again: not one is late - all that a window is for begins with it and arrives in
+/// it - and none is lost.
 #[test]
-fn a_spine_is_phased_out_and_in_under_full_traffic_and_not_a_packet_is_lost() {
+fn a_spine_is_phased_out_and_in_under_full_traffic_and_not_a_packet_is_late_or_lost() {
     let topology = clos("clos:4,4,3");
     let spine = topology.switches().find(|&s| &*topology.node(s).name == "spine1").unwrap();
     let events = events(&["phase-out spine1 @window 4", "phase-in spine1 @window 20"]);
@@ -228,7 +228,7 @@ fn a_spine_is_phased_out_and_in_under_full_traffic_and_not_a_packet_is_lost() {
     };
     for window in &windows {
         let (number, goodput) = (window.number + 1, goodput(window));
-        assert_eq!(goodput > 0.999, window.report.moved == 0, "window {number}: {goodput}");
+        assert!(goodput > 0.999, "window {number}: {goodput}, {} moved", window.report.moved);
         assert_eq!(window.granted.sent.len(), 12, "window {number}");
     }
     assert_eq!(windows.iter().filter(|window| window.report.moved > 0).count(), 2);

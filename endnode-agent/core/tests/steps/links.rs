@@ -31,16 +31,14 @@ fn another_address_of_the_peer_makes_another_queue_pair() {
     bench.lease(vec![moved], vec![]);
     let broken = Notice::Broken { peer: PEER, tree: TREE, reason: BreakReason::Readdressed };
     assert_eq!(bench.take()[..2], [Output::App(broken), Output::Port(PortCall::Close { pair })]);
+    // It has not failed, so that there is no pause.
     bench.notify(Event::Port(PortEvent::Closed { pair }));
-    bench.pass(Bench::config().reconnect.min(Time::micros(500)));
-    bench.grant(FLOW, TREE, Time::ZERO, Time::millis(100));
-    bench.pass(Bench::config().reconnect);
     let route = |output: &Output| match output {
         Output::Port(PortCall::Connect { route, .. }) => Some(*route),
         _ => None,
     };
-    let route = bench.outputs.iter().find_map(route).expect("a new queue pair");
-    assert_eq!(route, Route { peer: PEER, tree: TREE, dlid: Some(Dlid(Lid(67))) });
+    let route = bench.take().iter().find_map(route).expect("a new queue pair");
+    assert_eq!(route, Route { peer: PEER, tree: TREE, dlid: Some(moved.dlid) });
 }
 
 #[test]
