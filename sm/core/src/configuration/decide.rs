@@ -180,7 +180,8 @@ impl Configuration {
         for (&guid, switch) in &expected.switches {
             for (&num, want) in &switch.ports {
                 let place = (guid, num);
-                let enters = want.mode == Mode::PhaseIn || self.entering.contains(&place);
+                let enters = (want.mode == Mode::PhaseIn || self.entering.contains(&place))
+                    && !judging.exits.ends.contains_key(&place);
                 let Some(port) = seen.port(place).filter(|_| enters) else { continue };
                 match (self.trials.get(&place), self.marks.get(&place)) {
                     (Some(trial), _) if trial.awaits_use() && !port.active => ready.push(place),
@@ -194,7 +195,8 @@ impl Configuration {
                     (None, Some(_)) => {
                         self.entering.remove(&place);
                     }
-                    (None, None) if port.link == LinkState::Up => {
+                    // Its test is still to begin, or its link to be told to come up.
+                    (None, None) if port.link != LinkState::Down => {
                         judging.undecided.insert(guid);
                     }
                     (None, None) => {}
@@ -290,6 +292,10 @@ impl Configuration {
                 if self.spent.1 >= self.limits.writes { at.max(self.spent.0 + SECOND) } else { at };
             if at > now {
                 later = Some(later.map_or(at, |later: Time| later.min(at)));
+                // Its test begins when its link is told to come up, not while that waits for its turn.
+                if times == 0 && order == LinkOrder::Enable {
+                    self.end_trial(place);
+                }
                 return false;
             }
             self.spent.1 += 1;

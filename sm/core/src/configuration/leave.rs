@@ -75,7 +75,11 @@ impl Configuration {
         for &place in &places {
             new.extend((!self.leaving.contains_key(&place)).then_some(place));
             let known = self.leaving.entry(place).or_default();
-            known.peer = peer(place, expected, seen, &pinned).or(known.peer);
+            // Once its link is down, the end that was told so is still the one that was seen, not the planned one.
+            let is_seen = seen.port(place).is_some_and(|port| port.neighbour.is_some());
+            if is_seen || known.peer.is_none() {
+                known.peer = peer(place, expected, seen, &pinned);
+            }
         }
         let ends = |(&place, known): (&Place, &Leaving)| [Some(place), known.peer];
         let all = self.leaving.iter().flat_map(ends).flatten().collect();

@@ -30,7 +30,7 @@ struct Truth {
     /// Ports that an operator wants left by traffic.
     leaving: BTreeSet<Place>,
     disables: u32,
-    /// Disabled ports whose write cut nothing, until they are enabled.
+    /// Disabled ports whose write cut nothing, or only what was meant to go, until they are enabled.
     uncut: BTreeSet<PortIndex>,
 }
 
@@ -63,6 +63,13 @@ fn reached(topology: &Topology, home: NodeIndex) -> BTreeSet<NodeIndex> {
     reached
 }
 
+/// With `SNIN_STORY` it is told what happens: to see why a seed fails.
+fn story(what: impl FnOnce() -> String) {
+    if std::env::var_os("SNIN_STORY").is_some() {
+        println!("{}", what());
+    }
+}
+
 fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
     if write.attribute != PortInfo::ID {
         return;
@@ -73,6 +80,10 @@ fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
     else {
         return;
     };
+    story(|| {
+        let (name, now) = (topology.port_name(port), fabric.port_info(port).physical_state);
+        format!("{} {name} is told {now:?}, was {:?}", write.at, write.disables)
+    });
     let Some(before) = write.disables else {
         if fabric.port_info(port).physical_state != PhysicalState::Disabled {
             truth.uncut.remove(&port);
@@ -84,8 +95,10 @@ fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
     let (consents, since) = truth.consent;
     assert!(consents || write.at < since + GRACE, "{name} disabled without consent");
     let peer = topology.peer(port);
+    let ends = || [Some(port), peer].into_iter().flatten();
+    let goes = ends().any(|end| truth.goes(topology, topology.port(end).node));
     let cuts = peer.is_some_and(|peer| truth.cuts(fabric, before, [port, peer]));
-    if !cuts {
+    if !cuts || goes {
         truth.uncut.insert(port);
     }
     if write.at < truth.shaken + GRACE {
@@ -101,25 +114,12 @@ fn judge(truth: &mut Truth, fabric: &Fabric, write: &Write) {
             pattern.node_guid == Some(node) && pattern.port == Some(topology.num(peer))
         })
     });
-    let ends = [Some(port), peer].into_iter().flatten();
-    let leaves = ends.into_iter().any(|end| truth.leaves(topology, end));
+    let leaves = ends().any(|end| truth.leaves(topology, end));
     assert!(
         want.mode == Mode::Disabled || leaves || !is_right,
         "{name} is connected as it is expected to be"
     );
-    // A switch of which no link is to stay is meant to go.
-    let goes = |node: NodeIndex| {
-        let guid = topology.node(node).guid;
-        topology.is_switch(node)
-            && truth.expected.switches[&guid].ports.iter().all(|(&num, port)| {
-                let end = topology.port_of(node, num).unwrap();
-                let ends = [Some(end), topology.peer(end)].into_iter().flatten();
-                port.mode == Mode::Disabled
-                    || ends.into_iter().any(|end| truth.leaves(topology, end))
-            })
-    };
-    let ends = [Some(port), peer].into_iter().flatten().map(|end| topology.port(end).node);
-    assert!(!cuts || ends.into_iter().any(goes), "{name} was the last way to a switch");
+    assert!(!cuts || goes, "{name} was the last way to a switch");
     let ends = peer.map(|peer| [port, peer].map(|end| topology.port(end).node));
     assert!(
         ends.is_none_or(|ends| !ends.contains(&truth.home)),
@@ -133,6 +133,24 @@ impl Truth {
         let place = (topology.node(topology.port(port).node).guid, topology.num(port));
         let mode = self.expected.port(place).map(|port| port.mode);
         self.leaving.contains(&place) || matches!(mode, Some(Mode::PhaseOut | Mode::Off))
+    }
+
+    /// Whether no link of a switch is to stay: then it is meant to go.
+    fn goes(&self, topology: &Topology, node: NodeIndex) -> bool {
+        let guid = topology.node(node).guid;
+        topology.is_switch(node)
+            && self.expected.switches[&guid].ports.iter().all(|(&num, port)| {
+                let end = topology.port_of(node, num).unwrap();
+                let planned = port.neighbour.as_ref().and_then(|neighbour| {
+                    let node = topology
+                        .nodes()
+                        .find(|&node| Some(topology.node(node).guid) == neighbour.node_guid)?;
+                    topology.port_of(node, neighbour.port?)
+                });
+                let ends = [Some(end), topology.peer(end), planned].into_iter().flatten();
+                port.mode == Mode::Disabled
+                    || ends.into_iter().any(|end| self.leaves(topology, end))
+            })
     }
 
     /// Whether a write, which disabled the first of a cable's ports, took the last way to a switch.
@@ -204,7 +222,12 @@ fn run(seed: u64) -> u32 {
         let any = switches[random.random_range(0..switches.len())];
         let other = switches[random.random_range(0..switches.len())];
         let place = (topology.node(topology.port(any).node).guid, topology.num(any));
-        match random.random_range(0..12) {
+        let what = random.random_range(0..12);
+        story(|| {
+            let [any, other] = [any, other].map(|port| topology.port_name(port));
+            format!("{now} {what} of {any} (or {other})")
+        });
+        match what {
             0 => {
                 lab.tell(Instruction::Consent(Consent::Absent));
                 truth.borrow_mut().consent = (false, now);
@@ -241,7 +264,15 @@ fn run(seed: u64) -> u32 {
             }
         }
         truth.borrow_mut().shaken = now;
-        lab.run(Time::millis(random.random_range(1..6_000)));
+        let until = now + Time::millis(random.random_range(1..6_000));
+        while lab.now() < until {
+            let step =
+                if std::env::var_os("SNIN_STORY").is_some() { Time::millis(20) } else { until };
+            lab.run(step.min(until - lab.now()));
+            for report in lab.said.drain(..) {
+                story(|| format!("{} {report}", lab.emulator.now()));
+            }
+        }
     }
     truth.borrow().disables
 }
