@@ -1,17 +1,17 @@
-//! What is expected of the fabric: what operators ask and say, and its versions on the disk.
+//! What is expected of the fabric: what operators ask and say, and its versions.
 //!
-//! In `configuration` below the state directory each version that was applied is a file, `1.toml` and so on, as
-//! it was given. `history` has a line of JSON a version: which, when, by whom, whether it was forced. A version
-//! counts when its line is on the disk. `marks` has a line a port that failed or is in quarantine.
+//! Each version that was applied is kept, as it was given, with who applied it and when: in the cluster's service
+//! where there is one, so that every manager has the newest ([`sharing`](super::sharing)), and in
+//! `configuration/versions` below the state directory ([`versions`](super::versions)). `configuration/marks` there
+//! has a line a port that failed or is in quarantine.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use snin_daemon::control::Client;
 use snin_daemon::store;
 use snin_fabric::{Guid, PortNum};
 use snin_sm_core::cluster::ClusterEvent;
@@ -23,6 +23,7 @@ use snin_sm_core::database::Place;
 use snin_sm_core::{Event, Manager};
 use tracing::{info, warn};
 
+use super::applying::Versions;
 use super::expected::{parse, write};
 use super::failure::Failure;
 use super::lines;
@@ -33,105 +34,6 @@ use super::settings::{ConsentFrom, Settings};
 pub(super) const COMMANDS: &str = "config-learn, config-show, config-diff, config-check, config-apply, \
                                    config-history, port-status, port-test, port-release, port-quarantine, \
                                    port-phase-out or port-phase-in";
-
-/// The versions.
-#[derive(Debug, Default)]
-pub struct Versions {
-    folder: Option<PathBuf>,
-    /// The one in force.
-    version: u64,
-    /// Its text.
-    text: String,
-    history: Vec<Value>,
-    /// Ports have failed, or were released, since `marks` was written.
-    unmarked: bool,
-}
-
-impl Versions {
-    /// Reads what was applied last; without any, the file that the settings name.
-    ///
-    /// # Errors
-    /// When a file cannot be read, or is wrong.
-    fn open(settings: &Settings) -> Result<(Self, Option<Instruction>), Failure> {
-        let folder = settings.state_dir.as_ref().map(|folder| folder.join("configuration"));
-        let mut versions = Self { folder, ..Self::default() };
-        if let Some(history) = versions.folder.as_ref().map(|folder| folder.join("history")) {
-            let text = match fs::read_to_string(&history) {
-                Ok(text) => text,
-                Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-                Err(error) => return Err(Failure::file(&history)(error)),
-            };
-            // Half a line is of a version that was not announced.
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            for (number, line) in whole.lines().enumerate() {
-                let what = || format!("{}: not understood: `{line:.60}`", number + 1);
-                let wrong = |_| Failure::Content { path: history.clone(), what: what() };
-                versions.history.push(serde_json::from_str(line).map_err(wrong)?);
-            }
-        }
-        let last = versions.history.last();
-        let forced = last.is_some_and(|last| last["forced"] == true);
-        versions.version = last.and_then(|last| last["version"].as_u64()).unwrap_or(0);
-        let path = match (versions.version, &versions.folder, &settings.expected_configuration) {
-            (1.., Some(folder), _) => folder.join(format!("{}.toml", versions.version)),
-            (_, _, Some(path)) => path.clone(),
-            _ => return Ok((versions, None)),
-        };
-        versions.text = fs::read_to_string(&path).map_err(Failure::file(&path))?;
-        let expected =
-            parse(&versions.text, &path.display().to_string()).map_err(Failure::Expected)?;
-        let expected = Some(Arc::new(expected));
-        Ok((versions, Some(Instruction::Expect { expected, forced })))
-    }
-
-    /// Ports that failed, or are in quarantine, as they were before.
-    fn marks(&self) -> Result<Vec<Instruction>, Failure> {
-        let Some(path) = self.folder.as_ref().map(|folder| folder.join("marks")) else {
-            return Ok(Vec::new());
-        };
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Failure::file(&path)(error)),
-        };
-        let lines = text.lines().enumerate().map(|(number, line)| {
-            let what = || format!("{}: not understood: `{line:.60}`", number + 1);
-            mark(line).ok_or_else(|| Failure::Content { path: path.clone(), what: what() })
-        });
-        lines.collect()
-    }
-
-    /// Stores another version.
-    fn add(&mut self, text: String, by: &str, forced: bool) -> Result<u64, Failure> {
-        let version = self.version + 1;
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let line = json!({ "version": version, "at": at, "by": by, "forced": forced });
-        if let Some(folder) = &self.folder {
-            store::replace(&folder.join(format!("{version}.toml")), text.as_bytes())?;
-            let path = folder.join("history");
-            let failed = |error| Failure::file(&path)(error);
-            let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
-            let mut file = opened.map_err(failed)?;
-            file.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
-            file.sync_data().map_err(failed)?;
-        }
-        self.history.push(line);
-        (self.version, self.text) = (version, text);
-        Ok(version)
-    }
-
-    /// The text of a version.
-    fn text(&self, version: u64) -> Result<String, String> {
-        if version == self.version {
-            return Ok(self.text.clone());
-        }
-        let known = self.history.iter().any(|line| line["version"] == version);
-        let path = self.folder.as_ref().filter(|_| known);
-        let path = path.map(|folder| folder.join(format!("{version}.toml")));
-        let path = path.ok_or_else(|| format!("no version {version} is kept"))?;
-        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-    }
-}
 
 impl Daemon {
     /// Takes what the settings say of the expected configuration, before the manager starts.
@@ -145,7 +47,7 @@ impl Daemon {
         let (versions, expect) = Versions::open(settings)?;
         self.versions = versions;
         if self.manager.cluster().is_some() {
-            let version = self.versions.version;
+            let version = self.versions.version();
             self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))?;
         } else if settings.consent == ConsentFrom::Static {
             let consent = Consent::Granted { by: "the settings".to_owned(), until: None };
@@ -183,7 +85,7 @@ impl Daemon {
         }
     }
 
-    fn instruct(&mut self, instruction: Instruction) -> Result<(), Failure> {
+    pub(super) fn instruct(&mut self, instruction: Instruction) -> Result<(), Failure> {
         self.feed(Event::Configuration(Box::new(instruction)))
     }
 
@@ -210,12 +112,21 @@ impl Daemon {
         self.outlets.notify("PORT", told);
     }
 
-    /// Answers a command about the expected configuration.
+    /// Answers a command about the expected configuration; none: later.
     pub(super) fn answer_configuration(
         &mut self,
+        client: Client,
         command: &str,
         body: &Value,
-    ) -> Result<Value, String> {
+    ) -> Result<Option<Value>, String> {
+        match command {
+            "config-show" => self.show(client, body),
+            "config-apply" => self.apply(client, body),
+            _ => self.answer_at_once(command, body).map(Some),
+        }
+    }
+
+    fn answer_at_once(&mut self, command: &str, body: &Value) -> Result<Value, String> {
         match command {
             "config-learn" => {
                 let seen = self.manager.seen();
@@ -231,16 +142,7 @@ impl Daemon {
                 };
                 Ok(json!({ "text": text }))
             }
-            "config-show" => {
-                let version = body["version"].as_u64().unwrap_or(self.versions.version);
-                let mut text = self.versions.text(version)?;
-                if body["lines"] == true {
-                    let seen = self.manager.seen();
-                    text = lines::write(&parse(&text, "the version")?, &behind(&seen));
-                }
-                Ok(json!({ "version": version, "text": text }))
-            }
-            "config-history" => Ok(json!({ "versions": self.versions.history })),
+            "config-history" => Ok(json!({ "versions": self.versions.book.history() })),
             "config-diff" => {
                 let expected = match body["file"].as_str() {
                     Some(file) => Arc::new(read(file)?.1),
@@ -254,7 +156,6 @@ impl Daemon {
                 let (_, expected) = read(file(body)?)?;
                 Ok(json!({ "objections": self.objections(&expected) }))
             }
-            "config-apply" => self.apply(body),
             "port-status" => {
                 let ports = self.manager.configuration().status().map(|port| {
                     let ((guid, num), mode) = (port.place, port.mode.name());
@@ -266,7 +167,7 @@ impl Daemon {
                 let ports = ports.filter(|port| body["all"] == true || port["state"] != "ok");
                 let enforced = self.manager.configuration().enforces(self.clock.now());
                 Ok(json!({
-                    "version": self.versions.version, "enforced": enforced,
+                    "version": self.versions.version(), "enforced": enforced,
                     "ports": ports.collect::<Vec<_>>(),
                 }))
             }
@@ -285,33 +186,27 @@ impl Daemon {
         }
     }
 
-    fn objections(&self, expected: &Expected) -> Vec<String> {
+    pub(super) fn objections(&self, expected: &Expected) -> Vec<String> {
         check(expected, &self.manager.seen()).iter().map(ToString::to_string).collect()
     }
 
-    fn apply(&mut self, body: &Value) -> Result<Value, String> {
+    /// What a file expects, if it may be applied.
+    pub(super) fn applicable(&self, body: &Value) -> Result<(String, Expected), String> {
         let (text, expected) = read(file(body)?)?;
-        let forced = body["force"] == true;
-        let objections = self.objections(&expected);
-        if let Some(first) = objections.first().filter(|_| !forced) {
-            let more = match objections.len() {
-                1 => String::new(),
-                many => format!("; and {} more", many - 1),
-            };
-            return Err(format!("{first}{more}: --force applies it nevertheless"));
+        if body["force"] == true {
+            return Ok((text, expected));
         }
-        let by = body["by"].as_str().unwrap_or("unknown");
-        let version = self.versions.add(text, by, forced).map_err(|error| error.to_string())?;
-        let expected = Some(Arc::new(expected));
-        self.instruct(Instruction::Expect { expected, forced })
-            .map_err(|error| error.to_string())?;
-        self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))
-            .map_err(|error| error.to_string())?;
-        let enforced = self.manager.configuration().enforces(self.clock.now());
-        info!("expected configuration {version}, by {by}");
-        self.outlets
-            .notify("CONFIGURATION", json!({ "version": version, "by": by, "forced": forced }));
-        Ok(json!({ "version": version, "objections": objections, "enforced": enforced }))
+        if self.manager.seen().switches.is_empty() {
+            let why = "no switch was discovered here, so nothing can be checked";
+            return Err(format!("{why}: --force applies it nevertheless"));
+        }
+        let objections = self.objections(&expected);
+        let Some(first) = objections.first() else { return Ok((text, expected)) };
+        let more = match objections.len() {
+            1 => String::new(),
+            many => format!("; and {} more", many - 1),
+        };
+        Err(format!("{first}{more}: --force applies it nevertheless"))
     }
 
     fn of_port(
@@ -329,7 +224,7 @@ impl Daemon {
 }
 
 /// What is behind each port, for people.
-fn behind(seen: &Seen) -> BTreeMap<(Guid, u8), String> {
+pub(super) fn behind(seen: &Seen) -> BTreeMap<(Guid, u8), String> {
     let all = seen.switches.iter().flat_map(|(&guid, switch)| {
         switch.ports().map(move |(num, port)| ((guid, num.0), port.neighbour.as_ref()))
     });
@@ -337,7 +232,7 @@ fn behind(seen: &Seen) -> BTreeMap<(Guid, u8), String> {
 }
 
 /// A line of `marks`.
-fn mark(line: &str) -> Option<Instruction> {
+pub(super) fn mark(line: &str) -> Option<Instruction> {
     let mut words = line.splitn(4, ' ');
     let guid = words.next()?.parse().ok()?;
     let place = (guid, PortNum(words.next()?.parse().ok()?));

@@ -12,7 +12,10 @@
 //! | [`kept`] | groups, services and subscriptions over restarts |
 //! | [`storage`] | both on a disk that may be full or gone: what failed is tried again |
 //! | [`expected`] | the expected configuration as a file |
-//! | [`configured`] | its versions, and what operators ask of it |
+//! | [`configured`] | what operators ask of it |
+//! | [`applying`] | how versions of it come into force |
+//! | [`versions`] | its versions in a store |
+//! | [`sharing`] | and in the cluster's service, where every manager has the newest |
 //! | [`outlets`] | where it tells what happens, and where it is asked |
 //! | `tell` | what it tells |
 //! | `requests` | what it answers |
@@ -30,6 +33,7 @@
 //! no lock guards anything and all events have an order.
 
 pub mod activity;
+pub mod applying;
 pub mod cli;
 pub mod configured;
 pub mod consenting;
@@ -47,8 +51,10 @@ pub mod preferring;
 pub mod recording;
 pub mod run;
 pub mod settings;
+pub mod sharing;
 pub mod storage;
 pub mod summary;
+pub mod versions;
 pub mod views;
 pub mod wire;
 pub mod worker;

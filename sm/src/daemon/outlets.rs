@@ -15,6 +15,7 @@ use super::dumps::Dumps;
 use super::failure::Failure;
 use super::mirroring::Mirrors;
 use super::settings::Settings;
+use super::sharing::Sharing;
 use super::views::{self, Views};
 
 /// Log, events, control socket, pages and dumps, as far as they are wanted.
@@ -35,6 +36,8 @@ pub struct Outlets {
     pub mirrors: Mirrors,
     /// The cluster's service.
     pub cluster: Option<Consenting>,
+    /// The versions of the expected configuration there.
+    pub sharing: Option<Sharing>,
 }
 
 impl Outlets {
@@ -58,8 +61,9 @@ impl Outlets {
         let mirrors = Mirrors::open(settings)?;
         let cluster = settings.cluster.as_deref();
         let files = cluster.map(|_| views::files(settings)).transpose()?.flatten();
+        let sharing = cluster.map(|at| Sharing::start(at, files.as_ref())).transpose()?.flatten();
         let cluster = cluster.map(|at| Consenting::start(at, files.as_ref())).transpose()?;
-        Ok(Self { log, journal, control, server, dumps, views, mirrors, cluster })
+        Ok(Self { log, journal, control, server, dumps, views, mirrors, cluster, sharing })
     }
 
     /// Waits for who asks.
@@ -76,6 +80,9 @@ impl Outlets {
         self.mirrors.watch(watch);
         if let Some(cluster) = &self.cluster {
             cluster.watch(watch);
+        }
+        if let Some(sharing) = &self.sharing {
+            sharing.watch(watch);
         }
     }
 

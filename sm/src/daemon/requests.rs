@@ -97,7 +97,10 @@ impl Daemon {
                 Ok(json!({ "events": events }))
             }
             other if other.starts_with("config-") || other.starts_with("port-") => {
-                self.answer_configuration(other, &request.body)
+                match self.answer_configuration(client, other, &request.body).transpose() {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                }
             }
             other => Err(format!("no command {other:.40}: {COMMANDS}")),
         };

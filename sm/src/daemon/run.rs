@@ -12,7 +12,7 @@ use snin_fabric::Guid;
 use snin_protocol::Time;
 use tracing::warn;
 
-use super::configured::Versions;
+use super::applying::Versions;
 use super::consenting::Consenting;
 use super::demultiplexer::{self, Demultiplexer, Sorted};
 use super::failure::Failure;
@@ -211,6 +211,7 @@ impl Daemon {
         while let Some(event) = self.outlets.cluster.as_ref().and_then(Consenting::next_event) {
             self.feed(Event::Cluster(Box::new(event)))?;
         }
+        self.heed_versions()?;
         if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {
             self.feed(Event::Prefer(set))?;
         }

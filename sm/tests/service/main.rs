@@ -10,3 +10,4 @@ mod settings;
 mod storage;
 mod supervised;
 mod unit;
+mod versions;

@@ -1,0 +1,232 @@
+//! Versions of the expected configuration come into force: an operator's here, or one that another manager added.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use snin_daemon::control::Client;
+use snin_daemon::shared::Embedded;
+use snin_sm_core::Event;
+use snin_sm_core::cluster::ClusterEvent;
+use snin_sm_core::configuration::{Expected, Instruction};
+use tracing::{info, warn};
+
+use super::configured::{behind, mark};
+use super::expected::parse;
+use super::failure::Failure;
+use super::lines;
+use super::run::Daemon;
+use super::settings::Settings;
+use super::sharing::{Job, News, Sharing};
+use super::versions::{Book, BookError};
+
+/// The versions.
+#[derive(Debug, Default)]
+pub struct Versions {
+    pub(super) folder: Option<PathBuf>,
+    pub(super) book: Book,
+    /// The text of the one in force.
+    text: String,
+    /// Ports have failed, or were released, since `marks` was written.
+    pub(super) unmarked: bool,
+}
+
+impl Versions {
+    /// Reads what was applied last; without any, the file that the settings name.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or is wrong.
+    pub(super) fn open(settings: &Settings) -> Result<(Self, Option<Instruction>), Failure> {
+        let folder = settings.state_dir.as_ref().map(|folder| folder.join("configuration"));
+        let mut versions = Self { folder, ..Self::default() };
+        if let Some(path) = versions.path().filter(|path| path.exists()) {
+            let wrong =
+                |error: BookError| Failure::Expected(format!("{}: {error}", path.display()));
+            let store = Embedded::open(&path).map_err(|error| wrong(error.into()))?;
+            versions.book = Book::read(&store).map_err(wrong)?;
+            if let Some(newest) = versions.book.newest() {
+                versions.text = versions.book.text(&store, newest.version).map_err(wrong)?;
+            }
+        }
+        let (forced, named) = match (versions.book.newest(), &settings.expected_configuration) {
+            (Some(newest), _) => (newest.forced, format!("version {}", newest.version)),
+            (None, Some(path)) => {
+                versions.text = fs::read_to_string(path).map_err(Failure::file(path))?;
+                (false, path.display().to_string())
+            }
+            (None, None) => return Ok((versions, None)),
+        };
+        let expected = parse(&versions.text, &named).map_err(Failure::Expected)?;
+        let expected = Some(Arc::new(expected));
+        Ok((versions, Some(Instruction::Expect { expected, forced })))
+    }
+
+    /// The number of the one in force.
+    pub(super) fn version(&self) -> u64 {
+        self.book.newest().map_or(0, |newest| newest.version)
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.join("versions"))
+    }
+
+    /// The store of this machine. It is open while it is used, so that no daemon keeps another from it.
+    fn store(&self) -> Result<Option<Embedded>, BookError> {
+        Ok(self.path().map(|path| Embedded::open(&path)).transpose()?)
+    }
+
+    /// Ports that failed, or are in quarantine, as they were before.
+    pub(super) fn marks(&self) -> Result<Vec<Instruction>, Failure> {
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join("marks")) else {
+            return Ok(Vec::new());
+        };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Failure::file(&path)(error)),
+        };
+        let lines = text.lines().enumerate().map(|(number, line)| {
+            let what = || format!("{}: not understood: `{line:.60}`", number + 1);
+            mark(line).ok_or_else(|| Failure::Content { path: path.clone(), what: what() })
+        });
+        lines.collect()
+    }
+
+    /// The text of a version, as far as this machine has it.
+    fn text(&self, version: u64) -> Result<String, BookError> {
+        if version == self.version() {
+            return Ok(self.text.clone());
+        }
+        let store = self.store()?.ok_or(BookError::Unknown(version))?;
+        self.book.text(&store, version)
+    }
+
+    /// Adds a version on this machine.
+    fn add(&mut self, text: String, by: &str, forced: bool) -> Result<(), BookError> {
+        match self.store()? {
+            Some(store) => {
+                self.book = Book::read(&store)?;
+                self.book.add(&store, &text, by, forced)?;
+            }
+            None => self.book.note(by, forced),
+        }
+        self.text = text;
+        Ok(())
+    }
+
+    /// The versions of the cluster's service are those of this manager from now on.
+    fn take(&mut self, book: Book, text: String) {
+        let copied = self.store().and_then(|store| {
+            store.map_or(Ok(()), |store| Book::default().copy(&store, &book, &text))
+        });
+        if let Err(error) = copied {
+            // They are in the cluster's service all the same.
+            warn!("the expected configuration is not kept on this machine: {error}");
+        }
+        (self.book, self.text) = (book, text);
+    }
+}
+
+impl Daemon {
+    /// None: it is answered when the cluster's service has it.
+    pub(super) fn apply(&mut self, client: Client, body: &Value) -> Result<Option<Value>, String> {
+        let (text, expected) = self.applicable(body)?;
+        let by = body["by"].as_str().unwrap_or("unknown").to_owned();
+        let forced = body["force"] == true;
+        if let Some(sharing) = &self.outlets.sharing {
+            let book = self.versions.book.clone();
+            return match sharing.ask(Job::Add { client, book, text, by, forced }) {
+                true => Ok(None),
+                false => Err("too much waits for the cluster's service: try again".to_owned()),
+            };
+        }
+        self.versions.add(text, &by, forced).map_err(|error| error.to_string())?;
+        self.put_in_force(expected).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// The version that was taken last is enforced from now on.
+    fn put_in_force(&mut self, expected: Expected) -> Result<Value, Failure> {
+        let newest = self.versions.book.newest();
+        let (version, by, forced) =
+            newest.map_or((0, String::new(), false), |it| (it.version, it.by.clone(), it.forced));
+        let objections = self.objections(&expected);
+        self.instruct(Instruction::Expect { expected: Some(Arc::new(expected)), forced })?;
+        self.feed(Event::Cluster(Box::new(ClusterEvent::Version(version))))?;
+        let enforced = self.manager.configuration().enforces(self.clock.now());
+        info!("expected configuration {version}, by {by}");
+        self.outlets
+            .notify("CONFIGURATION", json!({ "version": version, "by": by, "forced": forced }));
+        Ok(json!({ "version": version, "objections": objections, "enforced": enforced }))
+    }
+
+    /// What the cluster's service says of versions.
+    pub(super) fn heed_versions(&mut self) -> Result<(), Failure> {
+        while let Some(news) = self.outlets.sharing.as_ref().and_then(Sharing::next_news) {
+            let (client, answer) = match news {
+                News::Newest(book, text) => {
+                    // Where it is not taken that was said.
+                    drop(self.take_newest(book, text)?);
+                    continue;
+                }
+                News::Added(client, Ok((book, text))) => {
+                    // It was read from a file here, so it is understood.
+                    (client, self.take_newest(book, text)?)
+                }
+                News::Text(client, Ok((version, text))) => {
+                    (client, self.shown(version, text, false))
+                }
+                News::Added(client, Err(why)) | News::Text(client, Err(why)) => (client, Err(why)),
+            };
+            let Some(control) = &mut self.outlets.control else { continue };
+            match answer {
+                Ok(answer) => control.answer(client, &answer),
+                Err(why) => control.refuse(client, &why),
+            }
+        }
+        Ok(())
+    }
+
+    /// Another version is the newest. One that is not understood - a later manager's - is not taken: the cluster
+    /// chooses no manager that has an older one.
+    fn take_newest(&mut self, book: Book, text: String) -> Result<Result<Value, String>, Failure> {
+        let version = book.newest().map_or(0, |newest| newest.version);
+        if book.is_as(&self.versions.book) {
+            return Ok(Err(format!("version {version} is in force already")));
+        }
+        match parse(&text, &format!("version {version}")) {
+            Ok(expected) => {
+                self.versions.take(book, text);
+                self.put_in_force(expected).map(Ok)
+            }
+            Err(why) => {
+                warn!("the expected configuration is not the newest: {why}");
+                Ok(Err(why))
+            }
+        }
+    }
+
+    pub(super) fn show(&self, client: Client, body: &Value) -> Result<Option<Value>, String> {
+        let version = body["version"].as_u64().unwrap_or_else(|| self.versions.version());
+        match (self.versions.text(version), &self.outlets.sharing) {
+            (Ok(text), _) => self.shown(version, text, body["lines"] == true).map(Some),
+            (Err(BookError::Unknown(_)), Some(sharing)) => {
+                let book = self.versions.book.clone();
+                match sharing.ask(Job::Text { client, book, version }) {
+                    true => Ok(None),
+                    false => Err("too much waits for the cluster's service: try again".to_owned()),
+                }
+            }
+            (Err(error), _) => Err(error.to_string()),
+        }
+    }
+
+    fn shown(&self, version: u64, text: String, as_lines: bool) -> Result<Value, String> {
+        let text = match as_lines {
+            true => lines::write(&parse(&text, "the version")?, &behind(&self.manager.seen())),
+            false => text,
+        };
+        Ok(json!({ "version": version, "text": text }))
+    }
+}
