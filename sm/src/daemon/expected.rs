@@ -89,12 +89,19 @@ enum State {
     Off,
 }
 
+/// InfiniBand's attributes have no serial number, and neither has the vendor's GeneralInfo (class 0x0A) that
+/// `vendstat` reads: device, uptime, firmware and the number of its kind of board are there.
+const NO_SERIAL: &str = "no MAD gives a serial number: system_guid is the unit's own number, and name fits a serial \
+                         number that a site has in the description";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NeighbourEntry {
     port_guid: Option<Hex>,
     node_guid: Option<Hex>,
     system_guid: Option<Hex>,
+    /// Always refused: see [`NO_SERIAL`].
+    serial: Option<Spanned<String>>,
     name: Option<String>,
     vendor: Option<u32>,
     device: Option<u32>,
@@ -189,6 +196,13 @@ fn expected_port(
         };
         Speed::ALL.iter().find(named).copied().ok_or_else(wrong)
     });
+    if let Some(serial) = port.neighbour.as_ref().and_then(|neighbour| neighbour.serial.as_ref()) {
+        return Err(format!(
+            "{}: serial is {:?}: {NO_SERIAL}",
+            place(serial.span()),
+            serial.get_ref()
+        ));
+    }
     let guid = |guid: Option<Hex>| guid.map(|guid| Guid(guid.0));
     let neighbour = port.neighbour.map(|neighbour| Pattern {
         port_guid: guid(neighbour.port_guid),
@@ -342,6 +356,10 @@ mod tests {
         );
         assert_eq!(error("width = 4", "width = 3"), "e.toml:9: width is 3: 1, 2, 4, 8 or 12");
         assert!(error("NDR", "FAST").starts_with("e.toml:9: speed is \"FAST\": SDR, "));
+        let serial = error("name = \"h*\"", "serial = \"MT2\"");
+        assert!(serial.starts_with("e.toml:9: serial is \"MT2\": no MAD gives"), "{serial}");
+        let serial = parse("0x10 1 enabled serial=MT2\n", "e.conf").unwrap_err();
+        assert!(serial.starts_with("e.conf:1: serial is \"MT2\": no MAD gives"), "{serial}");
         assert!(error("\"disabled\"", "\"shut\"").starts_with("e.toml:11: unknown variant `shut`"));
         assert!(
             error("quality_ms", "quality_s").starts_with("e.toml:2: unknown field `quality_s`")

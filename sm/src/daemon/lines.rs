@@ -22,7 +22,7 @@ use snin_sm_core::configuration::{Expected, Tests};
 use super::expected::{keys, parse_toml, test_values};
 
 /// Keys whose values are texts in TOML.
-const TEXTS: [&str; 5] = ["port_guid", "node_guid", "system_guid", "name", "speed"];
+const TEXTS: [&str; 6] = ["port_guid", "node_guid", "system_guid", "serial", "name", "speed"];
 /// Keys of a port; all others are its neighbour's.
 const OF_PORT: [&str; 2] = ["width", "speed"];
 
