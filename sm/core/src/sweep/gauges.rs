@@ -1,9 +1,10 @@
 //! Error counters of ports, read by PerfMgt Gets at queue pair 1, beside all other work.
 //!
-//! A read is asked again like every question, and given up after as many attempts. There are never more of them
-//! than ports under test, which are bounded.
+//! A read is asked again like every question, and given up after as many attempts - but for one that may have been
+//! lost since tables were written meanwhile: that begins anew, until the port's test runs out of time. There are
+//! never more of them than ports under test, which are bounded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use snin_fabric::{Lid, PortNum};
 use snin_mad::{Attribute as _, Class, Mad, Method, PKey, PortCounters, Status, TransactionId};
@@ -26,6 +27,8 @@ struct Gauge {
     port: PortNum,
     /// Times that it is still asked.
     again: u8,
+    /// Work was under way when it was asked: what leads to the node may not have been written yet.
+    unsettled: bool,
     deadline: Time,
 }
 
@@ -34,8 +37,8 @@ struct Gauge {
 pub(super) struct Gauges {
     in_flight: BTreeMap<u32, Gauge>,
     issued: u32,
-    /// Reads that wait until it is known who has which address. Never more than ports under test.
-    waiting: VecDeque<(Place, End)>,
+    /// Reads that wait until it is known who has which address, or that were lost meanwhile.
+    waiting: BTreeSet<(Place, End)>,
     read: VecDeque<(Place, End, Option<u32>)>,
 }
 
@@ -56,7 +59,8 @@ impl Sweep {
     pub(super) fn read_counters(&mut self, place: Place, end: End, now: Time) {
         // A manager that starts finds ports ACTIVE before it has computed anything.
         if self.target.is_none() {
-            return self.gauges.waiting.push_back((place, end));
+            self.gauges.waiting.insert((place, end));
+            return;
         }
         let near = self.graph.find(place.0).map(|node| (node, place.1));
         let port = match end {
@@ -68,10 +72,19 @@ impl Sweep {
             return self.gauges.read.push_back((place, end, Some(0)));
         }
         let Some((lid, port)) = port.and_then(|port| Some((self.lid_of(port)?, port.1))) else {
-            return self.gauges.read.push_back((place, end, None));
+            return self.give_up(place, end, !self.is_settled());
         };
-        let again = self.config.attempts;
-        self.ask_counters(Gauge { place, end, lid, port, again, deadline: now }, now);
+        let (again, unsettled) = (self.config.attempts, false);
+        self.ask_counters(Gauge { place, end, lid, port, again, unsettled, deadline: now }, now);
+    }
+
+    /// It could not be read; it begins anew where that may be since work was under way.
+    fn give_up(&mut self, place: Place, end: End, unsettled: bool) {
+        if unsettled {
+            self.gauges.waiting.insert((place, end));
+        } else {
+            self.gauges.read.push_back((place, end, None));
+        }
     }
 
     /// Begins the reads that wait, once addresses are known.
@@ -91,8 +104,9 @@ impl Sweep {
     }
 
     fn ask_counters(&mut self, mut gauge: Gauge, now: Time) {
+        gauge.unsettled |= !self.is_settled();
         let Some(again) = gauge.again.checked_sub(1) else {
-            return self.gauges.read.push_back((gauge.place, gauge.end, None));
+            return self.give_up(gauge.place, gauge.end, gauge.unsettled);
         };
         (gauge.again, gauge.deadline) = (again, now + self.config.timeout());
         self.gauges.issued = self.gauges.issued.wrapping_add(1);
