@@ -281,7 +281,7 @@ impl Configuration {
         if now >= self.spent.0 + SECOND {
             self.spent = (now, 0);
         }
-        let mut later = None;
+        let (mut later, mut waits) = (None, false);
         let mut orders = std::mem::take(&mut judgement.orders);
         orders.retain(|&(place, order)| {
             let (times, at) = match self.written.get(&place) {
@@ -295,6 +295,7 @@ impl Configuration {
                 // Its test begins when its link is told to come up, not while that waits for its turn.
                 if times == 0 && order == LinkOrder::Enable {
                     self.end_trial(place);
+                    waits = true;
                 }
                 return false;
             }
@@ -311,6 +312,10 @@ impl Configuration {
             self.written.insert(place, (order, times + 1, now + pause));
             true
         });
+        if waits {
+            // One of them may be the other end of a link whose presence is tested.
+            self.trials.values_mut().for_each(|trial| trial.begin_presence_anew(now));
+        }
         self.metrics.orders += orders.len() as u64;
         self.metrics.deferred += u64::from(later.is_some());
         judgement.orders = orders;

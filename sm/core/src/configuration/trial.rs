@@ -139,6 +139,13 @@ impl Trial {
         is_new
     }
 
+    /// Its link cannot be expected to be up yet, so its timer begins anew.
+    pub(super) const fn begin_presence_anew(&mut self, now: Time) {
+        if matches!(self.step, Step::Presence) {
+            self.since = now;
+        }
+    }
+
     /// The step that it is in.
     pub(super) const fn step(&self) -> &'static str {
         match self.step {
