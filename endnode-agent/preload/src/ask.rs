@@ -113,7 +113,7 @@ fn ask_agent(socket: &OsStr, request: &Value) -> std::io::Result<Answer> {
     read(&line).ok_or_else(|| std::io::Error::other(format!("not understood: `{line:.60}`")))
 }
 
-/// Whether an agent did not hear that a queue pair ended: it is told of no other, so that a program with many ends.
+/// Whether an agent did not hear that a queue pair ended: no other is told of, so that a program with many ends.
 static UNHEARD: AtomicBool = AtomicBool::new(false);
 
 /// Tells the agent, where there is one, how far a queue pair came that ends.

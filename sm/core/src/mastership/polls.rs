@@ -78,7 +78,7 @@ impl Mastership {
         }
     }
 
-    /// Which own ports have a link matters whatever this manager is: it may move over, or is elected by that.
+    /// Which own ports have a link matters in every state: the manager may move over, or is elected by that.
     fn counts_own_ports(&self) -> bool {
         (self.ports.len() > 1 || self.elected.is_some()) && self.own.is_some()
     }
