@@ -167,7 +167,7 @@ impl Wire {
     pub fn has_changed(&mut self) -> bool {
         let open = self.lines.iter_mut().filter(|line| !line.closed);
         // All are asked: what one has said is heard once.
-        open.fold(false, |changed, line| line.port.has_changed() || changed)
+        open.map(|line| line.port.has_changed()).filter(|changed| *changed).count() > 0
     }
 
     /// Whether everything is on its way.
