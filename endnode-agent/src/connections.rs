@@ -1,8 +1,9 @@
 //! What came along each connection of a job: packets, by the numbers that they have.
 //!
-//! A queue pair says with which number its peer begins when it becomes ready to receive; from then on the kernel knows
-//! which number it expects next (`packet_numbers`), and the program's preload library says so once more when the queue
-//! pair ends. Numbers have 24 bits: what is looked at every second counts right up to 16 million packets a second.
+//! A queue pair says with which number its peer begins when it becomes ready to receive; from then on the kernel
+//! knows which number it expects next (`packet_numbers`), and the program's preload library says so once more when
+//! the queue pair ends. Numbers have 24 bits: what is looked at every second counts right up to 16 million packets
+//! a second.
 
 use std::collections::BTreeMap;
 

@@ -2,11 +2,11 @@
 //!
 //! | command | answer |
 //! |---|---|
-//! | `pair` | the addresses of both ends for a program of `job` whose address is `from` and whose peer's is `to`; |
+//! | `pair` | the addresses of both ends for a program of `job` at address `from` whose peer is at `to`; |
 //! |        | its queue pair `qp` expects packet `psn` first |
 //! | `disconnected` | queue pair `qp` of `job` ends, and expected packet `psn` next |
-//! | `jobs` | of each job here, or of `job`, the pairs asked for: both ends, the trees there and back, how often, |
-//! |        | the packets that came back; and `port`, and `worst_wait` |
+//! | `jobs` | of each job here, or of `job`, the pairs asked for: both ends, the trees there and back, how |
+//! |        | often, the packets that came back; and `port`, and `worst_wait` |
 //! | `job_begin` | `job` begins: `port` is what the device's port counts from here on |
 //!
 //! The trees of a job are a file in the folder `jobs` (`snin_fabric::job`), which the launcher's prolog writes

@@ -1,6 +1,6 @@
-//! How far the queue pairs of a device have come, as the kernel says it (rdma_netlink.h, what `rdma resource show qp`
-//! asks): of each the number of the packet that it expects next. Which bytes went along which tree no counter of a port
-//! says, but each connection has its own numbers, and a tree.
+//! How far the queue pairs of a device have come, as the kernel says it (rdma_netlink.h, what `rdma resource show
+//! qp` asks): of each the number of the packet that it expects next. Which bytes went along which tree no counter
+//! of a port says, but each connection has its own numbers, and a tree.
 
 use std::collections::BTreeMap;
 use std::io;

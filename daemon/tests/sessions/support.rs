@@ -47,7 +47,7 @@ impl Site {
         self.load(&pair, &self.pki.file("ca.crt"))
     }
 
-    /// Of a pair, whichever CA issued it.
+    /// Of a pair, of any CA.
     pub(crate) fn load(&self, pair: &Pair, ca: &Path) -> Arc<Credentials> {
         let (certificate, key) = (pair.certificate.clone(), pair.key.clone());
         let ca_certificate = ca.to_owned();

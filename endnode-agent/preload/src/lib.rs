@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Two functions of libibverbs take an address vector: `ibv_modify_qp`, when a queue pair is connected, and
-//! `ibv_create_ah`. Both are taken over here: the address vector is rewritten (`steer`) as the job's trees say
-//! (`ask`), and the real function is called with it. So is `ibv_destroy_qp`, for the agent to be told how many packets
-//! came. No function of the data path is touched, and nothing is kept between two calls: no descriptor, no lock, no
-//! thread; so a program may fork at any time.
+//! `ibv_create_ah`. Both are taken over here: the address vector is rewritten (`steer`) as the job's trees
+//! say (`ask`), and the real function is called with it. So is `ibv_destroy_qp`, for the agent to be told how
+//! many packets came. No function of the data path is touched, and nothing is kept between two calls: no
+//! descriptor, no lock, no thread; so a program may fork at any time.
 //!
 //! | variable | |
 //! |---|---|

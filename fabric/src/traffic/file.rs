@@ -1,4 +1,4 @@
-//! Demands from files, in whichever of the two forms.
+//! Demands from files, in either of the two forms.
 
 use super::{Demand, HostNames, NameError, cm, csv};
 use crate::hosts::HostId;

@@ -82,8 +82,8 @@ pub enum Event<'a> {
     /// What is expected of the fabric, or who may enforce it, has changed, or an operator wants something of a
     /// port.
     Configuration(Box<Instruction>),
-    /// An adapter says that one of this machine's ports is not what it was: they are asked now, and not only when it
-    /// is time.
+    /// An adapter says that one of this machine's ports is not what it was: they are asked now, and not only when
+    /// it is time.
     PortChanged,
     /// Something happened between this manager and the cluster's service.
     Cluster(Box<ClusterEvent>),

@@ -91,8 +91,8 @@ enum State {
 
 /// InfiniBand's attributes have no serial number, and neither has the vendor's GeneralInfo (class 0x0A) that
 /// `vendstat` reads: device, uptime, firmware and the number of its kind of board are there.
-const NO_SERIAL: &str = "no MAD gives a serial number: system_guid is the unit's own number, and name fits a serial \
-                         number that a site has in the description";
+const NO_SERIAL: &str = "no MAD gives a serial number: system_guid is the unit's own number, and name fits a \
+                         serial number that a site has in the description";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

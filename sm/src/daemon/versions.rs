@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `history` | a line of JSON a version, the oldest first: its number, when, by whom, whether forced, its text's name |
+//! | `history` | a line of JSON a version, the oldest first: number, when, by whom, if forced, its text's name |
 //! | `text/NAME/N` | piece N of a version's text, as it was given |
 //!
 //! A version counts when `history` names it, and that key is changed by compare-and-swap by one who has seen what
@@ -56,7 +56,8 @@ pub enum BookError {
     Unknown(u64),
     /// Another one was faster.
     #[error(
-        "version {version} was applied meanwhile, by {by}: `snin config diff` says what it changes, then apply again"
+        "version {version} was applied meanwhile, by {by}: `snin config diff` says what it changes, \
+         then apply again"
     )]
     Late {
         /// The version that is there.
@@ -104,7 +105,7 @@ impl Book {
         self.history.last()
     }
 
-    /// Whether the same versions are in both, in whatever store.
+    /// Whether the same versions are in both.
     pub fn is_as(&self, other: &Self) -> bool {
         self.history == other.history
     }

@@ -15,8 +15,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Of the port of an adapter. Where its events are not to be had, as for lack of rights or of a kernel's module,
-    /// there are none, which is told.
+    /// Of the port of an adapter. Where its events are not to be had, as for lack of rights or of a kernel's
+    /// module, there are none, which is told.
     pub fn of(adapter: &str, number: u8) -> Self {
         let opened = Device::open(adapter).and_then(|device| AsyncEvents::new(&device));
         let events = opened.map_err(|why| {

@@ -71,8 +71,8 @@ pub trait Port {
     /// As [`send`](Self::send).
     fn receive(&mut self) -> Result<Option<Received>, PortError>;
 
-    /// Becomes readable when the adapter says that the port is not what it was; `None` where it never does, and the
-    /// port has to be asked from time to time.
+    /// Becomes readable when the adapter says that the port is not what it was; `None` where it never does, and
+    /// the port has to be asked from time to time.
     fn events(&self) -> Option<BorrowedFd<'_>> {
         None
     }

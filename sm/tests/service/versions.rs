@@ -54,7 +54,11 @@ fn a_version_that_one_manager_applies_is_every_managers_and_none_is_lost() -> Re
     let learnt = ask(&first, "config-learn")["text"].as_str().unwrap_or_default().to_owned();
     let file = folder.join("expected.toml");
     fs::write(&file, format!("# as it was built\n{learnt}")).unwrap();
-    let apply = |by: &str, force: bool| json!({ "command": "config-apply", "file": file, "by": by, "force": force });
+    let apply = |by: &str, force: bool| {
+        let mut wanted = json!({ "command": "config-apply", "file": file, "by": by });
+        wanted["force"] = json!(force);
+        wanted
+    };
     let applied = first.ask(&apply("uid 7", false)).unwrap();
     assert_eq!((&applied["version"], &applied["enforced"]), (&1.into(), &true.into()), "{applied}");
     second.until("told", |second| history(second) == [line(1, "uid 7", false)]);

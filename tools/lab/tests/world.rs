@@ -209,8 +209,8 @@ fn no_table_changes_under_who_is_granted_the_way() {
 }
 
 /// Every window is full of granted packets while all of a spine's traffic is moved away and its links are
-/// disabled, and when they are used again: not one is late - all that a window is for begins with it and arrives in
-/// it - and none is lost.
+/// disabled, and when they are used again: not one is late - all that a window is for begins with it and arrives
+/// in it - and none is lost.
 #[test]
 fn a_spine_is_phased_out_and_in_under_full_traffic_and_not_a_packet_is_late_or_lost() {
     let topology = clos("clos:4,4,3");

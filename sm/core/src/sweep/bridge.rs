@@ -6,9 +6,9 @@
 //!
 //! The other manager has ceded and writes nothing more; this one holds back all else until the other's database is
 //! here. Both subnets use the same addresses, so nothing by address finds the other manager. Its port is lent an
-//! address that is free in both, and one way there is programmed, in the switches of both; by the same way back the
-//! other's switches lead this manager's own address. That address meant one of their own ports until then: it drops
-//! in all of them before it leads here in any. All is written by directed routes.
+//! address that is free in both, and one way there is programmed, in the switches of both; by the same way back
+//! the other's switches lead this manager's own address. That address meant one of their own ports until then: it
+//! drops in all of them before it leads here in any. All is written by directed routes.
 
 mod moves;
 

@@ -134,8 +134,8 @@ impl Site {
         }
     }
 
-    /// Those that enforce though they are not master, or though the service has not agreed for too long (P5). It is
-    /// looked at between two steps.
+    /// Those that enforce though they are not master, or though the service has not agreed for too long (P5). It
+    /// is looked at between two steps.
     pub(crate) fn unfounded(&self) -> Vec<usize> {
         let valid = Limits::default().valid + STEP;
         let is_founded = |at: &usize| {

@@ -1,5 +1,5 @@
-//! Two halves of one Clos, each a Clos and a subnet of its own, whose leaves are cabled to the other's spines: what
-//! was none for as long as cables were missing is one Clos, whose trees a controller packs connections on.
+//! Two halves of one Clos, each a Clos and a subnet of its own, whose leaves are cabled to the other's spines:
+//! what was none for as long as cables were missing is one Clos, whose trees a controller packs connections on.
 
 use snin_emulator::{Config as Hardware, Fault};
 use snin_mad::SmState;

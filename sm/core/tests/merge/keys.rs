@@ -44,8 +44,8 @@ fn ports_of_the_absorbed_subnet_have_keys_of_another_secret() {
     }
 }
 
-/// Each operator gave a key of his own. The winner is told the other one's, and gives the ports its own; where it is
-/// not told, it writes nothing there.
+/// Each operator gave a key of his own. The winner is told the other one's, and gives the ports its own; where it
+/// is not told, it writes nothing there.
 #[test]
 fn ports_of_the_absorbed_subnet_have_another_operators_key() {
     let given = |n: usize| Config { m_key: 0xA0 + n as u64, m_key_protect: 1, ..settings(n) };

@@ -51,8 +51,8 @@ pub(crate) fn kills(settings: fn(usize) -> Config, micros: u64) {
     assert!(stored.iter().all(|kills| *kills > 0), "{stored:?}");
 }
 
-/// A manager that is dead says nothing, and one of another make says little: partitions are read at the ports, from
-/// every block of their tables, and pairs of ports that shared one do so still.
+/// A manager that is dead says nothing, and one of another make says little: partitions are read at the ports,
+/// from every block of their tables, and pairs of ports that shared one do so still.
 #[test]
 fn partitions_of_a_dead_manager_are_read_from_every_block() {
     let many: String = (0x100..0x128).map(|key| format!("={key:#x} : ALL=full;")).collect();

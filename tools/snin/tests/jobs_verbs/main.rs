@@ -1,6 +1,6 @@
-//! Jobs on real verbs, in the virtual machine: `srun` of programs of MPICH and Open MPI, perftest and ibv_rc_pingpong,
-//! all of them unmodified, on the trees of their slices. What each directed link carried is counted by the emulated
-//! switches, and what left the hosts by tcpdump.
+//! Jobs on real verbs, in the virtual machine: `srun` of programs of MPICH and Open MPI, perftest and
+//! ibv_rc_pingpong, all of them unmodified, on the trees of their slices. What each directed link carried is
+//! counted by the emulated switches, and what left the hosts by tcpdump.
 #![cfg(feature = "verbs")]
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
@@ -30,8 +30,8 @@ fn made(name: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A program that makes address handles, two of its libraries, which it opens each in another way, and one that meets
-/// many peers.
+/// A program that makes address handles, two of its libraries, which it opens each in another way, and one that
+/// meets many peers.
 fn programs(folder: &Path) -> [PathBuf; 4] {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs_verbs");
     let built = |name: &str, source: &str, how: &[&str]| {

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use super::{document, read};
 
-/// A rank on host 1 and one on host 2: each direction on a tree that their slice names, the same that their agents say,
-/// and the switches saw no other.
+/// A rank on host 1 and one on host 2: each direction on a tree that their slice names, the same that their agents
+/// say, and the switches saw no other.
 pub(super) fn on_their_trees(out: &TempDir, mpi: &str) {
     let said = read(out, &format!("{mpi}-said"));
     let status = read(out, &format!("{mpi}-status"));
@@ -58,8 +58,8 @@ pub(super) fn on_their_trees(out: &TempDir, mpi: &str) {
     println!("srun, 2 ranks ({mpi}, UCX): both directions on tree {has:?}\n{}", said.trim());
 }
 
-/// Two ranks and four of Open MPI, on hosts whose pairs have several trees: what came along each is told, and the switches
-/// saw the same.
+/// Two ranks and four of Open MPI, on hosts whose pairs have several trees: what came along each is told, and the
+/// switches saw the same.
 pub(super) fn on_several_trees(out: &TempDir) {
     let stats = document(out, "times-with-stats.json");
     let seen = carried_by_tree(&document(out, "times.json"));
@@ -133,8 +133,8 @@ pub(super) fn times(out: &TempDir) {
     let [with, without] = ["with", "without"].map(|way| meeting(out, &format!("peers-{way}")));
     for ((peers, with), without) in with.iter().zip(without.values()) {
         println!(
-            "{peers} peers: their handles and queue pairs take {with:.1} ms with the preload library, {without:.1} ms \
-             without"
+            "{peers} peers: their handles and queue pairs take {with:.1} ms with the preload library, \
+             {without:.1} ms without"
         );
         let added = with - without;
         assert!(added < MOST_ADDED * f64::from(*peers), "{added} ms for {peers} peers");
@@ -147,8 +147,8 @@ pub(super) fn times(out: &TempDir) {
             (median(init), median(met))
         });
         println!(
-            "Open MPI, {} peers: MPI_Init takes {:.0} ms with the preload library, {:.0} ms without; all have met after \
-             {:.0} and {:.0} ms; median of {RUNS}",
+            "Open MPI, {} peers: MPI_Init takes {:.0} ms with the preload library, {:.0} ms without; all \
+             have met after {:.0} and {:.0} ms; median of {RUNS}",
             ranks - 1,
             with.0,
             without.0,

@@ -1,5 +1,5 @@
-//! What adapters say of their ports: links are taken away and given back, as by a cable, and the manager's part that
-//! waits for that hears it.
+//! What adapters say of their ports: links are taken away and given back, as by a cable, and the manager's part
+//! that waits for that hears it.
 
 use std::process::Command;
 use std::thread::sleep;

@@ -1,4 +1,5 @@
-//! Hooks as slurmctld calls them for a job that is there, where what they ask for is refused: one line, at the job too.
+//! Hooks as slurmctld calls them for a job that is there, where what they ask for is refused: one line, at the job
+//! too.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -69,7 +70,8 @@ pub(super) fn a_hook_of_a_user_who_may_not(cluster: &Cluster) {
     let output = hook(cluster, "task-prolog", &job, "host0,host1", 0);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout).trim_end(),
-        "print snin: this job has no links of its own: user/4711 may not change slices: only operators and launchers may"
+        "print snin: this job has no links of its own: user/4711 may not change slices: only operators \
+         and launchers may"
     );
     fs::remove_dir_all(cluster.path("shared")).unwrap();
     cluster.settle("");

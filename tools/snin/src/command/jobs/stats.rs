@@ -61,7 +61,8 @@ pub(super) fn run<W: Write>(
         by_tree.iter().try_for_each(|(tree, amounts)| out.line(format!("tree {tree}: {amounts}")))?;
         if !mixed.is_empty() {
             out.line(format!(
-                "what these ports sent is not known by tree, since they have pairs on several and count in total: {}",
+                "what these ports sent is not known by tree, since they have pairs on several and count \
+                 in total: {}",
                 mixed.join(", ")
             ))?;
         }
@@ -145,9 +146,9 @@ impl fmt::Display for Amount {
     }
 }
 
-/// The amounts along each tree, and the agents of which what was sent is not known by tree. A port counts in total: all
-/// of it went along one tree where all pairs that its programs asked for have that tree. Else what it received is shared
-/// out by the packets that came along its connections; what it sent, others received.
+/// The amounts along each tree, and the agents of which what was sent is not known by tree. A port counts in
+/// total: all of it went along one tree where all pairs that its programs asked for have that tree. Else what it
+/// received is shared out by the packets that came along its connections; what it sent, others received.
 fn by_tree(told: &[(&Path, Value)]) -> (BTreeMap<u64, Amounts>, Vec<String>) {
     let (mut trees, mut mixed) = (BTreeMap::<u64, Amounts>::new(), Vec::new());
     for (agent, told) in told {
@@ -246,7 +247,10 @@ mod tests {
     fn what_a_port_counts_is_a_trees_where_all_its_pairs_have_that_tree() {
         // Trees there and back, and packets that came back.
         let told = |pairs: &[(Option<u64>, Option<u64>, u64)], words: u64| {
-            let pair = |&(tree, back, came): &(Option<u64>, Option<u64>, u64)| json!({ "tree": tree, "back_tree": back, "came_packets": came });
+            let pair = |pair: &(Option<u64>, Option<u64>, u64)| {
+                let (tree, back, came) = *pair;
+                json!({ "tree": tree, "back_tree": back, "came_packets": came })
+            };
             let pairs: Vec<Value> = pairs.iter().map(pair).collect();
             json!({ "pairs": pairs, "port": { "port_xmit_data": words, "rcvd_pkts": words } })
         };
