@@ -146,9 +146,11 @@ impl UmadPort {
         let ready = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|error| PortError::broken(&info.name)(error.into()))?;
         #[cfg(feature = "verbs")]
-        let changes = super::changes::Changes::of(&description.adapter, description.number);
+        let (adapter, number) = (description.adapter.clone(), description.number);
         let wanted = if options.in_band { &AGENTS[..] } else { &AGENTS[..4] };
         let open = Open::new(description, wanted)?;
+        #[cfg(feature = "verbs")]
+        let changes = super::changes::Changes::of(&adapter, number);
         let shared = Arc::new(Shared {
             open,
             ready,
