@@ -323,7 +323,7 @@ fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError>
         for member in members {
             let gid = member.gid().to_string();
             let text = saquery(emulation, &["MCMR", "--mgid", &mgid, "--gid", &gid])?;
-            let mlid = field(&text, "Mlid").unwrap_or_else(|| panic!("{}: {text}", member.name));
+            let mlid = field(&text, "mlid").unwrap_or_else(|| panic!("{}: {text}", member.name));
             mlids.insert(u16::from_str_radix(mlid.trim_start_matches("0x"), 16).unwrap());
         }
         let (mlid, [a, b]) = (mlids.first().unwrap(), [members[0], members[1]]);
