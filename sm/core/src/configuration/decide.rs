@@ -55,6 +55,7 @@ impl Configuration {
             return Judgement::default();
         }
         self.restrain(&mut judgement, now);
+        self.begin_anew_behind_resets(seen, &judgement.orders);
         self.hold(seen, &judgement.withheld, now);
         judgement
     }
@@ -212,13 +213,21 @@ impl Configuration {
         let waiting = self.trials.iter().filter(|(_, trial)| trial.awaits_use() || trial.is_held());
         let places: Vec<Place> = waiting.map(|(&place, _)| place).collect();
         for place in places {
-            let peer = seen.port(place).and_then(|port| port.neighbour.as_ref());
-            let peer = peer.map(|peer| (peer.node_guid, peer.port));
-            let held = withheld.contains(&place) || peer.is_some_and(|at| withheld.contains(&at));
+            let behind = seen.behind(place);
+            let held = withheld.contains(&place) || behind.is_some_and(|at| withheld.contains(&at));
             let is_new = self.trials.get_mut(&place).is_some_and(|trial| trial.hold(held, now));
             if is_new {
                 self.passed |= !held;
                 self.go_on(place, now);
+            }
+        }
+    }
+
+    /// A link that is reset goes down at both ends: the other end's test begins anew, and its own reset is off.
+    fn begin_anew_behind_resets(&mut self, seen: &Seen, orders: &[(Place, LinkOrder)]) {
+        for &(place, _) in orders.iter().filter(|(_, order)| *order == LinkOrder::Reset) {
+            if let Some(behind) = seen.behind(place) {
+                self.end_trial(behind);
             }
         }
     }

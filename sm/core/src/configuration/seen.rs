@@ -100,6 +100,12 @@ impl Seen {
         self.switches.get(&switch)?.port(port)
     }
 
+    /// The port at the other end of its link, as it was last seen.
+    pub fn behind(&self, place: Place) -> Option<Place> {
+        let neighbour = self.port(place)?.neighbour.as_ref()?;
+        Some((neighbour.node_guid, neighbour.port))
+    }
+
     /// `leaf3/20`.
     pub fn port_name(&self, (switch, port): Place) -> String {
         match self.switches.get(&switch).filter(|switch| !switch.name.is_empty()) {

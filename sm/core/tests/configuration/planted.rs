@@ -1,9 +1,11 @@
 //! Faults that are planted: each is found and named, and only it is touched.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use snin_emulator::Fault;
-use snin_fabric::{Guid, PortNum, Topology, ibnet};
+use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology, ibnet};
 use snin_mad::{Attribute as _, PortInfo};
 use snin_protocol::Time;
 use snin_sm_core::configuration::{Action, Expected, Limits, Mode};
@@ -77,12 +79,10 @@ fn swapped_cables_are_disabled_and_pass_when_they_are_swapped_back_and_released(
     );
 }
 
-/// Twelve ports of 1,944 are not as they are expected.
-#[test]
-fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched() {
+/// 648 hosts of which twelve ports of switches are not as they are expected.
+fn twelve() -> (Lab, Expected) {
     let good = fabric("clos:36,18,18");
     let mut expected = planned(&good, Mode::Test);
-    let name = |leaf: usize, port: u8| format!("leaf{leaf}/{port}");
     let spares = [(10, 8), (11, 8), (12, 8)];
     let quality = expected.tests.quality.as_mut().unwrap();
     quality.errors = Some(0);
@@ -111,13 +111,13 @@ fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched()
     lab.strike(Fault::SymbolErrors(rising, 800_000));
     lab.strike(Fault::Application(dead, false));
     lab.run(Time::millis(100));
-    lab.tell(granted());
-    lab.tell(expect(&expected));
-    lab.start();
-    lab.run(Time::secs(6));
-    let why = lab.state("leaf8/6").1;
-    assert!(why.contains(" errors at the other end while 10 MADs "), "{why}");
+    (lab, expected)
+}
 
+/// All twelve were found and named, and only they are disabled: their names.
+#[track_caller]
+fn found(lab: &Lab) -> BTreeSet<String> {
+    let name = |leaf: usize, port: u8| format!("leaf{leaf}/{port}");
     let planted: BTreeMap<String, &str> = [
         (name(1, 1), "miswired: "),
         (name(2, 1), "miswired: "),
@@ -146,7 +146,20 @@ fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched()
     assert_eq!(all.len(), 12);
     assert_eq!(lab.disabled(), all);
     lab.check_all_but(&all);
-    untouched(&lab, &all);
+    untouched(lab, &all);
+    all
+}
+
+#[test]
+fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched() {
+    let (mut lab, expected) = twelve();
+    lab.tell(granted());
+    lab.tell(expect(&expected));
+    lab.start();
+    lab.run(Time::secs(6));
+    let why = lab.state("leaf8/6").1;
+    assert!(why.contains(" errors at the other end while 10 MADs "), "{why}");
+    found(&lab);
 
     // Nothing more is done, after any discovery.
     let writes = |lab: &Lab| {
@@ -155,6 +168,58 @@ fn twelve_planted_faults_among_648_hosts_are_named_and_nothing_else_is_touched()
     let (before, said) = (writes(&lab), lab.said.len());
     lab.run(Time::secs(5));
     assert_eq!((writes(&lab), lab.said.len()), (before, said));
+}
+
+/// The fabric is in use before anything is expected of it. After every write each other host sends a packet to
+/// another: not one is lost, and nothing is written but to the ports that are disabled, and to those at their
+/// other ends.
+#[test]
+fn twelve_faults_are_put_right_under_traffic_that_loses_nothing() {
+    let (mut lab, expected) = twelve();
+    lab.start();
+    lab.run(Time::secs(3));
+    let topology = lab.emulator.fabric().topology().clone();
+    let ends = |port: PortIndex| [Some(port), topology.peer(port)].into_iter().flatten();
+    let numbers = [1, 1, 1, 1, 3, 4, 5, 6, 7, 8, 8, 8];
+    let of_leaf = |(leaf, &num): (usize, &u8)| ends(lab.port(&format!("leaf{}", leaf + 1), num));
+    let at: BTreeSet<PortIndex> = numbers.iter().enumerate().flat_map(of_leaf).collect();
+    let is_host = |port: &PortIndex| !topology.is_switch(topology.port(*port).node);
+    let others: Vec<PortIndex> =
+        topology.ports().filter(|port| is_host(port) && !at.contains(port)).collect();
+    assert_eq!(others.len(), 648 - 12);
+    let (lost, elsewhere, sent) =
+        <(Rc<RefCell<Vec<_>>>, Rc<RefCell<Vec<_>>>, Rc<Cell<usize>>)>::default();
+    let (losses, writes, packets) = (lost.clone(), elsewhere.clone(), sent.clone());
+    let own: BTreeSet<(NodeIndex, u32)> = at
+        .iter()
+        .map(|&port| (topology.port(port).node, u32::from(topology.port(port).num.0)))
+        .collect();
+    lab.emulator.watch(move |fabric, write| {
+        if write.attribute != PortInfo::ID || !own.contains(&(write.node, write.modifier)) {
+            writes.borrow_mut().push(*write);
+        }
+        for (n, &from) in others.iter().enumerate() {
+            let to = others[(n + 1 + packets.get() % (others.len() - 1)) % others.len()];
+            let carried = fabric.carry(from, fabric.port_info(to).lid);
+            if carried.as_ref().map(|(port, _)| *port) != Ok(to) {
+                losses.borrow_mut().push((write.at, from, to));
+            }
+        }
+        packets.set(packets.get() + others.len());
+    });
+    lab.tell(granted());
+    lab.tell(expect(&expected));
+    lab.run(Time::secs(6));
+    found(&lab);
+    assert!(sent.get() > 0);
+    assert!(
+        lost.borrow().is_empty(),
+        "{} of {} packets: {:?}",
+        lost.borrow().len(),
+        sent.get(),
+        lost.borrow()[0]
+    );
+    assert!(elsewhere.borrow().is_empty(), "{:?}", elsewhere.borrow());
 }
 
 /// No link went down but those of these ports, by the hardware's own count.
