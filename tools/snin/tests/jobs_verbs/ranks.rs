@@ -24,7 +24,7 @@ pub(super) fn on_their_trees(out: &TempDir, mpi: &str) {
     let slice = document(out, &format!("{mpi}-slice.json"));
     let pairs = slice["pairs"].as_array().unwrap();
     let has: BTreeSet<u64> = pairs.iter().map(|pair| pair["tree"].as_u64().unwrap()).collect();
-    // The first is what everything would use that asks nobody.
+    // The first is what programs use that ask no agent.
     assert!(has.len() == 1 && !has.contains(&0), "{slice}");
     let job: JobTrees = read(out, &format!("{mpi}-trees")).parse().unwrap();
     let stats = document(out, &format!("{mpi}-stats.json"));
