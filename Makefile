@@ -214,12 +214,15 @@ soak-merge: deps-build
 	SNIN_MERGES=$(or $(SNIN_MERGES),1000000) \
 		$(CARGO) test --release -p snin-sm-core --test merge -- --nocapture random
 
-# 324 and 648 hosts, each subnet under its manager, cabled together in the emulator's server and pulled apart again:
-# tables, partitions and packets are judged, SMPs, writes and time printed.
-bench-merge: deps-build
+# 324 and 648 hosts, each subnet under its manager, cabled together in the emulator's server and pulled apart again, by
+# sessions and in-band; then OpenSM's subnet on ibsim: tables, partitions and packets are judged, SMPs, writes and time
+# printed.
+bench-merge: deps-judges
 	$(CARGO) build --release --quiet --bin snin-sm
 	SNIN_JOIN="$(or $(SNIN_JOIN),clos:18,18,18 clos:36,18,18)" \
-		$(CARGO) test --release -p snin --test emulate -- --nocapture two_subnets_that_run
+		$(CARGO) test --release -p snin --test emulate -- --nocapture --test-threads 1 joining
+	SNIN_JOIN="$(or $(SNIN_JOIN),clos:18,18,18 clos:36,18,18)" \
+		$(CARGO) test --release -p snin-sm --test ibsim -- --nocapture joined
 
 # 10,000 things that happen to a fabric on ibsim - cables cut and joined, nodes that restart, 1 % lost - each put
 # right by snin-sm before the next, and its memory watched. SNIN_EVENTS=500 takes fewer.
