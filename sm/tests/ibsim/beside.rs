@@ -69,8 +69,12 @@ impl Both {
         record: &R,
         bits: &[u8],
     ) -> Option<R> {
-        let ours = self.ours.one(Method::Get, record, bits);
+        let mut ours = self.ours.one(Method::Get, record, bits);
         let theirs = self.theirs.one(Method::Get, record, bits);
+        // A table that is read when asked for is not had where ibsim answers too late, as beside other tests.
+        if ours.is_err() && theirs.is_ok() {
+            ours = self.ours.one(Method::Get, record, bits);
+        }
         self.compared += 1;
         let mut differs = |field: &str, what: String| {
             self.different.entry((R::LAYOUT.name, field.to_owned())).or_insert(what);
