@@ -71,8 +71,10 @@ impl Both {
     ) -> Option<R> {
         let mut ours = self.ours.one(Method::Get, record, bits);
         let theirs = self.theirs.one(Method::Get, record, bits);
-        // A table that is read when asked for is not had where ibsim answers too late, as beside other tests.
-        if ours.is_err() && theirs.is_ok() {
+        // Ours reads these tables when asked for; once, on a machine with much to do, it answered that there was none.
+        // The port's late answer is the likely cause, and was not shown to be it.
+        let is_read_now = ["SLtoVLMappingTableRecord", "VLArbitrationTableRecord"];
+        if ours.is_err() && theirs.is_ok() && is_read_now.contains(&R::LAYOUT.name) {
             ours = self.ours.one(Method::Get, record, bits);
         }
         self.compared += 1;
