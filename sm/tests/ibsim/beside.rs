@@ -71,8 +71,8 @@ impl Both {
     ) -> Option<R> {
         let mut ours = self.ours.one(Method::Get, record, bits);
         let theirs = self.theirs.one(Method::Get, record, bits);
-        // Ours reads these tables when asked for; once, on a machine with much to do, it answered that there was none.
-        // The port's late answer is the likely cause, and was not shown to be it.
+        // Ours reads these tables when asked for; once, on a machine with much to do, it answered that there was
+        // none. The port's late answer is the likely cause, and was not shown to be it.
         let is_read_now = ["SLtoVLMappingTableRecord", "VLArbitrationTableRecord"];
         if ours.is_err() && theirs.is_ok() && is_read_now.contains(&R::LAYOUT.name) {
             ours = self.ours.one(Method::Get, record, bits);

@@ -317,8 +317,8 @@ fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError>
             }
         }
     }
-    // A known fault, whose cause is not: members of the other side's group, whose partition got a new number, are not
-    // there after the join. So only the survivor's are asked for.
+    // A known fault of unknown cause: members of the other side's group, whose partition got a new number, are
+    // not there after the join. So only the survivor's are asked for.
     let mgid = broadcast(held, "north").mgid.to_string();
     let mut mlids = BTreeSet::new();
     for member in &sides[0] {
