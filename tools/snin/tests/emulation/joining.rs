@@ -280,9 +280,10 @@ fn join_group(emulation: &Emulation, held: &Held, side: &str) {
     }
 }
 
-/// What `saquery` prints at a host that has no manager.
-fn saquery(emulation: &Emulation, arguments: &[&str]) -> Result<String, JudgeError> {
-    let mut command = emulation.command(Program::SAQUERY, Some("north-host3"))?;
+/// What `saquery` prints at a side's host that has no manager.
+fn saquery(emulation: &Emulation, side: &str, arguments: &[&str]) -> Result<String, JudgeError> {
+    let host = format!("{side}-host3");
+    let mut command = emulation.command(Program::SAQUERY, Some(&host))?;
     command.args(["--smkey", "1"]).args(arguments);
     let said = finish(&mut command, emulation.folder(), Duration::from_secs(60))?;
     Ok(String::from_utf8_lossy(&said.out).into_owned())
@@ -294,13 +295,13 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(line.trim_start_matches('.'))
 }
 
-/// Programs of other people: path records are what tables and partitions say, the survivor's members are where
-/// they were, and a way leads from each host to the next.
+/// Programs of other people: path records are what tables and partitions say, members are in their groups, and a
+/// way leads from each host to the next.
 fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError> {
     let sides = ["north", "south"].map(|side| members(held, side));
     let path = |from: &Host, to: &Host, key: u16| {
         let (pair, key) = (format!("{}-{}", from.gid(), to.gid()), format!("{key:#06x}"));
-        let text = saquery(emulation, &["PR", "--sgid-to-dgid", &pair, "--pkey", &key])?;
+        let text = saquery(emulation, "north", &["PR", "--sgid-to-dgid", &pair, "--pkey", &key])?;
         Ok::<_, JudgeError>(field(&text, "dlid").map(|dlid| dlid.parse::<u16>().unwrap()))
     };
     for (own, other) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
@@ -317,20 +318,20 @@ fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError>
             }
         }
     }
-    // A known fault of unknown cause: members of the other side's group, whose partition got a new number, are
-    // not there after the join. So only the survivor's are asked for.
-    let mgid = broadcast(held, "north").mgid.to_string();
-    let mut mlids = BTreeSet::new();
-    for member in &sides[0] {
-        let gid = member.gid().to_string();
-        let text = saquery(emulation, &["MCMR", "--mgid", &mgid, "--gid", &gid])?;
-        let mlid = field(&text, "mlid").unwrap_or_else(|| panic!("{}: {text}", member.name));
-        mlids.insert(u16::from_str_radix(mlid.trim_start_matches("0x"), 16).unwrap());
+    for (side, [a, b]) in ["north", "south"].into_iter().zip(sides.map(|side| [side[0], side[1]])) {
+        let mgid = broadcast(held, side).mgid.to_string();
+        let mut mlids = BTreeSet::new();
+        for member in [a, b] {
+            let gid = member.gid().to_string();
+            // A group is shown to ports of its partition, so one of its side asks.
+            let text = saquery(emulation, side, &["MCMR", "--mgid", &mgid, "--gid", &gid])?;
+            let mlid = field(&text, "mlid").unwrap_or_else(|| panic!("{}: {text}", member.name));
+            mlids.insert(u16::from_str_radix(mlid.trim_start_matches("0x"), 16).unwrap());
+        }
+        assert_eq!(mlids.len(), 1, "one address of {mgid}");
+        let way = ibtracert_multicast(emulation, *mlids.first().unwrap(), a.lids.start, b.lids.start)?;
+        assert!(way.contains(&b.name), "{way}");
     }
-    let (mlid, [a, b]) = (mlids.first().unwrap(), [sides[0][0], sides[0][1]]);
-    assert_eq!(mlids.len(), 1, "one address of {mgid}");
-    let way = ibtracert_multicast(emulation, *mlid, a.lids.start, b.lids.start)?;
-    assert!(way.contains(&b.name), "{way}");
     Ok(())
 }
 
