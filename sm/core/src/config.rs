@@ -84,6 +84,9 @@ pub struct Config {
     pub window_max: u32,
     /// The most SMPs in flight to one agent: a slow agent keeps no other waiting.
     pub window_agent: u32,
+    /// The most writes between two looks at who is master, beside another manager and where M_Keys do not change
+    /// with each new master.
+    pub burst: u32,
     /// The key by which managers of one subnet know each other: one that shows another is heeded by none. 0:
     /// any.
     pub sm_key: u64,
@@ -149,6 +152,7 @@ impl Default for Config {
             window: 32,
             window_max: 128,
             window_agent: 16,
+            burst: 1_024,
             sm_key: 1,
             poll_ms: 250,
             poll_retries: 3,
@@ -184,6 +188,7 @@ impl Config {
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;
         within("window_agent", self.window_agent, 1, 4_096, "1 to 4096")?;
+        within("burst", self.burst, 1, 1_000_000, "1 to 1000000")?;
         within("poll_ms", self.poll_ms, 10, 600_000, "10 to 600000")?;
         within("poll_retries", self.poll_retries, 0, 100, "0 to 100")?;
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;

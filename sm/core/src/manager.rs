@@ -136,7 +136,6 @@ impl Manager {
                 let notice = trap(bytes);
                 self.sweep.handle(event, now);
                 if let Some(notice) = notice {
-                    self.mastership.noticed(notice.issuer, now);
                     self.administer(now, |administration, world| {
                         administration.trap(&notice, world);
                     });
@@ -339,6 +338,7 @@ impl Manager {
         {
             self.mastership.introduce(own, now);
         }
+        self.mastership.look(self.sweep.written(), now);
         for _ in 0..MOST_ROUNDS {
             if let Some((own, found)) = self.sweep.take_found() {
                 self.mastership.surveyed(own, found, now);
@@ -355,6 +355,8 @@ impl Manager {
                 break;
             }
         }
+        let until = self.mastership.look(self.sweep.written(), now);
+        self.sweep.write_until(until, now);
         if self.mastership.take_changed() {
             self.mastership.commit(&mut self.database, now);
             let rival = |(guid, at, _): (_, &str, _)| Missing::Rival { guid, at: at.to_owned() };

@@ -282,6 +282,12 @@ impl Sweep {
                 (Query::Step(_), Stage::Applying(applying)) if applying.schedule.is_stopped() => {
                     None
                 }
+                // Another manager may be master by now.
+                (Query::Order(..) | Query::Tell(..) | Query::ClearChange(_), _)
+                    if self.leave.is_held() =>
+                {
+                    None
+                }
                 (Query::Step(id), Stage::Applying(applying)) => {
                     applying.schedule.step(id)?.path(graph)
                 }
@@ -384,6 +390,7 @@ impl Sweep {
     }
 
     fn send(&mut self, (port, mad): (LocalPort, Box<Mad>)) {
+        self.leave.count(mad.header().method());
         self.metrics.count_sent(mad.header().attribute(), mad.header().method());
         let to = Destination::Directed;
         self.outputs.push_back(Output::Send { port, to, mad });

@@ -103,6 +103,9 @@ snin_daemon::settings! {
         max_wire_smps: u32 = 128,
         /// The most SMPs in flight to one agent: a slow agent keeps no other waiting.
         max_agent_smps: u32 = 16,
+        /// The most writes between two looks at who is master, beside another manager and without generated
+        /// M_Keys.
+        max_burst_smps: u32 = 1024,
 
         /// Where addresses and trees are remembered over restarts: guid2lid in OpenSM's format, and trees.
         /// Unset: $STATE_DIRECTORY, which systemd sets; without either, only what ports hold is remembered.
@@ -260,6 +263,7 @@ impl Settings {
             window: (self.max_wire_smps / 4).max(1),
             window_max: self.max_wire_smps,
             window_agent: self.max_agent_smps,
+            burst: self.max_burst_smps,
             sm_key: self.sm_key.0,
             poll_ms: self.sminfo_polling_timeout,
             poll_retries: self.polling_retry_number,
@@ -288,6 +292,7 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
             "timeout_ms" => "transaction_timeout",
             "attempts" => "transaction_retries",
             "window_agent" => "max_agent_smps",
+            "burst" => "max_burst_smps",
             "priority" => "sm_priority",
             "poll_ms" => "sminfo_polling_timeout",
             "poll_retries" => "polling_retry_number",

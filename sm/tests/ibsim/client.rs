@@ -90,6 +90,27 @@ impl Host {
         }
     }
 
+    /// Whether nothing answers, however often it is asked in that time.
+    pub(crate) fn is_unanswered(&mut self, request: &SaRequest, patience: Duration) -> bool {
+        self.count += 1;
+        let mad = request.clone().transaction(self.count).mad();
+        let (begin, mut asked) = (Instant::now(), 0);
+        while begin.elapsed() < patience {
+            if begin.elapsed() > patience / 4 * asked {
+                self.send(&mad);
+                asked += 1;
+            }
+            match self.port.receive().unwrap() {
+                Some(came) if came.mad.header().transaction_id().0 as u32 == self.count as u32 => {
+                    return false;
+                }
+                Some(_) => {}
+                None => self.wait(),
+            }
+        }
+        true
+    }
+
     /// One record, or why not.
     #[track_caller]
     pub(crate) fn one<R: Record>(

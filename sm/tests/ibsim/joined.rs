@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use snin_fabric::ibnet;
 use snin_judges::Keeper as OpenSmKeeper;
 use snin_judges::{HeldNode, JudgeError, OpenSm, Program, finish, ibtracert, netlist};
-use snin_mad::sa::{JoinState, McMemberRecord};
+use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, SaRequest};
 use snin_mad::{Gid, Method, PKey};
 
 use crate::administration::is_up;
 use crate::client::Host;
-use crate::support::{Keeper, Lab, PATIENCE, fabric};
+use crate::support::{Keeper, Lab, PATIENCE, fabric, id};
 
 /// 12 hosts of ours and 6 of theirs. `SNIN_JOIN="clos:18,18,18 clos:36,18,18"` takes others.
 const SIZES: &str = "clos:4,2,3 clos:3,2,2";
@@ -87,6 +87,12 @@ fn broadcast(host: &Host) -> McMemberRecord {
     }
 }
 
+/// Whether the manager shows the host as a member of a group.
+fn is_member(host: &mut Host) -> bool {
+    let members: Vec<McMemberRecord> = host.table(&McMemberRecord::default(), &[]);
+    members.iter().any(|member| member.port_gid == host.gid())
+}
+
 /// Plugs the cable in, and waits until all is one subnet and well.
 fn join(lab: &Lab, joint: (&str, u8), keeper: &Keeper) -> Result<(), JudgeError> {
     let begin = Instant::now();
@@ -111,6 +117,31 @@ fn join(lab: &Lab, joint: (&str, u8), keeper: &Keeper) -> Result<(), JudgeError>
     Ok(())
 }
 
+/// OpenSM lives, and answers no question of administration any more, as a manager that is not master has to (IBA
+/// C15-0.1.3): so hosts there register again, and are in the survivor's records.
+fn nothing_is_read_of_a_manager_that_handed_over(lab: &Lab) -> Result<(), JudgeError> {
+    let held = lab.simulator.held()?;
+    let [theirs, ours] = [THEIRS[0].to_owned(), id(&lab.topology, lab.home)]
+        .map(|name| lids(&held, &name)[&name].start);
+    let said = finish(
+        lab.simulator.command(Program::SMINFO, Some(THEIRS[1]))?.arg(theirs.to_string()),
+        lab.simulator.folder(),
+        PATIENCE,
+    )?;
+    let said = String::from_utf8_lossy(&said.out).into_owned();
+    assert!(said.contains("SMINFO_STANDBY"), "{said}");
+    let all = SaRequest::new(Method::GetTable, &McMemberRecord::default(), ComponentMask::of(&[]));
+    let mut at_theirs = Host::new(&lab.simulator, THEIRS[1], theirs);
+    assert!(at_theirs.is_unanswered(&all.clone().key(1), Duration::from_secs(2)));
+    drop(at_theirs);
+    let mut host = Host::new(&lab.simulator, THEIRS[1], ours);
+    assert!(!host.is_unanswered(&all.key(1), PATIENCE), "the survivor answers the same question");
+    let wanted = broadcast(&host);
+    host.one(Method::Set, &wanted, &[0, 1, 7, 16]).unwrap();
+    assert!(is_member(&mut host), "the survivor shows the host");
+    Ok(())
+}
+
 #[test]
 fn a_subnet_of_opensm_becomes_a_part_of_ours() -> Result<(), JudgeError> {
     let sizes = std::env::var("SNIN_JOIN").unwrap_or_else(|_| SIZES.to_owned());
@@ -128,9 +159,11 @@ fn a_subnet_of_opensm_becomes_a_part_of_ours() -> Result<(), JudgeError> {
     let mut host = Host::new(&lab.simulator, THEIRS[1], south[THEIRS[0]].start);
     let wanted = broadcast(&host);
     host.one(Method::Set, &wanted, &[0, 1, 7, 16]).unwrap();
+    assert!(is_member(&mut host), "OpenSM shows the host");
     drop(host);
 
     join(&lab, joint, &keeper)?;
+    nothing_is_read_of_a_manager_that_handed_over(&lab)?;
     // Ours is master, for a host there too; its side is as it was, in addresses and routes.
     let said = finish(
         &mut lab.simulator.command(Program::SMINFO, Some(THEIRS[1]))?,

@@ -18,6 +18,7 @@
 //! at all times. A standby polls by directed route and by LID; only when both stay without an answer
 //! for long enough is a master dead.
 
+mod bursts;
 mod control;
 mod decide;
 mod elected;
@@ -40,6 +41,7 @@ use crate::config::Config;
 use crate::database::Place;
 use crate::error::Dropped;
 use crate::events::{Destination, LocalPort, Report};
+use crate::keyring::KeyPolicy;
 
 pub use control::{Control, Outcome};
 pub(crate) use peers::Found;
@@ -160,6 +162,10 @@ pub(crate) struct Mastership {
     claim: Option<(Time, u32)>,
     /// Questions that came before this manager knew where it sits.
     early: VecDeque<(LocalPort, Lid, Mad, Smp)>,
+    /// The most writes between two looks at other managers; none where M_Keys change with each new master.
+    burst: Option<u64>,
+    /// Writes sent so far.
+    written: u64,
     /// What SMInfo shows as this manager's activity.
     pub(crate) activity: u32,
     /// The table of managers is to be written anew.
@@ -204,6 +210,8 @@ impl Mastership {
             in_band: config.in_band,
             claim: None,
             early: VecDeque::new(),
+            burst: (config.m_key_policy == KeyPolicy::Given).then_some(config.burst.into()),
+            written: 0,
             activity: 0,
             changed: false,
             outputs: VecDeque::new(),

@@ -55,6 +55,8 @@ pub(super) struct Peer {
     pub(super) spoke: bool,
     /// When it last answered.
     pub(super) heard: Option<Time>,
+    /// Writes that this manager had sent when it put the last question that was answered.
+    pub(super) cleared: u64,
     /// It showed another SM_Key.
     pub(super) foreign: bool,
     /// Since when it is to have mastership, and a copy of the database first.
@@ -70,9 +72,9 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Whether it has this address.
-    pub(super) fn is_at(&self, lid: Lid) -> bool {
-        lid != Lid::NONE && self.lid == lid
+    /// Whether it answers by the fabric.
+    pub(super) fn is_reached(&self, retries: u32) -> bool {
+        self.info.is_some() && self.unreached <= retries
     }
 
     /// How it is reached. `master`: the address of the master, as ports know it.
@@ -199,7 +201,7 @@ impl Mastership {
             (peer.lid, peer.trail, peer.m_key) = (found.lid, found.trail, found.m_key);
             if let Some(info) = found.info {
                 (peer.unanswered, peer.waiting, peer.heard) = (0, false, Some(now));
-                peer.unreached = 0;
+                (peer.unreached, peer.cleared) = (0, self.written);
                 peer.foreign |= is_foreign(self.sm_key, info.sm_key);
                 peer.info = Some(info.clone());
                 self.note_heard(&info);
@@ -212,7 +214,9 @@ impl Mastership {
     /// A manager is gone, with its port or as such. Whether it was a master beside this one.
     fn forget(&mut self, guid: Guid) -> bool {
         let Some(peer) = self.peers.remove(&guid) else { return false };
-        self.questions.forget(|purpose| purpose == super::questions::Purpose::Poll(guid));
+        self.questions.forget(
+            |purpose| matches!(purpose, super::questions::Purpose::Poll(of, _) if of == guid),
+        );
         self.fence.remove(&guid);
         self.changed = true;
         if peer.told.is_some() {

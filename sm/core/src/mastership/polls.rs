@@ -57,9 +57,9 @@ impl Mastership {
         let until = now + self.poll * (u64::from(self.retries) + 1);
         let watched = self.state == SmState::Standby || peer.unreached > 0;
         let ways = peer.ways(master).into_iter().take(if watched { 2 } else { 1 });
-        let m_key = peer.m_key;
+        let (m_key, asked) = (peer.m_key, (guid, self.written));
         for way in ways {
-            self.questions.poll(guid, way, m_key, &own, until);
+            self.questions.poll(asked, way, m_key, &own, until);
         }
     }
 
@@ -115,9 +115,9 @@ impl Mastership {
                 let info = mad.attribute::<PortInfo>().map_err(|_| Dropped::Malformed)?;
                 self.own_port_read(port, info, now);
             }
-            Purpose::Poll(guid) => {
+            Purpose::Poll(guid, written) => {
                 let info = mad.attribute::<SmInfo>().ok().filter(|_| smp.status.is_ok());
-                self.polled(guid, info, now);
+                self.polled((guid, written), info, now);
             }
             Purpose::Tell(guid, control) => {
                 self.has_taken(guid, control, smp.status, now);
@@ -128,12 +128,12 @@ impl Mastership {
     }
 
     /// A manager said what it is. One that answers with an error says nothing.
-    fn polled(&mut self, guid: Guid, info: Option<SmInfo>, now: Time) {
+    fn polled(&mut self, (guid, written): (Guid, u64), info: Option<SmInfo>, now: Time) {
         // By the master's address another may answer than the one that was master.
         let Some(info) = info.filter(|info| info.guid == guid) else { return };
         let Some(peer) = self.peers.get_mut(&guid) else { return };
         (peer.waiting, peer.unanswered, peer.heard) = (false, 0, Some(now));
-        peer.unreached = 0;
+        (peer.unreached, peer.cleared) = (0, peer.cleared.max(written));
         if info.sm_key != snin_mad::SmKey(0) {
             peer.foreign = is_foreign(self.sm_key, info.sm_key);
         }
@@ -148,7 +148,7 @@ impl Mastership {
         match purpose {
             // A manager that was silent is counted when it is polled again.
             Purpose::OwnPort(port) => self.own_port_lost(port),
-            Purpose::Poll(_) | Purpose::Claim => {}
+            Purpose::Poll(..) | Purpose::Claim => {}
             Purpose::Tell(guid, control) => self.was_not_taken(guid, control, now),
         }
     }
@@ -173,15 +173,6 @@ impl Mastership {
                 && known.is_some_and(|known| known != state && known != SmState::Discovering)
             {
                 peer.due = peer.due.min(now);
-            }
-        }
-    }
-
-    /// A trap came from this address: who sits there is asked now.
-    pub(crate) fn noticed(&mut self, lid: Lid, now: Time) {
-        if self.is_active() {
-            for peer in self.peers.values_mut().filter(|peer| peer.is_at(lid) && !peer.waiting) {
-                peer.due = now;
             }
         }
     }

@@ -58,8 +58,8 @@ impl Way {
 /// What a question is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// SMInfo of a manager.
-    Poll(Guid),
+    /// SMInfo of a manager, and how many writes were sent before it was asked.
+    Poll(Guid, u64),
     /// A manager is told something.
     Tell(Guid, Control),
     /// PortInfo of an own port.
@@ -128,12 +128,20 @@ impl Questions {
         self.in_flight.values().map(|question| question.deadline).min()
     }
 
-    /// Asks a manager what it is, once; the own port, by a path of no hops.
-    pub(super) fn poll(&mut self, peer: Guid, way: Way, m_key: MKey, own: &SmInfo, until: Time) {
+    /// Asks a manager what it is, once, after so many writes.
+    pub(super) fn poll(
+        &mut self,
+        (peer, written): (Guid, u64),
+        way: Way,
+        m_key: MKey,
+        own: &SmInfo,
+        until: Time,
+    ) {
         let mad = Smp::get(SmInfo::ID, 0, way.route()).m_key(m_key).mad().with(own);
-        self.put(Purpose::Poll(peer), mad, way, VecDeque::new(), until);
+        self.put(Purpose::Poll(peer, written), mad, way, VecDeque::new(), until);
     }
 
+    /// Asks an own port, by a path of no hops.
     pub(super) fn own_port(&mut self, port: LocalPort, now: Time) {
         let way = Way::Directed(Trail::here(port));
         let mad = Smp::get(PortInfo::ID, 0, way.route()).mad();

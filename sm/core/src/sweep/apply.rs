@@ -83,7 +83,7 @@ impl Sweep {
             let unsent = unsent.into_iter().filter_map(Query::step);
             unsent.for_each(|id| applying.schedule.finish(id, false));
         }
-        while self.transactions.has_room() {
+        while self.has_room() {
             let Stage::Applying(applying) = &mut self.stage else { return true };
             let agent_queues = self.transactions.agent_queues();
             let waited = agent_queues.next().and_then(Query::step);

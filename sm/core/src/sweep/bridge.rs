@@ -207,9 +207,9 @@ impl Sweep {
     }
 
     /// Sends what is due of the bridge.
-    fn build(&mut self, now: Time) {
+    pub(super) fn build(&mut self, now: Time) {
         loop {
-            while self.transactions.has_room() {
+            while self.has_room() {
                 let Some(bridge) = &mut self.bridges.now else { return };
                 let Some(number) = bridge.waiting.pop_front() else { break };
                 let Some((query, mad)) = self.bridge_mad(number) else { return self.fail(now) };

@@ -151,7 +151,7 @@ impl Sweep {
 
     /// Tells links what they are to be told; those nearer only after those farther.
     pub(super) fn order(&mut self, now: Time) -> bool {
-        while self.transactions.has_room() {
+        while self.has_room() {
             let Stage::Ordering(orders) = &mut self.stage else { return true };
             let Some(&(distance, end, order)) = orders.queue.front() else { break };
             if orders.in_flight > 0 && distance != orders.distance {

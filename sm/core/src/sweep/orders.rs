@@ -1,6 +1,7 @@
 //! Beside mastership: the sweep says which managers a survey met, and does what it is ordered.
 
 use snin_fabric::{Lid, PortNum};
+use snin_mad::Method;
 use snin_mad::port::Capabilities;
 use snin_protocol::Time;
 
@@ -11,7 +12,7 @@ use crate::mastership::{Found, Order, Own};
 use crate::query::{PortId, Query};
 
 /// What the sweep may do.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Leave {
     /// After each survey it asks which managers go before this one, and waits for the answer.
     pub(super) consults: bool,
@@ -29,6 +30,26 @@ pub(super) struct Leave {
     proceeds: bool,
     /// The subnet is as this manager made it.
     pub(super) leads: bool,
+    /// Writes sent so far, and how many there may be before mastership has looked at other managers again.
+    written: u64,
+    until: u64,
+}
+
+impl Default for Leave {
+    fn default() -> Self {
+        Self {
+            consults: false,
+            awaits: None,
+            surveyed: false,
+            held: false,
+            follows: false,
+            explores: false,
+            proceeds: false,
+            leads: false,
+            written: 0,
+            until: u64::MAX,
+        }
+    }
 }
 
 impl Leave {
@@ -40,6 +61,21 @@ impl Leave {
     /// Whether anything may be begun.
     pub(super) const fn is_given(&self) -> bool {
         !self.held && !self.follows && self.awaits.is_none()
+    }
+
+    /// Whether nothing may be written for now.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Whether a write may be sent before the next look at other managers.
+    pub(super) const fn may_write(&self) -> bool {
+        self.written < self.until
+    }
+
+    /// An SMP is sent.
+    pub(super) fn count(&mut self, method: Method) {
+        self.written += u64::from(method == Method::Set);
     }
 
     /// Whether it is not known yet that no other manager is master.
@@ -78,6 +114,26 @@ impl Sweep {
         } else {
             self.after_survey(overwritten, now);
         }
+    }
+
+    /// Writes sent so far.
+    pub(crate) const fn written(&self) -> u64 {
+        self.leave.written
+    }
+
+    /// So many writes there may be before the next look at other managers.
+    pub(crate) fn write_until(&mut self, until: u64, now: Time) {
+        let waited = !self.leave.may_write();
+        self.leave.until = until;
+        if waited && self.leave.may_write() {
+            self.build(now);
+            self.advance(now);
+        }
+    }
+
+    /// Whether one more SMP of a stage that writes may be sent.
+    pub(super) fn has_room(&self) -> bool {
+        self.transactions.has_room() && self.leave.may_write()
     }
 
     /// Where this manager sits, once it has asked its own node.
@@ -221,8 +277,8 @@ impl Sweep {
         self.unsent.clear();
         self.rivals.clear();
         self.recalled = None;
-        let consults = self.leave.consults;
-        self.leave = Leave { consults, follows: true, ..Leave::default() };
+        let Leave { consults, written, .. } = self.leave;
+        self.leave = Leave { consults, written, follows: true, ..Leave::default() };
         self.stage_ended = true;
     }
 

@@ -102,7 +102,7 @@ impl Sweep {
     pub(super) fn tell(&mut self, now: Time) -> bool {
         let own = self.graph.port(self.graph.own_end()).and_then(|port| port.info.as_ref());
         let manager = own.map_or(Lid::NONE, |info| info.lid);
-        while self.transactions.has_room() {
+        while self.has_room() {
             let Stage::Telling(telling) = &mut self.stage else { return true };
             let Some(end) = telling.recalled.ends.pop_front() else { break };
             let Some(mad) = self.herald(end, manager) else { continue };

@@ -122,7 +122,7 @@ impl Sweep {
     }
 
     pub(super) fn survey(&mut self, now: Time) -> bool {
-        while self.transactions.has_room() {
+        while self.has_room() {
             let Stage::Survey(survey) = &mut self.stage else { return true };
             let agent_queues = self.transactions.agent_queues();
             let next =

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "figures are printed for those who ask for them")]
 
+mod bursts;
 #[path = "../support/carrier.rs"]
 mod carrier;
 mod consented;

@@ -61,6 +61,8 @@ pub(crate) struct Seat {
     pub(crate) kept: Vec<KeptRecord>,
     /// As a stopped process: what comes in waits, and no time passes.
     pub(crate) stopped: bool,
+    /// How long its clock stood still too.
+    behind: Time,
     /// Killed: no manager is there, though the port says so still.
     pub(crate) dead: bool,
     pub(crate) reports: Vec<Report>,
@@ -74,6 +76,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// What its clock says.
+    fn clock(&self, now: Time) -> Time {
+        now - self.behind
+    }
+
     fn client_at(&self, port: LocalPort) -> ClientId {
         match port.0 {
             0 => self.client,
@@ -145,6 +152,7 @@ impl Subnet {
             saved,
             kept,
             stopped,
+            behind: Time::ZERO,
             dead,
             reports,
             sent,
@@ -171,7 +179,15 @@ impl Subnet {
         let seat = &mut self.seats[n];
         seat.stopped = false;
         self.emulator.set_manager(seat.client, true);
-        seat.manager.handle(Event::Start, self.emulator.now());
+        seat.manager.handle(Event::Start, seat.clock(self.emulator.now()));
+    }
+
+    /// Runs for so long while a manager and its clock stand still.
+    pub(crate) fn freeze(&mut self, n: usize, time: Time) {
+        self.stop(n, true);
+        self.run(time);
+        self.seats[n].behind = self.seats[n].behind + time;
+        self.stop(n, false);
     }
 
     pub(crate) fn stop(&mut self, n: usize, stopped: bool) {
@@ -206,7 +222,7 @@ impl Subnet {
                 seat if seat.stopped => self.said.push_back((to, event)),
                 seat => {
                     some = true;
-                    seat.manager.handle(Event::Mirror(Box::new(event)), now);
+                    seat.manager.handle(Event::Mirror(Box::new(event)), seat.clock(now));
                 }
             }
         }
@@ -299,7 +315,8 @@ impl Subnet {
                             }
                         }
                         Output::Compute(job) => {
-                            seat.manager.handle(Event::Computed(Box::new(job.run())), now);
+                            let computed = Event::Computed(Box::new(job.run()));
+                            seat.manager.handle(computed, seat.clock(now));
                         }
                         Output::Save(saved) => seat.saved = (*saved).clone(),
                         Output::Keep(kept) => seat.kept.extend(kept),
@@ -311,7 +328,8 @@ impl Subnet {
                             if members.iter().filter(near).count() * 2 > members.len() {
                                 let (number, answer) = store.answer(ask, now);
                                 let answered = ClusterEvent::Answered(number, answer);
-                                seat.manager.handle(Event::Cluster(Box::new(answered)), now);
+                                let answered = Event::Cluster(Box::new(answered));
+                                seat.manager.handle(answered, seat.clock(now));
                             }
                         }
                         Output::Report(report) => {
@@ -347,6 +365,7 @@ impl Subnet {
                     }
                     if let Some(carried) = carrier.next_event() {
                         for event in in_band::heard(&carried) {
+                            let now = now - seat.behind;
                             seat.manager.handle(Event::Mirror(Box::new(event)), now);
                         }
                         continue;
@@ -363,7 +382,7 @@ impl Subnet {
                 }
                 let source = received.slid;
                 let event = Event::Mad { port, source, bytes: &received.mad.0 };
-                seat.manager.handle(event, emulator.now());
+                seat.manager.handle(event, seat.clock(emulator.now()));
             }
         }
     }
@@ -378,7 +397,8 @@ impl Subnet {
             let running = self.seats.iter().filter(|seat| !seat.stopped);
             let due = running.flat_map(|seat| {
                 let carrier = seat.carrier.as_ref().and_then(Carrier::next_deadline);
-                seat.manager.next_deadline().into_iter().chain(carrier)
+                let due = seat.manager.next_deadline().map(|due| due + seat.behind);
+                due.into_iter().chain(carrier)
             });
             let next = self.emulator.next_event_time().into_iter().chain(due).min();
             let Some(next) = next.filter(|&next| next <= until) else { break };
@@ -386,8 +406,9 @@ impl Subnet {
             self.work();
             let now = self.emulator.now();
             for seat in self.seats.iter_mut().filter(|seat| !seat.stopped) {
-                if seat.manager.next_deadline().is_some_and(|due| due <= now) {
-                    seat.manager.handle_deadline(now);
+                let clock = seat.clock(now);
+                if seat.manager.next_deadline().is_some_and(|due| due <= clock) {
+                    seat.manager.handle_deadline(clock);
                 }
                 if let Some(carrier) = &mut seat.carrier {
                     carrier.handle_deadline(now);

@@ -2,10 +2,11 @@
 
 use snin_emulator::Fault;
 use snin_fabric::PortIndex;
-use snin_mad::SmState;
+use snin_mad::notice::LocalChangeDetails;
+use snin_mad::{Attribute, Method, Notice, SmInfo, SmState, Smp, Trap};
 use snin_protocol::Time;
 
-use crate::subnet::{Subnet, config};
+use crate::subnet::{Subnet, config, port};
 
 /// Neither has begun yet. The first has priority 5, the second 1.
 fn two() -> Subnet {
@@ -101,4 +102,37 @@ fn two_that_begin_at_once_end_as_one_master() {
     two.start(1);
     two.run(Time::secs(12));
     two.check(0);
+}
+
+/// Polls are 250 ms apart. A trap of another manager's port has that port looked at, the manager too.
+#[test]
+fn a_trap_of_a_known_managers_port_has_it_asked_at_once() {
+    let asked = |two: &Subnet| {
+        let sent = &two.seats[0].sent;
+        sent.get(&(SmInfo::ID, Method::Get)).copied().unwrap_or(0)
+    };
+    let trapped = |host: &str, phase: u64| {
+        let mut two = two();
+        two.start(0);
+        two.run(Time::secs(1));
+        two.start(1);
+        two.run(Time::secs(3) + Time::millis(phase));
+        two.check(0);
+        let at = port(&two.topology, host, 1);
+        let other = two.seats.iter().find(|seat| seat.at == at).map(|seat| seat.client);
+        let client = other.unwrap_or_else(|| two.emulator.attach(at).unwrap());
+        let lid = two.emulator.fabric().port_info(at).lid;
+        let details = LocalChangeDetails { lid, other_local_changes: true, ..Default::default() };
+        let notice = Notice::generic(&Trap::LocalChange(details), 4, lid);
+        let mad = Smp::trap().mad().with(&notice);
+        let (before, now) = (asked(&two), two.now());
+        let master = two.seats[0].manager.view().unwrap().manager();
+        two.emulator.send(client, &mad, master, now);
+        two.run(Time::millis(1));
+        asked(&two) > before
+    };
+    for phase in [20, 70, 120, 170, 220] {
+        assert!(trapped("host13", phase), "{phase} ms after a poll");
+        assert!(!trapped("host5", phase), "no manager is there");
+    }
 }

@@ -329,7 +329,8 @@ fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError>
             mlids.insert(u16::from_str_radix(mlid.trim_start_matches("0x"), 16).unwrap());
         }
         assert_eq!(mlids.len(), 1, "one address of {mgid}");
-        let way = ibtracert_multicast(emulation, *mlids.first().unwrap(), a.lids.start, b.lids.start)?;
+        let way =
+            ibtracert_multicast(emulation, *mlids.first().unwrap(), a.lids.start, b.lids.start)?;
         assert!(way.contains(&b.name), "{way}");
     }
     Ok(())
