@@ -212,6 +212,7 @@ impl Bench {
                         self.echoed += 1;
                         return;
                     }
+                    AgentMessage::LinkTested(_) => {}
                 }
                 self.core.handle(Event::Received { from, message }, self.clock.now());
             }
@@ -233,7 +234,7 @@ impl Bench {
                 }
                 Output::Window(report) => granted = Some(report.granted),
                 Output::Note(note) => panic!("{note}"),
-                Output::Clear(_) => {}
+                Output::Clear(_) | Output::LinkTested(..) => {}
             }
         }
         (leases, granted)

@@ -15,7 +15,7 @@ const fn route(
 
 /// Every route. At a Unix socket a user may do what it may do at the control socket; by TLS operators, launchers
 /// and agents may do what their certificates say; over plain TCP a program only looks.
-pub const ROUTES: [Route; 20] = [
+pub const ROUTES: [Route; 22] = [
     Route::ANY,
     route(Get, "/v1/status", "status", "The controller, its fabric, its counters."),
     route(Get, "/v1/windows", "windows", "The last windows, `?count=` of them."),
@@ -25,6 +25,13 @@ pub const ROUTES: [Route; 20] = [
     route(Put, "/v1/policy", "policy", "Another policy: {\"set\": \"strict\"}."),
     route(Get, "/v1/path", "path", "The way `?from=h3&to=h7`."),
     route(Get, "/v1/owner", "owner", "Whose the directed link is that leaves `?port=leaf3/20`."),
+    route(
+        Post,
+        "/v1/link-tests",
+        "link_test",
+        "Messages over a host's link: {\"port\": \"h3\", \"messages\": 1000}.",
+    ),
+    route(Get, "/v1/link-tests/{id}", "link_tested", "What came of them."),
     route(
         Get,
         "/v1/events",

@@ -8,6 +8,8 @@
 //! | `fabric` | hosts (those of `names`, if given), trees, unusable pairs, where that comes from |
 //! | `policy` | the policy; with `set` another one, where no manager holds it |
 //! | `path` | the way of what `from` sends to `to`: of its grant if it has one, else of ordinary traffic |
+//! | `link_test` | messages of the agent at `port`, `messages` of them, to another: the test's number |
+//! | `link_tested` | what came of the test with the number `id`: `arrived`, null where no agent is |
 //! | `owner` | whose the directed link is that leaves `port`, as `leaf3/20` |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
 //!
@@ -30,7 +32,8 @@ use crate::daemon::{Daemon, not_clos};
 use crate::metrics;
 use crate::punctuality::Decided;
 
-const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, events, slices, slice_create, \
+const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, link_test, link_tested, events, \
+                        slices, slice_create, \
                         slice_resize, slice_delete, slice_explain, slice_trees, request, release or requests";
 
 impl Daemon {
@@ -103,6 +106,8 @@ impl Daemon {
             "policy" => self.change_policy(asker, body),
             "path" => path(self.core()?, body),
             "owner" => owner(self.core()?, body),
+            "link_test" => self.test_link(asker, body),
+            "link_tested" => self.link_tested(body),
             "events" => {
                 let since = body["since"].as_u64().unwrap_or(0);
                 let events: Vec<Value> = self.outlets.journal.since(since).collect();

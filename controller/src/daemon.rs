@@ -32,6 +32,7 @@ use crate::io::outlets::Outlets;
 use crate::io::state::State;
 use crate::io::timer::Timer;
 use crate::io::topology;
+use crate::link_tests::{LinkTests, Step};
 use crate::metrics::Counted;
 use crate::punctuality::Decided;
 use crate::recording::Recorded;
@@ -68,6 +69,7 @@ pub struct Daemon {
     leaving: BTreeMap<Guid, Time>,
     pub(crate) windows: VecDeque<(WindowReport, Decided)>,
     pub(crate) counted: Counted,
+    pub(crate) link_tests: LinkTests,
     /// Users who may do everything.
     pub(crate) operators: Vec<u32>,
     /// Those who may have requests of their own, and how the names of their slices begin.
@@ -147,6 +149,7 @@ impl Daemon {
             leaving: BTreeMap::new(),
             windows: VecDeque::with_capacity(WINDOWS),
             counted: Counted::default(),
+            link_tests: LinkTests::default(),
             operators: settings.operators.clone(),
             launchers: checked.launchers.clone(),
             requests_per_user: settings.requests_per_user as usize,
@@ -163,6 +166,7 @@ impl Daemon {
     /// What it cannot go on without.
     pub async fn run(mut self) -> Result<(), Failure> {
         loop {
+            self.test_links();
             self.perform()?;
             let due = self.core.as_ref().and_then(|core| core.next_deadline());
             self.timer.set(due).map_err(Failure::system("the timer"))?;
@@ -179,6 +183,27 @@ impl Daemon {
                         return Ok(());
                     }
                 }
+            }
+        }
+    }
+
+    /// Tests of links go on: agents are told, and who asked is answered.
+    fn test_links(&mut self) {
+        let now = self.clock.now();
+        self.link_tests.expire(self.core.as_ref(), now);
+        while let Some(step) = self.link_tests.next_step() {
+            match step {
+                Step::Test(port, test) => {
+                    if let Some(core) = &mut self.core {
+                        core.handle(Event::TestLink(port, test), now);
+                    }
+                }
+                Step::Tell(tested) => {
+                    if let Some(manager) = &mut self.manager {
+                        manager.tested(tested);
+                    }
+                }
+                Step::Note(fields) => self.outlets.notify("LINK_TESTED", fields),
             }
         }
     }
@@ -251,6 +276,15 @@ impl Daemon {
             }
             (News::Change(_), None) => {}
             (News::Policy(policy), _) => self.take_policy(policy),
+            (News::Test(test), core) => {
+                self.link_tests.begin(
+                    test.port,
+                    test.messages,
+                    Some(test.number),
+                    core.as_ref(),
+                    now,
+                );
+            }
             (News::Found(who), _) => {
                 info!("{who} says what the fabric is");
                 self.outlets.notify("MANAGER_FOUND", json!({ "manager": who }));
@@ -367,6 +401,9 @@ impl Daemon {
                     if let Some(manager) = &mut self.manager {
                         manager.clear(clear.version);
                     }
+                }
+                Output::LinkTested(port, tested) => {
+                    self.link_tests.answered(port, tested, self.clock.now());
                 }
                 Output::Window(report) => {
                     decided = true;

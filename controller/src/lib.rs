@@ -14,5 +14,6 @@ pub mod recording;
 mod asked;
 mod asker;
 mod jobs;
+mod link_tests;
 mod punctuality;
 mod reserving;

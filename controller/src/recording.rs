@@ -16,7 +16,7 @@ use snin_fabric::routing::Placement;
 use snin_fabric::view::View;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::codec::{self, Message};
-use snin_protocol::message::{FromAgent, ViewChange};
+use snin_protocol::message::{FromAgent, LinkTest, ViewChange};
 use snin_protocol::view::{Assembly, FromManager, frames};
 use snin_protocol::{Term, Time};
 use tracing::warn;
@@ -60,6 +60,7 @@ enum Told {
     RemoveFrame(u64),
     RestoreFrames(Vec<(u64, Frame)>),
     ShareSlice(String, bool),
+    TestLink(Guid, LinkTest),
 }
 
 /// A core of which everything that it is told is recorded, if that is wanted. A file that cannot be written ends
@@ -262,6 +263,7 @@ fn told(event: &Event) -> Option<Told> {
         Event::Unusable(change) => Told::Unusable(frame(change)?),
         Event::Policy(policy) => Told::Policy(*policy),
         Event::Superseded { by } => Told::Superseded(by.0),
+        Event::TestLink(port, test) => Told::TestLink(*port, *test),
     })
 }
 
@@ -334,6 +336,7 @@ impl Told {
             Self::RemoveFrame(id) => drop(core.remove_frame(id)),
             Self::RestoreFrames(frames) => core.restore_frames(frames),
             Self::ShareSlice(owner, shared) => core.share_slice(&owner, shared),
+            Self::TestLink(port, test) => core.handle(Event::TestLink(port, test), now),
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ use snin_daemon::session::{Address, Credentials};
 use snin_daemon::settings::Loaded;
 use snin_daemon::watch::Place;
 use snin_fabric::Guid;
+use snin_protocol::message::LinkTested;
 
 use crate::error::AgentError;
 use crate::flow::Flow;
@@ -174,6 +175,11 @@ impl Agent {
         let flow = FlowId(number);
         self.shared.call(AppCall::Open { flow, peer, wanted });
         Ok(Flow::new(Arc::clone(&self.shared), flow, peer))
+    }
+
+    /// Tells the controller what came of a test that it wanted ([`Notice::LinkTest`]).
+    pub fn link_tested(&self, tested: LinkTested) {
+        self.shared.call(AppCall::LinkTested(tested));
     }
 
     /// The next message that came in; waits for it.

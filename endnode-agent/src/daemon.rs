@@ -29,6 +29,7 @@ use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::jobs::Jobs;
+use crate::link_tests::LinkTests;
 use crate::programs::Programs;
 use crate::settings::{Settings, check};
 use crate::snapshot::Snapshot;
@@ -78,6 +79,7 @@ pub struct Daemon {
     /// By peer.
     came: BTreeMap<Guid, Came>,
     jobs: Jobs,
+    link_tests: LinkTests,
     /// Where programs of any user ask.
     programs: Option<Programs>,
 }
@@ -123,7 +125,20 @@ impl Daemon {
         let programs = value.pair_socket.as_deref().map(Path::new);
         let programs = programs.map(|path| Programs::listen(path, courier)).transpose()?;
         info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
-        Ok(Self { agent, control, journal, log, page, signals, sending, came, jobs, programs })
+        let link_tests = LinkTests::default();
+        Ok(Self {
+            agent,
+            control,
+            journal,
+            log,
+            page,
+            signals,
+            sending,
+            came,
+            jobs,
+            link_tests,
+            programs,
+        })
     }
 
     /// Until a signal ends it.
@@ -148,14 +163,19 @@ impl Daemon {
                 }
             }
             self.send();
+            self.link_tests.work(&self.agent);
             while let Some(message) = self.agent.try_recv() {
                 let came = self.came.entry(message.peer()).or_default();
                 came.messages += 1;
                 came.bytes += message.len() as u64;
             }
             while let Some(notice) = self.agent.notice() {
-                if let Notice::Lost { peer, pieces, .. } = notice {
-                    self.came.entry(peer).or_default().lost += pieces;
+                match notice {
+                    Notice::Lost { peer, pieces, .. } => {
+                        self.came.entry(peer).or_default().lost += pieces;
+                    }
+                    Notice::LinkTest(test) => self.link_tests.begin(&self.agent, test),
+                    _ => {}
                 }
                 log_notice(&notice);
                 let (event, fields) = event(&notice);
@@ -183,7 +203,8 @@ impl Daemon {
         if let Some(page) = &self.page {
             page.watch(&mut watch);
         }
-        let idle = self.sending.values().all(|sending| sending.left == 0);
+        let idle =
+            self.sending.values().all(|sending| sending.left == 0) && self.link_tests.is_idle();
         watch.wait(Some(if idle { LOOK } else { LOOK_SENDING })).map(|_| ())
     }
 
@@ -413,6 +434,10 @@ fn event(notice: &Notice) -> (&'static str, Map<String, Value>) {
         }
         Notice::ControllerLost => ("CONTROLLER_LOST", json!({})),
         Notice::ControllerFound => ("CONTROLLER_FOUND", json!({})),
+        Notice::LinkTest(test) => (
+            "LINK_TEST",
+            json!({ "number": test.number, "peer": test.peer.to_string(), "messages": test.messages }),
+        ),
         Notice::Deferred { flow, wait } => {
             ("FLOW_DEFERRED", json!({ "flow": flow.0, "why": wait.to_string() }))
         }

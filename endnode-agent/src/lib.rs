@@ -28,6 +28,8 @@ mod io;
 #[cfg(feature = "verbs")]
 mod jobs;
 #[cfg(feature = "verbs")]
+mod link_tests;
+#[cfg(feature = "verbs")]
 mod message;
 #[cfg(feature = "verbs")]
 mod packet_numbers;

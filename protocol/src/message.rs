@@ -34,6 +34,8 @@ pub const MAX_GRANTS: usize = 64;
 pub const MAX_ANSWERS: usize = 64;
 /// The most pairs of one [`ViewChange`].
 pub const MAX_PAIRS: usize = 4096;
+/// The most messages of a [`LinkTest`].
+pub const MAX_TEST_MESSAGES: u32 = 100_000;
 /// The most [`PinnedPath`]s, and the most [`SliceMember`]s, of one [`Preferred`].
 pub const MAX_PREFERRED: usize = 1024;
 
@@ -57,6 +59,8 @@ pub enum AgentMessage {
     Confirm(Confirm),
     /// What time is it? Also the sign of life of an agent that has nothing else to say.
     Clock(ClockQuestion),
+    /// What came of a [`LinkTest`].
+    LinkTested(LinkTested),
 }
 
 /// An agent is there.
@@ -154,6 +158,8 @@ pub enum ControllerMessage {
     Clock(ClockAnswer),
     /// The conversation is not known: begin anew.
     Stranger,
+    /// The agent's link is under test.
+    LinkTest(LinkTest),
 }
 
 /// The terms of the conversation.
@@ -197,6 +203,29 @@ pub struct Grant {
     pub rate: u64,
     /// It never moves.
     pub pinned: bool,
+}
+
+/// Messages are to cross the agent's link: it sends them to a peer, and asks for the connection as for any other.
+/// It answers with [`LinkTested`], after five seconds at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkTest {
+    /// Its number, which the answer says too.
+    pub number: u32,
+    /// Where the messages are sent.
+    pub peer: Guid,
+    /// How many, at most [`MAX_TEST_MESSAGES`]; 0: only the answer is wanted.
+    pub messages: u32,
+    /// Bytes of each.
+    pub bytes: u32,
+}
+
+/// What came of a test of the agent's link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkTested {
+    /// Of which test.
+    pub number: u32,
+    /// How many messages the peer has.
+    pub arrived: u32,
 }
 
 /// News of a connection without a grant.

@@ -68,6 +68,28 @@ pub enum FromManager {
     Change(ViewChange),
     /// Is non-interference in effect?
     Policy(Policy),
+    /// The agent at a port is to show that its link carries messages.
+    Test(PortTest),
+}
+
+/// Messages are to cross the link of a host's port, if an agent is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortTest {
+    /// Its number, which the answer says too.
+    pub number: u32,
+    /// The host's port.
+    pub port: Guid,
+    /// How many; 0: only an answer of the agent's is wanted.
+    pub messages: u32,
+}
+
+/// What came of a [`PortTest`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortTested {
+    /// Of which test.
+    pub number: u32,
+    /// How many messages arrived; none: no agent is at that port.
+    pub arrived: Option<u32>,
 }
 
 /// A view follows.
@@ -109,6 +131,8 @@ pub enum ToManager {
     Computed(Computed),
     /// Addresses with which queries for paths are to be answered first.
     Preferred(Preferred),
+    /// What came of a port's test.
+    Tested(PortTested),
 }
 
 /// What a controller made of a view.

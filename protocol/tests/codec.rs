@@ -7,9 +7,9 @@ use snin_fabric::{Dlid, Guid, Lid, TreeId};
 use snin_protocol::codec::{CodecError, MAX_FRAME, Message, VERSION, decode, encode};
 use snin_protocol::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
-    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, PinnedPath,
-    Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair, Verdict, ViewChange,
-    ViewClear, Wait,
+    FromAgent, Grant, Hello, Lease, LinkTest, LinkTested, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS,
+    MAX_PAIRS, PinnedPath, Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair,
+    Verdict, ViewChange, ViewClear, Wait,
 };
 use snin_protocol::mirror::{
     Checksum, Follow, FromMaster, FromStandby, Have, Line, Part, PartKind, Standing,
@@ -17,7 +17,7 @@ use snin_protocol::mirror::{
 use snin_protocol::peer::{
     Accept, Decline, DeclineReason, End, EndAddress, Hello as PeerHello, Offer, PeerMessage,
 };
-use snin_protocol::view::ToManager;
+use snin_protocol::view::{FromManager, PortTest, PortTested, ToManager};
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 fn guid() -> impl Strategy<Value = Guid> {
@@ -64,6 +64,9 @@ fn from_agent() -> impl Strategy<Value = FromAgent> {
         }),
         any::<u64>().prop_map(|sequence| AgentMessage::Confirm(Confirm { sequence })),
         time().prop_map(|sent| AgentMessage::Clock(ClockQuestion { sent })),
+        (any::<u32>(), any::<u32>()).prop_map(|(number, arrived)| {
+            AgentMessage::LinkTested(LinkTested { number, arrived })
+        }),
     ];
     (any::<u64>(), body).prop_map(|(session, body)| FromAgent { session: Session(session), body })
 }
@@ -134,6 +137,11 @@ fn to_agent() -> impl Strategy<Value = ToAgent> {
         lease().prop_map(ControllerMessage::Lease),
         time().prop_map(|sent| ControllerMessage::Clock(ClockAnswer { sent })),
         Just(ControllerMessage::Stranger),
+        (any::<u32>(), guid(), any::<u32>(), any::<u32>()).prop_map(
+            |(number, peer, messages, bytes)| {
+                ControllerMessage::LinkTest(LinkTest { number, peer, messages, bytes })
+            }
+        ),
     ];
     (any::<u64>(), any::<u64>(), time(), body).prop_map(|(session, term, at, body)| ToAgent {
         session: Session(session),
@@ -284,6 +292,11 @@ proptest! {
         let pin = PinnedPath { source: Guid(version), destination: Guid(7), dlid: Dlid(Lid(9)) };
         let member = SliceMember { port: Guid(8), job: version, dlid: Dlid(Lid(10)) };
         let (pins, slices) = (vec![pin; version as usize % 3_000], vec![member; version as usize % 5_000]);
+        let test = PortTest { number: 7, port: Guid(version), messages: version as u32 };
+        comes_back(&FromManager::Test(test))?;
+        for arrived in [None, Some(version as u32)] {
+            comes_back(&ToManager::Tested(PortTested { number: 7, arrived }))?;
+        }
         let parts = Preferred::parts(&pins, &slices);
         for (part, number) in parts.iter().zip(0..) {
             assert_eq!((part.part, part.parts as usize), (number, parts.len()));

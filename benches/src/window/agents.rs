@@ -96,7 +96,9 @@ async fn agent(
                         let sent = Time::ZERO;
                         say(&mut caller, AgentMessage::Clock(ClockQuestion { sent }));
                     }
-                    ControllerMessage::Welcome(_) | ControllerMessage::Stranger => {}
+                    ControllerMessage::Welcome(_)
+                    | ControllerMessage::LinkTest(_)
+                    | ControllerMessage::Stranger => {}
                 },
                 Received::Closed(..) => return,
             },

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use snin_fabric::hosts::HostId;
 use snin_fabric::{Dlid, Guid, TreeId};
-use snin_protocol::message::{FromAgent, ToAgent, ViewChange, ViewClear, Wait};
+use snin_protocol::message::{
+    FromAgent, LinkTest, LinkTested, ToAgent, ViewChange, ViewClear, Wait,
+};
 use snin_protocol::{ConnectionNumber, Epoch, Term, Time};
 
 use crate::config::Policy;
@@ -30,6 +32,8 @@ pub enum Event {
     Unusable(ViewChange),
     /// The operator changed the policy.
     Policy(Policy),
+    /// The link of this port's agent is to be tested.
+    TestLink(Guid, LinkTest),
     /// The store of terms says that another controller has begun a later one.
     Superseded {
         /// The other's term.
@@ -49,6 +53,8 @@ pub enum Output {
     },
     /// Tell the subnet manager.
     Clear(ViewClear),
+    /// The agent at a port says what came of a test.
+    LinkTested(Guid, LinkTested),
     /// A window was decided.
     Window(WindowReport),
     /// Something for the log.

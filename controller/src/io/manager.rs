@@ -12,7 +12,8 @@ use snin_fabric::view::View;
 use snin_protocol::codec::CodecError;
 use snin_protocol::message::{PinnedPath, Preferred, SliceMember, ViewChange, ViewClear};
 use snin_protocol::view::{
-    Assembly, Computed, FromManager, Policy, PublishedView, ToManager, ViewError,
+    Assembly, Computed, FromManager, Policy, PortTest, PortTested, PublishedView, ToManager,
+    ViewError,
 };
 use tokio::select;
 use tokio::task::{JoinError, JoinHandle};
@@ -26,6 +27,8 @@ pub enum News {
     Change(ViewChange),
     /// Is non-interference in effect?
     Policy(Policy),
+    /// The agent at a port is to show that its link carries messages.
+    Test(PortTest),
     /// It is there.
     Found(String),
     /// It is not there any more; the fabric is taken to be as it was.
@@ -121,6 +124,7 @@ impl Manager {
                 None
             }
             Received::Said(_, FromManager::Change(change)) => self.change(change),
+            Received::Said(_, FromManager::Test(test)) => Some(News::Test(test)),
         }
     }
 
@@ -221,6 +225,11 @@ impl Manager {
             self.send(&ToManager::Preferred(part));
         }
         self.preferred = Some((pins, version, members));
+    }
+
+    /// Says what came of a test that it wanted.
+    pub fn tested(&mut self, tested: PortTested) {
+        self.send(&ToManager::Tested(tested));
     }
 
     fn send(&mut self, message: &ToManager) {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use snin_protocol::clock::ClockSample;
 use snin_protocol::message::{
     AgentMessage, Ask, Change, ClockQuestion, Confirm, ControllerMessage, FromAgent, Hello,
-    MAX_CHANGES, Request, ToAgent,
+    LinkTested, MAX_CHANGES, Request, ToAgent,
 };
 use snin_protocol::{Session, Term, Time};
 
@@ -159,7 +159,11 @@ impl ControllerSession {
                 }
             }
             ControllerMessage::Stranger => self.part(context, sender, now),
+            ControllerMessage::LinkTest(test) if self.phase == Phase::Talking => {
+                context.notify(Notice::LinkTest(*test));
+            }
             ControllerMessage::Welcome(_)
+            | ControllerMessage::LinkTest(_)
             | ControllerMessage::Lease(_)
             | ControllerMessage::Clock(_) => {}
         }
@@ -261,6 +265,13 @@ impl ControllerSession {
             context.counters.confirms += 1;
             let sequence = self.leases.last;
             self.send(context, AgentMessage::Confirm(Confirm { sequence }));
+        }
+    }
+
+    /// The link was tested, because the controller wanted it.
+    pub(super) fn tested(&self, context: &mut Context, tested: LinkTested) {
+        if self.phase == Phase::Talking {
+            self.send(context, AgentMessage::LinkTested(tested));
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use snin_fabric::{Dlid, Guid, TreeId};
-use snin_protocol::message::{FromAgent, Refusal, ToAgent, Wait};
+use snin_protocol::message::{FromAgent, LinkTest, LinkTested, Refusal, ToAgent, Wait};
 use snin_protocol::{ConnectionNumber, Term, Time};
 
 /// A flow from here, numbered by the caller from 0 and below [`Config::flows`](super::Config::flows).
@@ -112,6 +112,8 @@ pub enum Call {
         /// Which flow.
         flow: FlowId,
     },
+    /// The controller is told what came of a test.
+    LinkTested(LinkTested),
 }
 
 /// News of the port.
@@ -330,6 +332,8 @@ pub enum Notice {
     ControllerLost,
     /// One is heard again.
     ControllerFound,
+    /// The controller wants to know whether the link carries messages.
+    LinkTest(LinkTest),
 }
 
 /// Why a call was not carried out.

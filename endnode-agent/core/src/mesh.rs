@@ -102,6 +102,7 @@ impl Mesh {
     pub fn handle(&mut self, event: Event, now: Time) {
         let Self { context, sender, controller, .. } = self;
         match event {
+            Event::App(Call::LinkTested(tested)) => controller.tested(context, tested),
             Event::App(call) => self.call(call, now),
             Event::Port(event) => self.port_event(&event, now),
             Event::Controller(frame) => controller.frame(context, sender, &frame, now),
@@ -141,7 +142,10 @@ impl Mesh {
     }
 
     fn call(&mut self, call: Call, now: Time) {
-        let (Call::Open { flow, .. } | Call::Send { flow, .. } | Call::Close { flow }) = call;
+        let (Call::Open { flow, .. } | Call::Send { flow, .. } | Call::Close { flow }) = call
+        else {
+            return;
+        };
         if let Err(reason) = self.carry_out(call, now) {
             self.context.counters.declined += 1;
             self.context.notify(Notice::Declined { flow, reason });
@@ -162,6 +166,7 @@ impl Mesh {
                 sender.flows.close(flow)?;
                 sender.tend(context, flow.0, now);
             }
+            Call::LinkTested(_) => {}
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! One host's agent: its mesh, its port, and what is sent from there.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use snin_agent_core::{
@@ -9,11 +9,15 @@ use snin_agent_core::{
 };
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_protocol::message::{FromAgent, ToAgent};
+use snin_protocol::message::{FromAgent, LinkTest, LinkTested, MAX_TEST_MESSAGES, ToAgent};
 use snin_protocol::software_port::messages::{FromFabric, PortStatus, ToFabric};
 
 use crate::port::SoftwarePort;
 
+/// What has not arrived of a test by then has not.
+const PATIENCE: Time = Time::secs(5);
+/// Bytes of the longest message of a test.
+const LONGEST: u32 = 1 << 20;
 /// Events of the port that are taken in one turn.
 const AT_ONCE: usize = 256;
 
@@ -28,6 +32,8 @@ pub struct Job {
     pub messages: u32,
     /// Windows that are asked for; 0: until all is sent.
     pub windows: u32,
+    /// The test of the link that it is.
+    pub test: Option<u32>,
 }
 
 /// What became of a job.
@@ -93,6 +99,8 @@ pub struct Host {
     says: Vec<FromAgent>,
     outcomes: Vec<Outcome>,
     notices: Vec<Notice>,
+    /// Until when tests last, by flow. What ends the flow takes it out.
+    tests: BTreeMap<FlowId, Time>,
     /// Pieces that came.
     received: u64,
 }
@@ -115,6 +123,7 @@ impl Host {
             says: Vec::new(),
             outcomes: Vec::new(),
             notices: Vec::new(),
+            tests: BTreeMap::new(),
             received: 0,
         })
     }
@@ -133,6 +142,9 @@ impl Host {
         let running = Running { job, since: now, left: job.messages, refused: false };
         self.jobs[number as usize] = Some(running);
         let flow = FlowId(number);
+        if job.test.is_some() {
+            self.tests.insert(flow, now + PATIENCE);
+        }
         let wanted = Wanted { windows: job.windows, ..Wanted::default() };
         self.mesh.handle(Event::App(Call::Open { flow, peer: job.peer, wanted }), now);
         self.offer(flow, 0, job.bytes, now);
@@ -163,11 +175,14 @@ impl Host {
 
     /// When something is due by itself.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.mesh.next_deadline()
+        self.mesh.next_deadline().into_iter().chain(self.tests.values().copied()).min()
     }
 
     /// Does what is to be done; what is to be told to the fabric goes to `fabric`.
     pub fn poll(&mut self, now: Time, mut fabric: impl FnMut(&ToFabric)) {
+        for flow in self.tests.extract_if(.., |_, until| *until <= now).map(|(flow, _)| flow) {
+            self.mesh.handle(Event::App(Call::Close { flow }), now);
+        }
         loop {
             self.port.set_time(now);
             let Self { mesh, port, heard, says, notices, .. } = self;
@@ -202,13 +217,30 @@ impl Host {
             Notice::Closed { flow, .. } => {
                 let Some(running) = self.jobs[flow.index()].take() else { return };
                 self.free.push(flow.0);
+                self.tests.remove(&flow);
+                if let Some(number) = running.job.test {
+                    return self.tested(number, running.job.messages - running.left, now);
+                }
                 let took = now - running.since;
                 let done = running.left == 0;
                 self.outcomes.push(if done { Outcome::Done { took } } else { Outcome::Refused });
             }
             Notice::Received { .. } => self.received += 1,
+            Notice::LinkTest(LinkTest { number, peer, messages, bytes }) => {
+                let (bytes, messages) =
+                    (bytes.min(LONGEST).into(), messages.min(MAX_TEST_MESSAGES));
+                let job = Job { peer, bytes, messages, windows: 0, test: Some(number) };
+                if !self.send(job, now) {
+                    self.tested(number, 0, now);
+                }
+            }
             _ => {}
         }
+    }
+
+    fn tested(&mut self, number: u32, arrived: u32, now: Time) {
+        let tested = LinkTested { number, arrived };
+        self.mesh.handle(Event::App(Call::LinkTested(tested)), now);
     }
 
     /// What is to be told to the controller.

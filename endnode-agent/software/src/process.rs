@@ -333,7 +333,7 @@ impl Process {
         let from = guid("from")?.or(alone).ok_or("`from` is a port's GUID")?;
         let peer = guid("to")?.ok_or("`to` is a port's GUID")?;
         let (messages, windows) = (small("messages", 1)?, small("windows", 0)?);
-        Ok((from, Job { peer, bytes: number("bytes", 64), messages, windows }))
+        Ok((from, Job { peer, bytes: number("bytes", 64), messages, windows, test: None }))
     }
 }
 

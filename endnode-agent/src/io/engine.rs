@@ -201,6 +201,7 @@ impl DataIo {
         match call {
             AppCall::Open { flow, peer, wanted } => Call::Open { flow, peer, wanted },
             AppCall::Close { flow } => Call::Close { flow },
+            AppCall::LinkTested(tested) => Call::LinkTested(tested),
             AppCall::Send { flow, message, buffer, bytes, due } => {
                 self.port.outbox.load(flow, message, buffer);
                 self.offered = Some(flow);

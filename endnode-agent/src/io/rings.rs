@@ -17,7 +17,7 @@ use hdrhistogram::Histogram;
 use snin_daemon::record::Outcome;
 use snin_fabric::Guid;
 use snin_protocol::Time;
-use snin_protocol::message::{FromAgent, ToAgent};
+use snin_protocol::message::{FromAgent, LinkTested, ToAgent};
 
 use super::doorbell::Doorbell;
 use super::send_path::SendPath;
@@ -37,6 +37,8 @@ pub(crate) enum AppCall {
     Send { flow: FlowId, message: u64, buffer: Source, bytes: usize, due: Time },
     /// The flow's end.
     Close { flow: FlowId },
+    /// What came of a test of the link.
+    LinkTested(LinkTested),
 }
 
 /// A piece that came in; its bytes are `start..start + piece.bytes` of the slot that it is the note of.

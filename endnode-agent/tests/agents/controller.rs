@@ -250,7 +250,7 @@ impl Line {
                     };
                 }
             }
-            AgentMessage::Ask(_) => {}
+            AgentMessage::Ask(_) | AgentMessage::LinkTested(_) => {}
             AgentMessage::Clock(question) => {
                 self.send(ControllerMessage::Clock(ClockAnswer { sent: question.sent }));
             }

@@ -12,9 +12,9 @@ use crate::greeting::{Greet, Reason, Refused, Service, SessionMessage, Welcome};
 use crate::identity::{Identity, MAX_NAME, Role};
 use crate::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, ClockQuestion, Confirm, ControllerMessage,
-    FromAgent, Grant, Hello, Lease, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS, MAX_PAIRS, MAX_PREFERRED,
-    PinnedPath, Preferred, Refusal, Request, SliceMember, Terms, ToAgent, UnusablePair, Verdict,
-    ViewChange, ViewClear, Wait,
+    FromAgent, Grant, Hello, Lease, LinkTest, LinkTested, MAX_ANSWERS, MAX_CHANGES, MAX_GRANTS,
+    MAX_PAIRS, MAX_PREFERRED, PinnedPath, Preferred, Refusal, Request, SliceMember, Terms, ToAgent,
+    UnusablePair, Verdict, ViewChange, ViewClear, Wait,
 };
 use crate::mirror::{
     Checksum, Follow, FromMaster, FromStandby, Have, Line, MAX_LINES, Part, PartKind, Standing,
@@ -27,7 +27,8 @@ use crate::software_port::messages::{
     PortStatus, Post, RefusedReason, ToFabric,
 };
 use crate::view::{
-    Computed, FromManager, MAX_PART, MAX_TREES, Policy, ToManager, ViewBegin, ViewPart,
+    Computed, FromManager, MAX_PART, MAX_TREES, Policy, PortTest, PortTested, ToManager, ViewBegin,
+    ViewPart,
 };
 use crate::{ConnectionNumber, Session, Term, Time};
 
@@ -46,6 +47,10 @@ records! {
     Grant { connection, tree, dlid, from, until, rate, pinned }
     Answer { connection, verdict }
     ClockAnswer { sent }
+    LinkTest { number, peer, messages, bytes }
+    LinkTested { number, arrived }
+    PortTest { number, port, messages }
+    PortTested { number, arrived }
     ViewChange { version, unusable }
     UnusablePair { switch, tree }
     ViewClear { version }
@@ -84,9 +89,9 @@ records! {
 }
 
 choices! {
-    AgentMessage { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it) }
+    AgentMessage { 0 Hello(it), 1 Ask(it), 2 Confirm(it), 3 Clock(it), 4 LinkTested(it) }
     Change { 0 Request(it), 1 Withdraw(it) }
-    ControllerMessage { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger }
+    ControllerMessage { 0 Welcome(it), 1 Lease(it), 2 Clock(it), 3 Stranger, 4 LinkTest(it) }
     Verdict { 0 Served, 1 Deferred(it), 2 Refused(it) }
     Wait {
         0 PortsBusy, 1 SourceFull, 2 DestinationFull, 3 NoTreeFreed, 4 PinnedAway, 5 Rests, 6 Draining,
@@ -106,8 +111,8 @@ choices! {
     Service { 0 Grants, 1 Views, 2 Peers, 3 Mirrors }
     Reason { 0 Version, 1 Service, 2 Role, 3 Identity, 4 Full }
     Role { 0 Agent, 1 Manager, 2 Controller, 3 Operator, 4 Launcher }
-    FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it) }
-    ToManager { 0 Clear(it), 1 Computed(it), 2 Preferred(it) }
+    FromManager { 0 Begin(it), 1 Part(it), 2 Change(it), 3 Policy(it), 4 Test(it) }
+    ToManager { 0 Clear(it), 1 Computed(it), 2 Preferred(it), 3 Tested(it) }
     FromStandby { 0 Follow(it), 1 Have(it), 2 Ballot(it) }
     BallotKind { 0 Status, 1 Takeover, 2 Cede }
     Candidacy { 0 Electing, 1 Master, 2 Standby }

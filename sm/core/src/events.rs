@@ -59,6 +59,13 @@ pub enum Event<'a> {
     Prefer(Box<Preferences>),
     /// A health monitor says that the node with this GUID has joined or left.
     Health(Guid),
+    /// What came of an [`Output::TestLink`].
+    LinkTested {
+        /// Its number.
+        number: u32,
+        /// How many messages arrived; none: no agent is at that port.
+        arrived: Option<u32>,
+    },
     /// Where M_Keys are generated: every port gets another one.
     RotateKeys,
     /// The operator has other partitions from now on.
@@ -143,6 +150,15 @@ pub enum Output {
     Served(Arc<Groups>),
     /// Store this in place of what was stored before: it has to survive a restart.
     Save(Arc<Saved>),
+    /// Have the agent at a host's port send messages, and come back with [`Event::LinkTested`].
+    TestLink {
+        /// Its number.
+        number: u32,
+        /// The host's port.
+        port: Guid,
+        /// How many.
+        messages: u32,
+    },
     /// Say this to another manager.
     Mirror(MirrorOutput),
     /// Ask the cluster's service this, and come back with [`Event::Cluster`].

@@ -53,7 +53,7 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> 
             )
         }
         // Counters are not an SMP's business.
-        Query::Trial(_, Ask::Counters(_)) => return None,
+        Query::Trial(_, Ask::Counters(_) | Ask::Messages(_) | Ask::Agent) => return None,
         Query::Order(node, port, order) => {
             let held = graph.port((node, port))?.info.as_ref()?;
             let info = PortInfo {

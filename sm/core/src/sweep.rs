@@ -20,6 +20,7 @@ mod groups;
 mod judged;
 mod lanes;
 mod lineage;
+mod link_tests;
 mod missing;
 mod orders;
 mod recalled;
@@ -40,6 +41,7 @@ use self::applying::Applying;
 use self::bridge::Bridges;
 use self::gauges::Gauges;
 use self::judged::Orders;
+use self::link_tests::LinkTests;
 use self::orders::Leave;
 use self::recalled::{Recalled, Telling};
 use self::surveying::Pending;
@@ -125,6 +127,7 @@ pub struct Sweep {
     /// What came of questions that configuration had asked.
     asked: VecDeque<(Place, Ask, bool)>,
     gauges: Gauges,
+    link_tests: LinkTests,
     bridges: Bridges,
 }
 
@@ -186,6 +189,7 @@ impl Sweep {
             judged: false,
             asked: VecDeque::new(),
             gauges: Gauges::default(),
+            link_tests: LinkTests::default(),
             bridges: Bridges::default(),
         })
     }
@@ -229,6 +233,7 @@ impl Sweep {
             Event::Configuration(_) | Event::Cluster(_) => {}
             Event::General { from, bytes, .. } => self.counters_answered(from.lid, bytes),
             Event::Health(node) => self.look_for(node),
+            Event::LinkTested { number, arrived } => self.link_tests.answered(number, arrived),
             Event::Prefer(_) => self.metrics.count_dropped(Dropped::OtherClass),
             Event::Clear { version } => self.cleared = self.cleared.max(version),
             Event::RotateKeys => self.rotate_keys(),
@@ -270,6 +275,7 @@ impl Sweep {
         let slow = self.next_slow();
         let due = self.transactions.next_deadline().into_iter().chain(slow);
         let due = due.chain(self.gauges.next_deadline()).chain(self.bridges.next_deadline());
+        let due = due.chain(self.link_tests.next_deadline());
         due.chain(sweep).chain(probe).chain(held).min()
     }
 
@@ -324,6 +330,7 @@ impl Sweep {
         self.bridges.rest(now);
         self.probe(now);
         self.expire_counters(now);
+        self.link_tests.expire(now);
         self.set_slow_aside(now);
         self.advance(now);
     }

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use snin_fabric::{Guid, PortNum, Speed, Width};
 use snin_protocol::Time;
 use snin_sm_core::configuration::{
-    Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Seen, Tests,
+    Application, Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Seen, Tests,
 };
 use toml::Spanned;
 
@@ -50,7 +50,8 @@ struct TestsEntry {
     quality_lost: Option<u32>,
     quality_errors: Option<u32>,
     counters: Option<bool>,
-    application: Option<bool>,
+    quality_messages: Option<u32>,
+    application: Option<Spanned<toml::Value>>,
     timer_ms: Option<u64>,
     resets: Option<u32>,
     at_once: Option<Spanned<u32>>,
@@ -129,7 +130,12 @@ pub(super) fn parse_toml(text: &str, name: &str) -> Result<Expected, String> {
         let at = error.span().map_or_else(|| name.to_owned(), place);
         format!("{at}: {}", error.message().lines().next().unwrap_or_default())
     })?;
-    let mut expected = Expected { tests: tests(&file.tests), ..Expected::default() };
+    let mut tests = tests(&file.tests);
+    if let Some(application) = &file.tests.application {
+        tests.application = self::application(application.get_ref(), &tests)
+            .map_err(|why| format!("{}: {why}", place(application.span())))?;
+    }
+    let mut expected = Expected { tests, ..Expected::default() };
     if let Some(at_once) = file.tests.at_once.filter(|n| !(1..=10_000).contains(n.get_ref())) {
         return Err(format!(
             "{}: at_once is {}: 1 to 10000",
@@ -164,6 +170,7 @@ fn tests(entry: &TestsEntry) -> Tests {
         lasts: entry.quality_ms.map_or(quality.lasts, Time::millis),
         mads: entry.quality_mads.unwrap_or(quality.mads),
         lost: entry.quality_lost.unwrap_or(quality.lost),
+        messages: entry.quality_messages.unwrap_or(quality.messages),
         errors: match entry.counters {
             Some(false) => None,
             _ => entry.quality_errors.or(quality.errors),
@@ -172,10 +179,24 @@ fn tests(entry: &TestsEntry) -> Tests {
     Tests {
         miswire: entry.miswire.unwrap_or(standard.miswire),
         quality: entry.quality.unwrap_or(true).then_some(quality),
-        application: entry.application.unwrap_or(standard.application),
+        application: standard.application,
         timer: entry.timer_ms.map_or(standard.timer, Time::millis),
         at_once: entry.at_once.as_ref().map_or(standard.at_once, |n| *n.get_ref()),
         resets: entry.resets.unwrap_or(standard.resets),
+    }
+}
+
+/// Who is asked: true and false mean the node and none.
+fn application(value: &toml::Value, tests: &Tests) -> Result<Option<Application>, String> {
+    match (value, value.as_str()) {
+        (toml::Value::Boolean(false), _) => Ok(None),
+        (toml::Value::Boolean(true), _) | (_, Some("node")) => Ok(Some(Application::Node)),
+        (_, Some("agent")) if tests.quality.is_none_or(|quality| quality.errors.is_none()) => {
+            Err("application is \"agent\", which is asked while counters are read: they are not"
+                .to_owned())
+        }
+        (_, Some("agent")) => Ok(Some(Application::Agent)),
+        _ => Err(format!("application is {value}: true, false, \"node\" or \"agent\"")),
     }
 }
 
@@ -270,9 +291,10 @@ fn tests_text(tests: &Tests) -> String {
 }
 
 /// What a port has to pass, by the keys of both forms.
-pub(super) fn test_values(tests: &Tests) -> [(&'static str, String); 11] {
+pub(super) fn test_values(tests: &Tests) -> [(&'static str, String); 12] {
     let Tests { miswire, quality, application, timer, at_once, resets } = tests;
-    let Quality { lasts, mads, lost, errors } = quality.unwrap_or_default();
+    let Quality { lasts, mads, lost, messages, errors } = quality.unwrap_or_default();
+    let application = application.map_or_else(|| "false".to_owned(), |asked| quoted(asked.name()));
     let millis = |time: Time| (time.nanos() / 1_000_000).to_string();
     [
         ("miswire", miswire.to_string()),
@@ -280,9 +302,10 @@ pub(super) fn test_values(tests: &Tests) -> [(&'static str, String); 11] {
         ("quality_ms", millis(lasts)),
         ("quality_mads", mads.to_string()),
         ("quality_lost", lost.to_string()),
+        ("quality_messages", messages.to_string()),
         ("counters", errors.is_some().to_string()),
         ("quality_errors", errors.unwrap_or(0).to_string()),
-        ("application", application.to_string()),
+        ("application", application),
         ("timer_ms", millis(*timer)),
         ("resets", resets.to_string()),
         ("at_once", at_once.to_string()),

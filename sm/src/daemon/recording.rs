@@ -89,6 +89,7 @@ enum Told {
     Partitions(String),
     Crowded(bool),
     Health(Guid),
+    LinkTested(u32, Option<u32>),
     PortChanged,
     /// The session's number, what happened (called, answered, closed, asked, heard), and the frame in hex.
     Mirror(u64, u8, String),
@@ -225,6 +226,7 @@ impl Told {
             Event::Partitions(ref partitions) => Self::Partitions(partitions.to_string()),
             Event::Crowded(crowded) => Self::Crowded(crowded),
             Event::Health(node) => Self::Health(node),
+            Event::LinkTested { number, arrived } => Self::LinkTested(number, arrived),
             Event::PortChanged => Self::PortChanged,
             Event::Mirror(ref event) => mirrored(event),
             Event::Computed(ref computed) => Self::Computed { job: computed.number() },
@@ -425,6 +427,9 @@ impl Told {
             }
             Self::Crowded(crowded) => manager.handle(Event::Crowded(crowded), now),
             Self::Health(node) => manager.handle(Event::Health(node), now),
+            Self::LinkTested(number, arrived) => {
+                manager.handle(Event::LinkTested { number, arrived }, now);
+            }
             Self::PortChanged => manager.handle(Event::PortChanged, now),
             Self::Mirror(link, what, frame) => {
                 let event = mirror_event(Link(link), what, &unhex(&frame)?)?;

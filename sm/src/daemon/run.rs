@@ -10,6 +10,7 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use snin_protocol::view::{PortTest, PortTested};
 use tracing::warn;
 
 use super::applying::Versions;
@@ -79,6 +80,8 @@ pub struct Daemon {
     pub(super) waiting: Vec<Client>,
     /// The clients that have another manager told something, and are to hear what became of it.
     pub(super) instructions: Vec<(Guid, Control, Client)>,
+    /// Tests of links of which no controller could be told.
+    untested: Vec<u32>,
     /// The file of partitions.
     pub(super) partition_file: Option<PathBuf>,
     tape: Tape,
@@ -117,6 +120,7 @@ impl Daemon {
             ready: false,
             waiting: Vec::new(),
             instructions: Vec::new(),
+            untested: Vec::new(),
             partition_file: None,
             tape: Tape::none(),
             worker: Worker::start().map_err(Failure::system("a thread"))?,
@@ -202,6 +206,13 @@ impl Daemon {
         let end = self.heed_signals()?;
         while let Some(version) = self.outlets.views.as_mut().and_then(Views::next_clear) {
             self.feed(Event::Clear { version })?;
+        }
+        for number in std::mem::take(&mut self.untested) {
+            self.feed(Event::LinkTested { number, arrived: None })?;
+        }
+        while let Some(tested) = self.outlets.views.as_mut().and_then(Views::next_tested) {
+            let PortTested { number, arrived } = tested;
+            self.feed(Event::LinkTested { number, arrived })?;
         }
         self.outlets.journal.settle(self.outlets.control.as_mut());
         self.carry(now)?;
@@ -308,7 +319,8 @@ impl Daemon {
         let own = own.chain(self.outlets.mirrors.next_deadline());
         let due = self.manager.next_deadline().into_iter().chain(own).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
-        let limit = due.into_iter().chain(again).min();
+        let at_once = (!self.untested.is_empty()).then_some(Duration::ZERO);
+        let limit = due.into_iter().chain(again).chain(at_once).min();
         watch.wait(limit).map_err(Failure::system("poll")).map(drop)
     }
 
@@ -355,6 +367,13 @@ impl Daemon {
                 }
                 Output::Sit(port) => self.wire.sit(port)?,
                 Output::Served(_) => {}
+                Output::TestLink { number, port, messages } => {
+                    let test = PortTest { number, port, messages };
+                    let views = self.outlets.views.as_mut();
+                    if !views.is_some_and(|views| views.test(test)) {
+                        self.untested.push(number);
+                    }
+                }
                 Output::Report(report) => self.report(report),
             }
         }

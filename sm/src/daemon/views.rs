@@ -13,7 +13,8 @@ use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::ViewChange;
 use snin_protocol::view::{
-    FromManager, MAX_VIEW, Policy, ToManager, ViewError, frames, unusable_pairs,
+    FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, ViewError, frames,
+    unusable_pairs,
 };
 use snin_sm_core::FabricView;
 use snin_sm_core::events::Preferences;
@@ -35,6 +36,8 @@ pub struct Views {
     tables: u64,
     /// Versions that controllers say are clear.
     clear: VecDeque<u64>,
+    /// What controllers say of ports' tests.
+    tested: VecDeque<PortTested>,
     /// What a controller says of addresses that paths are answered with first: what comes, and the last set.
     preferring: Preferring<Peer>,
     preferences: Option<Box<Preferences>>,
@@ -72,6 +75,7 @@ impl Views {
             controllers,
             tables: 0,
             clear,
+            tested: VecDeque::new(),
             preferring: Preferring::default(),
             preferences: None,
         }))
@@ -120,6 +124,19 @@ impl Views {
         self.clear.pop_front()
     }
 
+    /// A host's agent is to send messages: the controller that was here last has its session.
+    /// False where none is here.
+    pub fn test(&mut self, test: PortTest) -> bool {
+        let Some(to) = self.controllers.last() else { return false };
+        self.post.send_to(to, FromManager::Test(test));
+        true
+    }
+
+    /// What came of a test.
+    pub fn next_tested(&mut self) -> Option<PortTested> {
+        self.tested.pop_front()
+    }
+
     /// The addresses that a controller wants paths answered with, where they are others than before.
     pub const fn take_preferences(&mut self) -> Option<Box<Preferences>> {
         self.preferences.take()
@@ -148,6 +165,7 @@ impl Views {
                 self.controllers.retain(|known| *known != peer);
             }
             Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
+            Received::Said(_, ToManager::Tested(tested)) => self.tested.push_back(tested),
             Received::Said(peer, ToManager::Preferred(part)) => {
                 if let Some(set) = self.preferring.take(peer, part) {
                     self.preferences = Some(set);

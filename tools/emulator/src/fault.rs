@@ -36,7 +36,7 @@ pub enum Fault {
     Noise(Noise),
     /// MADs come to harm on this cable, each time they pass.
     CableNoise(PortIndex, Noise),
-    /// Of a million MADs that this port receives, so many come with a symbol error that does no harm but is
+    /// Of a million packets that this port receives, so many come with a symbol error that does no harm but is
     /// counted.
     SymbolErrors(PortIndex, u32),
     /// A port refuses every write (status 0x1C), or no more; port 0 of a switch its tables too.

@@ -3,14 +3,15 @@
 use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::Time;
 
+use crate::config::Noise;
 use crate::fault::Fault;
 use crate::hardware::Health;
 
 /// How long a node that reboots is away.
 const REBOOT: Time = Time::millis(500);
 /// What can be said of a cable, and of a node.
-const FORM: &str = "expected cut|restore|bounce NODE/PORT, plug|swap NODE/PORT NODE/PORT, or \
-                    reboot|off|on|dead|well|mute|speak NODE";
+const FORM: &str = "expected cut|restore|bounce NODE/PORT, plug|swap NODE/PORT NODE/PORT, errors NODE/PORT PPM, \
+                    or reboot|off|on|dead|well|mute|speak NODE";
 
 /// A node by NodeDescription, GUID (`0x...`), or its name in a netlist (`H-` or `S-` and the GUID).
 ///
@@ -137,6 +138,14 @@ impl Fault {
                     return Err(format!("`{place}` is one port"));
                 }
                 Self::Plug(one, other)
+            }
+            "errors" => {
+                let (at, often) = place.rsplit_once(' ').ok_or_else(form)?;
+                let often = often.parse().ok().filter(|&often| often <= Noise::WHOLE);
+                let often = often.ok_or_else(|| {
+                    format!("`{place}`: of a million packets so many, 0 to {}", Noise::WHOLE)
+                })?;
+                Self::SymbolErrors(cable_at(topology, at.trim())?, often)
             }
             "mute" => Self::Application(node()?, false),
             "speak" => Self::Application(node()?, true),

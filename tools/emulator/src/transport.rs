@@ -10,6 +10,7 @@ use snin_protocol::Time;
 use crate::config::Noise;
 use crate::emulator::Emulator;
 use crate::hardware::Health;
+use crate::messages::Passed;
 use crate::packet::Packet;
 use crate::queue::Event;
 
@@ -242,6 +243,23 @@ impl Emulator {
             *at += Time(self.random.random_range(0..=most));
         }
         true
+    }
+
+    /// A message was carried: ports count it, and some of its packets come with symbol errors.
+    pub fn carried(&mut self, passed: &Passed) {
+        for &port in &passed.links {
+            let (packets, words) = (u64::from(passed.packets), u64::from(passed.bytes / 4));
+            let counters = &mut self.fabric.ports[port.index()].counters;
+            counters.transmit_packets += packets;
+            counters.transmit_data += words;
+            let Some(peer) = self.fabric.other_end(port.0) else { continue };
+            let often = self.fabric.ports[peer as usize].symbol_errors;
+            let errors = (0..passed.packets).filter(|_| self.strikes(often)).count() as u64;
+            let counters = &mut self.fabric.ports[peer as usize].counters;
+            counters.receive_packets += packets;
+            counters.receive_data += words;
+            counters.symbol_errors += errors;
+        }
     }
 
     fn strikes(&mut self, chance: u32) -> bool {

@@ -375,6 +375,10 @@ impl Subnet {
                 self.note(now, to.lid, &mad, true);
                 self.emulator.send(self.client, &mad, to.lid, now);
             }
+            // No controller is asked for what agents send.
+            Output::TestLink { number, .. } => {
+                self.sweep.handle(Event::LinkTested { number, arrived: None }, now);
+            }
             // Nothing has to survive.
             Output::Keep(_) | Output::Save(_) => {}
             // One manager needs no mirror, and no cluster.

@@ -226,6 +226,99 @@ fn path_records_lead_along_the_slice_of_both_ends() {
     assert_eq!(up.wait().unwrap().code(), Some(0));
 }
 
+/// The manager has the agent behind a port send messages while the port is tested: it tells the controller, which
+/// tells the agent.
+#[test]
+fn agents_send_over_links_under_test() {
+    const RECIPE: &str = "clos:2,2,2";
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let mut up = start(RECIPE, &run);
+    let ask = |arguments: &[&str], socket: &str| {
+        let output = snin().args(arguments).arg("--socket").arg(run.join(socket)).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said(&output))
+    };
+    wait("the agents", || {
+        let told = ask(&["controller", "status", "--json"], "controller.sock").1;
+        told.replace(' ', "").contains("\"agents\":4")
+    });
+    // An operator by hand, first.
+    let (code, told, error) = ask(&["controller", "link-test", "host2"], "controller.sock");
+    assert_eq!((code, &*told), (Some(0), "host2: 1000 of 1000 messages arrived\n"), "{error}");
+    let (code, _, error) = ask(&["controller", "link-test", "host9"], "controller.sock");
+    assert!(code == Some(3) && error.contains("host9"), "{error}");
+
+    let learnt = ask(&["config", "learn"], "sm.sock").1;
+    let tests = "quality_ms = 50\nquality_mads = 20\nquality_errors = 5\nquality_messages = 1000\n\
+                 application = \"agent\"\n";
+    let expected = folder.path().join("expected.toml");
+    std::fs::write(&expected, format!("[tests]\n{tests}\n{learnt}")).unwrap();
+    let (code, _, error) = ask(&["config", "apply", expected.to_str().unwrap()], "sm.sock");
+    assert_eq!(code, Some(0), "{error}");
+    let status = || {
+        let (_, told, error) = ask(&["port", "status", "--all", "--json"], "sm.sock");
+        let told: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{error}"));
+        let ports = told["ports"].as_array().unwrap().clone();
+        let port = ports.into_iter().find(|port| port["at"] == "leaf1/1").unwrap();
+        (port["state"].as_str().unwrap().to_owned(), port["why"].to_string())
+    };
+    let test = || {
+        assert_eq!(ask(&["port", "test", "leaf1/1"], "sm.sock").0, Some(0));
+        wait("the test ends", || ["passed", "failed"].contains(&&*status().0));
+        status()
+    };
+    let tested = || {
+        let events = std::fs::read_to_string(run.join("controller.events")).unwrap();
+        let of_test = events.lines().filter(|line| line.contains("\"LINK_TESTED\""));
+        let number =
+            |line: &str, key: &str| serde_json::from_str::<Value>(line).unwrap()[key].as_u64();
+        let of_test = of_test.map(|line| [number(line, "messages"), number(line, "arrived")]);
+        of_test.collect::<Vec<_>>()
+    };
+    assert_eq!(test(), ("passed".to_owned(), "\"\"".to_owned()));
+    let all = |n: u64| [Some(n), Some(n)];
+    assert_eq!(tested(), [all(1000), all(1000), all(1)], "by hand, quality, application");
+
+    // Too few errors for MADs to notice.
+    let strike = |fault: &[&str]| {
+        let mut command = snin();
+        command.args(["emulator", "fault"]).args(fault);
+        let output = command.arg("--control").arg(run.join("emulator.sock")).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    };
+    strike(&["errors", "leaf1/1", "15000"]);
+    let (state, why) = test();
+    assert_eq!(state, "failed");
+    assert!(why.contains(" errors at this end while 20 MADs crossed the link"), "{why}");
+    strike(&["errors", "leaf1/1", "0"]);
+
+    // An agent that stands still.
+    let topology = RECIPE.parse::<Recipe>().unwrap().build().unwrap();
+    let named = |&node: &_| &*topology.node(node).name == "host2";
+    let host = topology.nodes().find(named).unwrap();
+    let guid = topology.port(topology.cables(host).next().unwrap().0).guid.to_string();
+    let agents = (0..4).find(|number| {
+        let text = std::fs::read_to_string(run.join(format!("agents-{number}.toml"))).unwrap();
+        text.contains(&guid)
+    });
+    let config = format!("agents-{}.toml", agents.unwrap());
+    let process = processes_of(&run).into_iter().find(|number| {
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&config)
+    });
+    let process = pid(process.unwrap());
+    assert_eq!(test().0, "passed");
+    kill_process(process, Signal::STOP).unwrap();
+    let (state, why) = test();
+    kill_process(process, Signal::CONT).unwrap();
+    let is_right = why.contains("messages of its agent's did not arrive")
+        || why.contains("the node does not answer as is expected");
+    assert!(state == "failed" && is_right, "{state} {why}");
+    wait("the agent is well again", || test().0 == "passed");
+    kill_process(pid(up.id()), Signal::INT).unwrap();
+    assert_eq!(up.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_script_that_cannot_be_followed_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();

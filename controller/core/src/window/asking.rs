@@ -6,7 +6,7 @@ use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_protocol::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, Confirm, ControllerMessage, FromAgent, Hello,
-    Refusal, Request, Terms, ToAgent, Verdict,
+    LinkTest, Refusal, Request, Terms, ToAgent, Verdict,
 };
 use snin_protocol::{ConnectionNumber, Session, Time};
 
@@ -38,12 +38,36 @@ impl Core {
                 let answer = ClockAnswer { sent: question.sent };
                 self.send(from, session, ControllerMessage::Clock(answer), now);
             }
+            AgentMessage::LinkTested(tested) => {
+                self.outputs.push_back(Output::LinkTested(from, tested));
+            }
         }
     }
 
     pub(super) fn send(&mut self, to: Guid, session: Session, body: ControllerMessage, at: Time) {
         let message = ToAgent { session, term: self.config.term, at, body };
         self.outputs.push_back(Output::Send { to, message });
+    }
+
+    /// Where no agent is, nothing is said.
+    pub(super) fn test_link(&mut self, port: Guid, test: LinkTest, now: Time) {
+        if let Some(session) = self.agents.get(&port).map(|agent| agent.session) {
+            self.send(port, session, ControllerMessage::LinkTest(test), now);
+        }
+    }
+
+    /// Whether an agent is heard at this port.
+    pub fn has_agent(&self, port: Guid) -> bool {
+        self.agents.contains_key(&port)
+    }
+
+    /// Other hosts with agents, those at the same leaf first.
+    pub fn agents_beside(&self, port: Guid) -> impl Iterator<Item = Guid> {
+        let leaf = |port: Guid| Some(self.fabric.host(self.fabric.host_of(port)?)?.switch);
+        let own = leaf(port);
+        let others = || self.agents.keys().copied().filter(move |&other| other != port);
+        let near = others().filter(move |&other| leaf(other).is_some() && leaf(other) == own);
+        near.chain(others().filter(move |&other| leaf(other).is_some() && leaf(other) != own))
     }
 
     fn greet(&mut self, port: Guid, session: Session, hello: Hello, now: Time) {
@@ -235,7 +259,10 @@ impl Core {
             return;
         };
         let ends = self.ends(connection.port, &connection.request);
-        if let Ok(ends) = ends {
+        // Admission may know other hosts than the view until the next window, which asks this of all again.
+        if let Ok(ends) = ends
+            && !self.stale
+        {
             self.admit(slot, ends);
         }
         let domain = ends.ok().and_then(|ends| self.slicing.of(ends));

@@ -159,6 +159,7 @@ impl Core {
             Event::View(view) => self.take_view(view),
             Event::Unusable(change) => self.take_change(&change),
             Event::Policy(policy) => self.take_policy(policy),
+            Event::TestLink(port, test) => self.test_link(port, test, now),
             Event::Superseded { by } => {
                 self.deposed = true;
                 self.note(Note::Superseded { by });

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use snin_fabric::{Dlid, Guid};
 use snin_protocol::message::{
     AgentMessage, Ask, Change, ClockQuestion, Confirm, ControllerMessage, FromAgent, Grant, Hello,
-    Lease, Request, Terms, ToAgent, Verdict,
+    Lease, LinkTested, Request, Terms, ToAgent, Verdict,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -173,6 +173,10 @@ impl Agent {
             }
             ControllerMessage::Stranger => self.begin(now),
             ControllerMessage::Clock(_) => {}
+            ControllerMessage::LinkTest(test) => {
+                let tested = LinkTested { number: test.number, arrived: test.messages };
+                self.send(AgentMessage::LinkTested(tested));
+            }
             ControllerMessage::Lease(lease) => self.follow(lease, now),
         }
         self.look(now);

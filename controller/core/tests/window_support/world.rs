@@ -333,6 +333,7 @@ impl World {
                         self.begin_repair();
                     }
                 }
+                Output::LinkTested(..) => {}
                 Output::Window(report) => self.reports.push(report),
                 Output::Note(note) => {
                     let text = format!("{note:?}");

@@ -99,7 +99,7 @@ impl Controller {
                 let answer = ControllerMessage::Clock(ClockAnswer { sent: question.sent });
                 return Some(self.frame(session, now, answer));
             }
-            AgentMessage::Ask(_) | AgentMessage::Hello(_) => {}
+            AgentMessage::Ask(_) | AgentMessage::Hello(_) | AgentMessage::LinkTested(_) => {}
         }
         None
     }

@@ -185,14 +185,34 @@ pub struct Tests {
     pub miswire: bool,
     /// How good the link has to be; none: it is not measured.
     pub quality: Option<Quality>,
-    /// Whether the node at the other end has to answer a request as is expected.
-    pub application: bool,
+    /// Who at the other end has to answer a request as is expected; none: that is not asked.
+    pub application: Option<Application>,
     /// A test that lasts longer has failed.
     pub timer: Time,
     /// Ports that are tested side by side.
     pub at_once: u32,
     /// How often a link is reset, and its port tested again, before the port has failed.
     pub resets: u32,
+}
+
+/// Who answers at the other end of a link under test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Application {
+    /// The node, with the description that discovery heard.
+    Node,
+    /// Its agent, with a message to another host; a switch as [`Application::Node`]. That takes an ACTIVE link, so
+    /// errors have to be counted too.
+    Agent,
+}
+
+impl Application {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Agent => "agent",
+        }
+    }
 }
 
 /// How good a link has to be.
@@ -202,8 +222,10 @@ pub struct Quality {
     pub lasts: Time,
     /// So many MADs cross it meanwhile.
     pub mads: u32,
-    /// So many of them may be lost.
+    /// So many of them, and of the messages, may be lost.
     pub lost: u32,
+    /// So many messages the agent behind the port, if there is one, sends while errors are counted.
+    pub messages: u32,
     /// By so many may the error counters of either end rise, together, while as many MADs cross the link again
     /// once the port is ACTIVE: before, it has no address at which counters could be asked for. None: they are not
     /// looked at.
@@ -212,7 +234,7 @@ pub struct Quality {
 
 impl Default for Quality {
     fn default() -> Self {
-        Self { lasts: Time::secs(1), mads: 100, lost: 0, errors: Some(0) }
+        Self { lasts: Time::secs(1), mads: 100, lost: 0, messages: 0, errors: Some(0) }
     }
 }
 
@@ -220,7 +242,8 @@ impl Default for Tests {
     fn default() -> Self {
         let quality = Some(Quality::default());
         let (timer, at_once, resets) = (Time::secs(30), 1_000, 0);
-        Self { miswire: true, quality, application: true, timer, at_once, resets }
+        let application = Some(Application::Node);
+        Self { miswire: true, quality, application, timer, at_once, resets }
     }
 }
 

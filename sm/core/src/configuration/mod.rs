@@ -27,7 +27,9 @@ use snin_protocol::Time;
 use crate::database::Place;
 
 pub use compare::{Difference, What, check, differences, learn};
-pub use expected::{Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Tests};
+pub use expected::{
+    Application, Expected, ExpectedPort, ExpectedSwitch, Mode, Pattern, Quality, Tests,
+};
 pub use instruction::{Consent, Instruction, Judgement, Limits, LinkOrder};
 pub use reason::{Action, Objection, PortReport, Reason};
 pub use seen::{LinkState, Neighbour, Seen, SeenPort, SeenSwitch};
@@ -248,10 +250,19 @@ impl Configuration {
     pub fn answered(&mut self, place: Place, ask: Ask, well: bool, now: Time) {
         let Some(trial) = self.trials.get_mut(&place) else { return };
         trial.answered(ask, well);
-        if trial.is_refused() && ask == Ask::Application {
+        let of_application = matches!(ask, Ask::Application | Ask::Agent);
+        if trial.is_refused() && of_application {
             return self.end(place, Some(Reason::Application));
         }
         self.go_on(place, now);
+    }
+
+    /// Of so many messages of the agent's so many arrived; none: no agent is there.
+    pub fn messages_arrived(&mut self, place: Place, asked: u32, arrived: Option<u32>, now: Time) {
+        if let Some(trial) = self.trials.get_mut(&place) {
+            trial.messages_arrived(asked, arrived);
+            self.go_on(place, now);
+        }
     }
 
     /// So many errors one end of a port's link has counted so far; none: it does not say.

@@ -37,6 +37,13 @@ pub enum Reason {
         /// Of so many.
         sent: u32,
     },
+    /// Messages of the agent's did not arrive.
+    Undelivered {
+        /// So many.
+        lost: u32,
+        /// Of so many.
+        sent: u32,
+    },
     /// The error counters of one end rose by too much.
     Errors {
         /// Which end.
@@ -80,6 +87,9 @@ impl fmt::Display for Reason {
             Self::WentDown => f.write_str("the link went down while it was tested"),
             Self::TimedOut(step) => write!(f, "the test timer ran out while waiting for {step}"),
             Self::Lossy { lost, sent } => write!(f, "{lost} of {sent} MADs were lost"),
+            Self::Undelivered { lost, sent } => {
+                write!(f, "{lost} of {sent} messages of its agent's did not arrive")
+            }
             Self::Errors { end, rose, sent } => {
                 write!(f, "{rose} errors at {end} while {sent} MADs crossed the link")
             }
@@ -107,6 +117,7 @@ impl Reason {
                 | Self::WentDown
                 | Self::TimedOut(_)
                 | Self::Lossy { .. }
+                | Self::Undelivered { .. }
                 | Self::Errors { .. }
                 | Self::Application
         )

@@ -4,12 +4,12 @@
 //! It is re-entrant: every discovery, every answer and every timer takes it as far as it goes. Presence and
 //! miswire are judged from the last discovery; quality and application by SMPs that cross the link. Counters are
 //! asked for at addresses (IBA 16.1), so a port that has passed all else is let in first, and the MADs cross
-//! again.
+//! again. So do messages of the agent behind the port, which the sweep has told by a controller.
 
 use snin_protocol::Time;
 
 use super::compare::{miswired, slow};
-use super::expected::{ExpectedPort, Quality, Tests};
+use super::expected::{Application, ExpectedPort, Quality, Tests};
 use super::reason::Reason;
 use super::seen::{LinkState, SeenPort};
 
@@ -20,6 +20,10 @@ pub enum Ask {
     Node,
     /// NodeDescription, which has to say what it said before: the application's request.
     Application,
+    /// A message of the agent behind it, which has to arrive at another host: the application's request too.
+    Agent,
+    /// So many messages of that agent, if there is one.
+    Messages(u32),
     /// PortCounters of one end.
     Counters(End),
 }
@@ -83,6 +87,8 @@ struct Measured {
 struct Counted {
     active: bool,
     measured: Measured,
+    /// The agent's messages are over: lost, of so many.
+    messages: Option<(u32, u32)>,
     /// Errors so far, of the near and of the far end.
     before: [Option<u32>; 2],
     after: [Option<u32>; 2],
@@ -210,7 +216,7 @@ impl Trial {
             (Step::Quality(measured) | Step::Counters(Counted { measured, .. }), Ask::Node) => {
                 measured.lost += u32::from(!well);
             }
-            (Step::Application { answered }, Ask::Application) => {
+            (Step::Application { answered }, Ask::Application | Ask::Agent) => {
                 *answered |= well;
                 self.applied |= well;
             }
@@ -227,6 +233,15 @@ impl Trial {
         match all[of_end] {
             None => all[of_end] = errors,
             Some(_) => counted.after[of_end] = errors,
+        }
+    }
+
+    /// Of so many messages of the agent's so many arrived; none: no agent is there.
+    pub(super) fn messages_arrived(&mut self, asked: u32, arrived: Option<u32>) {
+        self.asked = false;
+        if let Step::Counters(counted) = &mut self.step {
+            let lost = arrived.map_or(0, |arrived| asked.saturating_sub(arrived));
+            counted.messages = Some((lost, asked));
         }
     }
 
@@ -249,8 +264,8 @@ impl Trial {
             return progress;
         }
         match self.step {
-            Step::Application { answered } if answered || !tests.application => {
-                let counts = tests.quality.is_some_and(|quality| quality.errors.is_some());
+            Step::Application { answered } if answered || self.is_asked_later(tests) => {
+                let counts = counts(tests);
                 if self.counted || !counts {
                     return Progress::Passed;
                 }
@@ -259,9 +274,21 @@ impl Trial {
             }
             Step::Application { .. } if !self.asked => {
                 self.asked = true;
-                Progress::Ask(Ask::Application)
+                Progress::Ask(match tests.application {
+                    Some(Application::Agent) => Ask::Agent,
+                    _ => Ask::Application,
+                })
             }
             _ => self.due(tests, now),
+        }
+    }
+
+    /// Whether no application is asked now: none at all, or the agent when the link is ACTIVE.
+    const fn is_asked_later(&self, tests: &Tests) -> bool {
+        match tests.application {
+            None => true,
+            Some(Application::Node) => false,
+            Some(Application::Agent) => !self.counted && counts(tests),
         }
     }
 
@@ -307,6 +334,16 @@ impl Trial {
         if crosses.is_some() {
             return crosses;
         }
+        match counted.messages {
+            None if quality.messages > 0 => {
+                self.asked = true;
+                return Some(Progress::Ask(Ask::Messages(quality.messages)));
+            }
+            Some((lost, sent)) if lost > quality.lost => {
+                return Some(Progress::Failed(Reason::Undelivered { lost, sent }));
+            }
+            _ => {}
+        }
         if let Some(end) = missing(counted.after) {
             self.asked = true;
             return Some(Progress::Ask(Ask::Counters(end)));
@@ -351,7 +388,13 @@ impl Measured {
 
 const fn counting(now: Time) -> Step {
     let (active, measured) = (false, Measured::begin(now));
-    Step::Counters(Counted { active, measured, before: [None; 2], after: [None; 2] })
+    let (messages, before, after) = (None, [None; 2], [None; 2]);
+    Step::Counters(Counted { active, measured, messages, before, after })
+}
+
+/// Whether errors are counted.
+const fn counts(tests: &Tests) -> bool {
+    matches!(tests.quality, Some(Quality { errors: Some(_), .. }))
 }
 
 /// How long after the first MAD the next one is due: the last one when the time is over.

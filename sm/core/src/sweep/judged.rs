@@ -48,6 +48,7 @@ impl Sweep {
             while let Some((place, ask, well)) = self.asked.pop_front() {
                 configuration.answered(place, ask, well, now);
             }
+            self.link_tests.report(configuration, now);
             while let Some((place, end, errors)) = self.gauges.next_read() {
                 configuration.counted(place, end, errors, now);
             }
@@ -197,8 +198,16 @@ impl Sweep {
 
     /// Asks the node behind a port, beside all other work.
     fn ask(&mut self, (guid, port): Place, ask: Ask, now: Time) {
-        if let Ask::Counters(end) = ask {
-            return self.read_counters((guid, port), end, now);
+        let place = (guid, port);
+        let far = self.graph.find(guid).and_then(|node| self.graph.link((node, port)));
+        let is_trunk = far.is_some_and(|link| self.graph.node(link.to.0).is_switch());
+        // Where no agent can be the switch answers.
+        let ask = if ask == Ask::Agent && is_trunk { Ask::Application } else { ask };
+        match ask {
+            Ask::Counters(end) => return self.read_counters(place, end, now),
+            Ask::Messages(messages) => return self.test_link(place, ask, messages, now),
+            Ask::Agent => return self.test_link(place, ask, 1, now),
+            Ask::Node | Ask::Application => {}
         }
         let end = self.graph.find(guid).map(|node| (node, port));
         let query = end.map(|end| Query::Trial(end, ask));
@@ -208,7 +217,7 @@ impl Sweep {
                 let mad = self.transactions.send_beside(query, mad, 0, now);
                 self.send(mad);
             }
-            None => self.asked.push_back(((guid, port), ask, false)),
+            None => self.asked.push_back((place, ask, false)),
         }
     }
 
@@ -221,7 +230,7 @@ impl Sweep {
                 let said = printable(description.text.text().trim()).to_string();
                 node.name.as_deref().is_none_or(|name| name == said)
             }),
-            Ask::Counters(_) => false,
+            Ask::Counters(_) | Ask::Messages(_) | Ask::Agent => false,
         });
         let place = (self.graph.node(end.0).guid(), end.1);
         self.asked.push_back((place, ask, well));

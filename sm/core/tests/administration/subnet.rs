@@ -171,6 +171,7 @@ impl Subnet {
                     | Output::Served(_)
                     | Output::Mirror(_)
                     | Output::Cluster(_)
+                    | Output::TestLink { .. }
                     | Output::Sit(_) => {}
                 }
             }

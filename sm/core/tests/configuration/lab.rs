@@ -1,13 +1,14 @@
 //! A manager that enforces an expected configuration on an emulated fabric.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use snin_emulator::place::port_of;
 use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault, Write};
 use snin_fabric::generate::Recipe;
-use snin_fabric::{Lid, NodeKind, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, Lid, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{Class, Mad, PERMISSIVE, PKey, PhysicalState, PortState};
 use snin_protocol::Time;
 use snin_sm_core::administration::Origin;
@@ -26,6 +27,11 @@ pub(crate) struct Lab {
     pub(crate) writes: Rc<RefCell<Vec<Write>>>,
     /// Answers of subnet administration.
     pub(crate) mail: Vec<Mad>,
+    /// Agents by port, and how many of their messages are lost. Without a controller there is no answer.
+    pub(crate) agents: BTreeMap<Guid, u32>,
+    pub(crate) controller: bool,
+    /// What agents were told to send: from which port, how much, and whether its link was ACTIVE.
+    pub(crate) messages: Vec<(Guid, u32, bool)>,
     client: ClientId,
 }
 
@@ -35,7 +41,7 @@ pub(crate) fn fabric(recipe: &str) -> Topology {
 
 /// Tests that take little time.
 pub(crate) fn quick() -> Tests {
-    let quality = Quality { lasts: Time::millis(20), mads: 10, lost: 0, errors: None };
+    let quality = Quality { lasts: Time::millis(20), mads: 10, lost: 0, messages: 0, errors: None };
     let (timer, at_once) = (Time::secs(2), 10_000);
     Tests { quality: Some(quality), timer, at_once, ..Tests::default() }
 }
@@ -83,8 +89,20 @@ impl Lab {
         let writes: Rc<RefCell<Vec<Write>>> = Rc::default();
         let log = writes.clone();
         emulator.watch(move |_, write| log.borrow_mut().push(*write));
-        let (said, mail) = (Vec::new(), Vec::new());
-        Self { topology, emulator, manager, said, writes, mail, client }
+        let (said, mail, messages) = (Vec::new(), Vec::new(), Vec::new());
+        let (agents, controller) = (BTreeMap::new(), true);
+        Self {
+            topology,
+            emulator,
+            manager,
+            said,
+            writes,
+            mail,
+            agents,
+            controller,
+            messages,
+            client,
+        }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -139,6 +157,16 @@ impl Lab {
                         _ => self.emulator.send(self.client, &mad, to.lid, now),
                     },
                     Output::Report(Report::Port(report)) => self.said.push(report),
+                    Output::TestLink { number, port, messages } => {
+                        let at = port_of(&self.topology, port).unwrap();
+                        let state = self.emulator.fabric().port_info(at).state;
+                        self.messages.push((port, messages, state == PortState::Active));
+                        let lost = self.agents.get(&port);
+                        let arrived = lost.map(|&lost| messages.saturating_sub(lost));
+                        if self.controller {
+                            self.manager.handle(Event::LinkTested { number, arrived }, now);
+                        }
+                    }
                     _ => {}
                 }
             }

@@ -6,6 +6,7 @@ mod bounds;
 mod counted;
 mod discovery;
 mod lab;
+mod messages;
 mod phases;
 mod planted;
 mod random;

@@ -163,6 +163,7 @@ fn statement_62_ports_that_are_phased_in_come_into_use_together() {
         lasts: Time::millis(900),
         mads: 9,
         lost: 9,
+        messages: 0,
         errors: None,
     });
     lab.tell(granted());

@@ -183,10 +183,11 @@ fn run(seed: u64) -> u32 {
         lasts: Time::millis(20),
         mads: 5,
         lost: 5,
+        messages: 0,
         errors: Some(20),
     });
     let resets = seed as u32 % 3;
-    expected.tests = Tests { quality, application: false, resets, ..expected.tests };
+    expected.tests = Tests { quality, application: None, resets, ..expected.tests };
     for port in expected.switches.values_mut().flat_map(|switch| switch.ports.values_mut()) {
         match random.random_range(0..20) {
             0 => port.mode = Mode::Disabled,

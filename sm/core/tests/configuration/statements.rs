@@ -70,7 +70,7 @@ fn core(expected: &Expected) -> Configuration {
 
 /// Only what discovery says is judged.
 fn by_sight() -> Tests {
-    Tests { quality: None, application: false, ..Tests::default() }
+    Tests { quality: None, application: None, ..Tests::default() }
 }
 
 fn orders(judgement: &Judgement) -> Vec<LinkOrder> {
@@ -275,7 +275,7 @@ fn statement_63_a_port_under_test_has_no_address_and_is_not_active() {
     let place = lab.place("leaf1", 1);
     expected.switches.get_mut(&place.0).unwrap().ports.get_mut(&place.1).unwrap().mode = Mode::Test;
     expected.tests.quality =
-        Some(Quality { lasts: Time::secs(1), mads: 10, lost: 0, errors: None });
+        Some(Quality { lasts: Time::secs(1), mads: 10, lost: 0, messages: 0, errors: None });
     lab.tell(granted());
     lab.tell(expect(&expected));
     lab.start();
@@ -403,7 +403,7 @@ fn statement_71_each_but_presence_may_be_left_out() {
     let mut core = core(&expected(Mode::Test, Tests { miswire: false, ..by_sight() }));
     core.judge(&seen(foreign), Time::ZERO);
     assert_eq!(state(&core).0, "passed");
-    let mut core = tested(Tests { application: false, ..quick() });
+    let mut core = tested(Tests { application: None, ..quick() });
     let mut now = Time::ZERO;
     while state(&core).0 == "testing" {
         match core.next_ask() {

@@ -186,6 +186,7 @@ impl Lab {
                     | Output::Keep(_)
                     | Output::Mirror(_)
                     | Output::Cluster(_)
+                    | Output::TestLink { .. }
                     | Output::Sit(_) => unreachable!(),
                 }
             }

@@ -105,6 +105,9 @@ impl Server {
         let now = clock.now();
         emulator.advance(now);
         messages.handle_deadline(emulator.fabric(), now);
+        while let Some(passed) = messages.poll_passed() {
+            emulator.carried(&passed);
+        }
         while let Some((from, to)) = messages.poll_refused() {
             emulator.refuse(from, to, now);
         }

@@ -22,6 +22,9 @@ pub use owners::{Clash, Owner, Owners, Span};
 /// Refused messages that wait for the fabric to tell of them; of more it does not tell.
 const MOST_REFUSED: usize = 1_024;
 
+/// Carried messages that wait to be counted by ports; more are not.
+const MOST_PASSED: usize = 65_536;
+
 /// Limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -111,6 +114,17 @@ pub struct Counts {
     pub lost: BTreeMap<Loss, u64>,
 }
 
+/// A message that was carried.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Passed {
+    /// The ports by which it left, one after the other.
+    pub links: Vec<PortIndex>,
+    /// Its packets.
+    pub packets: u32,
+    /// Its length on the wire.
+    pub bytes: u32,
+}
+
 #[derive(Debug, Default)]
 struct Adapter {
     attached: bool,
@@ -138,6 +152,8 @@ pub struct Messages {
     due: BTreeSet<(Time, PortIndex)>,
     outputs: VecDeque<Output>,
     refused: VecDeque<(PortIndex, Lid)>,
+    /// What passed since it was last asked for.
+    passed: VecDeque<Passed>,
     owners: Owners,
     counts: Counts,
 }
@@ -150,6 +166,7 @@ impl Messages {
             due: BTreeSet::new(),
             outputs: VecDeque::new(),
             refused: VecDeque::new(),
+            passed: VecDeque::new(),
             // Who is told of within `past` of its beginning was preceded by no more than that.
             owners: Owners::new(ports, config.past * 2),
             counts: Counts::default(),
@@ -270,7 +287,11 @@ impl Messages {
                 Outcome::Lost(loss)
             }
             Ok((at, _)) if !self.is_attached(at) => Outcome::Lost(Loss::Nobody),
-            Ok((at, _)) => {
+            Ok((at, links)) => {
+                let packets = bytes.div_ceil(self.config.packet.max(1)).max(1);
+                if self.passed.len() < MOST_PASSED {
+                    self.passed.push_back(Passed { links, packets, bytes });
+                }
                 let from = Lid(fabric.port_info(port).lid.0 | u16::from(path_bits));
                 self.outputs.push_back(Output::Arrived { port: at, from, to, payload });
                 self.counts.bytes += u64::from(bytes);
@@ -298,6 +319,11 @@ impl Messages {
     /// [`Emulator::refuse`](crate::Emulator::refuse).
     pub fn poll_refused(&mut self) -> Option<(PortIndex, Lid)> {
         self.refused.pop_front()
+    }
+
+    /// A message that was carried since this was last asked. For [`Emulator::carried`](crate::Emulator::carried).
+    pub fn poll_passed(&mut self) -> Option<Passed> {
+        self.passed.pop_front()
     }
 
     /// The watcher.

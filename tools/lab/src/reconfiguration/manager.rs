@@ -253,6 +253,7 @@ impl Manager {
             | Output::Served(_)
             | Output::Mirror(_)
             | Output::Cluster(_)
+            | Output::TestLink { .. }
             | Output::Sit(_)
             | Output::Report(_) => {}
         }

@@ -70,7 +70,7 @@ impl Controller {
             match output {
                 Output::Send { to, message } => told.push((to, message)),
                 Output::Note(note) => notes.push(format!("the controller: {note}")),
-                Output::Clear(_) | Output::Window(_) => {}
+                Output::Clear(_) | Output::Window(_) | Output::LinkTested(..) => {}
             }
         }
         told
@@ -126,7 +126,7 @@ impl Forced {
                     self.send(from, session, ControllerMessage::Lease(lease), now);
                 }
             }
-            AgentMessage::Hello(_) | AgentMessage::Confirm(_) => {}
+            AgentMessage::Hello(_) | AgentMessage::Confirm(_) | AgentMessage::LinkTested(_) => {}
         }
     }
 

@@ -159,6 +159,8 @@ impl World<'_> {
                     let after = self.channel.delay();
                     self.plan(self.now + after, ScenarioEvent::Clear(clear.version));
                 }
+                // No link is tested.
+                Output::LinkTested(..) => {}
                 Output::Window(report) => {
                     self.reports.insert(report.epoch, report);
                 }

@@ -25,6 +25,18 @@ pub(crate) enum Controller {
     Grants(ControllerSocket),
     /// Hosts, trees and unusable pairs, and where it knows them from
     Fabric(ControllerSocket),
+    /// Have a host's agent send messages to another one, to see whether its link carries them. Exit code 1 when some
+    /// did not arrive
+    LinkTest {
+        /// The host: its name, port GUID or number
+        #[arg(value_name = "HOST")]
+        port: String,
+        /// How many
+        #[arg(long, default_value_t = 1_000, value_name = "N")]
+        messages: u32,
+        #[command(flatten)]
+        socket: ControllerSocket,
+    },
     /// Ports that are kept for connections, now or later, by `snin request`
     Requests {
         #[command(flatten)]

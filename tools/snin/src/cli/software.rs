@@ -61,7 +61,8 @@ pub(crate) enum Emulator {
     /// What managers wrote, by the hardware's own account: cables, states, addresses, P_Keys, tables
     Held(AskEmulator),
     /// Let something happen: cut, restore or bounce NODE/PORT; plug NODE/PORT NODE/PORT (a new cable); swap
-    /// NODE/PORT NODE/PORT (what is behind the one comes behind the other); reboot, off, on, dead (its agent is
+    /// NODE/PORT NODE/PORT (what is behind the one comes behind the other); errors NODE/PORT PPM (of a
+    /// million packets that come in there, so many count a symbol error); reboot, off, on, dead (its agent is
     /// silent), well, mute (its software is down) or speak NODE
     Fault {
         /// What, such as `cut leaf3/20`

@@ -19,6 +19,9 @@ use crate::output::{Output, Target};
 /// How long an answer may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How often a test that is under way is asked for.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// The answer to a request, as the control socket has both.
 pub(super) fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
     let Some(api) = &socket.remote.controller else {
@@ -57,11 +60,13 @@ pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<V
     let answer = match asked {
         Controller::Events { since, follow: true, .. } => return follow(socket, *since, out),
         Controller::Requests { agent, .. } => ask_by(agent, socket, &request)?,
+        Controller::LinkTest { .. } => link_tested(socket, &ask(socket, &request)?)?,
         _ => ask(socket, &request)?,
     };
     let json = Target::open(socket.format.json.as_deref())?;
     out.report(json, &answer, |out| show(asked, &answer, out))?;
-    Ok(if answer["healthy"] == false { Verdict::Unwell } else { Verdict::Well })
+    let lacks = answer["arrived"].as_u64() < answer["messages"].as_u64();
+    Ok(if answer["healthy"] == false || lacks { Verdict::Unwell } else { Verdict::Well })
 }
 
 fn show<W: Write>(asked: &Controller, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
@@ -72,6 +77,10 @@ fn show<W: Write>(asked: &Controller, answer: &Value, out: &mut Output<W>) -> Re
         Controller::Fabric(_) => fabric(answer, out),
         Controller::Requests { .. } => {
             rows(answer).iter().try_for_each(|frame| out.line(super::reserving::frame(frame)))
+        }
+        Controller::LinkTest { port, .. } => {
+            let (arrived, messages) = (&answer["arrived"], &answer["messages"]);
+            out.line(format!("{port}: {arrived} of {messages} messages arrived"))
         }
         Controller::Policy { .. } => out.line(text(&answer["policy"])),
         Controller::Events { .. } => {
@@ -89,6 +98,9 @@ fn request(asked: &Controller) -> (&ControllerSocket, Value) {
         Controller::Grants(socket) => (socket, json!({ "command": "grants" })),
         Controller::Fabric(socket) => (socket, json!({ "command": "fabric" })),
         Controller::Requests { socket, .. } => (socket, json!({ "command": "requests" })),
+        Controller::LinkTest { port, messages, socket } => {
+            (socket, json!({ "command": "link_test", "port": port, "messages": messages }))
+        }
         Controller::Policy { set, socket } => {
             let set = set.and_then(|set| Some(set.to_possible_value()?.get_name().to_owned()));
             (socket, json!({ "command": "policy", "set": set }))
@@ -96,6 +108,18 @@ fn request(asked: &Controller) -> (&ControllerSocket, Value) {
         Controller::Events { since, socket, .. } => {
             (socket, json!({ "command": "events", "since": since }))
         }
+    }
+}
+
+/// What came of a test that was begun. The controller ends each, after twenty seconds at most.
+fn link_tested(socket: &ControllerSocket, begun: &Value) -> Result<Value, Failure> {
+    let request = json!({ "command": "link_tested", "id": begun["number"] });
+    loop {
+        let answer = ask(socket, &request)?;
+        if answer["done"] == true {
+            return Ok(answer);
+        }
+        std::thread::sleep(AGAIN);
     }
 }
 

@@ -72,6 +72,9 @@ snin controller grants --socket /tmp/control --json >"$OUT/agents-grants.json"
 until_it_is 'all messages are there' has_sent
 for number in 1 2; do snin agent status --socket "/tmp/agent$number" --json >"$OUT/agents-status$number.json"; done
 snin controller status --socket /tmp/control --json >"$OUT/agents-controller.json"
+# By the agents' own queue pairs, as an operator asks for it.
+snin controller link-test host1 --messages 300 --socket /tmp/control --json >"$OUT/agents-link-test.json"
+snin agent status --socket /tmp/agent2 --json >"$OUT/agents-after-test.json"
 
 as() { # USER NAME COMMAND...: leaves its answer, what it says on stderr and its exit code
     local user=$1 name=$2 status=0

@@ -220,6 +220,10 @@ fn agents_over_tls(out: &TempDir) {
         (&far["received"][0]["messages"], &far["received"][0]["lost"]),
         (&200.into(), &0.into())
     );
+    let tested = document(out, "agents-link-test.json");
+    assert_eq!((&tested["messages"], &tested["arrived"]), (&300.into(), &300.into()), "{tested}");
+    let far = document(out, "agents-after-test.json");
+    assert_eq!(far["received"][0]["messages"], 500, "{far:#}");
     let controller = document(out, "agents-controller.json");
     assert_eq!(controller["sessions"], 2);
     assert!(controller["listen"][0].as_str().unwrap().starts_with("tls://"), "{controller:#}");

@@ -1,0 +1,95 @@
+//! What agents ask for between a view and the window after it.
+
+mod window_support;
+
+use snin_controller_core::Core;
+use snin_controller_core::events::{Event, Output};
+use snin_fabric::Guid;
+use snin_protocol::message::{
+    AgentMessage, Ask, Change, ControllerMessage, FromAgent, Grant, Hello, LinkTest, LinkTested,
+    Request,
+};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
+use window_support::fabric::Fabric;
+use window_support::world::Life;
+
+fn says(core: &mut Core, from: Guid, body: AgentMessage, now: Time) {
+    let message = FromAgent { session: Session(1), body };
+    core.handle(Event::Received { from, message }, now);
+}
+
+fn hello(port: Guid) -> AgentMessage {
+    AgentMessage::Hello(Hello { port, term: Term(0) })
+}
+
+/// The grants of the next windows.
+fn granted(core: &mut Core) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    for _ in 0..20 {
+        while let Some(output) = core.poll_output() {
+            if let Output::Send { message, .. } = output
+                && let ControllerMessage::Lease(lease) = message.body
+            {
+                grants.extend(lease.grants);
+            }
+        }
+        let now = core.next_deadline().unwrap();
+        core.handle_deadline(now);
+    }
+    grants
+}
+
+/// Hosts have other numbers then, and there may be more of them than there were.
+#[test]
+fn a_host_that_is_new_may_ask_before_the_next_window() {
+    let [few, many] = ["clos:2,2,1", "clos:2,2,2"].map(Fabric::generated);
+    let mut core = Core::new(Life::config(), few.view(1), Time::ZERO).unwrap();
+    granted(&mut core);
+    let now = core.next_deadline().unwrap();
+    core.handle(Event::View(many.view(2)), now);
+    let ports = many.ports();
+    let (from, to) = (*ports.last().unwrap(), ports[0]);
+    let request = Request {
+        connection: ConnectionNumber(0),
+        destination: to,
+        windows: 0,
+        rate: 0,
+        class: 0,
+        pinned: false,
+        tree: None,
+    };
+    let changes = vec![Change::Request(request)].into();
+    says(&mut core, from, hello(from), now);
+    says(&mut core, from, AgentMessage::Ask(Ask { number: 1, changes }), now);
+    assert!(!granted(&mut core).is_empty());
+}
+
+/// A test of a link goes to the agent that is there, and what it says comes back.
+#[test]
+fn agents_are_told_to_test_their_links() {
+    let fabric = Fabric::generated("clos:2,2,2");
+    let mut core = Core::new(Life::config(), fabric.view(1), Time::ZERO).unwrap();
+    let ports = fabric.ports();
+    let now = Time::micros(1);
+    for &port in &ports[..3] {
+        says(&mut core, port, hello(port), now);
+    }
+    assert!(core.has_agent(ports[0]) && !core.has_agent(ports[3]));
+    let beside: Vec<Guid> = core.agents_beside(ports[0]).collect();
+    assert_eq!(
+        beside,
+        [ports[1], ports[2]],
+        "the same leaf's first, and only those that are heard"
+    );
+    while core.poll_output().is_some() {}
+    let test = LinkTest { number: 9, peer: ports[1], messages: 10, bytes: 64 };
+    core.handle(Event::TestLink(ports[3], test), now);
+    assert_eq!(core.poll_output(), None, "no agent is there");
+    core.handle(Event::TestLink(ports[0], test), now);
+    let told = core.poll_output();
+    let Some(Output::Send { to, message }) = told else { panic!("{told:?}") };
+    assert_eq!((to, message.body), (ports[0], ControllerMessage::LinkTest(test)));
+    let tested = LinkTested { number: 9, arrived: 10 };
+    says(&mut core, ports[0], AgentMessage::LinkTested(tested), now);
+    assert_eq!(core.poll_output(), Some(Output::LinkTested(ports[0], tested)));
+}

@@ -1,0 +1,178 @@
+//! Tests of hosts' links by messages of their agents: who wants one, and what came of it.
+//!
+//! The agent at the port sends to another one, at the same leaf if there is any, and asks for that connection as for
+//! all it sends: a test shares no link with a flow that was granted. Where that one has not all, the next is tried,
+//! since it may be the other's link that lost it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Value, json};
+use snin_fabric::Guid;
+use snin_fabric::traffic::HostNames;
+use snin_protocol::Time;
+use snin_protocol::message::{LinkTest, LinkTested, MAX_TEST_MESSAGES};
+use snin_protocol::view::PortTested;
+
+use crate::asker::{Asker, Rank, Refused};
+use crate::daemon::Daemon;
+use crate::recording::Recorded;
+
+/// Tests at one time: what is beyond is answered as if no agent were there.
+const MOST: usize = 1_024;
+/// Others that are sent to, one after the other.
+const PEERS: usize = 3;
+/// An agent answers after five seconds at most.
+const PATIENCE: Time = Time::millis(5_500);
+/// Results that are kept for who asks.
+const KEPT: usize = 256;
+/// Bytes of a message: two packets of the greatest MTU.
+const BYTES: u32 = 8_192;
+
+/// Something is to be done.
+pub(crate) enum Step {
+    /// The agent at a port is told.
+    Test(Guid, LinkTest),
+    /// The manager is told.
+    Tell(PortTested),
+    /// It becomes an event.
+    Note(Value),
+}
+
+struct Running {
+    port: Guid,
+    messages: u32,
+    /// The manager's number, if it was the manager that asked.
+    number: Option<u32>,
+    peers: VecDeque<Guid>,
+    /// The most that arrived at any.
+    best: Option<u32>,
+    until: Time,
+}
+
+/// The tests under way. Each is removed by its agent's last answer, or when that is too late.
+#[derive(Default)]
+pub(crate) struct LinkTests {
+    next: u32,
+    running: BTreeMap<u32, Running>,
+    steps: VecDeque<Step>,
+    done: VecDeque<Value>,
+}
+
+impl LinkTests {
+    /// Begins a test, and gives it a number. `number`: the manager's.
+    pub(crate) fn begin(
+        &mut self,
+        port: Guid,
+        messages: u32,
+        number: Option<u32>,
+        core: Option<&Recorded>,
+        now: Time,
+    ) -> u32 {
+        self.next = self.next.wrapping_add(1);
+        let messages = messages.min(MAX_TEST_MESSAGES);
+        let core = core.filter(|core| core.has_agent(port) && self.running.len() < MOST);
+        let peers: VecDeque<Guid> =
+            core.map_or_else(VecDeque::new, |core| core.agents_beside(port).take(PEERS).collect());
+        let running = Running { port, messages, number, peers, best: None, until: now };
+        self.running.insert(self.next, running);
+        self.go_on(self.next, now);
+        self.next
+    }
+
+    /// The next peer, or the end.
+    fn go_on(&mut self, id: u32, now: Time) {
+        let Some(running) = self.running.get_mut(&id) else { return };
+        let is_done = running.best.is_some_and(|arrived| arrived >= running.messages);
+        if let Some(peer) = running.peers.pop_front().filter(|_| !is_done) {
+            running.until = now + PATIENCE;
+            let test = LinkTest { number: id, peer, messages: running.messages, bytes: BYTES };
+            return self.steps.push_back(Step::Test(running.port, test));
+        }
+        let Some(Running { port, messages, number, best, .. }) = self.running.remove(&id) else {
+            return;
+        };
+        if let Some(number) = number {
+            self.steps.push_back(Step::Tell(PortTested { number, arrived: best }));
+        }
+        let port = port.to_string();
+        let done = json!({
+            "number": id, "port": port, "messages": messages, "arrived": best, "done": true,
+        });
+        if self.done.len() == KEPT {
+            self.done.pop_front();
+        }
+        self.done.push_back(done.clone());
+        self.steps.push_back(Step::Note(done));
+    }
+
+    /// An agent says what came of a test.
+    pub(crate) fn answered(&mut self, port: Guid, tested: LinkTested, now: Time) {
+        let Some(running) = self.running.get_mut(&tested.number).filter(|it| it.port == port)
+        else {
+            return;
+        };
+        let arrived = tested.arrived.min(running.messages);
+        running.best = Some(running.best.map_or(arrived, |best| best.max(arrived)));
+        self.go_on(tested.number, now);
+    }
+
+    /// Agents that do not answer are not waited for any longer.
+    pub(crate) fn expire(&mut self, core: Option<&Recorded>, now: Time) {
+        let late = self.running.iter().filter(|(_, running)| running.until <= now);
+        for id in late.map(|(&id, _)| id).collect::<Vec<_>>() {
+            if let Some(running) = self.running.get_mut(&id) {
+                running.peers.clear();
+                // One that is there and silent has nothing that arrived.
+                let is_there = core.is_some_and(|core| core.has_agent(running.port));
+                running.best =
+                    running.best.or_else(|| (is_there && running.messages > 0).then_some(0));
+            }
+            self.go_on(id, now);
+        }
+    }
+
+    /// What is to be done.
+    pub(crate) fn next_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    /// What came of a test, or that it is under way; none of one that is not known.
+    fn result(&self, number: u64) -> Option<Value> {
+        let done = self.done.iter().find(|done| done["number"] == number).cloned();
+        let runs = || u32::try_from(number).is_ok_and(|number| self.running.contains_key(&number));
+        done.or_else(|| runs().then(|| json!({ "number": number, "done": false })))
+    }
+}
+
+impl Daemon {
+    /// An operator wants a link tested.
+    pub(crate) fn test_link(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
+        self.permit(asker, Rank::Operator, "test links")?;
+        let core = self.core()?;
+        let view = core.view();
+        let names = HostNames::of(view.topology(), &view.routing().hosts);
+        let text = body["port"].as_str().ok_or("`port` is a host")?;
+        let host = names.find(text).map_err(|error| error.to_string())?;
+        let host = view.routing().hosts.get(host).ok_or("no such host")?;
+        let port = view.topology().port(host.port).guid;
+        if !core.has_agent(port) {
+            return Err(Refused::conflict(&format!("no agent is heard at {text:.80}")));
+        }
+        if core.agents_beside(port).next().is_none() {
+            return Err(Refused::conflict("no other agent is heard that messages could go to"));
+        }
+        let messages = body["messages"].as_u64().unwrap_or(1_000);
+        let messages = u32::try_from(messages).ok().filter(|n| (1..=MAX_TEST_MESSAGES).contains(n));
+        let messages = messages.ok_or_else(|| format!("`messages` is 1 to {MAX_TEST_MESSAGES}"))?;
+        let now = self.clock.now();
+        let number = self.link_tests.begin(port, messages, None, self.core.as_ref(), now);
+        Ok(json!({ "number": number }))
+    }
+
+    /// What came of it.
+    pub(crate) fn link_tested(&self, body: &Value) -> Result<Value, Refused> {
+        let number = body["id"].as_u64().ok_or("`id` is a test's number")?;
+        let absent = || Refused::absent(format!("no link test has the number {number}"));
+        self.link_tests.result(number).ok_or_else(absent)
+    }
+}
