@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use snin_agent_core::{BreakReason, Config, Event, FlowId, Notice, Output, PortEvent};
-use snin_fabric::TreeId;
+use snin_agent_core::{BreakReason, Call, Config, Event, FlowId, Notice, Output, PortEvent};
+use snin_fabric::{Guid, TreeId};
 use snin_protocol::message::{
     AgentMessage, Answer, Change, ClockAnswer, ClockQuestion, ControllerMessage, FromAgent, Grant,
-    Lease, Refusal, ToAgent, Verdict, Wait,
+    Lease, LinkTest, LinkTested, Refusal, ToAgent, Verdict, Wait,
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
@@ -203,6 +203,24 @@ fn a_stranger_begins_anew_when_nothing_is_under_way() {
     bench.leases = 0;
     bench.grant(FLOW, TREE, Time::ZERO, MS);
     assert_eq!(bench.posted(), [20]);
+}
+
+#[test]
+fn a_test_of_the_link_is_the_applications_and_its_outcome_the_controllers() {
+    let test = LinkTest { number: 7, peer: Guid(9), messages: 100, bytes: 64 };
+    let tested = LinkTested { number: 7, arrived: 90 };
+    // Without a conversation neither is passed on.
+    let mut bench = Bench::stranger(Bench::config());
+    bench.take();
+    bench.controller(ControllerMessage::LinkTest(test));
+    bench.notify(Event::App(Call::LinkTested(tested)));
+    assert!(bench.take().is_empty());
+    bench.welcome();
+    bench.take();
+    bench.controller(ControllerMessage::LinkTest(test));
+    assert_eq!(bench.take(), [Output::App(Notice::LinkTest(test))]);
+    bench.notify(Event::App(Call::LinkTested(tested)));
+    assert_eq!(bench.take(), [bench.says(AgentMessage::LinkTested(tested))]);
 }
 
 #[test]
