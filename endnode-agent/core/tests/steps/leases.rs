@@ -211,10 +211,11 @@ fn a_test_of_the_link_is_the_applications_and_its_outcome_the_controllers() {
     let tested = LinkTested { number: 7, arrived: 90 };
     // Without a conversation neither is passed on.
     let mut bench = Bench::stranger(Bench::config());
-    bench.take();
     bench.controller(ControllerMessage::LinkTest(test));
     bench.notify(Event::App(Call::LinkTested(tested)));
-    assert!(bench.take().is_empty());
+    let outputs = bench.take();
+    assert!(!outputs.contains(&Output::App(Notice::LinkTest(test))), "{outputs:?}");
+    assert!(!outputs.contains(&bench.says(AgentMessage::LinkTested(tested))), "{outputs:?}");
     bench.welcome();
     bench.take();
     bench.controller(ControllerMessage::LinkTest(test));
