@@ -32,7 +32,7 @@ use crate::io::outlets::Outlets;
 use crate::io::state::State;
 use crate::io::timer::Timer;
 use crate::io::topology;
-use crate::link_tests::{LinkTests, Step};
+use crate::link_tests::LinkTests;
 use crate::metrics::Counted;
 use crate::punctuality::Decided;
 use crate::recording::Recorded;
@@ -183,27 +183,6 @@ impl Daemon {
                         return Ok(());
                     }
                 }
-            }
-        }
-    }
-
-    /// Tests of links go on: agents are told, and who asked is answered.
-    fn test_links(&mut self) {
-        let now = self.clock.now();
-        self.link_tests.expire(self.core.as_ref(), now);
-        while let Some(step) = self.link_tests.next_step() {
-            match step {
-                Step::Test(port, test) => {
-                    if let Some(core) = &mut self.core {
-                        core.handle(Event::TestLink(port, test), now);
-                    }
-                }
-                Step::Tell(tested) => {
-                    if let Some(manager) = &mut self.manager {
-                        manager.tested(tested);
-                    }
-                }
-                Step::Note(fields) => self.outlets.notify("LINK_TESTED", fields),
             }
         }
     }

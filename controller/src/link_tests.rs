@@ -1,12 +1,13 @@
 //! Tests of hosts' links by messages of their agents: who wants one, and what came of it.
 //!
-//! The agent at the port sends to another one, at the same leaf if there is any, and asks for that connection as for
-//! all it sends: a test shares no link with a flow that was granted. Where that one has not all, the next is tried,
-//! since it may be the other's link that lost it.
+//! The agent at the port sends to another one, at the same leaf if there is any, and asks for that connection as
+//! for all it sends: a test shares no link with a flow that was granted. Where that one has not all, the next is
+//! tried, since it may be the other's link that lost it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
+use snin_controller_core::events::Event;
 use snin_fabric::Guid;
 use snin_fabric::traffic::HostNames;
 use snin_protocol::Time;
@@ -29,7 +30,7 @@ const KEPT: usize = 256;
 const BYTES: u32 = 8_192;
 
 /// Something is to be done.
-pub(crate) enum Step {
+enum Step {
     /// The agent at a port is told.
     Test(Guid, LinkTest),
     /// The manager is told.
@@ -117,7 +118,7 @@ impl LinkTests {
     }
 
     /// Agents that do not answer are not waited for any longer.
-    pub(crate) fn expire(&mut self, core: Option<&Recorded>, now: Time) {
+    fn expire(&mut self, core: Option<&Recorded>, now: Time) {
         let late = self.running.iter().filter(|(_, running)| running.until <= now);
         for id in late.map(|(&id, _)| id).collect::<Vec<_>>() {
             if let Some(running) = self.running.get_mut(&id) {
@@ -131,11 +132,6 @@ impl LinkTests {
         }
     }
 
-    /// What is to be done.
-    pub(crate) fn next_step(&mut self) -> Option<Step> {
-        self.steps.pop_front()
-    }
-
     /// What came of a test, or that it is under way; none of one that is not known.
     fn result(&self, number: u64) -> Option<Value> {
         let done = self.done.iter().find(|done| done["number"] == number).cloned();
@@ -145,6 +141,27 @@ impl LinkTests {
 }
 
 impl Daemon {
+    /// Tests of links go on: agents are told, and who asked is answered.
+    pub(crate) fn test_links(&mut self) {
+        let now = self.clock.now();
+        self.link_tests.expire(self.core.as_ref(), now);
+        while let Some(step) = self.link_tests.steps.pop_front() {
+            match step {
+                Step::Test(port, test) => {
+                    if let Some(core) = &mut self.core {
+                        core.handle(Event::TestLink(port, test), now);
+                    }
+                }
+                Step::Tell(tested) => {
+                    if let Some(manager) = &mut self.manager {
+                        manager.tested(tested);
+                    }
+                }
+                Step::Note(fields) => self.outlets.notify("LINK_TESTED", fields),
+            }
+        }
+    }
+
     /// An operator wants a link tested.
     pub(crate) fn test_link(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
         self.permit(asker, Rank::Operator, "test links")?;
@@ -156,7 +173,7 @@ impl Daemon {
         let host = view.routing().hosts.get(host).ok_or("no such host")?;
         let port = view.topology().port(host.port).guid;
         if !core.has_agent(port) {
-            return Err(Refused::conflict(&format!("no agent is heard at {text:.80}")));
+            return Err(Refused::conflict(format!("no agent is heard at {text:.80}")));
         }
         if core.agents_beside(port).next().is_none() {
             return Err(Refused::conflict("no other agent is heard that messages could go to"));

@@ -373,19 +373,6 @@ impl Sweep {
             && !self.pending.judge
     }
 
-    /// Another manager gave these addresses and trees, and its keys follow from this.
-    pub(crate) fn adopt(&mut self, saved: Arc<Saved>) {
-        let all = |saved: &Saved| (saved.keys.clone(), saved.former_keys.clone());
-        if all(&saved) != all(&self.saved)
-            && let Ok(keyring) = Keyring::new(&self.config, &saved)
-        {
-            self.graph.keyring = keyring;
-        }
-        self.saved = saved;
-        self.note_partitions();
-        self.outputs.push_back(Output::Save(self.saved.clone()));
-    }
-
     /// Whether it waits for something to happen.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Idle)

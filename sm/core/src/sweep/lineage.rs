@@ -1,10 +1,13 @@
 //! The subnet that this manager makes, and what it is made of.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use snin_fabric::Guid;
 
 use super::Sweep;
+use crate::events::Output;
+use crate::keyring::Keyring;
 use crate::merge::{Lineage, Number, PortTable, Subnet};
 use crate::partitioning::{KeyTables, PartitionPlan};
 use crate::planning::Saved;
@@ -19,6 +22,19 @@ impl Sweep {
     /// From now on tables are read as the partitions need it.
     pub(super) fn note_partitions(&mut self) {
         self.graph.key_tables = KeyTables::of(self.partitions());
+    }
+
+    /// Another manager gave these addresses and trees, and its keys follow from this.
+    pub(crate) fn adopt(&mut self, saved: Arc<Saved>) {
+        let all = |saved: &Saved| (saved.keys.clone(), saved.former_keys.clone());
+        if all(&saved) != all(&self.saved)
+            && let Ok(keyring) = Keyring::new(&self.config, &saved)
+        {
+            self.graph.keyring = keyring;
+        }
+        self.saved = saved;
+        self.note_partitions();
+        self.outputs.push_back(Output::Save(self.saved.clone()));
     }
 
     /// Partition tables as they are to be, of every port that has an address; of absent ones as they were.

@@ -9,11 +9,12 @@ use crate::configuration::{Ask, Configuration};
 use crate::database::Place;
 use crate::events::Output;
 
-/// A controller that has not answered by then is none: it asks three agents at most, each for five seconds and a half.
+/// A controller that has not answered by then is none: it tries three peers at most, each for five seconds and a
+/// half.
 const PATIENCE: Time = Time::secs(20);
 
-/// Tests under way: an answer, or the end of patience, removes each. There are never more than ports under test, which
-/// are bounded.
+/// Tests under way: an answer, or the end of patience, removes each. There are never more than ports under test,
+/// which are bounded.
 #[derive(Default)]
 pub(super) struct LinkTests {
     issued: u32,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use snin_emulator::{ClientId, Config as Hardware, Emulator, Fabric, Fault};
+use snin_emulator::{ClientId, Config as Hardware, Emulator, Fault};
 use snin_fabric::check::walk::walk;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum, Topology};
@@ -20,9 +20,12 @@ use snin_sm_core::{
     Saved,
 };
 
+#[path = "carried.rs"]
+mod carried;
 #[path = "foreigner.rs"]
 mod foreigner;
 
+pub(crate) use carried::reaches;
 pub(crate) use foreigner::Foreign;
 
 use crate::carrier::{carrier, origin};
@@ -186,7 +189,7 @@ impl Subnet {
     pub(crate) fn freeze(&mut self, n: usize, time: Time) {
         self.stop(n, true);
         self.run(time);
-        self.seats[n].behind = self.seats[n].behind + time;
+        self.seats[n].behind += time;
         self.stop(n, false);
     }
 
@@ -468,38 +471,6 @@ impl Subnet {
     pub(crate) fn writes_by(&self, n: usize, since: Time) -> usize {
         self.written.iter().filter(|write| write.by == n && write.at >= since).count()
     }
-}
-
-/// Whether packets pass from one host's port to another's, both ways, over links that are ACTIVE.
-pub(crate) fn reaches(
-    fabric: &Fabric,
-    topology: &Topology,
-    from: PortIndex,
-    to: PortIndex,
-) -> bool {
-    let tables = fabric.tables();
-    let switches: Vec<NodeIndex> = topology.switches().collect();
-    let is_active = |port: PortIndex| fabric.port_info(port).state == PortState::Active;
-    let passes = |from: PortIndex, to: PortIndex| {
-        let lid = fabric.port_info(to).lid;
-        let mut out = from;
-        for _ in 0..8 {
-            let peer = topology.peer(out).filter(|&peer| is_active(out) && is_active(peer));
-            let Some(peer) = peer.filter(|_| lid != Lid::NONE) else { return false };
-            if peer == to {
-                return true;
-            }
-            let node = topology.port(peer).node;
-            let Some(table) = switches.iter().position(|&switch| switch == node) else {
-                return false;
-            };
-            let next = topology.port_of(node, tables[table].get(lid));
-            let Some(next) = next else { return false };
-            out = next;
-        }
-        false
-    };
-    passes(from, to) && passes(to, from)
 }
 
 pub(crate) fn config(priority: u8) -> Config {

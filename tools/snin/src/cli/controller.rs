@@ -25,8 +25,8 @@ pub(crate) enum Controller {
     Grants(ControllerSocket),
     /// Hosts, trees and unusable pairs, and where it knows them from
     Fabric(ControllerSocket),
-    /// Have a host's agent send messages to another one, to see whether its link carries them. Exit code 1 when some
-    /// did not arrive
+    /// Have a host's agent send messages to another one, to see whether its link carries them. Exit code 1 when
+    /// some did not arrive
     LinkTest {
         /// The host: its name, port GUID or number
         #[arg(value_name = "HOST")]

@@ -7,24 +7,23 @@ use std::io::Write;
 use std::path::Path;
 use std::time::SystemTime;
 
-use snin_controller_core::plan::{Grant, Hop, Plan};
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::{Demand, Listed, Pattern};
-use snin_fabric::{Dlid, ForwardingTable, Lid, PortIndex, PortNum, Topology, TreeId};
+use snin_fabric::{Lid, PortIndex, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
 use snin_lab::compare::{self, Comparison, Job, sampled};
 use snin_lab::subnet::{Cost, Subnet};
 use snin_lab::traffic::{Served, Tally, degree};
-use snin_lab::world::{Sending, Sent, Setup, Totals, Window, World, WorldError};
+use snin_lab::world::{Sending, Sent, Setup, Totals, World, WorldError};
 use snin_protocol::Time;
 
 use crate::failure::Failure;
 use crate::output::{Output, OutputFile, Progress, Target, note};
 use crate::{Verdict, cli, input};
 use snin_report::{Document, Facts, Last, Made, Report, Run, Unasked};
-use ways::Ways;
+use ways::{Ways, drawn};
 
 /// How much virtual time the manager has to bring the fabric up.
 const PATIENCE: Time = Time::secs(60);
@@ -420,31 +419,6 @@ fn take(
             (last.carried[way], last.loads[way]) = (Some(window), carried.load);
         }
     }
-}
-
-/// What a window sent, as pictures of plans want it.
-fn drawn(topology: &Topology, tables: &[ForwardingTable], window: &Window) -> (Vec<Demand>, Plan) {
-    let sent = &window.granted.sent;
-    let demands = sent.iter().map(|sent| Demand::new(sent.source.0, sent.destination.0));
-    let grant = |(demand, sent): (usize, &Sent)| {
-        let (tree, dlid, path) = (sent.tree, Dlid(sent.lid), path(topology, tables, sent));
-        Grant { demand, tree, dlid, path }
-    };
-    let grants = sent.iter().enumerate().map(grant).collect();
-    (demands.collect(), Plan { grants, ..Plan::default() })
-}
-
-/// Every switch that a message passed, and by which port it left.
-fn path(topology: &Topology, tables: &[ForwardingTable], sent: &Sent) -> Vec<Hop> {
-    let mut path = Vec::new();
-    let mut next = topology.peer_node(sent.port);
-    while let Some(switch) = next.filter(|&node| topology.is_switch(node)) {
-        let port = tables[switch.index()].get(sent.lid);
-        path.push(Hop { switch, port });
-        let out = topology.port_of(switch, port).filter(|_| port != PortNum::ZERO);
-        next = out.filter(|_| path.len() <= tables.len()).and_then(|out| topology.peer_node(out));
-    }
-    path
 }
 
 /// Neighbouring numbers to numbers that have nothing in common (the finaliser of SplitMix64; Steele, Lea

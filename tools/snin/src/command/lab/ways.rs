@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use snin_fabric::PortIndex;
+use snin_controller_core::plan::{Grant, Hop, Plan};
 use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::traffic::Demand;
+use snin_fabric::{Dlid, ForwardingTable, PortIndex, PortNum, Topology};
 use snin_lab::compare::Routed;
-use snin_lab::world::World;
+use snin_lab::world::{Sent, Window, World};
 
 use super::Lab;
 
@@ -51,4 +53,33 @@ impl Ways {
         self.by_trees.addresses = Arc::new(world.addresses().clone());
         self.by_trees.tables = world.tables();
     }
+}
+
+/// What a window sent, as pictures of plans want it.
+pub(super) fn drawn(
+    topology: &Topology,
+    tables: &[ForwardingTable],
+    window: &Window,
+) -> (Vec<Demand>, Plan) {
+    let sent = &window.granted.sent;
+    let demands = sent.iter().map(|sent| Demand::new(sent.source.0, sent.destination.0));
+    let grant = |(demand, sent): (usize, &Sent)| {
+        let (tree, dlid, path) = (sent.tree, Dlid(sent.lid), path(topology, tables, sent));
+        Grant { demand, tree, dlid, path }
+    };
+    let grants = sent.iter().enumerate().map(grant).collect();
+    (demands.collect(), Plan { grants, ..Plan::default() })
+}
+
+/// Every switch that a message passed, and by which port it left.
+fn path(topology: &Topology, tables: &[ForwardingTable], sent: &Sent) -> Vec<Hop> {
+    let mut path = Vec::new();
+    let mut next = topology.peer_node(sent.port);
+    while let Some(switch) = next.filter(|&node| topology.is_switch(node)) {
+        let port = tables[switch.index()].get(sent.lid);
+        path.push(Hop { switch, port });
+        let out = topology.port_of(switch, port).filter(|_| port != PortNum::ZERO);
+        next = out.filter(|_| path.len() <= tables.len()).and_then(|out| topology.peer_node(out));
+    }
+    path
 }
