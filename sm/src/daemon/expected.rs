@@ -4,6 +4,10 @@
 //! [tests]
 //! quality_ms = 1000
 //!
+//! [[unit]]                               # whose serial number it is
+//! serial = "MT2034X01234"
+//! guid = "0x0002c9030000000a"            # its SystemImageGUID
+//!
 //! [[switch]]
 //! guid = "0x0002c90300a1b2c3"
 //! name = "leaf0"
@@ -11,9 +15,11 @@
 //!   { num = 1, neighbour = { node_guid = "0x0002c90300000001", port = 1 }, width = 4, speed = "NDR" },
 //!   { num = 2, state = "test", neighbour = { name = "host-1-*" } },
 //!   { num = 3, state = "disabled" },
+//!   { num = 4, neighbour = { serial = "MT2034X01234" } },
 //! ]
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -37,8 +43,22 @@ struct File {
     #[serde(default)]
     tests: TestsEntry,
     #[serde(default)]
+    unit: Vec<UnitEntry>,
+    #[serde(default)]
     switch: Vec<SwitchEntry>,
 }
+
+/// InfiniBand's attributes have no serial number, and neither has the vendor's GeneralInfo (class 0x0A) that
+/// `vendstat` reads. A site's inventory has it beside the unit's SystemImageGUID, by which discovery knows the unit.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnitEntry {
+    serial: Spanned<String>,
+    guid: Hex,
+}
+
+/// SystemImageGUIDs by serial number.
+pub(super) type Units = BTreeMap<String, Guid>;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -90,18 +110,12 @@ enum State {
     Off,
 }
 
-/// InfiniBand's attributes have no serial number, and neither has the vendor's GeneralInfo (class 0x0A) that
-/// `vendstat` reads: device, uptime, firmware and the number of its kind of board are there.
-const NO_SERIAL: &str = "no MAD gives a serial number: system_guid is the unit's own number, and name fits a \
-                         serial number that a site has in the description";
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NeighbourEntry {
     port_guid: Option<Hex>,
     node_guid: Option<Hex>,
     system_guid: Option<Hex>,
-    /// Always refused: see [`NO_SERIAL`].
     serial: Option<Spanned<String>>,
     name: Option<String>,
     vendor: Option<u32>,
@@ -116,11 +130,12 @@ struct NeighbourEntry {
 pub fn parse(text: &str, name: &str) -> Result<Expected, String> {
     match lines::is_lines(text) {
         true => lines::parse(text, name),
-        false => parse_toml(text, name),
+        false => parse_toml(text, name, &Units::new()),
     }
 }
 
-pub(super) fn parse_toml(text: &str, name: &str) -> Result<Expected, String> {
+/// `known`: serial numbers of a text around this one.
+pub(super) fn parse_toml(text: &str, name: &str, known: &Units) -> Result<Expected, String> {
     let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
     let place = |span: Range<usize>| format!("{name}:{}", line(span.start));
     if text.len() > LONGEST {
@@ -143,6 +158,14 @@ pub(super) fn parse_toml(text: &str, name: &str) -> Result<Expected, String> {
             at_once.get_ref()
         ));
     }
+    let mut units = Units::new();
+    for UnitEntry { serial, guid } in file.unit {
+        if units.insert(serial.get_ref().clone(), Guid(guid.0)).is_some() {
+            let at = place(serial.span());
+            return Err(format!("{at}: serial {:?} is there twice", serial.get_ref()));
+        }
+    }
+    let unit_of = |serial: &str| units.get(serial).or_else(|| known.get(serial)).copied();
     for switch in file.switch {
         let guid = Guid(switch.guid.get_ref().0);
         let mut entry = ExpectedSwitch { name: switch.name, ..ExpectedSwitch::default() };
@@ -152,7 +175,7 @@ pub(super) fn parse_toml(text: &str, name: &str) -> Result<Expected, String> {
             if num == PortNum::ZERO || num == PortNum::NONE {
                 return Err(format!("{at}: num is {num}: a switch's ports are 1 to 254"));
             }
-            if entry.ports.insert(num, expected_port(port, &place)?).is_some() {
+            if entry.ports.insert(num, expected_port(port, &unit_of, &place)?).is_some() {
                 return Err(format!("{at}: port {num} of {guid} is there twice"));
             }
         }
@@ -202,6 +225,7 @@ fn application(value: &toml::Value, tests: &Tests) -> Result<Option<Application>
 
 fn expected_port(
     port: PortEntry,
+    unit_of: &impl Fn(&str) -> Option<Guid>,
     place: &impl Fn(Range<usize>) -> String,
 ) -> Result<ExpectedPort, String> {
     let width = port.width.map(|width| {
@@ -217,18 +241,26 @@ fn expected_port(
         };
         Speed::ALL.iter().find(named).copied().ok_or_else(wrong)
     });
-    if let Some(serial) = port.neighbour.as_ref().and_then(|neighbour| neighbour.serial.as_ref()) {
-        return Err(format!(
-            "{}: serial is {:?}: {NO_SERIAL}",
-            place(serial.span()),
-            serial.get_ref()
-        ));
-    }
     let guid = |guid: Option<Hex>| guid.map(|guid| Guid(guid.0));
+    let mut unit = None;
+    if let Some(neighbour) = &port.neighbour
+        && let Some(serial) = &neighbour.serial
+    {
+        let wrong = |why: &str| {
+            format!("{}: serial is {:?}: {why}", place(serial.span()), serial.get_ref())
+        };
+        unit = unit_of(serial.get_ref());
+        if unit.is_none() {
+            return Err(wrong("no unit has it: say whose it is by [[unit]], serial and guid"));
+        }
+        if neighbour.system_guid.as_ref().is_some_and(|given| unit != Some(Guid(given.0))) {
+            return Err(wrong("its unit has another guid than system_guid is"));
+        }
+    }
     let neighbour = port.neighbour.map(|neighbour| Pattern {
         port_guid: guid(neighbour.port_guid),
         node_guid: guid(neighbour.node_guid),
-        system_guid: guid(neighbour.system_guid),
+        system_guid: guid(neighbour.system_guid).or(unit),
         name: neighbour.name,
         vendor: neighbour.vendor,
         device: neighbour.device,
@@ -368,6 +400,59 @@ mod tests {
         assert_eq!(again, read);
     }
 
+    /// A serial number stands for the unit's GUID, in both forms, and may be combined.
+    #[test]
+    fn serial_numbers_are_those_of_the_inventory() {
+        const UNITS: &str = "[[unit]]\nserial = \"MT2\"\nguid = \"0x77\"\n\n";
+        let with = |neighbour: &str| {
+            let text = FILE.replace("name = \"h*\"", neighbour);
+            parse(&format!("{UNITS}{text}"), "e.toml")
+        };
+        let pattern = |expected: Expected| {
+            expected.switches[&Guid(0x10)].ports[&PortNum(1)].neighbour.clone().unwrap()
+        };
+        let found = pattern(with("serial = \"MT2\"").unwrap());
+        assert_eq!((found.system_guid, found.port), (Some(Guid(0x77)), Some(PortNum(1))));
+        let found = pattern(with("serial = \"MT2\", name = \"h*\"").unwrap());
+        assert_eq!((found.system_guid, found.name.as_deref()), (Some(Guid(0x77)), Some("h*")));
+        let other = with("serial = \"MT2\", system_guid = \"0x78\"").unwrap_err();
+        assert_eq!(
+            other,
+            "e.toml:13: serial is \"MT2\": its unit has another guid than system_guid is"
+        );
+        let twice = parse(&format!("{UNITS}{UNITS}"), "e.toml").unwrap_err();
+        assert_eq!(twice, "e.toml:6: serial \"MT2\" is there twice");
+        let lines = "unit MT2 0x77\n0x10 1 enabled serial=MT2 vendor=5\n";
+        let found = pattern(parse(lines, "e.conf").unwrap());
+        assert_eq!((found.system_guid, found.vendor), (Some(Guid(0x77)), Some(5)));
+        let bad = parse("unit MT2\n", "e.conf").unwrap_err();
+        assert!(bad.starts_with("e.conf:1: `unit MT2`: expected unit SERIAL GUID"), "{bad}");
+    }
+
+    /// Who answers is a word, and says the same in both forms.
+    #[test]
+    fn the_application_is_a_node_an_agent_or_none() {
+        for (text, meant) in [
+            ("true", Some(Application::Node)),
+            ("false", None),
+            ("\"node\"", Some(Application::Node)),
+            ("\"agent\"", Some(Application::Agent)),
+        ] {
+            let file = FILE.replace("application = false", &format!("application = {text}"));
+            let read = parse(&file, "e.toml").unwrap();
+            assert_eq!(read.tests.application, meant, "{text}");
+            let lines = lines::write(&read, &BTreeMap::new());
+            assert_eq!(parse(&lines, "e.conf").unwrap(), read, "{lines}");
+            assert_eq!(parse(&write(&read, &Seen::default()), "again").unwrap(), read);
+        }
+        let error = |to: &str| {
+            let to = format!("application = {to}");
+            parse(&FILE.replace("application = false", &to), "e.toml").unwrap_err()
+        };
+        assert!(error("3").starts_with("e.toml:3: application is 3: true, false, "));
+        assert!(error("\"agent\"\ncounters = false").contains("while counters are read"));
+    }
+
     #[test]
     fn what_is_wrong_is_told_with_line_and_value() {
         let error = |from: &str, to: &str| parse(&FILE.replace(from, to), "e.toml").unwrap_err();
@@ -380,9 +465,9 @@ mod tests {
         assert_eq!(error("width = 4", "width = 3"), "e.toml:9: width is 3: 1, 2, 4, 8 or 12");
         assert!(error("NDR", "FAST").starts_with("e.toml:9: speed is \"FAST\": SDR, "));
         let serial = error("name = \"h*\"", "serial = \"MT2\"");
-        assert!(serial.starts_with("e.toml:9: serial is \"MT2\": no MAD gives"), "{serial}");
+        assert!(serial.starts_with("e.toml:9: serial is \"MT2\": no unit has it"), "{serial}");
         let serial = parse("0x10 1 enabled serial=MT2\n", "e.conf").unwrap_err();
-        assert!(serial.starts_with("e.conf:1: serial is \"MT2\": no MAD gives"), "{serial}");
+        assert!(serial.starts_with("e.conf:1: serial is \"MT2\": no unit has it"), "{serial}");
         assert!(error("\"disabled\"", "\"shut\"").starts_with("e.toml:11: unknown variant `shut`"));
         assert!(
             error("quality_ms", "quality_s").starts_with("e.toml:2: unknown field `quality_s`")

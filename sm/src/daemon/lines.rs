@@ -3,6 +3,8 @@
 //! ```text
 //! # what a port has to pass, as in opensm.conf
 //! quality_ms 1000
+//! # whose serial number it is: the unit's SystemImageGUID
+//! unit MT2034X01234 0x0002c9030000000a
 //! # a switch and its name, as in a node-name-map
 //! 0x0002c90300a1b2c3 "leaf0"
 //! # switch, port, state, and what is expected there, as in a hop-weights file
@@ -19,7 +21,7 @@ use std::fmt::Write as _;
 use snin_fabric::Guid;
 use snin_sm_core::configuration::{Expected, Tests};
 
-use super::expected::{keys, parse_toml, test_values};
+use super::expected::{Units, keys, parse_toml, test_values};
 
 /// Keys whose values are texts in TOML.
 const TEXTS: [&str; 6] = ["port_guid", "node_guid", "system_guid", "serial", "name", "speed"];
@@ -39,17 +41,30 @@ pub(super) fn is_lines(text: &str) -> bool {
 /// One line that names file, line and value.
 pub(super) fn parse(text: &str, name: &str) -> Result<Expected, String> {
     let mut expected = Expected::default();
-    let mut tests = String::from("[tests]\n");
+    let (mut tests, mut units) = (String::from("[tests]\n"), Units::new());
     for (number, line) in text.lines().enumerate() {
         let at = |why: String| format!("{name}:{}: {why}", number + 1);
         let words = words(line).map_err(at)?;
         let Some(first) = words.first() else { continue };
+        if first == "unit" {
+            let [_, serial, guid] = &words[..] else {
+                return Err(at(format!("`{line:.60}`: expected unit SERIAL GUID")));
+            };
+            let guid = guid.parse().map_err(|why| at(format!("{guid}: {why}")))?;
+            if units.insert(serial.clone(), guid).is_some() {
+                return Err(at(format!("serial {serial:?} is there twice")));
+            }
+            continue;
+        }
         if !first.starts_with("0x") {
             let [key, value] = &words[..] else {
                 return Err(at(format!("`{line:.60}`: expected KEY VALUE, or a switch's GUID")));
             };
+            let is_word = value.parse::<i64>().is_err() && value.parse::<bool>().is_err();
+            let value =
+                if is_word { toml::Value::from(&**value).to_string() } else { value.clone() };
             let _ = writeln!(tests, "{key} = {value}");
-            let read = parse_toml(&format!("[tests]\n{key} = {value}\n"), name);
+            let read = parse_toml(&format!("[tests]\n{key} = {value}\n"), name, &Units::new());
             read.map_err(|why| at(without_place(&why, name)))?;
             continue;
         }
@@ -59,7 +74,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Expected, String> {
             [title] if title.parse::<u8>().is_err() => switch.name.clone_from(title),
             [num, state, rest @ ..] => {
                 let toml = port(guid, num, state, rest).map_err(at)?;
-                let read = parse_toml(&toml, name);
+                let read = parse_toml(&toml, name, &units);
                 let read = read.map_err(|why| at(without_place(&why, name)))?;
                 for (num, port) in read.switches.into_values().flat_map(|switch| switch.ports) {
                     if switch.ports.insert(num, port).is_some() {
@@ -70,7 +85,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Expected, String> {
             _ => return Err(at(format!("{guid}: expected a name, or PORT STATE KEY=VALUE..."))),
         }
     }
-    expected.tests = parse_toml(&tests, name)?.tests;
+    expected.tests = parse_toml(&tests, name, &Units::new())?.tests;
     Ok(expected)
 }
 

@@ -38,6 +38,7 @@ const OURS_ALONE: [&str; 27] = [
     "election",
     "expected_configuration",
     "sa_busy",
+    "max_burst_smps",
 ];
 
 #[test]

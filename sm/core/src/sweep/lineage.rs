@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use snin_fabric::Guid;
+use snin_mad::PKey;
 
 use super::Sweep;
 use crate::events::Output;
@@ -35,6 +36,11 @@ impl Sweep {
         self.saved = saved;
         self.note_partitions();
         self.outputs.push_back(Output::Save(self.saved.clone()));
+    }
+
+    /// Partition tables as they are to be, of ports that are there.
+    pub(crate) fn wanted_keys(&self) -> BTreeMap<Guid, Vec<PKey>> {
+        self.partitions().tables(&self.graph).into_iter().collect()
     }
 
     /// Partition tables as they are to be, of every port that has an address; of absent ones as they were.

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use snin_emulator::{Config as Hardware, Fabric, Fault};
+use snin_emulator::{Config as Hardware, Fabric, Fault, Health};
 use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortIndex, Topology};
 use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, Record, SaRequest, ServiceRecord};
 use snin_mad::{Gid, GidPrefix, Method, NodeString, PKey, QKey, SmState};
@@ -339,6 +339,44 @@ fn two_live_subnets_become_one() {
     );
     // On its side every switch sends to every host as it did.
     assert_eq!(live.rewritten(0x020), 0);
+}
+
+/// A port whose agent is silent when its partition table is to be written is in its groups still when it answers.
+#[test]
+fn members_stay_though_their_tables_are_written_late() {
+    let mut live = Live::new(2);
+    live.plug(0);
+    while live.subnet.seats[0].saved.lineage.subnets.len() < 2 {
+        live.subnet.run(Time::micros(10));
+    }
+    let topology = &live.subnet.topology;
+    let other = side(topology, topology.port(live.subnet.seats[1].at).node);
+    let of_other = |&host: &PortIndex| side(topology, topology.port(host).node) == other;
+    let silent: Vec<NodeIndex> = hosts(topology)
+        .into_iter()
+        .filter(of_other)
+        .skip(1)
+        .take(2)
+        .map(|host| topology.port(host).node)
+        .collect();
+    for &node in &silent {
+        live.subnet.strike(Fault::Agent(node, Health::Dead));
+    }
+    live.subnet.run(Time::secs(5));
+    for &node in &silent {
+        live.subnet.strike(Fault::Agent(node, Health::Well));
+    }
+    live.subnet.run(Time::secs(30));
+    live.settle(0, 2);
+    let manager = &live.subnet.seats[0].manager;
+    let lineage = &live.subnet.seats[0].saved.lineage;
+    let south = Number::Partition(0x10);
+    let Some(Number::Partition(new)) = lineage.were.get(&(live.subnet.guid(1), south)) else {
+        panic!("{lineage:?}");
+    };
+    let group = ip(0x8000 | new, 0xFFFF_FFFF);
+    let all = manager.database().all::<Members>();
+    assert_eq!(all.iter().filter(|((of, _), _)| *of == group).count(), 4);
 }
 
 /// Whether the managers hear each other in their sessions or not.

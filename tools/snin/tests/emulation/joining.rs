@@ -323,9 +323,14 @@ fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError>
         let mut mlids = BTreeSet::new();
         for member in [a, b] {
             let gid = member.gid().to_string();
-            // A group is shown to ports of its partition, so one of its side asks.
-            let text = saquery(emulation, side, &["MCMR", "--mgid", &mgid, "--gid", &gid])?;
-            let mlid = field(&text, "mlid").unwrap_or_else(|| panic!("{}: {text}", member.name));
+            // A group is shown to ports of its partition, so one of its side asks; which partition that is by now the
+            // manager knows a moment after it has written it.
+            let mut text = String::new();
+            wait(&format!("{} is a member", member.name), || {
+                text = saquery(emulation, side, &["MCMR", "--mgid", &mgid, "--gid", &gid]).unwrap();
+                field(&text, "mlid").is_some()
+            });
+            let mlid = field(&text, "mlid").unwrap();
             mlids.insert(u16::from_str_radix(mlid.trim_start_matches("0x"), 16).unwrap());
         }
         assert_eq!(mlids.len(), 1, "one address of {mgid}");

@@ -154,7 +154,8 @@ pub(super) fn leave_all(guid: Guid, world: &mut World<'_>) -> bool {
     any
 }
 
-/// Takes ports out of the groups of partitions that they are in no more.
+/// Takes ports out of the groups of partitions that they are in no more. A port whose table is still to be
+/// written, as one that was silent, is judged by what it is to hold.
 pub(super) fn leave_partitions(world: &mut World<'_>) {
     if !world.sweep.partitions().keeps_apart() {
         return;
@@ -165,8 +166,16 @@ pub(super) fn leave_partitions(world: &mut World<'_>) {
         group.zip(port).is_some_and(|(group, port)| !rules::is_in(port, group.record.p_key))
     });
     let strangers: Vec<MemberKey> = strangers.map(|(key, _)| *key).collect();
+    if strangers.is_empty() {
+        return;
+    }
+    let wanted = world.sweep.wanted_keys();
     for key in strangers {
-        remove(&key, world);
+        let Some(group) = world.database.get::<Groups>(&key.0) else { continue };
+        let base = group.record.p_key.base();
+        if !wanted.get(&key.1).is_some_and(|keys| keys.iter().any(|key| key.base() == base)) {
+            remove(&key, world);
+        }
     }
 }
 

@@ -154,6 +154,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "snin controller events --follow",
         "What has happened, and everything that happens from now on.",
     ),
+    (
+        "snin-controller-link-test",
+        "snin controller link-test h3 --messages 10000",
+        "Whether the host's link carries what its agent sends.",
+    ),
     ("snin-controller-requests", "snin controller requests", "Whose ports are kept, and when."),
     ("snin-slice", "snin slice create slurm/4711 --hosts 16", "A slice for a job of 16 hosts."),
     (
