@@ -49,7 +49,8 @@ struct File {
 }
 
 /// InfiniBand's attributes have no serial number, and neither has the vendor's GeneralInfo (class 0x0A) that
-/// `vendstat` reads. A site's inventory has it beside the unit's SystemImageGUID, by which discovery knows the unit.
+/// `vendstat` reads. A site's inventory has it beside the unit's SystemImageGUID, by which discovery knows the
+/// unit.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnitEntry {

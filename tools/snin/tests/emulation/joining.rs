@@ -323,8 +323,8 @@ fn asked_by_others(emulation: &Emulation, held: &Held) -> Result<(), JudgeError>
         let mut mlids = BTreeSet::new();
         for member in [a, b] {
             let gid = member.gid().to_string();
-            // A group is shown to ports of its partition, so one of its side asks; which partition that is by now the
-            // manager knows a moment after it has written it.
+            // A group is shown to ports of its partition, so one of its side asks; which partition that is by now
+            // the manager knows a moment after it has written it.
             let mut text = String::new();
             wait(&format!("{} is a member", member.name), || {
                 text = saquery(emulation, side, &["MCMR", "--mgid", &mgid, "--gid", &gid]).unwrap();
