@@ -3,7 +3,7 @@
 //! Where only more pairs of switches and trees are unusable than in the view that was told last, those pairs
 //! alone are told; everything else is a view.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use snin_daemon::session::{Credentials, Files, Limits, Listen, MissingFile, Peer, Post, Received};
@@ -24,6 +24,9 @@ use super::failure::Failure;
 use super::preferring::Preferring;
 use super::settings::Settings;
 
+/// Tests of ports that controllers are asked for at one time; beyond them the oldest is forgotten.
+const MOST_TESTS: usize = 65_536;
+
 /// See the module's documentation.
 pub struct Views {
     post: Post<ToManager, FromManager>,
@@ -36,7 +39,9 @@ pub struct Views {
     tables: u64,
     /// Versions that controllers say are clear.
     clear: VecDeque<u64>,
-    /// What controllers say of ports' tests.
+    /// Tests of ports, and how many controllers have not said yet that they have no agent there; the first that
+    /// has one, or the last that has none, removes it. The core waits a bounded time.
+    testing: BTreeMap<u32, usize>,
     tested: VecDeque<PortTested>,
     /// What a controller says of addresses that paths are answered with first: what comes, and the last set.
     preferring: Preferring<Peer>,
@@ -75,6 +80,7 @@ impl Views {
             controllers,
             tables: 0,
             clear,
+            testing: BTreeMap::new(),
             tested: VecDeque::new(),
             preferring: Preferring::default(),
             preferences: None,
@@ -124,12 +130,28 @@ impl Views {
         self.clear.pop_front()
     }
 
-    /// A host's agent is to send messages: the controller that was here last has its session.
-    /// False where none is here.
+    /// A host's agent is to send messages: the controller that it has a session with will tell it. False where no
+    /// controller is here.
     pub fn test(&mut self, test: PortTest) -> bool {
-        let Some(to) = self.controllers.last() else { return false };
-        self.post.send_to(to, FromManager::Test(test));
+        if self.controllers.is_empty() {
+            return false;
+        }
+        self.controllers.iter().for_each(|to| self.post.send_to(to, FromManager::Test(test)));
+        if self.testing.len() >= MOST_TESTS {
+            self.testing.pop_first();
+        }
+        self.testing.insert(test.number, self.controllers.len());
         true
+    }
+
+    /// One controller says what came of a test.
+    fn take_tested(&mut self, tested: PortTested) {
+        let Some(left) = self.testing.get_mut(&tested.number) else { return };
+        *left = left.saturating_sub(1);
+        if tested.arrived.is_some() || *left == 0 {
+            self.testing.remove(&tested.number);
+            self.tested.push_back(tested);
+        }
     }
 
     /// What came of a test.
@@ -165,7 +187,7 @@ impl Views {
                 self.controllers.retain(|known| *known != peer);
             }
             Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
-            Received::Said(_, ToManager::Tested(tested)) => self.tested.push_back(tested),
+            Received::Said(_, ToManager::Tested(tested)) => self.take_tested(tested),
             Received::Said(peer, ToManager::Preferred(part)) => {
                 if let Some(set) = self.preferring.take(peer, part) {
                     self.preferences = Some(set);
