@@ -140,24 +140,6 @@ proptest! {
     }
 
     #[test]
-    fn missing_cables_defer_at_most_two_percent_more_than_the_leaves_force(
-        leaves in 8usize..20, trees in 6usize..20, cut in 0usize..12, seed: u64,
-    ) {
-        let mut rng = rng(seed);
-        let mut fabric = Fabric::two_stage(leaves, trees);
-        for _ in 0..leaves * trees * cut / 100 {
-            fabric.missing.insert((rng.random_range(0..leaves), rng.random_range(0..trees)));
-        }
-        let asks =
-            support::permutation(&support::equal_leaves(leaves, trees), |_| None, &mut rng);
-        let asks: Vec<Ask> =
-            asks.into_iter().filter(|ask| !fabric.allowed(ask).is_empty()).collect();
-        let bound = fabric.bound(&asks);
-        let granted = Checked::new(fabric).insert(&asks).granted.len();
-        prop_assert!((bound - granted) * 50 <= asks.len(), "{} of {} below {}", granted, asks.len(), bound);
-    }
-
-    #[test]
     fn overfull_leaves_lose_no_more_than_they_must(
         leaves in 2usize..7, trees in 1usize..5, count in 0usize..40, three: bool, seed: u64,
     ) {
@@ -199,6 +181,36 @@ proptest! {
             prop_assert!(outcome.evicted.len() <= gain);
         }
     }
+}
+
+/// A random permutation of hosts where up to an eighth of the cables are missing: how many are asked for, how many
+/// the leaves' links could carry, and how many are granted.
+fn permuted(seed: u64) -> [usize; 3] {
+    let mut rng = rng(seed);
+    let (leaves, trees) = (rng.random_range(8..20), rng.random_range(6..20));
+    let mut fabric = Fabric::two_stage(leaves, trees);
+    for _ in 0..leaves * trees * rng.random_range(0..12) / 100 {
+        fabric.missing.insert((rng.random_range(0..leaves), rng.random_range(0..trees)));
+    }
+    let asks = support::permutation(&support::equal_leaves(leaves, trees), |_| None, &mut rng);
+    let asks: Vec<Ask> = asks.into_iter().filter(|ask| !fabric.allowed(ask).is_empty()).collect();
+    let bound = fabric.bound(&asks);
+    [asks.len(), bound, Checked::new(fabric).insert(&asks).granted.len()]
+}
+
+/// Seldom less than the leaves' links could carry, and then less by two percent at most, or by two connections
+/// where those are more. The links of leaves are not all that limits: of 44 connections in a fabric of 9 leaves and
+/// 6 trees they could carry 42, and 41 is the most by an exact solver (docs/measurements/packing.md).
+#[test]
+fn missing_cables_defer_hardly_more_than_the_leaves_force() {
+    let mut less = 0;
+    for seed in 0..300 {
+        let [asked, bound, granted] = permuted(seed);
+        let deferred = bound - granted;
+        assert!(deferred * 50 <= asked.max(100), "seed {seed}: {granted} of {asked} below {bound}");
+        less += usize::from(deferred > 0);
+    }
+    assert!(less <= 3, "less than the leaves' links could carry in {less} of 300 fabrics");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Messages, changes of tree, meshes that come and go.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -328,12 +328,21 @@ fn the_data_thread_allocates_nothing_after_the_start() {
     echo.join().unwrap();
 }
 
-/// What this process has had of the processors, all threads together.
-fn processor_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let (_, rest) = stat.rsplit_once(')').unwrap();
-    let ticks = rest.split_whitespace().skip(11).take(2).map(|word| word.parse::<u64>().unwrap());
-    Duration::from_millis(10 * ticks.sum::<u64>())
+/// How often each thread of this process but the calling one has gone to sleep so far, and which sleep now.
+fn threads() -> BTreeMap<String, (u64, bool)> {
+    let mut threads = BTreeMap::new();
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    for thread in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let number = thread.file_name().into_string().unwrap();
+        let Ok(status) = std::fs::read_to_string(thread.path().join("status")) else { continue };
+        let value = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        if number != own {
+            let times = value("voluntary_ctxt_switches:").parse().unwrap();
+            let name = format!("{} {number}", value("Name:"));
+            threads.insert(name, (times, value("State:").starts_with('S')));
+        }
+    }
+    threads
 }
 
 #[test]
@@ -370,6 +379,9 @@ fn what_an_agent_was_told_can_be_replayed() {
     assert!(outputs > 120, "{outputs}");
 }
 
+/// How often an agent that has nothing to do is looked at, within two seconds.
+const LOOKS: u32 = 40;
+
 #[test]
 #[ignore = "runs in the virtual machine"]
 fn agents_with_nothing_to_do_sleep() {
@@ -381,11 +393,26 @@ fn agents_with_nothing_to_do_sleep() {
         flow.send(b"before").unwrap();
         assert_eq!(agents[1].recv_timeout(PATIENCE).unwrap()[..], *b"before");
         flow.flush(PATIENCE).unwrap();
-        let (before, time) = (processor_time(), Duration::from_secs(2));
-        std::thread::sleep(time);
-        let had = processor_time() - before;
-        // Under emulation each of the few wake-ups takes milliseconds; a thread that spins would take all of it.
-        assert!(had < time, "{had:?} of {time:?}, with the controller at {address:?}");
+        let before = threads();
+        let mut asleep: BTreeMap<String, u32> = BTreeMap::new();
+        for _ in 0..LOOKS {
+            std::thread::sleep(Duration::from_millis(50));
+            for (thread, (_, sleeps)) in threads() {
+                *asleep.entry(thread).or_default() += u32::from(sleeps);
+            }
+        }
+        let after = threads();
+        assert!(after.keys().any(|thread| thread.starts_with("snin-data")), "{after:?}");
+        for (thread, (times, _)) in &after {
+            let woken = times - before.get(thread).map_or(0, |(times, _)| *times);
+            // A thread that spins never sleeps, however little it gets of the processors. Leases are renewed
+            // 10 times a second; a thread that naps for a millisecond at a time wakes ten times as often.
+            let has_slept = asleep.get(thread).copied().unwrap_or(0);
+            assert!(
+                has_slept >= LOOKS / 10 && woken < 10 * u64::from(LOOKS),
+                "{thread}: asleep at {has_slept} of {LOOKS} looks, woken {woken} times, with the controller at {address:?}"
+            );
+        }
     }
 }
 

@@ -15,6 +15,8 @@ use super::plan::{Carrier, Operation, Pattern, Plan};
 
 /// Without any completion for so long something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// An unreliable message that has not come after so long, or whose answer has not, is lost.
+pub(crate) const LOST: Duration = Duration::from_millis(500);
 /// Sends of which only the last is signalled, at most (perftest: 100), for each completion is work.
 const UNSIGNALLED: u64 = 100;
 /// Sources of a flow, and their bytes, at most.

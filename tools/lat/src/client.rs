@@ -10,7 +10,7 @@ use snin_daemon::clock::Clock;
 use snin_protocol::Time;
 
 use super::LatError;
-use super::bench::{Bench, Connected, Done, mark_of};
+use super::bench::{Bench, Connected, Done, LOST, mark_of};
 use super::exchange::{Answer, Request, Talk};
 use super::plan::{Operation, Pattern, Plan};
 
@@ -51,8 +51,6 @@ pub struct Client {
 const REACH: Duration = Duration::from_secs(5);
 /// Latencies longer than this are this.
 const LONGEST: u64 = 60_000_000_000;
-/// A datagram that was not answered after this is lost.
-const LOST: Time = Time::millis(500);
 
 impl Client {
     /// Calls the server at `peer` (`host:port`).
@@ -235,7 +233,8 @@ impl<'a> Run<'a> {
         let reliable = self.plan.carrier == super::plan::Carrier::Rc;
         for at in 0..self.sent.len() {
             let (sent, since) = self.sent[at];
-            if reliable || self.clock.now() - since < LOST || sent > self.plan.messages() {
+            let waited = Duration::from_nanos((self.clock.now() - since).nanos());
+            if reliable || waited < LOST || sent > self.plan.messages() {
                 continue;
             }
             self.lost += 1;

@@ -1,9 +1,10 @@
 //! The side that waits: it does what the client asks for.
 
 use std::net::{SocketAddr, TcpListener};
+use std::time::Instant;
 
 use super::LatError;
-use super::bench::{Bench, Connected, Done, mark_of};
+use super::bench::{Bench, Connected, Done, LOST, mark_of};
 use super::exchange::{Answer, Ends, Request, Talk};
 use super::plan::{Operation, Plan};
 
@@ -76,16 +77,23 @@ fn receive(
     let expected = plan.messages() * plan.trees.len() as u64;
     let mut came = Vec::with_capacity(64);
     let mut total = 0;
+    // Unreliable messages may never come: the client says when it has sent the last one. Its word may overtake
+    // messages, and so may this thread's question for it.
+    let mut waits_since: Option<Instant> = None;
     let Plan { operation, size, depth, .. } = *plan;
     while total < expected {
         let count = connected.poll(Done::Receives)?;
         if count == 0 {
-            // Unreliable messages may never come: the client knows when it is over.
-            if connected.watch.idle()? && talk.check_for_word()? {
-                break;
+            if connected.watch.idle()? {
+                match waits_since {
+                    Some(since) if since.elapsed() > LOST => break,
+                    None if talk.check_for_word()? => waits_since = Some(Instant::now()),
+                    _ => {}
+                }
             }
             continue;
         }
+        waits_since = waits_since.map(|_| Instant::now());
         if answers {
             for nth in 0..count {
                 let at = connected.whose(Done::Receives, nth)?;
