@@ -39,7 +39,7 @@ RUN ?= ibv_devinfo
 	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-merge bench-packing \
 	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
-	soak-controller soak-ibsim soak-packing soak-rmpp soak-up
+	soak-controller soak-ibsim soak-packing soak-properties soak-rmpp soak-up
 
 # What is released is optimised as a whole, program by program; to be looked at it need not be.
 demo: export CARGO_PROFILE_RELEASE_LTO := off
@@ -79,6 +79,8 @@ check: toolchain deps-verbs
 # Adds the programs that judge and the virtual machine, one boot for each test program that takes it: those tests run
 # beside the others, which mostly wait. A test that fails does not keep the others from running.
 TESTS := $(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast
+# The same random cases for everyone who runs the tests; `make soak-properties` looks at others.
+check test: export PROPTEST_RNG_SEED ?= 1
 MACHINE := in_the_virtual_machine
 test: toolchain space deps lint
 	@rm -f target/not-run
@@ -191,7 +193,7 @@ bench-verbs: deps
 	$(CARGO) run --release --quiet -p snin-benches $(FEATURES) --bin verbs
 
 # What takes too long for every test run; each part says its seeds, and how far it is.
-soak: soak-sm soak-merge soak-ibsim soak-packing soak-rmpp soak-controller soak-up soak-agent
+soak: soak-sm soak-merge soak-ibsim soak-packing soak-properties soak-rmpp soak-controller soak-up soak-agent
 
 # 10,000 random fault scenarios; 10,000 fabrics whose repair is watched write by write; random sequences of
 # events, MADs and texts; 100,000 random expected configurations, faults and consent; three managers that elect: all
@@ -238,6 +240,14 @@ soak-rmpp: deps
 # 10^8 packed connections, each link's owner judged after every call.
 soak-packing: deps-build
 	SNIN_PACKED=100000000 $(CARGO) test --release -p snin-controller-core --test packing_soak -- --nocapture
+
+# Every property over random cases, SNIN_ROUNDS times (100) with other cases than the time before; the round is the seed.
+PROPERTIES := codec software_port management data_plane promises admission properties check_routes check_credit check_owner
+soak-properties: deps-verbs
+	@for round in $$(seq 2 $$((1 + $(or $(SNIN_ROUNDS),100)))); do \
+		echo "PROPTEST_RNG_SEED=$$round"; \
+		PROPTEST_RNG_SEED=$$round $(CARGO) test --workspace $(FEATURES) --quiet --lib $(PROPERTIES:%=--test %) >target/properties.log 2>&1 \
+			|| { cat target/properties.log; exit 1; }; done
 
 # A controller killed 200 times at random moments under load; slices in the lab's worlds, 5,000 seeds.
 soak-controller: deps-build
