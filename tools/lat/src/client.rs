@@ -10,8 +10,9 @@ use snin_daemon::clock::Clock;
 use snin_protocol::Time;
 
 use super::LatError;
-use super::bench::{Bench, Connected, Done, LOST, mark_of};
+use super::bench::Bench;
 use super::exchange::{Answer, Request, Talk};
+use super::flows::{Connected, Done, LOST, mark_of};
 use super::plan::{Operation, Pattern, Plan};
 
 /// What was measured.

@@ -15,6 +15,7 @@
 pub mod bench;
 pub mod client;
 pub mod exchange;
+pub mod flows;
 pub mod link;
 pub mod plan;
 pub mod server;

@@ -4,8 +4,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Instant;
 
 use super::LatError;
-use super::bench::{Bench, Connected, Done, LOST, mark_of};
+use super::bench::Bench;
 use super::exchange::{Answer, Ends, Request, Talk};
+use super::flows::{Connected, Done, LOST, mark_of};
 use super::plan::{Operation, Plan};
 
 /// Waits for clients, one after the other.
