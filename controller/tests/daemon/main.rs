@@ -3,6 +3,7 @@
 mod agents;
 mod asking;
 mod kills;
+mod link_tests;
 mod process;
 mod recording;
 mod reserving;
