@@ -54,6 +54,7 @@ pub mod settings;
 pub mod sharing;
 pub mod storage;
 pub mod summary;
+pub mod testing;
 pub mod versions;
 pub mod views;
 pub mod wire;

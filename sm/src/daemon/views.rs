@@ -3,7 +3,7 @@
 //! Where only more pairs of switches and trees are unusable than in the view that was told last, those pairs
 //! alone are told; everything else is a view.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use snin_daemon::session::{Credentials, Files, Limits, Listen, MissingFile, Peer, Post, Received};
@@ -23,9 +23,7 @@ use tracing::{error, info};
 use super::failure::Failure;
 use super::preferring::Preferring;
 use super::settings::Settings;
-
-/// Tests of ports that controllers are asked for at one time; beyond them the oldest is forgotten.
-const MOST_TESTS: usize = 65_536;
+use super::testing::Testing;
 
 /// See the module's documentation.
 pub struct Views {
@@ -39,10 +37,7 @@ pub struct Views {
     tables: u64,
     /// Versions that controllers say are clear.
     clear: VecDeque<u64>,
-    /// Tests of ports, and how many controllers have not said yet that they have no agent there; the first that
-    /// has one, or the last that has none, removes it. The core waits a bounded time.
-    testing: BTreeMap<u32, usize>,
-    tested: VecDeque<PortTested>,
+    testing: Testing<Peer>,
     /// What a controller says of addresses that paths are answered with first: what comes, and the last set.
     preferring: Preferring<Peer>,
     preferences: Option<Box<Preferences>>,
@@ -80,8 +75,7 @@ impl Views {
             controllers,
             tables: 0,
             clear,
-            testing: BTreeMap::new(),
-            tested: VecDeque::new(),
+            testing: Testing::default(),
             preferring: Preferring::default(),
             preferences: None,
         }))
@@ -137,26 +131,13 @@ impl Views {
             return false;
         }
         self.controllers.iter().for_each(|to| self.post.send_to(to, FromManager::Test(test)));
-        if self.testing.len() >= MOST_TESTS {
-            self.testing.pop_first();
-        }
-        self.testing.insert(test.number, self.controllers.len());
+        self.testing.ask(test.number, &self.controllers);
         true
-    }
-
-    /// One controller says what came of a test.
-    fn take_tested(&mut self, tested: PortTested) {
-        let Some(left) = self.testing.get_mut(&tested.number) else { return };
-        *left = left.saturating_sub(1);
-        if tested.arrived.is_some() || *left == 0 {
-            self.testing.remove(&tested.number);
-            self.tested.push_back(tested);
-        }
     }
 
     /// What came of a test.
     pub fn next_tested(&mut self) -> Option<PortTested> {
-        self.tested.pop_front()
+        self.testing.next()
     }
 
     /// The addresses that a controller wants paths answered with, where they are others than before.
@@ -169,6 +150,8 @@ impl Views {
             Received::Opened(peer) => {
                 info!("{peer} is told what the fabric is");
                 self.controllers.retain(|known| *known != peer);
+                // What it was asked in a session before is lost.
+                self.testing.gone(&peer);
                 self.post.send_to(&peer, FromManager::Policy(self.policy));
                 if let Some(view) = self.now.clone() {
                     match self.whole(&view) {
@@ -185,9 +168,10 @@ impl Views {
             Received::Closed(peer, end) => {
                 info!("{peer} is gone: {end}");
                 self.controllers.retain(|known| *known != peer);
+                self.testing.gone(&peer);
             }
             Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
-            Received::Said(_, ToManager::Tested(tested)) => self.take_tested(tested),
+            Received::Said(peer, ToManager::Tested(tested)) => self.testing.answered(&peer, tested),
             Received::Said(peer, ToManager::Preferred(part)) => {
                 if let Some(set) = self.preferring.take(peer, part) {
                     self.preferences = Some(set);
