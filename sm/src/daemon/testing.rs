@@ -53,7 +53,7 @@ impl<P: Clone + PartialEq> Testing<P> {
     }
 
     /// What came of a test.
-    pub fn next(&mut self) -> Option<PortTested> {
+    pub fn take_done(&mut self) -> Option<PortTested> {
         self.done.pop_front()
     }
 }
@@ -80,13 +80,13 @@ mod tests {
             let mut testing = asked();
             if standby_first {
                 says(&mut testing, "stands by", NONE);
-                assert_eq!(testing.next(), None, "the other one may have the agent");
+                assert_eq!(testing.take_done(), None, "the other one may have the agent");
             }
             says(&mut testing, "serves", Some(500));
             says(&mut testing, "stands by", NONE);
             says(&mut testing, "serves", Some(3));
-            assert_eq!(testing.next(), Some(PortTested { number: 7, arrived: Some(500) }));
-            assert_eq!((testing.next(), testing.waiting.len()), (None, 0));
+            assert_eq!(testing.take_done(), Some(PortTested { number: 7, arrived: Some(500) }));
+            assert_eq!((testing.take_done(), testing.waiting.len()), (None, 0));
         }
     }
 
@@ -98,22 +98,22 @@ mod tests {
         }
         says(&mut testing, "a stranger", Some(500));
         testing.answered(&"serves", PortTested { number: 8, arrived: Some(500) });
-        assert_eq!(testing.next(), None);
+        assert_eq!(testing.take_done(), None);
         says(&mut testing, "serves", NONE);
-        assert_eq!(testing.next(), Some(PortTested { number: 7, arrived: None }));
+        assert_eq!(testing.take_done(), Some(PortTested { number: 7, arrived: None }));
     }
 
     #[test]
     fn one_that_is_gone_is_not_waited_for() {
         let mut testing = asked();
         testing.gone(&"serves");
-        assert_eq!(testing.next(), None);
+        assert_eq!(testing.take_done(), None);
         says(&mut testing, "stands by", Some(500));
-        assert_eq!(testing.next(), Some(PortTested { number: 7, arrived: Some(500) }));
+        assert_eq!(testing.take_done(), Some(PortTested { number: 7, arrived: Some(500) }));
         let mut testing = asked();
         says(&mut testing, "stands by", NONE);
         testing.gone(&"serves");
-        assert_eq!(testing.next(), Some(PortTested { number: 7, arrived: None }));
+        assert_eq!(testing.take_done(), Some(PortTested { number: 7, arrived: None }));
     }
 
     #[test]
@@ -122,6 +122,6 @@ mod tests {
         (8..8 + MOST as u32).for_each(|number| testing.ask(number, &["serves"]));
         assert_eq!(testing.waiting.len(), MOST);
         says(&mut testing, "serves", Some(1));
-        assert_eq!(testing.next(), None);
+        assert_eq!(testing.take_done(), None);
     }
 }

@@ -137,7 +137,7 @@ impl Views {
 
     /// What came of a test.
     pub fn next_tested(&mut self) -> Option<PortTested> {
-        self.testing.next()
+        self.testing.take_done()
     }
 
     /// The addresses that a controller wants paths answered with, where they are others than before.
