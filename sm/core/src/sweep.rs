@@ -129,6 +129,8 @@ pub struct Sweep {
     gauges: Gauges,
     link_tests: LinkTests,
     bridges: Bridges,
+    /// Switches of subnets that were joined, until all is written: silent hosts behind them are cut off.
+    joined: BTreeSet<Guid>,
 }
 
 enum Stage {
@@ -191,6 +193,7 @@ impl Sweep {
             gauges: Gauges::default(),
             link_tests: LinkTests::default(),
             bridges: Bridges::default(),
+            joined: BTreeSet::new(),
         })
     }
 

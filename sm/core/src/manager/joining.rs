@@ -3,13 +3,15 @@
 //! Nothing is written to the fabric before that; the survey that follows writes what differs. Who dies before it
 //! is stored has begun nothing; who dies later has all that is needed to go on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::database::Stamp;
+use crate::database::{Node, Stamp};
 use crate::events::{Output, Report};
 use crate::keyring::KeySecret;
 use crate::mastership::Order;
@@ -84,9 +86,17 @@ impl Manager {
     /// follow from.
     fn join(&mut self, others: Vec<Snapshot>, keys: Vec<KeySecret>, now: Time) -> Option<bool> {
         let subnets = others.iter().map(|other| other.master).collect();
+        let nodes = others.iter().flat_map(|other| &other.nodes);
+        let is_switch =
+            |entry: &Entry<Node>| entry.value.as_ref().is_some_and(|n| n.switch.is_some());
+        let switches: BTreeSet<Guid> =
+            nodes.filter(|(_, entry)| is_switch(entry)).map(|(guid, _)| *guid).collect();
         let (changed, report) = match self.merged(others, now)? {
             Ok(merged) => {
                 let changed = self.adopt(merged.snapshot, keys, now);
+                if changed {
+                    self.sweep.cut_off_the_silent(switches);
+                }
                 (Some(changed), Report::Joined(Box::new(merged.report)))
             }
             Err(error) => (None, Report::NotJoined { subnets, error }),

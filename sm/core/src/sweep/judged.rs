@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use snin_fabric::{PortNum, printable};
-use snin_mad::{Mad, NodeDescription, NodeInfo, PhysicalState};
+use snin_fabric::{Guid, PortNum, printable};
+use snin_mad::{Mad, NodeDescription, NodeInfo, PhysicalState, PortState};
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
@@ -15,7 +15,7 @@ use crate::configuration::{
     Ask, Configuration, Judgement, LinkOrder, LinkState, Neighbour, Seen, SeenPort, SeenSwitch,
 };
 use crate::database::Place;
-use crate::graph::{Node, Port};
+use crate::graph::{Node, Port, Trouble};
 use crate::query::{PortId, Query};
 use crate::smp;
 
@@ -70,9 +70,32 @@ impl Sweep {
                 break;
             }
         }
-        if self.is_settled() && configuration.awaits_empty() {
-            configuration.settled(|place| self.is_left(place), now);
+        if self.is_settled() {
+            self.joined.clear();
+            if configuration.awaits_empty() {
+                configuration.settled(|place| self.is_left(place), now);
+            }
         }
+    }
+
+    /// The subnet of these switches was joined. A host that does not answer has the address still that it had there,
+    /// which may mean another port now. Its link is reset: it stays INIT, and carries nothing but SMPs, until the
+    /// host answers and has its new address.
+    pub(crate) fn cut_off_the_silent(&mut self, switches: BTreeSet<Guid>) {
+        self.joined.extend(switches);
+    }
+
+    /// Links that are in use by neighbours that do not answer, at switches that were joined.
+    fn silent_behind_joined(&self) -> Vec<PortId> {
+        let switches = self.joined.iter().filter_map(|&guid| self.graph.find(guid));
+        let in_use = |port: &Port| {
+            let state = port.info.as_ref().map(|info| info.state);
+            port.trouble == Some(Trouble::Mute) && state > Some(PortState::Initialize)
+        };
+        let ports = switches.flat_map(|id| {
+            self.graph.node(id).external().map(move |(num, port)| ((id, num), port))
+        });
+        ports.filter(|(_, port)| in_use(port)).map(|(end, _)| end).collect()
     }
 
     /// Whether no route was computed over the cable of a port.
@@ -120,7 +143,7 @@ impl Sweep {
             let (node, num) = link.to;
             neighbour(self.graph.node(node), num)
         });
-        let active = info.state.code() >= snin_mad::PortState::Active.code();
+        let active = info.state.code() >= PortState::Active.code();
         let rate = info.rate(None).filter(|_| link == LinkState::Up);
         SeenPort { link, active: active && link == LinkState::Up, rate, neighbour }
     }
@@ -132,10 +155,12 @@ impl Sweep {
         let end = |&(guid, port): &Place| Some((graph.find(guid)?, port));
         let withheld: BTreeSet<PortId> = judgement.withheld.iter().filter_map(end).collect();
         let mut queue = VecDeque::new();
-        for (place, order) in &judgement.orders {
-            let Some(end) = end(place) else { continue };
+        let silent = self.silent_behind_joined();
+        let orders =
+            judgement.orders.iter().filter_map(|(place, order)| Some((end(place)?, *order)));
+        for (end, order) in orders.chain(silent.into_iter().map(|end| (end, LinkOrder::Reset))) {
             let Some(path) = graph.path_to(end) else { continue };
-            queue.push_back((path.hops(), end, *order));
+            queue.push_back((path.hops(), end, order));
         }
         let learnt = learnt || withheld != graph.withheld;
         self.graph.withheld = withheld;

@@ -12,6 +12,7 @@ mod live;
 mod offline;
 mod planted;
 mod random;
+mod silent;
 mod two;
 
 #[path = "../administration/subnet.rs"]
