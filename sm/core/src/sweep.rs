@@ -129,8 +129,6 @@ pub struct Sweep {
     gauges: Gauges,
     link_tests: LinkTests,
     bridges: Bridges,
-    /// Switches of subnets that were joined, until all is written: silent hosts behind them are cut off.
-    joined: BTreeSet<Guid>,
 }
 
 enum Stage {
@@ -193,7 +191,6 @@ impl Sweep {
             gauges: Gauges::default(),
             link_tests: LinkTests::default(),
             bridges: Bridges::default(),
-            joined: BTreeSet::new(),
         })
     }
 

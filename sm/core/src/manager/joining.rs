@@ -93,10 +93,7 @@ impl Manager {
             nodes.filter(|(_, entry)| is_switch(entry)).map(|(guid, _)| *guid).collect();
         let (changed, report) = match self.merged(others, now)? {
             Ok(merged) => {
-                let changed = self.adopt(merged.snapshot, keys, now);
-                if changed {
-                    self.sweep.cut_off_the_silent(switches);
-                }
+                let changed = self.adopt(merged.snapshot, keys, switches, now);
                 (Some(changed), Report::Joined(Box::new(merged.report)))
             }
             Err(error) => (None, Report::NotJoined { subnets, error }),
@@ -110,14 +107,23 @@ impl Manager {
 
     /// The merged database takes the place of the own one: what hosts said, and what is to be written. What is
     /// found the next survey says. Numbers are stored first: with them alone the same merge comes out again.
-    fn adopt(&mut self, mut merged: Snapshot, keys: Vec<KeySecret>, now: Time) -> bool {
+    /// `switches`: of the others.
+    fn adopt(
+        &mut self,
+        mut merged: Snapshot,
+        keys: Vec<KeySecret>,
+        switches: BTreeSet<Guid>,
+        now: Time,
+    ) -> bool {
         let before = self.sweep.saved().clone();
         let lids = merged.lids.iter().filter_map(|(guid, entry)| Some((*guid, entry.value?)));
         let (lids, lineage) = (lids.collect(), Lineage::of(&merged));
         let mut saved = Saved { lids, lineage, ..(*before).clone() };
         saved.hold_former(keys);
+        saved.lineage.unwritten.clone_from(&before.lineage.unwritten);
         let mut changed = saved != *before;
         if changed {
+            saved.lineage.unwritten.extend(switches);
             self.sweep.adopt(Arc::new(saved));
         }
         while let Some(output) = self.sweep.poll_output() {

@@ -2,7 +2,7 @@
 //!
 //! It is stored with addresses and trees, before the first write that depends on it, and told to standbys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::Guid;
 use snin_mad::PKey;
@@ -34,6 +34,9 @@ pub struct Lineage {
     pub names: BTreeMap<u16, Box<str>>,
     /// This manager was master with this database, and no other has all of it: the next master has to.
     pub untaken: bool,
+    /// Switches of subnets that were joined, until all is written: a silent host behind them may have an address
+    /// still that means another port now.
+    pub unwritten: BTreeSet<Guid>,
 }
 
 impl Lineage {
@@ -85,10 +88,11 @@ impl Lineage {
             were: merged.were.clone(),
             tables: merged.tables.iter().filter_map(table).collect(),
             untaken: true,
+            unwritten: BTreeSet::new(),
         }
     }
 
-    /// Adds what was told of it later. That it is not taken is not told.
+    /// Adds what was told of it later. That it is not taken, or not written, is not told.
     pub(crate) fn extend(&mut self, later: Self) {
         self.master = later.master.or(self.master);
         self.subnets.extend(later.subnets);
@@ -120,6 +124,9 @@ impl Lineage {
         if self.untaken {
             text.push_str("untaken\n");
         }
+        for switch in &self.unwritten {
+            text.push_str(&format!("unwritten {switch}\n"));
+        }
         text
     }
 
@@ -136,6 +143,9 @@ impl Lineage {
                     gathered.untaken = true;
                     Some(())
                 }
+                Some("unwritten") => words.guid().map(|switch| {
+                    gathered.unwritten.insert(switch);
+                }),
                 Some(kind) => gathered.take(kind, &mut words),
                 None => Some(()),
             };
@@ -153,13 +163,14 @@ pub(crate) struct Gathering {
     snapshot: Snapshot,
     founder: Option<Guid>,
     untaken: bool,
+    unwritten: BTreeSet<Guid>,
 }
 
 impl Default for Gathering {
     fn default() -> Self {
         let mut snapshot = Snapshot::new(Guid(0), "", 0);
         snapshot.subnets.clear();
-        Self { snapshot, founder: None, untaken: false }
+        Self { snapshot, founder: None, untaken: false, unwritten: BTreeSet::new() }
     }
 }
 
@@ -194,7 +205,8 @@ impl Gathering {
     /// What the lines said.
     pub(crate) fn done(self) -> Lineage {
         let lineage = Lineage::of(&self.snapshot);
-        Lineage { master: self.founder, untaken: self.untaken, ..lineage }
+        let Self { founder, untaken, unwritten, .. } = self;
+        Lineage { master: founder, untaken, unwritten, ..lineage }
     }
 }
 
@@ -214,6 +226,7 @@ mod tests {
             tables: [(Guid(0x99), table)].into(),
             names: [(0x11, "the south's own".into())].into(),
             untaken: true,
+            unwritten: [Guid(0x33), Guid(0x44)].into(),
         }
     }
 

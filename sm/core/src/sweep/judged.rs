@@ -5,8 +5,9 @@
 //! computed without the cables that are withheld.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use snin_fabric::{Guid, PortNum, printable};
+use snin_fabric::{PortNum, printable};
 use snin_mad::{Mad, NodeDescription, NodeInfo, PhysicalState, PortState};
 use snin_protocol::Time;
 
@@ -15,6 +16,7 @@ use crate::configuration::{
     Ask, Configuration, Judgement, LinkOrder, LinkState, Neighbour, Seen, SeenPort, SeenSwitch,
 };
 use crate::database::Place;
+use crate::events::Output;
 use crate::graph::{Node, Port, Trouble};
 use crate::query::{PortId, Query};
 use crate::smp;
@@ -71,23 +73,27 @@ impl Sweep {
             }
         }
         if self.is_settled() {
-            self.joined.clear();
+            self.all_is_written();
             if configuration.awaits_empty() {
                 configuration.settled(|place| self.is_left(place), now);
             }
         }
     }
 
-    /// The subnet of these switches was joined. A host that does not answer has the address still that it had there,
-    /// which may mean another port now. Its link is reset: it stays INIT, and carries nothing but SMPs, until the
-    /// host answers and has its new address.
-    pub(crate) fn cut_off_the_silent(&mut self, switches: BTreeSet<Guid>) {
-        self.joined.extend(switches);
+    /// What was joined is written as it is to be.
+    fn all_is_written(&mut self) {
+        if self.leads() && !self.saved.lineage.unwritten.is_empty() {
+            Arc::make_mut(&mut self.saved).lineage.unwritten.clear();
+            self.outputs.push_back(Output::Save(self.saved.clone()));
+        }
     }
 
-    /// Links that are in use by neighbours that do not answer, at switches that were joined.
+    /// Links in use by hosts that do not answer, at switches of a subnet that was joined. Such a host has the address
+    /// still that it had there, which may mean another port now. A link that is reset stays INIT, and carries nothing
+    /// but SMPs, until the host answers and has its new address.
     fn silent_behind_joined(&self) -> Vec<PortId> {
-        let switches = self.joined.iter().filter_map(|&guid| self.graph.find(guid));
+        let switches =
+            self.saved.lineage.unwritten.iter().filter_map(|&guid| self.graph.find(guid));
         let in_use = |port: &Port| {
             let state = port.info.as_ref().map(|info| info.state);
             port.trouble == Some(Trouble::Mute) && state > Some(PortState::Initialize)

@@ -13,7 +13,7 @@ use snin_mad::PortState;
 use snin_protocol::Time;
 
 use crate::cabled::{MOST, delivered, holds, side};
-use crate::live::{Live, hosts};
+use crate::live::{Live, hosts, settings};
 
 /// Two hosts of the subnet that gives way.
 fn chosen(live: &Live) -> Vec<PortIndex> {
@@ -42,16 +42,22 @@ fn confused(fabric: &Fabric, topology: &Topology, host: PortIndex) -> Vec<u16> {
 
 #[test]
 fn a_silent_host_is_cut_off_before_its_address_means_another() {
-    silent_host_is_cut_off(false);
+    silent_host_is_cut_off(false, false);
 }
 
 #[test]
 fn so_is_one_that_falls_silent_when_its_subnet_is_joined() {
-    silent_host_is_cut_off(true);
+    silent_host_is_cut_off(true, false);
 }
 
-/// `late`: it is silent once the numbers of both are stored, and not before.
-fn silent_host_is_cut_off(late: bool) {
+#[test]
+fn so_it_is_where_the_manager_dies_when_it_has_stored_the_numbers() {
+    silent_host_is_cut_off(false, true);
+    silent_host_is_cut_off(true, true);
+}
+
+/// `late`: it is silent once the numbers of both are stored, and not before. `dies`: so is the manager, for a while.
+fn silent_host_is_cut_off(late: bool, dies: bool) {
     let mut live = Live::new(2);
     let silent = chosen(&live);
     let strike = |live: &mut Live, health| {
@@ -77,11 +83,18 @@ fn silent_host_is_cut_off(late: bool) {
         }
     });
     live.plug(0);
-    if late {
+    if late || dies {
         while live.subnet.seats[0].saved.lineage.subnets.len() < 2 {
             live.subnet.run(Time::micros(10));
         }
         strike(&mut live, Health::Dead);
+        if dies {
+            live.subnet.kill(0);
+            live.subnet.run(Time::millis(300));
+            live.subnet.revive(0, settings(0), true);
+            live.subnet.call(0, 1);
+            live.subnet.call(1, 0);
+        }
         live.subnet.run(Time::secs(5));
     }
     live.settle(0, 2);
