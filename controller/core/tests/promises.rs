@@ -199,8 +199,8 @@ fn permuted(seed: u64) -> [usize; 3] {
 }
 
 /// Seldom less than the leaves' links could carry, and then less by two percent at most, or by two connections
-/// where those are more. More than the links of leaves limits: in a fabric of 9 leaves and 6 trees they could carry
-/// 42 of 44 connections, and by an exact solver 41 is the most (docs/measurements/2026-11-26.md).
+/// where those are more. More than the links of leaves limits: in a fabric of 9 leaves and 6 trees they could
+/// carry 42 of 44 connections, and by an exact solver 41 is the most (docs/measurements/2026-11-26.md).
 #[test]
 fn missing_cables_defer_hardly_more_than_the_leaves_force() {
     let mut less = 0;
