@@ -1,5 +1,5 @@
-//! Agents that are asked to test their links and say what they like: a test ends by the word of its own agent, with
-//! no more than was asked for, or by its silence.
+//! Agents that are asked to test their links and say what they like: a test ends by the word of its own agent,
+//! with no more than was asked for, or by its silence.
 
 use std::time::{Duration, Instant};
 

@@ -410,7 +410,7 @@ fn agents_with_nothing_to_do_sleep() {
             let has_slept = asleep.get(thread).copied().unwrap_or(0);
             assert!(
                 has_slept >= LOOKS / 10 && woken < 10 * u64::from(LOOKS),
-                "{thread}: asleep at {has_slept} of {LOOKS} looks, woken {woken} times, with the controller at {address:?}"
+                "{thread}: asleep at {has_slept} of {LOOKS} looks, woken {woken} times, controller {address:?}"
             );
         }
     }

@@ -1,5 +1,5 @@
-//! Tests of hosts' links that controllers are asked for: only the controller that a host's agent has a session with
-//! can have it send.
+//! Tests of hosts' links that controllers are asked for: only the controller that a host's agent has a session
+//! with can have it send.
 
 use std::collections::{BTreeMap, VecDeque};
 

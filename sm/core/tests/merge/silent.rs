@@ -56,7 +56,8 @@ fn so_it_is_where_the_manager_dies_when_it_has_stored_the_numbers() {
     silent_host_is_cut_off(true, true);
 }
 
-/// `late`: it is silent once the numbers of both are stored, and not before. `dies`: so is the manager, for a while.
+/// `late`: it is silent once the numbers of both are stored, and not before. `dies`: then the manager dies for a
+/// while.
 fn silent_host_is_cut_off(late: bool, dies: bool) {
     let mut live = Live::new(2);
     let silent = chosen(&live);
