@@ -341,9 +341,18 @@ fn two_live_subnets_become_one() {
     assert_eq!(live.rewritten(0x020), 0);
 }
 
-/// A port whose agent is silent when its partition table is to be written is in its groups still when it answers.
+/// A port that is silent when its partition table is to be written, or refuses that, is in its groups still when it
+/// has taken it.
 #[test]
 fn members_stay_though_their_tables_are_written_late() {
+    members_stay(|node, _, well| {
+        Fault::Agent(node, if well { Health::Well } else { Health::Dead })
+    });
+    members_stay(|_, port, well| Fault::Refuse(port, !well));
+}
+
+/// `fault`: of a node and its port, before it is well and when it is.
+fn members_stay(fault: impl Fn(NodeIndex, PortIndex, bool) -> Fault) {
     let mut live = Live::new(2);
     live.plug(0);
     while live.subnet.seats[0].saved.lineage.subnets.len() < 2 {
@@ -352,21 +361,15 @@ fn members_stay_though_their_tables_are_written_late() {
     let topology = &live.subnet.topology;
     let other = side(topology, topology.port(live.subnet.seats[1].at).node);
     let of_other = |&host: &PortIndex| side(topology, topology.port(host).node) == other;
-    let silent: Vec<NodeIndex> = hosts(topology)
-        .into_iter()
-        .filter(of_other)
-        .skip(1)
-        .take(2)
-        .map(|host| topology.port(host).node)
-        .collect();
-    for &node in &silent {
-        live.subnet.strike(Fault::Agent(node, Health::Dead));
+    let late: Vec<PortIndex> =
+        hosts(topology).into_iter().filter(of_other).skip(1).take(2).collect();
+    for well in [false, true] {
+        for &port in &late {
+            let node = live.subnet.topology.port(port).node;
+            live.subnet.strike(fault(node, port, well));
+        }
+        live.subnet.run(Time::secs(if well { 30 } else { 5 }));
     }
-    live.subnet.run(Time::secs(5));
-    for &node in &silent {
-        live.subnet.strike(Fault::Agent(node, Health::Well));
-    }
-    live.subnet.run(Time::secs(30));
     live.settle(0, 2);
     let manager = &live.subnet.seats[0].manager;
     let lineage = &live.subnet.seats[0].saved.lineage;
