@@ -7,7 +7,8 @@ use snin_controller_core::window::{Frame, FrameError};
 use snin_protocol::message::Refusal;
 use snin_protocol::{ConnectionNumber, Time};
 use window_support::fabric::Fabric;
-use window_support::world::{Life, World};
+use window_support::life::Life;
+use window_support::world::World;
 
 const WINDOW: Time = Time::millis(2);
 

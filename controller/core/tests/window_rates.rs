@@ -11,7 +11,7 @@ use snin_protocol::message::{
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 use window_support::fabric::Fabric;
-use window_support::world::Life;
+use window_support::life::Life;
 
 /// Two leaves and two spines; one uplink and one host are slow.
 fn mixed() -> Topology {

@@ -8,7 +8,8 @@ use std::hash::Hasher;
 
 use snin_protocol::Time;
 use window_support::fabric::Fabric;
-use window_support::world::{Life, World};
+use window_support::life::Life;
+use window_support::world::World;
 
 const RECIPES: [&str; 6] =
     ["clos:3,3,3", "clos:4,2,2", "clos:3,3,2", "clos:2,2,3,2", "fattree:4", "clos:5,3,3"];

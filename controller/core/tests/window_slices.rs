@@ -15,7 +15,8 @@ use snin_fabric::routing::RoutingTree;
 use snin_fabric::{Guid, Lid, NodeIndex, PortIndex, PortNum};
 use snin_protocol::{ConnectionNumber, Time};
 use window_support::fabric::Fabric;
-use window_support::world::{Life, World};
+use window_support::life::Life;
+use window_support::world::World;
 
 /// A cable between switches, by its lower port.
 type Cable = PortIndex;

@@ -11,7 +11,7 @@ use snin_protocol::message::{
 };
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 use window_support::fabric::Fabric;
-use window_support::world::Life;
+use window_support::life::Life;
 
 fn says(core: &mut Core, from: Guid, body: AgentMessage, now: Time) {
     let message = FromAgent { session: Session(1), body };
