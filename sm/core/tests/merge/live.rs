@@ -341,8 +341,8 @@ fn two_live_subnets_become_one() {
     assert_eq!(live.rewritten(0x020), 0);
 }
 
-/// A port that is silent when its partition table is to be written, or refuses that, is in its groups still when it
-/// has taken it.
+/// A port that is silent when its partition table is to be written, or refuses that, is in its groups still when
+/// it has taken it.
 #[test]
 fn members_stay_though_their_tables_are_written_late() {
     members_stay(|node, _, well| {
