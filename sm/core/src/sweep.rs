@@ -129,6 +129,8 @@ pub struct Sweep {
     gauges: Gauges,
     link_tests: LinkTests,
     bridges: Bridges,
+    /// Links of silent neighbours that were reset since a subnet was joined: each once. All go when it is written.
+    cut_off: BTreeSet<Place>,
 }
 
 enum Stage {
@@ -191,6 +193,7 @@ impl Sweep {
             gauges: Gauges::default(),
             link_tests: LinkTests::default(),
             bridges: Bridges::default(),
+            cut_off: BTreeSet::new(),
         })
     }
 

@@ -82,16 +82,18 @@ impl Sweep {
 
     /// What was joined is written as it is to be.
     fn all_is_written(&mut self) {
+        self.cut_off.clear();
         if self.leads() && !self.saved.lineage.unwritten.is_empty() {
             Arc::make_mut(&mut self.saved).lineage.unwritten.clear();
             self.outputs.push_back(Output::Save(self.saved.clone()));
         }
     }
 
-    /// Links in use by hosts that do not answer, at switches of a subnet that was joined. Such a host has the
+    /// Links in use by neighbours that do not answer, at switches of a subnet that was joined. Such a host has the
     /// address still that it had there, which may mean another port now. A link that is reset stays INIT, and
-    /// carries nothing but SMPs, until the host answers and has its new address.
-    fn silent_behind_joined(&self) -> Vec<PortId> {
+    /// carries nothing but SMPs, until the host answers and has its new address. Each is named once, since hardware
+    /// may leave it in use.
+    fn silent_behind_joined(&mut self) -> Vec<PortId> {
         let switches =
             self.saved.lineage.unwritten.iter().filter_map(|&guid| self.graph.find(guid));
         let in_use = |port: &Port| {
@@ -101,7 +103,13 @@ impl Sweep {
         let ports = switches.flat_map(|id| {
             self.graph.node(id).external().map(move |(num, port)| ((id, num), port))
         });
-        ports.filter(|(_, port)| in_use(port)).map(|(end, _)| end).collect()
+        let mut silent: Vec<PortId> =
+            ports.filter(|(_, port)| in_use(port)).map(|(end, _)| end).collect();
+        silent.retain(|&end| {
+            let place = self.place(end);
+            self.cut_off.insert(place)
+        });
+        silent
     }
 
     /// Whether no route was computed over the cable of a port.
@@ -157,11 +165,11 @@ impl Sweep {
     /// What is done about what was discovered.
     fn be_told(&mut self, judgement: &Judgement, now: Time) {
         let Stage::Judging(learnt) = self.stage else { return };
+        let silent = self.silent_behind_joined();
         let graph = &self.graph;
         let end = |&(guid, port): &Place| Some((graph.find(guid)?, port));
         let withheld: BTreeSet<PortId> = judgement.withheld.iter().filter_map(end).collect();
         let mut queue = VecDeque::new();
-        let silent = self.silent_behind_joined();
         let orders =
             judgement.orders.iter().filter_map(|(place, order)| Some((end(place)?, *order)));
         for (end, order) in orders.chain(silent.into_iter().map(|end| (end, LinkOrder::Reset))) {

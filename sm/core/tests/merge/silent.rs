@@ -56,6 +56,22 @@ fn so_it_is_where_the_manager_dies_when_it_has_stored_the_numbers() {
     silent_host_is_cut_off(true, true);
 }
 
+/// Hardware that leaves such a link in use, or refuses to be told, is told once: work is bounded.
+#[test]
+fn a_link_that_cannot_be_reset_is_told_once() {
+    let mut live = Live::new(2);
+    for host in chosen(&live) {
+        let topology = &live.subnet.topology;
+        let (node, leaf) = (topology.port(host).node, topology.peer(host).unwrap());
+        live.subnet.strike(Fault::Agent(node, Health::Dead));
+        live.subnet.strike(Fault::Refuse(leaf, true));
+    }
+    live.plug(0);
+    live.settle(0, 2);
+    assert_eq!(live.subnet.seats[0].manager.metrics().link_orders, 2);
+    assert!(live.subnet.seats[0].saved.lineage.unwritten.is_empty());
+}
+
 /// `late`: it is silent once the numbers of both are stored, and not before. `dies`: then the manager dies for a
 /// while.
 fn silent_host_is_cut_off(late: bool, dies: bool) {
