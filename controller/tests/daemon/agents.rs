@@ -148,15 +148,7 @@ impl Agent {
             linger: Time::millis(50),
             ..Config::default()
         };
-        let caller = Caller::start(Call {
-            to: to.clone(),
-            service: Service::Grants,
-            role: Role::Controller,
-            peer: None,
-            identity: Identity::Agent(port),
-            limits: Limits::default(),
-            credentials: None,
-        });
+        let caller = call(to, port);
         Self {
             port,
             clock,
@@ -270,6 +262,19 @@ impl Agent {
         let message = Message { id: self.sent, bytes: BYTES, due: now };
         self.mesh.handle(Event::App(Asked::Send { flow: FlowId(0), message }), now);
     }
+}
+
+/// The session of a port's agent with a controller.
+pub(crate) fn call(to: &Address, port: Guid) -> Caller<ToAgent, FromAgent> {
+    Caller::start(Call {
+        to: to.clone(),
+        service: Service::Grants,
+        role: Role::Controller,
+        peer: None,
+        identity: Identity::Agent(port),
+        limits: Limits::default(),
+        credentials: None,
+    })
 }
 
 /// Somewhere within `most`.

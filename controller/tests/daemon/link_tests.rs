@@ -4,16 +4,15 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use snin_daemon::session::{Address, Call, Caller, Limits, Received};
+use snin_daemon::session::{Address, Caller, Received};
 use snin_fabric::Guid;
-use snin_protocol::greeting::Service;
-use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::{
     AgentMessage, ClockQuestion, ControllerMessage, FromAgent, Hello, LinkTest, LinkTested, ToAgent,
 };
 use snin_protocol::{Session, Term, Time};
 use tokio::runtime::Runtime;
 
+use super::agents::call;
 use super::process::{Controller, PATIENCE};
 use super::watcher::Watcher;
 
@@ -30,21 +29,8 @@ struct Puppets {
 impl Puppets {
     fn call(at: &Address, ports: &[Guid]) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let all = runtime.block_on(async {
-            let call = |&port: &Guid| {
-                let caller = Caller::start(Call {
-                    to: at.clone(),
-                    service: Service::Grants,
-                    role: Role::Controller,
-                    peer: None,
-                    identity: Identity::Agent(port),
-                    limits: Limits::default(),
-                    credentials: None,
-                });
-                (port, caller)
-            };
-            ports.iter().map(call).collect()
-        });
+        let all =
+            runtime.block_on(async { ports.iter().map(|&port| (port, call(at, port))).collect() });
         let mut puppets = Self { runtime, all, questions: 0 };
         for (nth, &port) in ports.iter().enumerate() {
             puppets.hear(nth, |event| matches!(event, Received::Opened(_)).then_some(()));

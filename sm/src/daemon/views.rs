@@ -21,9 +21,9 @@ use snin_sm_core::events::Preferences;
 use tracing::{error, info};
 
 use super::failure::Failure;
+use super::link_tests::LinkTests;
 use super::preferring::Preferring;
 use super::settings::Settings;
-use super::testing::Testing;
 
 /// See the module's documentation.
 pub struct Views {
@@ -37,7 +37,7 @@ pub struct Views {
     tables: u64,
     /// Versions that controllers say are clear.
     clear: VecDeque<u64>,
-    testing: Testing<Peer>,
+    link_tests: LinkTests<Peer>,
     /// What a controller says of addresses that paths are answered with first: what comes, and the last set.
     preferring: Preferring<Peer>,
     preferences: Option<Box<Preferences>>,
@@ -75,7 +75,7 @@ impl Views {
             controllers,
             tables: 0,
             clear,
-            testing: Testing::default(),
+            link_tests: LinkTests::default(),
             preferring: Preferring::default(),
             preferences: None,
         }))
@@ -131,13 +131,13 @@ impl Views {
             return false;
         }
         self.controllers.iter().for_each(|to| self.post.send_to(to, FromManager::Test(test)));
-        self.testing.ask(test.number, &self.controllers);
+        self.link_tests.ask(test.number, &self.controllers);
         true
     }
 
     /// What came of a test.
     pub fn next_tested(&mut self) -> Option<PortTested> {
-        self.testing.take_done()
+        self.link_tests.take_done()
     }
 
     /// The addresses that a controller wants paths answered with, where they are others than before.
@@ -151,7 +151,7 @@ impl Views {
                 info!("{peer} is told what the fabric is");
                 self.controllers.retain(|known| *known != peer);
                 // What it was asked in a session before is lost.
-                self.testing.gone(&peer);
+                self.link_tests.gone(&peer);
                 self.post.send_to(&peer, FromManager::Policy(self.policy));
                 if let Some(view) = self.now.clone() {
                     match self.whole(&view) {
@@ -168,10 +168,12 @@ impl Views {
             Received::Closed(peer, end) => {
                 info!("{peer} is gone: {end}");
                 self.controllers.retain(|known| *known != peer);
-                self.testing.gone(&peer);
+                self.link_tests.gone(&peer);
             }
             Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
-            Received::Said(peer, ToManager::Tested(tested)) => self.testing.answered(&peer, tested),
+            Received::Said(peer, ToManager::Tested(tested)) => {
+                self.link_tests.answered(&peer, tested);
+            }
             Received::Said(peer, ToManager::Preferred(part)) => {
                 if let Some(set) = self.preferring.take(peer, part) {
                     self.preferences = Some(set);

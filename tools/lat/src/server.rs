@@ -79,7 +79,7 @@ fn receive(
     let mut came = Vec::with_capacity(64);
     let mut total = 0;
     // Unreliable messages may never come: the client says when it has sent the last one. Its word may overtake
-    // messages, and so may this thread's question for it.
+    // them, so they are waited for after it too.
     let mut waits_since: Option<Instant> = None;
     let Plan { operation, size, depth, .. } = *plan;
     while total < expected {

@@ -89,10 +89,10 @@ impl Sweep {
         }
     }
 
-    /// Links in use by neighbours that do not answer, at switches of a subnet that was joined. Such a host has the
-    /// address still that it had there, which may mean another port now. A link that is reset stays INIT, and
-    /// carries nothing but SMPs, until the host answers and has its new address. Each is named once, since hardware
-    /// may leave it in use.
+    /// Links in use by neighbours that do not answer, at switches of a subnet that was joined. Such a host has
+    /// the address still that it had there, which may mean another port now. A link that is reset stays INIT, and
+    /// carries nothing but SMPs, until the host answers and has its new address. Each is named once, since
+    /// hardware may leave it in use.
     fn silent_behind_joined(&mut self) -> Vec<PortId> {
         let switches =
             self.saved.lineage.unwritten.iter().filter_map(|&guid| self.graph.find(guid));
