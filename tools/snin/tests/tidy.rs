@@ -1,6 +1,5 @@
 //! What prose cannot keep: crate dependencies as the design draws them, pure crates without clocks and
-//! sockets, files and pages of a readable size, comments that name their actor, no output that panics on a
-//! closed pipe.
+//! sockets, files of a readable size, no output that panics on a closed pipe.
 //!
 //! Each check is a function that names what breaks its rule. A test applies it to the workspace, and another
 //! to something planted that it has to find.
@@ -103,9 +102,6 @@ const IMPURE: &[&str] = &[
 ];
 
 const MOST_LINES: usize = 600;
-/// Longer pages are not read.
-const MOST_WORDS: (&str, usize) = ("README.md", 1_200);
-const MOST_BYTES: (&str, usize) = ("ARCHITECTURE.md", 16 << 10);
 /// rustfmt keeps code at 100; comments, literals and tables of tests may be a little longer.
 const MOST_COLUMNS: usize = 115;
 
@@ -297,56 +293,6 @@ fn files_are_of_a_readable_size() {
     }
     assert_eq!(unreadable("long.rs", &"\n".repeat(601)), ["long.rs: 601 lines, at most 600"]);
     assert_eq!(unreadable("wide.rs", &"x".repeat(116)), ["wide.rs:1: 116 columns, at most 115"]);
-}
-
-/// Words that hide the actor of a sentence.
-const VAGUE: [&str; 5] = ["nobody", "somebody", "everybody", "whoever", "whatever"];
-
-/// Comments that do not name their actor. All that follows `//` counts, in a string too.
-fn vague_comments(name: &str, text: &str) -> Vec<String> {
-    let lines = text.lines().enumerate().filter_map(|(at, line)| {
-        let comment = line.split_once("//")?.1.to_lowercase();
-        let mut words = comment.split(|c: char| !c.is_alphanumeric() && c != '_');
-        let word = words.find(|word| VAGUE.contains(word))?;
-        Some(format!("{name}:{}: \"{word}\" in a comment: name the actor", at + 1))
-    });
-    lines.collect()
-}
-
-#[test]
-fn comments_name_their_actor() {
-    for path in files(&root(), &[".rs"]) {
-        let text = fs::read_to_string(&path).expect("source");
-        assert_eq!(vague_comments(&path.display().to_string(), &text), [""; 0]);
-    }
-    let slashes = "/".repeat(2);
-    for word in VAGUE {
-        let planted = format!("let {word} = 0;\n{slashes}/ Serves {}, too.\n", word.to_uppercase());
-        let found = format!("planted.rs:2: \"{word}\" in a comment: name the actor");
-        assert_eq!(vague_comments("planted.rs", &planted), [found]);
-    }
-}
-
-/// Whether a page says more than a newcomer reads.
-fn outgrown(name: &str, text: &str) -> Option<String> {
-    let (words, bytes) = (text.split_whitespace().count(), text.len());
-    if name == MOST_WORDS.0 && words > MOST_WORDS.1 {
-        return Some(format!("{name}: {words} words, at most {}", MOST_WORDS.1));
-    }
-    let long = name == MOST_BYTES.0 && bytes > MOST_BYTES.1;
-    long.then(|| format!("{name}: {bytes} bytes, at most {}", MOST_BYTES.1))
-}
-
-#[test]
-fn pages_stay_short() {
-    for name in [MOST_WORDS.0, MOST_BYTES.0] {
-        let text = fs::read_to_string(root().join(name)).expect("a page");
-        assert_eq!(outgrown(name, &text), None);
-    }
-    let told = outgrown("README.md", &"word ".repeat(1_201));
-    assert_eq!(told.as_deref(), Some("README.md: 1201 words, at most 1200"));
-    let told = outgrown("ARCHITECTURE.md", &"x".repeat(16_385));
-    assert_eq!(told.as_deref(), Some("ARCHITECTURE.md: 16385 bytes, at most 16384"));
 }
 
 #[test]
