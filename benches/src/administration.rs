@@ -15,7 +15,7 @@ use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, NodeRecord, PathRecord, SaRequest};
 use snin_mad::{Gid, GidPrefix, Mad, Method, PERMISSIVE, PKey, QKey};
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
 
 use crate::{Outcome, Size};

@@ -10,7 +10,7 @@ use snin_mad::sa::{ComponentMask, SaRequest, ServiceRecord};
 use snin_mad::{Gid, GidPrefix, Method, PERMISSIVE, PKey};
 use snin_protocol::Time;
 use snin_protocol::codec::{Message, decode, encode};
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput};
 use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
 

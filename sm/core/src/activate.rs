@@ -12,10 +12,10 @@ use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::partitioning::{PartitionPlan, checking_trunks, writes};
 use crate::partitions::Block;
-use crate::planning::Target;
 use crate::qos_tables::{operational_vls, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
+use crate::target::Target;
 
 /// The ports that are left alone for now, since they did not take what was written last.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use snin_mad::{GidPrefix, SmKey};
 use snin_protocol::Time;
 
 use crate::error::ConfigError;
-use crate::keyring::KeyPolicy;
+use crate::keys::KeyPolicy;
 use crate::partitions::Partitions;
 
 /// In which direction a switch checks the partitions of packets, at a port that faces an end port.

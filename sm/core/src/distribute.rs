@@ -7,8 +7,8 @@ use snin_fabric::{Lid, PortNum};
 use super::order::{Tables, What, Write, order};
 use crate::graph::Graph;
 use crate::lft_shadow::LftShadow;
-use crate::planning::Target;
 use crate::schedule::{Schedule, Step, StepId};
+use crate::target::Target;
 
 /// Adds every write that is due. Those that change what is forwarded wait for `links_up`, if anything is
 /// forwarded yet; `done` waits for all.

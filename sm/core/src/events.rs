@@ -1,27 +1,23 @@
 //! Events for the sweep core, and its outputs.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use snin_fabric::routing::RoutingError;
-use snin_fabric::{Guid, Lid, Mlid, PortNum};
-use snin_mad::{Mad, SmInfo, SmState};
+use snin_fabric::{Guid, Lid};
+use snin_mad::Mad;
 
-use crate::administration::Origin;
-use crate::cluster::{Ask, ClusterEvent, Verdict};
-use crate::configuration::{Instruction, PortReport};
+use crate::cluster::{Ask, ClusterEvent};
+use crate::configuration::Instruction;
+use crate::control::Control;
 use crate::database::{KeptRecord, Slice};
-use crate::election::State as ElectionState;
-use crate::mastership::{Control, Outcome};
-use crate::merge::{self, MergeError};
-use crate::mirror::{MirrorEvent, MirrorOutput, MirrorReport};
+use crate::mad_address::{Destination, LocalPort, Origin};
+use crate::mirror::{MirrorEvent, MirrorOutput};
+use crate::multicast::Groups;
 use crate::partitions::Partitions;
-use crate::{Computed, FabricView, Groups, Job, Saved};
-
-/// A port of this machine, as the driver numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LocalPort(pub u32);
+use crate::planning::{Computed, Job};
+use crate::report::Report;
+use crate::saved::Saved;
+use crate::view::FabricView;
 
 /// Something happened.
 #[derive(Debug)]
@@ -107,15 +103,6 @@ pub struct Preferences {
     pub slices: BTreeMap<Guid, Slice>,
 }
 
-/// Where an SMP goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Destination {
-    /// Along its own path.
-    Directed,
-    /// By the forwarding tables.
-    Lid(Lid),
-}
-
 /// Something is to be done.
 #[derive(Debug)]
 pub enum Output {
@@ -165,277 +152,4 @@ pub enum Output {
     Cluster(Ask),
     /// Tell the operator.
     Report(Report),
-}
-
-/// What an operator wants to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// The fabric is as it should be, but for what is missing.
-    Ready {
-        /// The version of the view.
-        version: u64,
-        /// What is not as it should be, by name.
-        missing: Vec<Missing>,
-    },
-    /// There are no tables for this fabric; nothing was written.
-    NoRouting(RoutingError),
-    /// What was discovered contradicts itself; nothing was written.
-    Contradiction(String),
-    /// What this manager is from now on.
-    State(SmState),
-    /// There is another subnet manager, or it says something else of itself than before.
-    OtherManager {
-        /// `node/port`.
-        at: String,
-        /// What it says, but for its activity.
-        info: SmInfo,
-    },
-    /// Another subnet manager does not answer any more, or is none any more.
-    ManagerGone {
-        /// `node/port`.
-        at: String,
-    },
-    /// Another manager told this one something, and it did so.
-    Control {
-        /// The other one's GUID.
-        from: Guid,
-        /// The specification's name of what it told.
-        name: &'static str,
-    },
-    /// What became of an [`Event::Instruct`].
-    Instructed {
-        /// Whom.
-        to: Guid,
-        /// What.
-        control: Control,
-        /// The outcome.
-        outcome: Outcome,
-    },
-    /// A master with another SM_Key is in this subnet: this manager writes nothing until one of the two ends.
-    ForeignMaster {
-        /// Its GUID.
-        guid: Guid,
-        /// `node/port`.
-        at: String,
-    },
-    /// Of the copy of another manager's database.
-    Mirror(MirrorReport),
-    /// Whether the cluster lets this manager enforce what is expected is another than before.
-    Consent(Verdict),
-    /// Other subnets were joined to this one.
-    Joined(Box<merge::Report>),
-    /// Other subnets are cabled to this one, and their databases cannot be joined: what is found counts.
-    NotJoined {
-        /// The managers that were master there.
-        subnets: Vec<Guid>,
-        /// Why.
-        error: MergeError,
-    },
-    /// What this manager is in the election.
-    Elected(ElectionState),
-    /// A foreign manager whose SMInfo priority is within or above those of ours: it would go before one of ours.
-    AboveBand {
-        /// Its GUID.
-        guid: Guid,
-        /// `node/port`.
-        at: String,
-        /// Its priority.
-        priority: u8,
-    },
-    /// Another manager wrote over addresses or tables; all are read again, and put right.
-    Overwritten {
-        /// Where it was noticed: `node/port`, port 0 for a table.
-        at: String,
-    },
-    /// After a failover every port was told that this manager is master; what it knows of the fabric is the last
-    /// master's word still.
-    TookOver {
-        /// How many ports.
-        ports: usize,
-    },
-    /// Forwarding tables were written.
-    Tables {
-        /// Each switch whose table it was: GUID, name, and how many blocks.
-        switches: Vec<(Guid, String, u32)>,
-    },
-    /// Something was done to a port, or would have been.
-    Port(PortReport),
-    /// A node said something of itself.
-    Trap {
-        /// The trap's number.
-        number: u16,
-        /// The port that says so.
-        issuer: Lid,
-        /// Its name.
-        name: String,
-    },
-}
-
-/// A line for the operator.
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = |state: SmState| state.name().unwrap_or("unknown").to_lowercase();
-        match self {
-            Self::Ready { version, missing } => {
-                write!(f, "the fabric is up, view {version}; {} things missing", missing.len())
-            }
-            Self::NoRouting(error) => write!(f, "no tables were written: {error}"),
-            Self::Contradiction(what) => write!(f, "no tables were written: {what}"),
-            Self::State(own) => write!(f, "this subnet manager is {}", state(*own)),
-            Self::OtherManager { at, info } => {
-                let SmInfo { guid, priority, .. } = info;
-                write!(f, "another subnet manager at {at}: {guid}, priority {priority}, ")?;
-                f.write_str(&state(info.state))
-            }
-            Self::ManagerGone { at } => write!(f, "the subnet manager at {at} is gone"),
-            Self::Control { from, name } => write!(f, "{from} told this subnet manager: {name}"),
-            Self::Instructed { to, control, outcome } => {
-                write!(f, "{} to {to}: {outcome}", control.name())
-            }
-            Self::ForeignMaster { guid, at } => {
-                write!(f, "{guid} at {at} is master with another sm_key: nothing is written")
-            }
-            Self::Overwritten { at } => write!(f, "somebody else wrote to {at}: all is read again"),
-            Self::TookOver { ports } => write!(f, "{ports} ports know that this manager is master"),
-            Self::Tables { switches } => write!(f, "tables of {} switches written", switches.len()),
-            Self::Mirror(report) => report.fmt(f),
-            Self::Consent(verdict) => verdict.fmt(f),
-            Self::Joined(report) => {
-                let (subnets, numbers) = (report.absorbed.len(), report.renumbered.len());
-                write!(f, "{subnets} databases joined: {numbers} numbers are new")
-            }
-            Self::NotJoined { subnets, error } => {
-                write!(f, "databases of {} subnets cannot be joined: {error}", subnets.len())
-            }
-            Self::Elected(state) => write!(f, "in the election this manager is {}", state.name()),
-            Self::AboveBand { guid, at, priority } => {
-                write!(
-                    f,
-                    "the foreign manager {guid} at {at} has priority {priority}, not less than ours"
-                )
-            }
-            Self::Port(report) => report.fmt(f),
-            Self::Trap { number, issuer, name } => {
-                write!(f, "trap {number} from {name}, LID {issuer}")
-            }
-        }
-    }
-}
-
-/// One thing that keeps a fabric from being complete. Names are `node/port`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Missing {
-    /// A cable is up, but the port at its other end does not answer.
-    #[error("nobody answers behind {0}")]
-    Mute(String),
-    /// Another manager is master of this subnet too, and does not stand aside.
-    #[error("{at} ({guid}) is master of this subnet too")]
-    Rival {
-        /// Its port's GUID.
-        guid: Guid,
-        /// Its port.
-        at: String,
-    },
-    /// The manager's own port has no cable, or its link does not come up.
-    #[error("no link at {0}, the manager's own port")]
-    NoCable(String),
-    /// No SMP reaches it: a path has 63 hops at most (IBA 14.2.2).
-    #[error("what is behind {at} ({guid}) is more than 63 hops away")]
-    TooFar {
-        /// The GUID of the last node on the way.
-        guid: Guid,
-        /// Its port behind which something is.
-        at: String,
-    },
-    /// A node answered at first, and then no more; or a switch that was there is not.
-    #[error("{name} ({guid}) is gone: it answered before")]
-    Lost {
-        /// The node's GUID.
-        guid: Guid,
-        /// Its name, as far as known.
-        name: String,
-    },
-    /// A node that takes no writes, since its key is another than this manager's and is not shown.
-    #[error("{name} ({guid}) is guarded by another M_Key")]
-    Locked {
-        /// The node's GUID.
-        guid: Guid,
-        /// Its name, as far as known.
-        name: String,
-    },
-    /// Two nodes, or two ports, with one GUID: the one behind `at` is left out.
-    #[error("GUID {guid} is in use twice: left out behind {at}")]
-    DuplicateGuid {
-        /// The GUID.
-        guid: Guid,
-        /// The port behind which the second one is.
-        at: String,
-    },
-    /// A node that does not say its name.
-    #[error("{0} has no NodeDescription")]
-    Nameless(Guid),
-    /// A port without addresses, because there is no free block.
-    #[error("no addresses are left for port {port} of {name}")]
-    NoAddress {
-        /// The node.
-        name: String,
-        /// Its port.
-        port: PortNum,
-    },
-    /// A switch whose table is too small for the addresses of the fabric.
-    #[error("{name} forwards {capacity} addresses, the fabric needs {needed}")]
-    SmallTable {
-        /// The switch.
-        name: String,
-        /// Entries of its table.
-        capacity: u16,
-        /// Entries that are needed.
-        needed: u16,
-    },
-    /// A port whose partition table is too small for its partitions.
-    #[error("{name} has no room for {keys} of its P_Keys")]
-    NoRoom {
-        /// The node, and the port where it has several.
-        name: String,
-        /// How many.
-        keys: usize,
-    },
-    /// A switch's port whose partition table is too small for the keys of the port that it faces.
-    #[error("{at} checks no P_Keys: it has too little room for those of the port that it faces")]
-    Unchecked {
-        /// The switch's port.
-        at: String,
-    },
-    /// A port refused what was written to it. It is tried again, less and less often.
-    #[error("{name} refused {what}")]
-    Refused {
-        /// The node, and the port where it has several.
-        name: String,
-        /// The attribute.
-        what: &'static str,
-    },
-    /// A port did not say whether it took what was written to it. It is tried again, less and less often.
-    #[error("{name} did not confirm {what}")]
-    Unconfirmed {
-        /// The node, and the port where it has several.
-        name: String,
-        /// The attribute.
-        what: &'static str,
-    },
-    /// No multicast tree that the cables allow joins a member to the others of its group.
-    #[error("group {mlid} does not reach {guid}")]
-    Unserved {
-        /// The group.
-        mlid: Mlid,
-        /// The member's port.
-        guid: Guid,
-    },
-    /// Cables do not join these: no legal route from one switch to another.
-    #[error("no route from {from} to {to}")]
-    NoRoute {
-        /// From.
-        from: String,
-        /// To.
-        to: String,
-    },
 }

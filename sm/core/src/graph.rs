@@ -1,6 +1,7 @@
 //! The known fabric: nodes, their ports, which port is cabled to which, and the way to each.
 
 pub(crate) mod homes;
+mod keys;
 mod recall;
 mod ways;
 
@@ -13,10 +14,9 @@ use snin_protocol::Time;
 use self::homes::Homes;
 use crate::keyring::Keyring;
 use crate::lft_shadow::LftShadow;
-use crate::multicast::Masks;
-use crate::partitioning::KeyTables;
+use crate::mft_shadow::Masks;
 use crate::partitions;
-use crate::qos_tables::{QosTable, QosTableId};
+use crate::qos_table::{QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 use crate::trail::Trail;
 
@@ -45,6 +45,16 @@ pub(crate) enum Lock {
     Key,
     /// The switch takes no writes to its tables, however often they are tried.
     Refuses,
+}
+
+/// How much of partition tables is read.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct KeyTables {
+    /// All blocks. Else the first, where every port has the default partition and no other: further ones only of
+    /// ports that another manager put into others.
+    pub(crate) whole: bool,
+    /// Those of switches' ports that face end ports, too.
+    pub(crate) checked: bool,
 }
 
 /// One port of a node.

@@ -22,12 +22,14 @@ use crate::config::Config;
 use crate::configuration::{Configuration, Consent, Limits as ConfigurationLimits};
 use crate::database::{self, Change, Database};
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Event, LocalPort, Missing, Output, Preferences, Report};
+use crate::events::{Event, Output, Preferences};
+use crate::mad_address::LocalPort;
 use crate::mastership::{Act, Mastership, Order, SM_INFO};
 use crate::mirror::Mirror;
 use crate::multicast::Groups;
 use crate::partitions::Partitions;
-use crate::planning::Saved;
+use crate::report::{Missing, Report};
+use crate::saved::Saved;
 use crate::sweep::Sweep;
 
 /// How often one turn goes between the cores; what is left is for the next one.

@@ -9,15 +9,15 @@ use snin_mad::tables::PARTITION_BLOCK;
 use snin_mad::{Gid, PKey};
 
 use crate::config::{Config, Enforce};
-use crate::events::Missing;
-use crate::graph::Graph;
+use crate::graph::{Graph, KeyTables};
 use crate::merge::{Lineage, Number};
 use crate::partitions::{
     Block, DEFAULT, Index, Layout, Partitions, Subject, blocks, key_in_name, lay_out, packed,
     renamed,
 };
-use crate::planning::Target;
 use crate::query::PortId;
+use crate::report::Missing;
+use crate::target::Target;
 
 /// Everything that has a say in what partition tables are to be: the operator's file, in the numbers of now, and
 /// the tables with which ports came from other subnets.
@@ -92,21 +92,10 @@ impl<'a> PartitionPlan<'a> {
     }
 }
 
-/// How much of partition tables is read.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct KeyTables {
-    /// All blocks. Else the first, where every port has the default partition and no other: further ones only of
-    /// ports that another manager put into others.
-    whole: bool,
-    /// Those of switches' ports that face end ports, too.
-    pub(crate) checked: bool,
-}
-
-impl KeyTables {
-    pub(crate) fn of(plan: PartitionPlan<'_>) -> Self {
-        let whole = plan.keeps_apart();
-        Self { whole, checked: whole && plan.config.enforce != Enforce::Off }
-    }
+/// How much of partition tables is read under a plan.
+pub(crate) fn key_tables(plan: PartitionPlan<'_>) -> KeyTables {
+    let whole = plan.keeps_apart();
+    KeyTables { whole, checked: whole && plan.config.enforce != Enforce::Off }
 }
 
 impl Graph {

@@ -8,47 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use snin_fabric::routing::{Engine, Placement, Routing, RoutingError};
-use snin_fabric::{Addresses, Guid, Lid, Lmc, NodeIndex, PortIndex};
+use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex};
 
 use super::address::{self, Wishes};
 use crate::discovered::Discovered;
-use crate::keyring::KeySecret;
-use crate::merge::Lineage;
 use crate::multicast::{Groups, McPlan};
-
-/// What has to survive a restart: everything that would come out otherwise if it were planned anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Saved {
-    /// The LMC of every host port, once it was chosen.
-    pub lmc: Option<Lmc>,
-    /// First address and how many, by port GUID, of absent ports too.
-    pub lids: BTreeMap<Guid, (Lid, Lmc)>,
-    /// What generated M_Keys follow from. The driver makes it when there is none yet.
-    pub keys: Option<KeySecret>,
-    /// The same of subnets that were joined to this one: ports that were theirs may have keys of theirs still.
-    pub former_keys: Vec<KeySecret>,
-    /// Place among a port's addresses of every tree, by root and plane.
-    pub trees: BTreeMap<(Guid, u16), u16>,
-    /// The subnets that the numbers come from.
-    pub lineage: Lineage,
-}
-
-/// Secrets of other subnets that are kept, the last ones.
-const MOST_FORMER: usize = 16;
-
-impl Saved {
-    /// Ports of a subnet that was joined may have keys that follow from these.
-    pub(crate) fn hold_former(&mut self, keys: impl IntoIterator<Item = KeySecret>) {
-        for keys in keys {
-            let known = self.keys.iter().chain(&self.former_keys).any(|known| *known == keys);
-            if !known {
-                self.former_keys.push(keys);
-            }
-        }
-        let more = self.former_keys.len().saturating_sub(MOST_FORMER);
-        self.former_keys.drain(..more);
-    }
-}
+use crate::saved::Saved;
+use crate::target::Target;
 
 /// A computation that takes milliseconds to seconds: run it wherever that does no harm.
 #[derive(Debug)]
@@ -96,19 +62,6 @@ impl Computed {
     pub const fn number(&self) -> u64 {
         self.number
     }
-}
-
-/// How the fabric shall be.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) discovered: Arc<Discovered>,
-    /// The tables are those of the addresses below, not of the plan's.
-    pub(crate) routing: Routing,
-    pub(crate) addresses: Addresses,
-    /// Ports for which no addresses are left.
-    pub(crate) without: Vec<PortIndex>,
-    /// The place of every tree among a port's addresses.
-    pub(crate) places: Placement,
 }
 
 impl Job {

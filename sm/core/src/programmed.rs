@@ -5,7 +5,7 @@ use snin_fabric::lft::{BLOCK, ForwardingTable};
 use snin_fabric::multicast::MulticastTable;
 use snin_fabric::{Lid, PortNum};
 
-use crate::qos_tables::{QosTable, QosTableId};
+use crate::qos_table::{QosTable, QosTableId};
 
 /// The sums of one node's tables as its master knows that the node holds them; none of a table of which the master
 /// does not know all.

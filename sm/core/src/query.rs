@@ -3,8 +3,8 @@
 use snin_fabric::PortNum;
 
 use crate::configuration::{Ask, LinkOrder};
-use crate::events::LocalPort;
-use crate::qos_tables::QosTableId;
+use crate::mad_address::LocalPort;
+use crate::qos_table::QosTableId;
 
 /// A node's place in the [`Graph`](super::graph::Graph): its own for as long as the core lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

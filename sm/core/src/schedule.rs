@@ -7,9 +7,9 @@ use snin_fabric::lft::BLOCK;
 use snin_fabric::{Lid, Lmc, PortNum};
 
 use crate::graph::Graph;
-use crate::multicast::MaskBlock;
+use crate::mft_shadow::MaskBlock;
 use crate::partitions;
-use crate::qos_tables::QosTableId;
+use crate::qos_table::QosTableId;
 use crate::query::{NodeId, PortId};
 use crate::trail::Trail;
 

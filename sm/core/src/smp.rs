@@ -10,12 +10,13 @@ use snin_mad::{
 use super::activate::port_info;
 use crate::config::Config;
 use crate::configuration::{Ask, LinkOrder};
-use crate::events::LocalPort;
 use crate::graph::Graph;
-use crate::planning::Target;
-use crate::qos_tables::{QosTable, wanted};
+use crate::mad_address::LocalPort;
+use crate::qos_table::QosTable;
+use crate::qos_tables::wanted;
 use crate::query::{PortId, Query};
 use crate::schedule::Step;
+use crate::target::Target;
 use crate::trail::Trail;
 
 /// The SMP of a question and the port by which it leaves; `None` where the node is not there any more.
@@ -35,7 +36,7 @@ pub(crate) fn question(graph: &Graph, query: Query) -> Option<(LocalPort, Mad)> 
             get(PKeyTable::ID, keys_modifier(graph, (node, port), block))
         }
         Query::ReadQosTable(node, port, table) => {
-            get(table.attribute(), table.modifier(graph, (node, port)))
+            get(table.attribute(), table.modifier(graph.node(node).is_switch(), port))
         }
         Query::ReadManager(..) => get(SmInfo::ID, 0),
         Query::ReadBlock(_, block) => get(LinearForwarding::ID, block.into()),
@@ -101,7 +102,7 @@ pub(crate) fn write(
             set(own, path, keys_modifier(graph, *end, *block), &PKeyTable { keys: **keys })
         }
         Step::QosTable(end, table) => {
-            let modifier = table.modifier(graph, *end);
+            let modifier = table.modifier(graph.node(end.0).is_switch(), end.1);
             match wanted(config, graph, *end, *table)? {
                 QosTable::Mapping(mapping) => set(own, path, modifier, &mapping),
                 QosTable::Arbitration(block) => set(own, path, modifier, &block),

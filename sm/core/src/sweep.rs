@@ -52,16 +52,22 @@ use crate::config::Config;
 use crate::configuration::Ask;
 use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
-use crate::events::{Destination, Event, LocalPort, Missing, Output};
+use crate::events::{Event, Output};
 use crate::failures::Failures;
 use crate::graph::Graph;
-use crate::keyring::{KeyPolicy, Keyring};
+use crate::keyring::Keyring;
+use crate::keys::KeyPolicy;
+use crate::mad_address::{Destination, LocalPort};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
-use crate::partitioning::{KeyTables, PartitionPlan};
-use crate::planning::{Found, Saved, Target};
+use crate::partitioning::PartitionPlan;
+use crate::partitioning::key_tables;
+use crate::planning::Found;
 use crate::query::{NodeId, Query};
+use crate::report::Missing;
+use crate::saved::Saved;
 use crate::silence::Silence;
+use crate::target::Target;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
@@ -158,7 +164,7 @@ impl Sweep {
         let plan = PartitionPlan { config: &config, lineage, manager };
         Ok(Self {
             transactions: Transactions::new(&config),
-            graph: Graph::guarded_by(keyring, KeyTables::of(plan), config.ports),
+            graph: Graph::guarded_by(keyring, key_tables(plan), config.ports),
             config,
             saved: Arc::new(saved),
             metrics: Metrics::default(),

@@ -3,7 +3,7 @@
 use snin_fabric::PortNum;
 use snin_mad::DrPath;
 
-use crate::events::LocalPort;
+use crate::mad_address::LocalPort;
 
 /// A directed route, and the local port by which it begins. The shorter one sorts first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

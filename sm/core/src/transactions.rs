@@ -10,7 +10,7 @@ use super::agent_queues::AgentQueues;
 use super::window::Window;
 use crate::config::Config;
 use crate::error::Dropped;
-use crate::events::LocalPort;
+use crate::mad_address::LocalPort;
 use crate::query::{NodeId, Query};
 use crate::trail::Trail;
 

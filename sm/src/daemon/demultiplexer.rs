@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use snin_mad::{Class, PKey};
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::{Event, LocalPort};
 
 use crate::port::Received;

@@ -11,7 +11,7 @@ use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::Role;
 use snin_protocol::mirror::{FromMaster, FromStandby, MAX_LINES, WINDOW};
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::carrier::{Carrier, Refused};
 use snin_sm_core::mirror::in_band::{heard, say};
 use snin_sm_core::mirror::{Link, MirrorEvent, MirrorOutput, MirrorReport, MirrorState};

@@ -10,8 +10,8 @@ use tracing::{error, info, warn};
 use super::activity::Activity;
 use super::run::Daemon;
 use super::storage::Told;
-use snin_sm_core::events::Report;
-use snin_sm_core::mastership::{Control, Outcome};
+use snin_sm_core::Report;
+use snin_sm_core::control::{Control, Outcome};
 use snin_sm_core::merge::Tell;
 
 /// Switches that an event names one by one; of more it says how many there are.

@@ -26,8 +26,9 @@ use snin_protocol::Time;
 use super::exported::page;
 use super::failure::Failure;
 use super::run::Daemon;
+use snin_sm_core::control::Control;
 use snin_sm_core::events::Event;
-use snin_sm_core::mastership::{Control, Standing};
+use snin_sm_core::mastership::Standing;
 use snin_sm_core::{FabricView, merge};
 
 const COMMANDS: &str = "status, sweep, rotate-keys, managers, disable, standby, discover, cluster, priority, \

@@ -27,8 +27,8 @@ use super::wire::Wire;
 use super::worker::Worker;
 use crate::port::Port;
 use snin_sm_core::Manager;
+use snin_sm_core::control::Control;
 use snin_sm_core::events::{Event, Output};
-use snin_sm_core::mastership::Control;
 use snin_sm_core::metrics::Metrics;
 
 /// Bounds of the histogram of busy times, in seconds.

@@ -16,7 +16,7 @@ use snin_fabric::{
 use snin_mad::capture::Recording;
 use snin_mad::{Attribute as _, Mad, PERMISSIVE, PKey, PhysicalState, PortInfo, PortState};
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::configuration::{
     Configuration, Consent, Expected, Instruction, Limits, Mode, Tests, learn,
 };

@@ -26,7 +26,7 @@ mod trust;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_fabric::{Guid, Lid};
+use snin_fabric::Guid;
 use snin_mad::header::Header;
 use snin_mad::sa::{Record, SaNotice, SaRequest, SaStatus};
 use snin_mad::{AttributeId, Class, Mad, Method, Notice, PKey, Status, Table as _};
@@ -34,6 +34,7 @@ use snin_protocol::Time;
 
 use crate::config::Config;
 use crate::database::Database;
+use crate::mad_address::Origin;
 use crate::sweep::Sweep;
 use crate::view::FabricView;
 
@@ -43,19 +44,6 @@ use answer::Answer;
 use reports::Reports;
 use transport::{Arrived, Transport};
 use trust::Requester;
-
-/// Where a MAD came from, or goes to: everything that an answer needs to find its way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Origin {
-    /// The other end's address.
-    pub lid: Lid,
-    /// Its queue pair.
-    pub qp: u32,
-    /// The service level.
-    pub sl: u8,
-    /// The partition in which it speaks.
-    pub p_key: PKey,
-}
 
 /// What administration reads and writes besides its own state.
 pub(crate) struct World<'a> {

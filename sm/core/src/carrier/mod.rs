@@ -27,7 +27,7 @@ use snin_mad::rmpp::{self, Expiry, Policy, Progress, Receiver, Sender};
 use snin_mad::{AttributeId, Class, Mad, Method, PKey, TransactionId};
 use snin_protocol::{Time, codec};
 
-use crate::administration::Origin;
+use crate::mad_address::Origin;
 
 pub use envelope::{Seal, TAG};
 

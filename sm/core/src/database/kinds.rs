@@ -10,7 +10,7 @@ use snin_protocol::Time;
 use super::{Database, Records, Stamp};
 use crate::partitions::Block;
 use crate::programmed::Programmed;
-use crate::qos_tables::{QosTable, QosTableId};
+use crate::qos_table::{QosTable, QosTableId};
 
 /// A port: its node's GUID and its number there.
 pub type Place = (Guid, PortNum);

@@ -1,7 +1,7 @@
 //! The manager's own ports: every way begins at one of them, and one is where the manager sits.
 
 use super::Graph;
-use crate::events::LocalPort;
+use crate::mad_address::LocalPort;
 use crate::query::{NodeId, PortId};
 
 /// See the module's documentation.

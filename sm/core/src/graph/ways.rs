@@ -151,8 +151,8 @@ mod tests {
     use snin_mad::{DrPath, NodeInfo, NodeType};
 
     use super::*;
-    use crate::events::LocalPort;
     use crate::graph::homes::Homes;
+    use crate::mad_address::LocalPort;
 
     fn node(graph: &mut Graph, guid: u64, node_type: NodeType, ports: u8) -> NodeId {
         let info = NodeInfo {

@@ -7,7 +7,8 @@ use super::Manager;
 use crate::cluster::{Cluster, Own};
 use crate::configuration::Instruction;
 use crate::election::Priority;
-use crate::events::{Output, Report};
+use crate::events::Output;
+use crate::report::Report;
 
 impl Manager {
     /// The cluster's service, where there is one.

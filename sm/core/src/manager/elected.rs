@@ -9,7 +9,8 @@ use snin_protocol::election::Ballot;
 use super::Manager;
 use crate::cluster::Mandate;
 use crate::election::{Election, Event, Limits, Output as Decided, Priority};
-use crate::events::{Output, Report};
+use crate::events::Output;
+use crate::report::Report;
 
 /// Managers whose last ballot is remembered.
 const MOST: usize = 64;

@@ -12,12 +12,13 @@ use snin_protocol::Time;
 
 use super::Manager;
 use crate::database::{Node, Stamp};
-use crate::events::{Output, Report};
-use crate::keyring::KeySecret;
+use crate::events::Output;
+use crate::keys::KeySecret;
 use crate::mastership::Order;
 use crate::merge::{Entry, Lineage, MergeError, Merged, Rules, Snapshot, merge};
 use crate::mirror::rows::put_said;
-use crate::planning::Saved;
+use crate::report::Report;
+use crate::saved::Saved;
 
 impl Manager {
     /// Joins the databases of all subnets that were met, once they are here.

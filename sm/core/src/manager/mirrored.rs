@@ -5,8 +5,9 @@ use std::sync::Arc;
 use snin_protocol::Time;
 
 use super::Manager;
-use crate::events::{Output, Report};
+use crate::events::Output;
 use crate::mirror::{Mirror, MirrorReport, MirrorState, Surroundings};
+use crate::report::Report;
 
 impl Manager {
     /// Whether others can read what is said in sessions with other managers: then no M_Key is told.

@@ -11,10 +11,10 @@ use super::Manager;
 use crate::administration::AdministrationMetrics;
 use crate::configuration::{Configuration, Seen};
 use crate::database::{Database, Stamp};
-use crate::events::Missing;
 use crate::mastership::Standing;
 use crate::merge::{Entry, Snapshot};
 use crate::metrics::Metrics;
+use crate::report::Missing;
 use crate::view::FabricView;
 
 impl Manager {

@@ -10,7 +10,7 @@ use snin_protocol::Time;
 
 use super::peers::rank;
 use super::{Mastership, Order};
-use crate::events::Report;
+use crate::report::Report;
 
 /// How often a standby that goes before its master says so, and how many times.
 const CLAIM: (Time, u32) = (Time::secs(5), 12);

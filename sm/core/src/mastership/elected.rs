@@ -11,7 +11,7 @@ use snin_protocol::Time;
 
 use super::{MOST_PEERS, Mastership, Order};
 use crate::election::{Band, Kind, Message, Priority, State};
-use crate::events::Report;
+use crate::report::Report;
 
 /// Where managers elect.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
 
-use super::control::Control;
 use super::{Mastership, Order};
+use crate::control::Control;
 
 /// How long the writes in flight may take.
 const QUIET: Time = Time::secs(1);

@@ -40,10 +40,10 @@ use crate::cluster::Mandate;
 use crate::config::Config;
 use crate::database::Place;
 use crate::error::Dropped;
-use crate::events::{Destination, LocalPort, Report};
-use crate::keyring::KeyPolicy;
+use crate::keys::KeyPolicy;
+use crate::mad_address::{Destination, LocalPort};
+use crate::report::Report;
 
-pub use control::{Control, Outcome};
 pub(crate) use peers::Found;
 pub use peers::Standing;
 

@@ -10,7 +10,7 @@ use snin_protocol::Time;
 use super::questions::Way;
 use super::{MOST_PEERS, Mastership, Own};
 use crate::database::{Database, Manager, Managers, Place};
-use crate::events::Report;
+use crate::report::Report;
 use crate::trail::Trail;
 
 /// A port that says that a manager sits there, as a survey met it.

@@ -9,9 +9,9 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 
-use super::Control;
 use crate::config::Config;
-use crate::events::{Destination, LocalPort};
+use crate::control::Control;
+use crate::mad_address::{Destination, LocalPort};
 use crate::trail::Trail;
 
 /// Questions in flight; beyond them the oldest is forgotten.

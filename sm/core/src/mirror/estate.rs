@@ -12,7 +12,7 @@ use snin_protocol::mirror::{Follow, FromStandby, Have, Part, PartKind};
 
 use super::rows::Gathered;
 use super::{Link, Mirror, MirrorOutput, Surroundings};
-use crate::keyring::KeySecret;
+use crate::keys::KeySecret;
 use crate::merge::Snapshot;
 
 /// The database of a manager that was master, on its way here.

@@ -36,8 +36,8 @@ use snin_protocol::mirror::{FromMaster, FromStandby, Line, Standing as Told};
 
 use crate::config::Config;
 use crate::database::Database;
-use crate::keyring::KeyPolicy;
-use crate::planning::Saved;
+use crate::keys::KeyPolicy;
+use crate::saved::Saved;
 
 use copy::Copy;
 use estate::Estate;

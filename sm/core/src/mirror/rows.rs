@@ -11,12 +11,12 @@ use crate::database::{
     Aliases, Change, Database, Groups, Kind, Links, Members, Nodes, Ports, Programmed, Programs,
     Services, Stamp, Subscriptions,
 };
-use crate::keyring::KeySecret;
+use crate::keys::KeySecret;
 use crate::merge::file::{line, record};
 use crate::merge::row::{Lids, Row};
 use crate::merge::words::{Words, octets, unoctets};
 use crate::merge::{Entry, Gathering, Snapshot};
-use crate::planning::Saved;
+use crate::saved::Saved;
 
 /// The tables that have checksums, in their order.
 pub(super) const TABLES: [&str; 10] = [

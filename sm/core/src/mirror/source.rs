@@ -12,9 +12,9 @@ use snin_protocol::mirror::{
 use super::rows::{TABLES, Telling, changed, checksum, saved_since, table};
 use super::{Link, Mirror, MirrorOutput, Surroundings};
 use crate::database::Database;
-use crate::keyring::KeySecret;
+use crate::keys::KeySecret;
 use crate::merge::words::octets;
-use crate::planning::Saved;
+use crate::saved::Saved;
 
 /// Changes that are looked at for one part: a part's size is bounded by its bytes too.
 const CHANGES: usize = 1_024;

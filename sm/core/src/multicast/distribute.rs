@@ -19,17 +19,10 @@ use snin_mad::port::Capabilities;
 
 use super::McPlan;
 use crate::graph::{Graph, Node};
-use crate::planning::Target;
+use crate::mft_shadow::MaskBlock;
 use crate::query::{NodeId, Query};
 use crate::schedule::{Schedule, Step, StepId};
-
-/// One write to a switch's table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct MaskBlock {
-    pub(crate) block: u16,
-    pub(crate) position: u8,
-    pub(crate) entries: [u16; BLOCK],
-}
+use crate::target::Target;
 
 /// Adds every write that is due. What is taken off is taken off before `before`, where that is given;
 /// everything else waits for `after`.

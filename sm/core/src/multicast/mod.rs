@@ -5,15 +5,13 @@
 //! order in which no member gets a copy twice.
 
 mod distribute;
-mod masks;
 mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use snin_fabric::{Guid, Mlid};
 
-pub(crate) use distribute::{MaskBlock, distribute, is_read, presume, unread};
-pub(crate) use masks::Masks;
+pub(crate) use distribute::{distribute, is_read, presume, unread};
 pub(crate) use plan::McPlan;
 
 /// All members that share one multicast LID: of one group, or of several that have it in common. Ports are

@@ -7,7 +7,7 @@ use snin_fabric::multicast::{McTree, Members, MulticastTable, Planner};
 use snin_fabric::{Guid, Mlid, NodeIndex, PortIndex, Topology};
 
 use super::{Group, Groups};
-use crate::planning::Target;
+use crate::target::Target;
 
 /// The trees of all groups over one target's switches.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,8 @@ use snin_fabric::PortNum;
 use super::Survey;
 use crate::graph::Graph;
 use crate::multicast::{Groups, unread};
-use crate::qos_tables::{self, QosTableId};
+use crate::qos_table::QosTableId;
+use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
 
 impl Survey {

@@ -7,7 +7,7 @@ use snin_mad::{MKey, PortInfo, PortState, SwitchInfo};
 use super::Survey;
 use crate::graph::{Graph, Port, Trouble, is_up};
 use crate::lft_shadow::LftShadow;
-use crate::multicast::Masks;
+use crate::mft_shadow::Masks;
 use crate::query::{NodeId, PortId, Query};
 
 impl Survey {

@@ -11,14 +11,19 @@ use snin_protocol::Time;
 use super::{Applying, MOST_FAILURES, Stage, Sweep};
 use crate::activate::{Held, activate, is_guarded, took};
 use crate::distribute::{count_blocks, distribute};
-use crate::events::{Output, Report};
+use crate::events::Output;
 use crate::graph::{Graph, Lock};
-use crate::multicast::{self, MaskBlock, McPlan};
-use crate::planning::{Saved, Target, named_places};
-use crate::qos_tables::{self, QosTableId};
+use crate::mft_shadow::MaskBlock;
+use crate::multicast::{self, McPlan};
+use crate::planning::named_places;
+use crate::qos_table::QosTableId;
+use crate::qos_tables;
 use crate::query::{NodeId, PortId, Query};
+use crate::report::Report;
+use crate::saved::Saved;
 use crate::schedule::{Schedule, Step, StepId};
 use crate::smp;
+use crate::target::Target;
 use crate::view::{FabricView, carried_over, uncovered};
 
 impl Sweep {

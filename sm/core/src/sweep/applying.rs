@@ -7,9 +7,9 @@ use snin_fabric::Lid;
 use snin_protocol::Time;
 
 use crate::multicast::McPlan;
-use crate::planning::Target;
 use crate::query::{NodeId, PortId};
 use crate::schedule::Schedule;
+use crate::target::Target;
 
 /// A schedule under way.
 pub(super) struct Applying {

@@ -227,7 +227,7 @@ impl Sweep {
         }
     }
 
-    fn bridge_mad(&self, number: u32) -> Option<(Query, (crate::events::LocalPort, Mad))> {
+    fn bridge_mad(&self, number: u32) -> Option<(Query, (crate::mad_address::LocalPort, Mad))> {
         let bridge = self.bridges.now.as_ref()?;
         let step = bridge.moves.get(number as usize)?;
         let end = step.end();

@@ -8,8 +8,8 @@ use snin_protocol::Time;
 
 use super::Sweep;
 use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports, Programmed, Programs};
-use crate::events::LocalPort;
 use crate::graph;
+use crate::mad_address::LocalPort;
 use crate::query::PortId;
 
 impl Sweep {
@@ -129,7 +129,7 @@ impl Sweep {
     }
 
     /// What survives a restart, as it was last stored.
-    pub(crate) const fn saved(&self) -> &std::sync::Arc<crate::planning::Saved> {
+    pub(crate) const fn saved(&self) -> &std::sync::Arc<crate::saved::Saved> {
         &self.saved
     }
 

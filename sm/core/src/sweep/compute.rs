@@ -9,11 +9,12 @@ use snin_protocol::Time;
 use super::{Stage, Sweep};
 use crate::discovered::Discovered;
 use crate::error::Dropped;
-use crate::events::{Output, Report};
+use crate::events::Output;
 use crate::graph::Node;
 use crate::multicast::Groups;
 use crate::planning::{Computed, Found, Job, Work};
 use crate::query::NodeId;
+use crate::report::Report;
 
 impl Sweep {
     /// As soon as a cable is known to be gone, the pairs that need it are published: long before the last

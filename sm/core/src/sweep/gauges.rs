@@ -11,11 +11,11 @@ use snin_mad::{Attribute as _, Class, Mad, Method, PKey, PortCounters, Status, T
 use snin_protocol::Time;
 
 use super::Sweep;
-use crate::administration::Origin;
 use crate::configuration::End;
 use crate::database::Place;
 use crate::error::Dropped;
 use crate::events::Output;
+use crate::mad_address::Origin;
 use crate::query::PortId;
 
 /// One read in flight.

@@ -10,9 +10,10 @@ use super::{Applying, Stage, Sweep};
 use crate::discovered::Discovered;
 use crate::events::Output;
 use crate::multicast::{McPlan, distribute, unread};
-use crate::planning::{Target, Work};
+use crate::planning::Work;
 use crate::schedule::{Schedule, Step};
 use crate::survey::Survey;
+use crate::target::Target;
 
 impl Sweep {
     /// What a switch holds of its multicast forwarding table, as far as it was read or written: the blocks that

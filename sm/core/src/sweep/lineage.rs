@@ -10,8 +10,9 @@ use super::Sweep;
 use crate::events::Output;
 use crate::keyring::Keyring;
 use crate::merge::{Lineage, Number, PortTable, Subnet};
-use crate::partitioning::{KeyTables, PartitionPlan};
-use crate::planning::Saved;
+use crate::partitioning::PartitionPlan;
+use crate::partitioning::key_tables;
+use crate::saved::Saved;
 
 impl Sweep {
     /// Which partition table each port is to hold.
@@ -22,7 +23,7 @@ impl Sweep {
 
     /// From now on tables are read as the partitions need it.
     pub(super) fn note_partitions(&mut self) {
-        self.graph.key_tables = KeyTables::of(self.partitions());
+        self.graph.key_tables = key_tables(self.partitions());
     }
 
     /// Another manager gave these addresses and trees, and its keys follow from this.

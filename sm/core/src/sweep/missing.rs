@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use snin_fabric::PortNum;
 
 use super::Sweep;
-use crate::events::{LocalPort, Missing};
 use crate::graph::{Lock, Port, Trouble};
+use crate::mad_address::LocalPort;
 use crate::partitioning;
-use crate::planning::Target;
 use crate::query::PortId;
+use crate::report::Missing;
+use crate::target::Target;
 
 impl Sweep {
     /// What keeps the fabric from being complete, by name.

@@ -7,9 +7,9 @@ use snin_protocol::Time;
 
 use super::{Pending, Stage, Sweep};
 use crate::error::Dropped;
-use crate::events::Missing;
 use crate::mastership::{Found, Order, Own};
 use crate::query::{PortId, Query};
+use crate::report::Missing;
 
 /// What the sweep may do.
 #[derive(Debug)]

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use snin_protocol::Time;
 
 use super::{Stage, Sweep};
-use crate::events::{Output, Report};
+use crate::events::Output;
 use crate::graph::{Port, Trouble};
 use crate::query::{NodeId, PortId, Query};
+use crate::report::Report;
 use crate::smp;
 use crate::survey::Survey;
 

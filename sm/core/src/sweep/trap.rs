@@ -5,8 +5,10 @@ use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
 use super::{Stage, Sweep};
 use crate::error::Dropped;
-use crate::events::{Destination, LocalPort, Output, Report};
+use crate::events::Output;
+use crate::mad_address::{Destination, LocalPort};
 use crate::query::{NodeId, PortId};
+use crate::report::Report;
 use crate::trap::{self, Look};
 
 impl Sweep {

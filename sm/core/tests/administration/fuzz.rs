@@ -9,7 +9,7 @@ use snin_fabric::Lid;
 use snin_mad::PKey;
 use snin_mad::sa::{NodeRecord, RECORDS};
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::database::{Groups, Members, Services, Subscriptions};
 
 use crate::subnet::{Subnet, config};

@@ -13,7 +13,8 @@ use snin_mad::rmpp::{self, Policy, Receiver};
 use snin_mad::sa::*;
 use snin_mad::{Hex32, Mad, Method, PKey, QKey};
 use snin_protocol::Time;
-use snin_sm_core::administration::{Origin, Unanswered};
+use snin_sm_core::Origin;
+use snin_sm_core::administration::Unanswered;
 use snin_sm_core::database::{Members, Subscriptions};
 
 use crate::clients::{BROADCAST, OTHERS, broadcast, ip};

@@ -12,7 +12,7 @@ use snin_mad::{
     PKey, Status, SwitchInfo,
 };
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::database::KeptRecord;
 use snin_sm_core::{Config, Destination, Event, LocalPort, Manager, Output, Saved};
 

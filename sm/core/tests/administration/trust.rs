@@ -3,7 +3,8 @@
 use snin_fabric::Lid;
 use snin_mad::sa::*;
 use snin_mad::{Method, Octets, PKey, Status};
-use snin_sm_core::administration::{Origin, Unanswered};
+use snin_sm_core::Origin;
+use snin_sm_core::administration::Unanswered;
 use snin_sm_core::{Config, Event};
 
 use crate::clients::{BROADCAST, broadcast};

@@ -11,7 +11,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Lid, NodeKind, PortIndex, PortNum, Topology};
 use snin_mad::{Class, Mad, PERMISSIVE, PKey, PhysicalState, PortState};
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::configuration::{
     Action, Consent, Expected, Instruction, Limits, Mode, PortReport, Quality, Tests, learn,
 };

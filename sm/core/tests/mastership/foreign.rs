@@ -7,7 +7,7 @@ use snin_mad::{
     TransactionId,
 };
 use snin_protocol::Time;
-use snin_sm_core::mastership::Control;
+use snin_sm_core::control::Control;
 use snin_sm_core::{Config, Destination, Event, LocalPort, Missing, Output, Report};
 
 use crate::subnet::{Subnet, config, port};

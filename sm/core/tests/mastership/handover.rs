@@ -2,7 +2,7 @@
 
 use snin_mad::SmState;
 use snin_protocol::Time;
-use snin_sm_core::mastership::{Control, Outcome};
+use snin_sm_core::control::{Control, Outcome};
 use snin_sm_core::{Event, Report};
 
 use crate::subnet::{Subnet, config};

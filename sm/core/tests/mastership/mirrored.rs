@@ -9,7 +9,7 @@ use snin_mad::{
     SmState,
 };
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::database::{Aliases, Groups, Kept, KeptRecord, Links, Nodes, Services};
 use snin_sm_core::mirror::{MirrorEvent, MirrorReport};
 use snin_sm_core::{Config, Event, LocalPort, Manager, Report};

@@ -11,7 +11,7 @@ use snin_fabric::{ForwardingTable, Lid, NodeIndex, PortIndex, Topology};
 use snin_mad::sa::{ComponentMask, JoinState, McMemberRecord, Record, SaRequest, ServiceRecord};
 use snin_mad::{Gid, GidPrefix, Method, NodeString, PKey, QKey, SmState};
 use snin_protocol::Time;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::database::{Groups, Members};
 use snin_sm_core::merge::Number;
 use snin_sm_core::{Config, Event, LocalPort, Report};

@@ -3,7 +3,7 @@
 use ring::hmac::{self, HMAC_SHA256, Key};
 use snin_fabric::Lid;
 use snin_mad::PKey;
-use snin_sm_core::administration::Origin;
+use snin_sm_core::Origin;
 use snin_sm_core::carrier::{Carrier, Seal, TAG};
 
 struct SiteKey(Key);

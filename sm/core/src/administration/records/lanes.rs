@@ -10,7 +10,8 @@ use super::Offered;
 use crate::administration::World;
 use crate::administration::query::{At, RecordQuery, is_switch};
 use crate::database::{Nodes, Place, Port, Ports};
-use crate::qos_tables::{QosTable, QosTableId, has_quarter};
+use crate::qos_table::{QosTable, QosTableId};
+use crate::qos_tables::has_quarter;
 
 /// The node that a request for such tables is about, where it has some that were never read; `Some(None)` where
 /// it is about all nodes.

@@ -44,3 +44,11 @@ impl Masks {
         self.absent
     }
 }
+
+/// One write to a switch's table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MaskBlock {
+    pub(crate) block: u16,
+    pub(crate) position: u8,
+    pub(crate) entries: [u16; BLOCK],
+}

@@ -1,0 +1,46 @@
+//! The tables of service levels and lanes that a port has, each as far as one SMP carries.
+
+use snin_fabric::PortNum;
+use snin_mad::{Attribute, AttributeId, Error, Mad, SlToVl, VlArbitration};
+
+/// One of a port's tables, as far as an SMP carries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum QosTableId {
+    /// For what comes in by this port of the switch; by port 0 where there are no others.
+    Mapping(PortNum),
+    /// A quarter: 1 and 2 are the low priority table, 3 and 4 the high one.
+    Arbitration(u8),
+}
+
+/// What is in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum QosTable {
+    Mapping(SlToVl),
+    Arbitration(VlArbitration),
+}
+
+impl QosTableId {
+    pub(crate) const fn attribute(self) -> AttributeId {
+        match self {
+            Self::Mapping(_) => SlToVl::ID,
+            Self::Arbitration(_) => VlArbitration::ID,
+        }
+    }
+
+    /// The attribute modifier at a port of a switch, or at an end port: there port 0 stands for the port itself.
+    pub(crate) fn modifier(self, is_switch: bool, port: PortNum) -> u32 {
+        let port = if is_switch { port } else { PortNum::ZERO };
+        match self {
+            Self::Mapping(input) => SlToVl::modifier(input, port),
+            Self::Arbitration(quarter) => VlArbitration::modifier(port, quarter.into()),
+        }
+    }
+
+    /// The table in an answer.
+    pub(crate) fn read(self, mad: &Mad) -> Result<QosTable, Error> {
+        Ok(match self {
+            Self::Mapping(_) => QosTable::Mapping(mad.attribute()?),
+            Self::Arbitration(_) => QosTable::Arbitration(mad.attribute()?),
+        })
+    }
+}
