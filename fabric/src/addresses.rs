@@ -1,6 +1,6 @@
 //! Which port answers to which LID: what a subnet holds, planned by snin or not.
 
-use crate::{Lid, Lmc, PortIndex, Topology};
+use crate::{Lid, Lmc, PortIndex};
 
 const NOBODY: u32 = u32::MAX;
 
@@ -44,21 +44,6 @@ impl Addresses {
     /// No port addressed, for a topology of `ports` ports.
     pub fn none(ports: usize) -> Self {
         Self { of_port: vec![(Lid::NONE, Lmc::ZERO); ports], owner: Vec::new() }
-    }
-
-    /// The addresses that the source of the topology reported.
-    ///
-    /// # Errors
-    /// The first port whose addresses are out of range, misaligned or taken.
-    pub fn reported(topology: &Topology) -> Result<Self, (PortIndex, AddressError)> {
-        let mut addresses = Self::none(topology.port_count());
-        for index in topology.ports() {
-            let port = topology.port(index);
-            if port.lid != Lid::NONE {
-                addresses.assign(index, port.lid, port.lmc).map_err(|error| (index, error))?;
-            }
-        }
-        Ok(addresses)
     }
 
     /// Gives `port` the 2^`lmc` addresses from `base`.

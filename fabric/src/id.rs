@@ -201,6 +201,28 @@ impl fmt::Display for PortNum {
     }
 }
 
+/// A node's place in its [`Topology`](crate::Topology).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u32);
+
+impl NodeIndex {
+    /// As an index into tables by node.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A port's place in its [`Topology`](crate::Topology).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortIndex(pub u32);
+
+impl PortIndex {
+    /// As an index into tables by port.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

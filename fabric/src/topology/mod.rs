@@ -10,34 +10,13 @@ use std::ops::Range;
 
 pub use builder::{Handle, TopologyBuilder, TopologyError};
 
-use crate::{Addresses, Guid, Lid, LinkRate, Lmc, PortNum};
+use crate::addresses::AddressError;
+use crate::{Addresses, Guid, Lid, LinkRate, Lmc, NodeIndex, PortIndex, PortNum};
 
 /// Most nodes in a topology: well above a subnet's 49,151 addresses, small enough for 32-bit indices.
 pub const MAX_NODES: usize = 1 << 18;
 /// Most external ports of a node; 255 is "no port" in a forwarding table.
 pub const MAX_PORTS: u8 = 254;
-
-/// A node's place in its [`Topology`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeIndex(pub u32);
-
-impl NodeIndex {
-    /// As an index into tables by node.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A port's place in its [`Topology`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PortIndex(pub u32);
-
-impl PortIndex {
-    /// As an index into tables by port.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// What NodeInfo:NodeType says (IBA 14.2.5.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -210,6 +189,21 @@ impl Topology {
     /// Name and port, as people point at them: `leaf3/20`.
     pub fn port_name(&self, index: PortIndex) -> String {
         format!("{}/{}", self.node(self.port(index).node).name, self.num(index))
+    }
+
+    /// The addresses that the source of this topology reported.
+    ///
+    /// # Errors
+    /// The first port whose addresses are out of range, misaligned or taken.
+    pub fn reported_addresses(&self) -> Result<Addresses, (PortIndex, AddressError)> {
+        let mut addresses = Addresses::none(self.port_count());
+        for index in self.ports() {
+            let port = self.port(index);
+            if port.lid != Lid::NONE {
+                addresses.assign(index, port.lid, port.lmc).map_err(|error| (index, error))?;
+            }
+        }
+        Ok(addresses)
     }
 
     /// A copy in which every port reports these addresses, and no other.

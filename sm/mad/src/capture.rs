@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use snin_fabric::Lid;
 
-use crate::smp::Mad;
+use crate::mad::Mad;
 use crate::wire::{PKey, QKey};
 
 /// Bytes of one record: pcap 16, ERF 16, LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2.

@@ -9,8 +9,8 @@
 use snin_fabric::{Lid, PortNum};
 
 use crate::header::{Class, Directed};
+use crate::mad::Mad;
 use crate::path::{DrPath, PERMISSIVE};
-use crate::smp::Mad;
 
 /// What a node needs to know of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

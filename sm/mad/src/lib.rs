@@ -59,6 +59,7 @@ pub mod sa;
 pub mod tables;
 
 mod error;
+mod mad;
 mod node;
 mod rate;
 mod smp;
@@ -70,6 +71,7 @@ pub use error::{BadField, Error};
 pub use header::{
     AttributeId, Class, Directed, Header, LidRouted, Method, Status, StatusCode, TransactionId,
 };
+pub use mad::Mad;
 pub use node::{
     GuidInfo, LedInfo, NodeDescription, NodeInfo, NodeType, SmInfo, SmState, SwitchInfo, VendorDiag,
 };
@@ -79,12 +81,12 @@ pub use performance::{ClassPortInfo, PortCounters, PortCountersExtended};
 pub use port::{
     Mtu, PhysicalState, PortInfo, PortInfoExtended, PortState, VendorPortInfo, VlCount,
 };
-pub use smp::{Mad, Smp};
-pub use table::{Edit, Field, Format, Layout, Table, View};
+pub use smp::Smp;
+pub use table::{Edit, Field, Format, Layout, Table, View, Wire};
 pub use tables::{
     LinearForwarding, LinkSpeedWidthPairs, MulticastForwarding, PKeyTable, RandomForwarding,
     SlToVl, VlArbitration,
 };
 pub use wire::{
-    Gid, GidPrefix, Hex8, Hex16, Hex32, Inner, MKey, NodeString, Octets, PKey, QKey, SmKey, Wire,
+    Gid, GidPrefix, Hex8, Hex16, Hex32, Inner, MKey, NodeString, Octets, PKey, QKey, SmKey,
 };

@@ -10,15 +10,12 @@ use crate::error::{BadField, Error};
 use crate::header::{
     AttributeId, Class, Directed, Header, LidRouted, Method, Status, TransactionId,
 };
+use crate::mad::Mad;
 use crate::notice::Notice;
 use crate::path::{DrPath, PERMISSIVE, Route};
 use crate::sa::SaHeader;
 use crate::table::Table;
 use crate::wire::{Hex32, MKey, Octets};
-
-/// The 256 bytes of a MAD (IBA 13.4.2), unchecked.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Mad(pub [u8; 256]);
 
 /// What is asked, of whom, by whom: all of an SMP but its attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -35,6 +35,20 @@ pub enum Format {
     Table(&'static Layout),
 }
 
+/// A type that a table's field can have. Reading is total: an unknown code is kept, not refused.
+pub trait Wire: Copy {
+    /// How it is shown.
+    const FORMAT: Format;
+    /// The number of elements, 1 where it is no array.
+    const COUNT: usize = 1;
+
+    /// Takes the bits at `place`.
+    fn read<const N: usize>(data: &[u8; N], place: Place) -> Self;
+
+    /// Replaces the bits at `place`; a value too large loses its high bits.
+    fn write<const N: usize>(self, data: &mut [u8; N], place: Place);
+}
+
 /// One row of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -325,8 +339,8 @@ macro_rules! table {
             const FIELDS: &'static [$crate::table::Field] = &[$($crate::table::Field {
                 name: $name,
                 place: $crate::bits::Place::new($offset, $width)$(.step($step))?,
-                count: <$type as $crate::wire::Wire>::COUNT,
-                format: <$type as $crate::wire::Wire>::FORMAT,
+                count: <$type as $crate::table::Wire>::COUNT,
+                format: <$type as $crate::table::Wire>::FORMAT,
             }),*];
 
             /// Looks at the bytes without judging them.
@@ -370,7 +384,7 @@ macro_rules! table {
                 #[inline(always)]
                 pub fn $field(&self) -> $type {
                     let place = $crate::bits::Place::new($offset, $width)$(.step($step))?;
-                    <$type as $crate::wire::Wire>::read(self.data, place)
+                    <$type as $crate::table::Wire>::read(self.data, place)
                 }
             )*
         }
@@ -381,7 +395,7 @@ macro_rules! table {
                 #[inline(always)]
                 pub fn $field(self, value: $type) -> Self {
                     let place = $crate::bits::Place::new($offset, $width)$(.step($step))?;
-                    <$type as $crate::wire::Wire>::write(value, self.data, place);
+                    <$type as $crate::table::Wire>::write(value, self.data, place);
                     self
                 }
             )*

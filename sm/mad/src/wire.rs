@@ -7,26 +7,12 @@ use snin_fabric::{Guid, Lid, Lmc, PortNum};
 
 use crate::bits::Place;
 use crate::error::BadField;
-use crate::table::{Format, Table};
-
-/// A type that a table's field can have. Reading is total: an unknown code is kept, not refused.
-pub trait Wire: Copy {
-    /// How it is shown.
-    const FORMAT: Format;
-    /// The number of elements, 1 where it is no array.
-    const COUNT: usize = 1;
-
-    /// Takes the bits at `place`.
-    fn read<const N: usize>(data: &[u8; N], place: Place) -> Self;
-
-    /// Replaces the bits at `place`; a value too large loses its high bits.
-    fn write<const N: usize>(self, data: &mut [u8; N], place: Place);
-}
+use crate::table::{Format, Table, Wire};
 
 /// A [`Wire`] type that is a number of at most 64 bits in some dress.
 macro_rules! number {
     ($type:ty, $format:expr, |$bits:ident| $from:expr, |$value:ident| $into:expr) => {
-        impl $crate::wire::Wire for $type {
+        impl $crate::table::Wire for $type {
             const FORMAT: $crate::table::Format = $format;
 
             #[inline(always)]

@@ -26,7 +26,7 @@ fn judged(topology: &Topology, lmc: Option<u8>) -> Result<Lab, JudgeError> {
     let topology = &lab.topology;
     let found = ibnet::parse(&ibnetdiscover(&lab.simulator)?).unwrap();
     assert!(topology.ports().all(|port| found.peer(port) == topology.peer(port)));
-    let addresses = Addresses::reported(&found).unwrap();
+    let addresses = found.reported_addresses().unwrap();
     // What dump_fts would not print.
     assert!(!addresses.top().0.is_multiple_of(64), "another fabric would be a better test");
     let tables = dump::lfts::parse(&dump_fts(&lab.simulator)?, topology).unwrap();

@@ -1,5 +1,11 @@
 //! The emulator itself: virtual time, events, and what is counted.
 
+mod client;
+mod fault;
+
+pub use client::{AttachError, ClientId, Received};
+pub use fault::Fault;
+
 use std::collections::BTreeMap;
 
 use rand::SeedableRng;
@@ -8,10 +14,9 @@ use snin_fabric::{Addresses, ForwardingTable, Lid, PortIndex, Topology};
 use snin_mad::MKey;
 use snin_protocol::Time;
 
-use crate::client::Client;
+use self::client::Client;
 use crate::config::{Config, Noise};
 use crate::fabric::{Fabric, Wish, Write};
-use crate::fault::Fault;
 use crate::packet::{Packet, Packets};
 use crate::queue::{Event, Queue};
 
@@ -102,7 +107,7 @@ impl Emulator {
     }
 
     /// As if a manager had been here: addresses, tables (by switch), LinearFDBTop and MasterSMLID written,
-    /// every link that is up active. A topology's own addresses are [`Addresses::reported`].
+    /// every link that is up active. A topology's own addresses are [`Topology::reported_addresses`].
     pub fn configure(&mut self, addresses: &Addresses, tables: &[ForwardingTable], master: Lid) {
         self.fabric.configure(addresses, tables, master);
     }

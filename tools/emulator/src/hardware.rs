@@ -10,10 +10,10 @@ use snin_mad::{
 };
 use snin_protocol::Time;
 
-use crate::agent::PortTables;
 use crate::config::{AdapterModel, Noise, SwitchModel};
 use crate::counters::Counters;
-use crate::notices::Notices;
+use crate::notice_queue::Notices;
+use crate::port_tables::PortTables;
 
 /// No port at the other end.
 pub(crate) const NO_PORT: u32 = u32::MAX;

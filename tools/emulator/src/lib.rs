@@ -44,28 +44,26 @@
 
 mod agent;
 mod carry;
-mod client;
 mod config;
 mod counters;
 pub mod data;
 mod emulator;
 mod fabric;
-mod fault;
 pub mod frames;
 mod hardware;
 mod link;
 pub mod messages;
+mod notice_queue;
 mod notices;
 mod packet;
 pub mod place;
+mod port_tables;
 mod queue;
 mod routes;
 mod transport;
 
-pub use client::{AttachError, ClientId, Received};
 pub use config::{AdapterModel, Config, Noise, SwitchModel};
 pub use counters::Counters;
-pub use emulator::{Emulator, Stats};
+pub use emulator::{AttachError, ClientId, Emulator, Fault, Received, Stats};
 pub use fabric::{Fabric, Write};
-pub use fault::Fault;
 pub use hardware::Health;

@@ -1,7 +1,5 @@
 //! Traps: what happened is told to the manager again and again until it says that it heard (IBA 13.4.9).
 
-use std::collections::VecDeque;
-
 use snin_fabric::{Lid, NodeKind};
 use snin_mad::notice::{LinkStateDetails, LocalChangeDetails};
 use snin_mad::port::Capabilities;
@@ -9,40 +7,7 @@ use snin_mad::{Mad, Notice, Smp, TransactionId, Trap};
 use snin_protocol::Time;
 
 use crate::fabric::{Fabric, Wish};
-
-/// Notices that wait at one port; what happens beyond that is not told.
-const MOST: usize = 16;
-
-/// The notice queue of a port (IBA 13.4.10).
-#[derive(Default)]
-pub(crate) struct Notices {
-    queue: VecDeque<Notice>,
-    toggle: bool,
-    /// Names the notice at the front: rises when it is gone.
-    round: u32,
-    told: u64,
-}
-
-impl Notices {
-    fn front(&self) -> Option<Notice> {
-        let mut notice = self.queue.front()?.clone();
-        notice.toggle = self.toggle;
-        notice.count = self.queue.len() as u16;
-        Some(notice)
-    }
-
-    /// Forgets everything, as a loss of power does.
-    pub(crate) fn clear(&mut self) {
-        self.queue.clear();
-        self.round = self.round.wrapping_add(1);
-    }
-
-    fn pop(&mut self) {
-        self.queue.pop_front();
-        self.toggle = !self.toggle;
-        self.round = self.round.wrapping_add(1);
-    }
-}
+use crate::notice_queue::{MOST, Notices};
 
 impl Fabric {
     /// Trap 128: a port of this switch changed its state (IBA 14.3.7).
@@ -144,12 +109,5 @@ impl Fabric {
     /// How many traps of a port were repressed.
     pub fn traps_heard(&self, port: snin_fabric::PortIndex) -> u64 {
         self.ports[port.index()].notices.as_deref().map_or(0, |notices| notices.told)
-    }
-}
-
-impl Notices {
-    /// Repetitions carry the first one's transaction id, other notices others.
-    fn transaction(&self, port: u32) -> TransactionId {
-        TransactionId(u64::from(port) << 32 | u64::from(self.round))
     }
 }

@@ -4,7 +4,7 @@ use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
 use snin_protocol::Time;
 
 use crate::config::Noise;
-use crate::fault::Fault;
+use crate::emulator::Fault;
 use crate::hardware::Health;
 
 /// How long a node that reboots is away.

@@ -78,7 +78,7 @@ fn assert_holds(
     assert!(!addresses.top().0.is_multiple_of(64), "another fabric would be a better test");
     let found = discovered(simulator)?;
     assert_same_fabric(&found, topology);
-    assert_eq!(Addresses::reported(&found).as_ref(), Ok(addresses));
+    assert_eq!(found.reported_addresses().as_ref(), Ok(addresses));
     assert_eq!(dump::guid2lid::parse(&left.guid2lid, topology).as_ref(), Ok(addresses));
     let dumped = dump::lfts::parse(&dump_fts(simulator)?, topology).unwrap();
     assert_same_tables(&dumped, tables, "dump_fts");

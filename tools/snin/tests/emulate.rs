@@ -93,7 +93,7 @@ fn summary_lid(emulation: &Emulation, name: &str) -> u16 {
     emulation.ask(&["fault", "well", name]);
     let found = discovered(emulation).unwrap();
     let node = found.nodes().find(|&node| &*found.node(node).name == name).unwrap();
-    let lids = snin_fabric::Addresses::reported(&found).unwrap();
+    let lids = found.reported_addresses().unwrap();
     let lid = lids.base(found.port0(node)).unwrap().0;
     emulation.ask(&["fault", "dead", name]);
     lid

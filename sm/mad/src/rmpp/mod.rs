@@ -16,7 +16,7 @@ pub use sender::{Expiry, Progress, Sender};
 use snin_protocol::Time;
 
 use crate::header::{Class, Header, Method};
-use crate::smp::Mad;
+use crate::mad::Mad;
 use crate::table::table;
 use crate::wire::{codes, flags};
 

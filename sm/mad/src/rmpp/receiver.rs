@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use snin_protocol::Time;
 
 use super::{COUNTED, Policy, RmppFlags, RmppStatus, RmppType, abort, data_at, ending, reply};
-use crate::smp::Mad;
+use crate::mad::Mad;
 
 /// A message on its way in.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use crate::error::{BadField, Error};
 use crate::header::{AttributeId, Class, Header, Method, Status, TransactionId};
+use crate::mad::Mad;
 use crate::rmpp::Rmpp;
 use crate::sa::Record;
-use crate::smp::Mad;
 use crate::table::{Format, Table, table};
 use crate::wire::{Hex32, Octets, SmKey, number};
 

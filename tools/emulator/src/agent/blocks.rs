@@ -8,17 +8,7 @@ use snin_mad::{Attribute, GuidInfo, PKey, PKeyTable, SlToVl, Status, Table, VlAr
 
 use super::{Outcome, Request};
 use crate::fabric::Fabric;
-
-/// What was written to a port's tables; most ports hold what they had when they were made.
-#[derive(Default)]
-pub(crate) struct PortTables {
-    guids: BTreeMap<u8, Guid>,
-    p_keys: BTreeMap<u16, PKey>,
-    /// By input port.
-    sl_to_vl: BTreeMap<u8, [u8; 64]>,
-    /// By quarter, from 1.
-    vl_arbitration: BTreeMap<u16, [u8; 64]>,
-}
+use crate::port_tables::PortTables;
 
 const GUID_BLOCK: usize = 8;
 /// Entries of a quarter of the arbitration table (IBA 14.2.5.9).

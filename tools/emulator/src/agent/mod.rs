@@ -7,7 +7,6 @@ mod performance;
 mod port;
 mod switch;
 
-pub(crate) use blocks::PortTables;
 use snin_fabric::{NodeIndex, PortNum};
 use snin_mad::{
     Attribute, Class, GuidInfo, Header, LedInfo, LinearForwarding, Mad, Method,

@@ -2,7 +2,7 @@
 
 use snin_emulator::{Config, Emulator};
 use snin_fabric::generate::Recipe;
-use snin_fabric::{Addresses, Lid, NodeKind, PortIndex, Topology, ibnet};
+use snin_fabric::{Lid, NodeKind, PortIndex, Topology, ibnet};
 use snin_judges::shared;
 use snin_mad::{Attribute, NodeInfo, PortState, Route, Smp};
 
@@ -51,7 +51,7 @@ fn the_real_fabric_is_all_there() {
     let home = a_host(&topology);
     let reached = roll_call(&topology, home);
     assert!(reached > topology.node_count() / 2, "{reached} of {}", topology.node_count());
-    let addresses = Addresses::reported(&topology).unwrap();
+    let addresses = topology.reported_addresses().unwrap();
     let mut emulator = Emulator::new(&topology, Config::default());
     emulator.configure(&addresses, &[], Lid(1));
     assert_eq!(emulator.fabric().addresses(), Ok(addresses));

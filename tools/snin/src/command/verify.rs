@@ -81,7 +81,8 @@ pub(crate) fn run<W: Write>(args: &cli::Verify, out: &mut Output<W>) -> Result<V
             (LidSource::Guid2lid, addresses)
         }
         _ => {
-            let addresses = Addresses::reported(&topology)
+            let addresses = topology
+                .reported_addresses()
                 .map_err(|(port, error)| taken(&args.topology, &topology, port, error))?;
             (LidSource::Topology, addresses)
         }
