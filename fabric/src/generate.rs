@@ -8,9 +8,30 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::topology::{Handle, MAX_PORTS, TopologyBuilder, TopologyError};
-use crate::{Guid, LinkRate, NodeKind, PortIndex, PortNum, Topology};
+use crate::{Guid, LinkRate, NodeKind, PortIndex, PortNum, Speed, Topology, Width};
 
-/// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]` or `fattree:RADIX[,PODS]`.
+/// How fast the cables of a fabric are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rates {
+    /// Of hosts.
+    pub host: LinkRate,
+    /// Between switches.
+    pub up: LinkRate,
+}
+
+impl Rates {
+    /// All alike.
+    pub const NDR4: Self = Self { host: LinkRate::NDR4, up: LinkRate::NDR4 };
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self::NDR4
+    }
+}
+
+/// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]` or `fattree:RADIX[,PODS]`, both with
+/// `[,host=RATE][,up=RATE]` where cables are not 4xNDR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipe {
     /// Two stages: every leaf has `planes` cables to every spine and `hosts` hosts.
@@ -23,6 +44,8 @@ pub enum Recipe {
         hosts: u32,
         /// Parallel cables of a leaf-spine pair.
         planes: u32,
+        /// How fast its cables are.
+        rates: Rates,
     },
     /// Three stages of switches with `radix` ports: pods of radix/2 leaves and radix/2 aggregation
     /// switches, (radix/2)^2 cores, radix/2 hosts a leaf.
@@ -31,6 +54,8 @@ pub enum Recipe {
         radix: u32,
         /// Pods, 2 to `radix`.
         pods: u32,
+        /// How fast its cables are.
+        rates: Rates,
     },
 }
 
@@ -39,9 +64,18 @@ pub enum Recipe {
 pub enum RecipeError {
     /// Not of the form the recipes have.
     #[error(
-        "`{0}` is no fabric (expected clos:LEAVES,SPINES,HOSTS[,PLANES] or fattree:RADIX[,PODS])"
+        "`{0}` is no fabric (expected clos:LEAVES,SPINES,HOSTS[,PLANES] or fattree:RADIX[,PODS], with \
+         host=RATE or up=RATE behind)"
     )]
     Form(String),
+    /// A rate that no link has.
+    #[error("`{recipe}`: {rate} is no rate of a link (such as 4xHDR, or the 200G that it carries)")]
+    Rate {
+        /// The recipe.
+        recipe: String,
+        /// What was to be one.
+        rate: String,
+    },
     /// A number that no fabric can have.
     #[error("`{recipe}`: {what}")]
     Range {
@@ -60,16 +94,36 @@ impl FromStr for Recipe {
 
     fn from_str(text: &str) -> Result<Self, RecipeError> {
         let form = || RecipeError::Form(text.to_owned());
-        let (kind, numbers) = text.split_once(':').ok_or_else(form)?;
-        let numbers: Vec<u32> =
-            numbers.split(',').map(|n| n.parse().map_err(|_| form())).collect::<Result<_, _>>()?;
-        let recipe = match (kind, numbers.as_slice()) {
-            ("clos", &[leaves, spines, hosts]) => Self::Clos { leaves, spines, hosts, planes: 1 },
-            ("clos", &[leaves, spines, hosts, planes]) => {
-                Self::Clos { leaves, spines, hosts, planes }
+        let (kind, parts) = text.split_once(':').ok_or_else(form)?;
+        let (mut numbers, mut rates) = (Vec::new(), Rates::default());
+        let mut told = [false; 2];
+        for part in parts.split(',') {
+            let Some((key, value)) = part.split_once('=') else {
+                // Rates come last.
+                let number = part.parse::<u32>().ok().filter(|_| told == [false; 2]);
+                numbers.push(number.ok_or_else(form)?);
+                continue;
+            };
+            let (known, rate) = match key {
+                "host" => (&mut told[0], &mut rates.host),
+                "up" => (&mut told[1], &mut rates.up),
+                _ => return Err(form()),
+            };
+            if std::mem::replace(known, true) {
+                return Err(form());
             }
-            ("fattree", &[radix]) => Self::FatTree { radix, pods: radix },
-            ("fattree", &[radix, pods]) => Self::FatTree { radix, pods },
+            let (recipe, value) = (text.to_owned(), value.to_owned());
+            *rate = carries(&value).ok_or(RecipeError::Rate { recipe, rate: value })?;
+        }
+        let recipe = match (kind, numbers.as_slice()) {
+            ("clos", &[leaves, spines, hosts]) => {
+                Self::Clos { leaves, spines, hosts, planes: 1, rates }
+            }
+            ("clos", &[leaves, spines, hosts, planes]) => {
+                Self::Clos { leaves, spines, hosts, planes, rates }
+            }
+            ("fattree", &[radix]) => Self::FatTree { radix, pods: radix, rates },
+            ("fattree", &[radix, pods]) => Self::FatTree { radix, pods, rates },
             _ => return Err(form()),
         };
         let what = recipe.out_of_range();
@@ -77,18 +131,40 @@ impl FromStr for Recipe {
     }
 }
 
+/// `4xHDR`, or `200G`: the link that carries so much, of four lanes where there is one.
+fn carries(text: &str) -> Option<LinkRate> {
+    if let Ok(rate) = text.parse() {
+        return Some(rate);
+    }
+    let bits = text.strip_suffix('G')?.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+    let widths = [4, 2, 1, 8, 12].into_iter().filter_map(Width::new);
+    let rates =
+        widths.flat_map(|width| Speed::ALL.iter().map(move |&s| LinkRate { width, speed: s }));
+    rates.into_iter().find(|rate| rate.bits_per_second() == bits)
+}
+
 /// As it is read.
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Clos { leaves, spines, hosts, planes: 1 } => {
-                write!(f, "clos:{leaves},{spines},{hosts}")
+        let rates = match *self {
+            Self::Clos { leaves, spines, hosts, planes, rates } => {
+                write!(f, "clos:{leaves},{spines},{hosts}")?;
+                if planes > 1 {
+                    write!(f, ",{planes}")?;
+                }
+                rates
             }
-            Self::Clos { leaves, spines, hosts, planes } => {
-                write!(f, "clos:{leaves},{spines},{hosts},{planes}")
+            Self::FatTree { radix, pods, rates } => {
+                write!(f, "fattree:{radix},{pods}")?;
+                rates
             }
-            Self::FatTree { radix, pods } => write!(f, "fattree:{radix},{pods}"),
+        };
+        for (key, rate) in [("host", rates.host), ("up", rates.up)] {
+            if rate != LinkRate::NDR4 {
+                write!(f, ",{key}={rate}")?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -96,7 +172,7 @@ impl Recipe {
     fn out_of_range(self) -> Option<String> {
         let max = u64::from(MAX_PORTS);
         match self {
-            Self::Clos { leaves, spines, hosts, planes } => {
+            Self::Clos { leaves, spines, hosts, planes, .. } => {
                 let leaf_ports = u64::from(hosts) + u64::from(spines) * u64::from(planes);
                 let spine_ports = u64::from(leaves) * u64::from(planes);
                 if leaves == 0 || spines == 0 || hosts == 0 || planes == 0 {
@@ -109,7 +185,7 @@ impl Recipe {
                     None
                 }
             }
-            Self::FatTree { radix, pods } => {
+            Self::FatTree { radix, pods, .. } => {
                 if radix < 2 || radix % 2 != 0 || u64::from(radix) > max {
                     Some(format!("the radix is even and 2 to {max}, not {radix}"))
                 } else if pods < 2 || pods > radix {
@@ -122,17 +198,18 @@ impl Recipe {
     }
 
     /// Builds the fabric. Hosts are `host0` upwards in the order snin numbers them, switches `leaf0`,
-    /// `spine0`, `agg0`, `core0` upwards; links run at 4xNDR.
+    /// `spine0`, `agg0`, `core0` upwards.
     ///
     /// # Errors
     /// When it would have more nodes than a topology can.
     pub fn build(self) -> Result<Topology, RecipeError> {
-        let mut fabric = Fabric::default();
+        let (Self::Clos { rates, .. } | Self::FatTree { rates, .. }) = self;
+        let mut fabric = Fabric { rates, ..Fabric::default() };
         match self {
-            Self::Clos { leaves, spines, hosts, planes } => {
+            Self::Clos { leaves, spines, hosts, planes, .. } => {
                 fabric.clos(leaves, spines, hosts, planes)?;
             }
-            Self::FatTree { radix, pods } => fabric.fat_tree(radix, pods)?,
+            Self::FatTree { radix, pods, .. } => fabric.fat_tree(radix, pods)?,
         }
         Ok(fabric.builder.build()?)
     }
@@ -161,6 +238,7 @@ pub fn cut_cables(topology: &Topology, count: usize, seed: u64) -> Topology {
 struct Fabric {
     builder: TopologyBuilder,
     hosts: u32,
+    rates: Rates,
 }
 
 impl Fabric {
@@ -178,7 +256,8 @@ impl Fabric {
             for (s, &spine) in spine.iter().enumerate() {
                 for plane in 0..planes {
                     let up = hosts + s as u32 * planes + plane + 1;
-                    self.cable((leaf, up), (spine, l as u32 * planes + plane + 1))?;
+                    let down = l as u32 * planes + plane + 1;
+                    self.cable((leaf, up), (spine, down), self.rates.up)?;
                 }
             }
         }
@@ -196,14 +275,14 @@ impl Fabric {
                 self.hosts(this, half)?;
                 for a in 0..half {
                     let up = aggregation[(pod * half + a) as usize];
-                    self.cable((this, half + a + 1), (up, l + 1))?;
+                    self.cable((this, half + a + 1), (up, l + 1), self.rates.up)?;
                 }
             }
             for a in 0..half {
                 let this = aggregation[(pod * half + a) as usize];
                 for c in 0..half {
                     let up = core[(a * half + c) as usize];
-                    self.cable((this, half + c + 1), (up, pod + 1))?;
+                    self.cable((this, half + c + 1), (up, pod + 1), self.rates.up)?;
                 }
             }
         }
@@ -233,16 +312,21 @@ impl Fabric {
             let name = format!("host{}", self.hosts);
             let host = self.builder.add(NodeKind::Adapter, node, 1, &name)?;
             self.builder.node_mut(host).system_image = node;
-            self.cable((leaf, port), (host, 1))?;
+            self.cable((leaf, port), (host, 1), self.rates.host)?;
             self.hosts += 1;
         }
         Ok(())
     }
 
-    fn cable(&mut self, a: (Handle, u32), b: (Handle, u32)) -> Result<(), TopologyError> {
+    fn cable(
+        &mut self,
+        a: (Handle, u32),
+        b: (Handle, u32),
+        rate: LinkRate,
+    ) -> Result<(), TopologyError> {
         let end = |(handle, port): (Handle, u32)| (handle, PortNum(port as u8));
         for (handle, port) in [end(a), end(b)] {
-            self.builder.set_rate(handle, port, LinkRate::NDR4)?;
+            self.builder.set_rate(handle, port, rate)?;
         }
         self.builder.cable(end(a), end(b))
     }
@@ -276,6 +360,29 @@ mod tests {
         assert_eq!(cut_cables(&whole, 5, 1), cut);
         assert_ne!(cut_cables(&whole, 5, 2), cut);
         assert_eq!(cut_cables(&whole, 99, 1).cable_count(), 8, "the hosts' own");
+    }
+
+    #[test]
+    fn cables_run_at_the_rates_that_are_told() {
+        let recipe: Recipe = "clos:4,3,2,host=200G,up=8xHDR".parse().unwrap();
+        assert_eq!(recipe.to_string(), "clos:4,3,2,host=4xHDR,up=8xHDR");
+        assert_eq!(recipe.to_string().parse(), Ok(recipe));
+        let fabric = recipe.build().unwrap();
+        for port in fabric.ports().filter(|&port| fabric.peer(port).is_some()) {
+            let ends = [Some(port), fabric.peer(port)].into_iter().flatten();
+            let between = ends.map(|end| fabric.port(end).node).all(|node| fabric.is_switch(node));
+            let rate = fabric.port(port).rate.unwrap().to_string();
+            assert_eq!(rate, if between { "8xHDR" } else { "4xHDR" });
+        }
+        let slow: Recipe = "fattree:4,up=50G".parse().unwrap();
+        assert_eq!(slow.to_string(), "fattree:4,4,up=2xEDR");
+        for bad in ["clos:4,3,2,host=0G", "clos:4,3,2,up=fast", "fattree:4,up=401G"] {
+            assert!(matches!(bad.parse::<Recipe>(), Err(RecipeError::Rate { .. })), "{bad}");
+        }
+        for bad in ["clos:4,3,host=200G,2", "clos:4,3,2,down=200G", "clos:4,3,2,up=4xHDR,up=4xHDR"]
+        {
+            assert!(matches!(bad.parse::<Recipe>(), Err(RecipeError::Form(_))), "{bad}");
+        }
     }
 
     #[test]

@@ -36,7 +36,8 @@
 //!   tail has left the buffer; the sender knows one propagation later. Flow control packets take no
 //!   bandwidth. End ports take what comes in at once.
 //! - **Queues.** A packet waits in its input's queue for its output ([`Queues::PerOutput`]), or behind all
-//!   that came before it ([`Queues::PerInput`]). An input gives one packet of a VL at a time. Outputs ask
+//!   that came before it ([`Queues::PerInput`]). Of a VL an input gives packets to several outputs at once,
+//!   each at its own rate, until it gives as fast as it takes: one to an output that is as fast. Outputs ask
 //!   inputs in turn, VLs are arbitrated by tables with a limit of high priority (IBA 7.6.9).
 //! - **Adapters** send messages as SEND packets of at most an MTU: LRH 8, BTH 12, payload to a multiple of 4,
 //!   ICRC 4, VCRC 2 bytes; no RETH, no DETH, no GRH. Messages of one port take turns, packet by packet.

@@ -18,12 +18,17 @@ pub(super) const fn ns(ps: u64) -> Time {
     Time(ps.div_ceil(PS_PER_NS))
 }
 
+/// Mbit/s of the fastest link. Two of them are a number too.
+const MOST: u32 = 100_000_000;
+
 /// How fast a link is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Rate {
     bits_per_second: u64,
     /// Of a byte, where they are whole: multiplying is faster than dividing.
     picoseconds: Option<u32>,
+    /// In Mbit/s, rounded down.
+    megabits: u32,
 }
 
 impl Rate {
@@ -32,7 +37,15 @@ impl Rate {
         let whole = (8 * PS_PER_SECOND).is_multiple_of(bits_per_second);
         let picoseconds =
             if whole { Some((8 * PS_PER_SECOND / bits_per_second) as u32) } else { None };
-        Self { bits_per_second, picoseconds }
+        // 100 Tbit/s at most, as the configuration has it; a static rate that is more limits nothing.
+        let megabits = bits_per_second / 1_000_000;
+        let megabits = if megabits > MOST as u64 { MOST } else { megabits as u32 };
+        Self { bits_per_second, picoseconds, megabits }
+    }
+
+    /// In Mbit/s, rounded down: what a crossbar adds up.
+    pub(super) const fn megabits(self) -> u32 {
+        self.megabits
     }
 
     /// In bit/s.

@@ -43,10 +43,10 @@ pub(super) struct Crossbars {
     vls: usize,
     /// By lane out: inputs that have a packet for it to take.
     waiting: Rows,
-    /// By lane in: outputs that could take a packet of its.
-    wanted: Rows,
-    /// By switch and VL: inputs that a packet is being sent from.
-    reading: Rows,
+    /// By lane in, two rows: outputs that could take a packet of its, and those that are sending one.
+    outputs: Rows,
+    /// By switch and VL: inputs that give as much as they can.
+    taken: Rows,
     /// By switch: outputs that are sending.
     busy: Rows,
     /// By lane in.
@@ -72,8 +72,8 @@ struct Input {
     queue: List,
     /// Which one.
     output: u8,
-    /// The output that is sending from it.
-    reader: u8,
+    /// Mbit/s of the outputs that are sending from it.
+    load: u32,
 }
 
 impl Crossbars {
@@ -96,10 +96,10 @@ impl Crossbars {
             kind: config.queues,
             vls,
             waiting: Rows::new(lanes, top),
-            wanted: Rows::new(lanes, top),
-            reading: Rows::new(topology.switch_count() * vls, top),
+            outputs: Rows::new(lanes * 2, top),
+            taken: Rows::new(topology.switch_count() * vls, top),
             busy: Rows::new(topology.switch_count(), top),
-            inputs: vec![Input { queue: List::EMPTY, output: 0, reader: 0 }; lanes],
+            inputs: vec![Input { queue: List::EMPTY, output: 0, load: 0 }; lanes],
             others: vec![List::EMPTY; others],
             first_other,
         }
@@ -130,7 +130,7 @@ impl Crossbars {
     pub(super) fn queue_in(&mut self, crossing: Crossing) -> &mut List {
         let lane = self.lane_in(crossing);
         let input = &mut self.inputs[lane];
-        if input.queue.first().is_none() && !self.wanted.contains(lane, crossing.output) {
+        if input.queue.first().is_none() && !self.outputs.contains(wanted(lane), crossing.output) {
             input.output = crossing.output;
         }
         self.queue(crossing)
@@ -149,34 +149,54 @@ impl Crossbars {
     /// The output can take a packet from the input.
     pub(super) fn announce(&mut self, crossing: Crossing) {
         self.waiting.set(self.lane_out(crossing), crossing.input);
-        self.wanted.set(self.lane_in(crossing), crossing.output);
+        self.outputs.set(wanted(self.lane_in(crossing)), crossing.output);
     }
 
     /// It can no more.
     pub(super) fn withdraw(&mut self, crossing: Crossing) {
         self.waiting.clear(self.lane_out(crossing), crossing.input);
-        self.wanted.clear(self.lane_in(crossing), crossing.output);
+        self.outputs.clear(wanted(self.lane_in(crossing)), crossing.output);
     }
 
-    /// The output sends from the input.
-    pub(super) fn begin(&mut self, crossing: Crossing) {
+    /// The output sends from the input, at `rate` of the `most` Mbit/s at which the input gives: to several slow
+    /// outputs at once, and to one that is faster too.
+    pub(super) fn begin(&mut self, crossing: Crossing, rate: u32, most: u32) {
         let lane = self.lane_in(crossing);
-        self.inputs[lane].reader = crossing.output;
-        self.reading.set(self.inputs(crossing), crossing.input);
+        self.outputs.set(readers(lane), crossing.output);
+        self.inputs[lane].load += rate;
+        if self.inputs[lane].load >= most {
+            self.taken.set(self.inputs(crossing), crossing.input);
+        }
         self.busy.set(crossing.switch as usize, crossing.output);
     }
 
-    /// It has sent.
-    pub(super) fn end(&mut self, crossing: Crossing) {
-        self.reading.clear(self.inputs(crossing), crossing.input);
+    /// It has sent. Whether the input can give again what it could not before.
+    pub(super) fn end(&mut self, crossing: Crossing, rate: u32, most: u32) -> bool {
+        let lane = self.lane_in(crossing);
+        self.outputs.clear(readers(lane), crossing.output);
         self.busy.clear(crossing.switch as usize, crossing.output);
+        let load = self.inputs[lane].load;
+        self.inputs[lane].load -= rate;
+        let is_free = load >= most && load - rate < most;
+        if is_free {
+            self.taken.clear(self.inputs(crossing), crossing.input);
+        }
+        is_free
     }
 
-    /// The port that sends from the input.
-    pub(super) fn reader(&self, crossing: Crossing) -> Option<u32> {
-        let reader = self.inputs[self.lane_in(crossing)].reader;
-        let reads = self.reading.contains(self.inputs(crossing), crossing.input);
-        reads.then(|| crossing.port(reader))
+    /// Whether any output sends from the input.
+    pub(super) fn is_read(&self, crossing: Crossing) -> bool {
+        self.inputs[self.lane_in(crossing)].load > 0
+    }
+
+    /// Whether the input gives as much as it can.
+    pub(super) fn is_taken(&self, crossing: Crossing) -> bool {
+        self.taken.contains(self.inputs(crossing), crossing.input)
+    }
+
+    /// A word of the outputs that send from the input.
+    pub(super) fn readers(&self, crossing: Crossing, word: usize) -> u64 {
+        self.outputs.row(readers(self.lane_in(crossing)))[word]
     }
 
     /// Whether any input has a packet for the output.
@@ -186,13 +206,13 @@ impl Crossbars {
 
     /// Whether any output could take a packet from the input.
     pub(super) fn is_wanted(&self, crossing: Crossing) -> bool {
-        !self.wanted.is_empty(self.lane_in(crossing))
+        !self.outputs.is_empty(wanted(self.lane_in(crossing)))
     }
 
-    /// The first input from `turn` on that has a packet for the output and is free.
+    /// The first input from `turn` on that has a packet for the output and can give it.
     pub(super) fn next_input(&self, crossing: Crossing, turn: u8) -> Option<u8> {
-        let reading = (&self.reading, self.inputs(crossing));
-        self.waiting.first_from(self.lane_out(crossing), reading, turn)
+        let taken = (&self.taken, self.inputs(crossing));
+        self.waiting.first_from(self.lane_out(crossing), taken, turn)
     }
 
     /// An input that has a packet for the output.
@@ -202,13 +222,13 @@ impl Crossbars {
 
     /// A word of the outputs that are free and could take a packet from the input.
     pub(super) fn idle_outputs(&self, crossing: Crossing, word: usize) -> u64 {
-        let wanted = self.wanted.row(self.lane_in(crossing))[word];
+        let wanted = self.outputs.row(wanted(self.lane_in(crossing)))[word];
         wanted & !self.busy.row(crossing.switch as usize)[word]
     }
 
     /// Reads a lane in.
     pub(super) fn see_input(&self, lane: usize) -> u32 {
-        self.wanted.row(lane)[0] as u32 ^ u32::from(self.inputs[lane].output)
+        self.outputs.row(wanted(lane))[0] as u32 ^ u32::from(self.inputs[lane].output)
     }
 
     /// Reads a lane out.
@@ -228,4 +248,14 @@ impl Crossbars {
     const fn inputs(&self, crossing: Crossing) -> usize {
         crossing.switch as usize * self.vls + crossing.vl as usize
     }
+}
+
+/// The row of the outputs that want something of a lane in.
+const fn wanted(lane: usize) -> usize {
+    lane * 2
+}
+
+/// The row of those that send from it, beside the other in memory.
+const fn readers(lane: usize) -> usize {
+    lane * 2 + 1
 }

@@ -11,7 +11,7 @@ use super::packet::{blocks, data_bytes};
 pub(super) struct Lane {
     /// Blocks that may still be sent, as far as the sender has settled.
     credits: u32,
-    /// No returning credits would wake the port.
+    /// The port waits for credits: it is to be woken by the first that come.
     pub(super) starved: bool,
     /// The input that is asked first.
     pub(super) turn: u8,
@@ -56,29 +56,34 @@ impl Returning {
         self.blocks.copy_within(1.., 0);
         self.near -= 1;
         if let Some((at, blocks)) = self.far.as_mut().and_then(|far| far.pop_front()) {
-            self.keep(at, blocks);
+            self.keep(usize::from(self.near), at, blocks);
         }
         first.into()
     }
 
-    /// At `at`, or after those that are on their way already; returns when.
-    fn push(&mut self, blocks: u32, at: u64) -> u64 {
-        let near = usize::from(self.near);
-        let last = match self.far.as_ref().and_then(|far| far.back()) {
-            Some(&(last, _)) => last,
-            None => near.checked_sub(1).map_or(0, |last| self.at[last]),
-        };
-        let at = at.max(last);
+    /// At `at`: a fast output frees what it took before a slow one that began earlier.
+    fn push(&mut self, blocks: u32, at: u64) {
+        let (near, blocks) = (usize::from(self.near), blocks as u8);
+        let place = self.at[..near].iter().rposition(|&other| other <= at).map_or(0, |n| n + 1);
         if near < NEAR {
-            self.keep(at, blocks as u8);
-        } else {
-            self.far.get_or_insert_default().push_back((at, blocks as u8));
+            return self.keep(place, at, blocks);
         }
-        at
+        let far = self.far.get_or_insert_default();
+        if place == NEAR {
+            let place = far.partition_point(|&(other, _)| other <= at);
+            return far.insert(place, (at, blocks));
+        }
+        self.near -= 1;
+        far.push_front((self.at[NEAR - 1], self.blocks[NEAR - 1]));
+        self.keep(place, at, blocks);
     }
 
-    fn keep(&mut self, at: u64, blocks: u8) {
-        let place = usize::from(self.near);
+    fn keep(&mut self, place: usize, at: u64, blocks: u8) {
+        let near = usize::from(self.near);
+        if place < near {
+            self.at.copy_within(place..near, place + 1);
+            self.blocks.copy_within(place..near, place + 1);
+        }
         (self.at[place], self.blocks[place]) = (at, blocks);
         self.near += 1;
     }
@@ -120,7 +125,9 @@ impl Lane {
         while self.returning.next().is_some_and(|at| at <= now) {
             self.credits += self.returning.take();
         }
-        self.credits >= blocks
+        let enough = self.credits >= blocks;
+        self.starved &= !enough;
+        enough
     }
 
     /// Sends a packet, with credits that [`has`](Self::has) found.
@@ -130,9 +137,11 @@ impl Lane {
         self.packets += 1;
     }
 
-    /// Gives blocks back at `at`, or after those that are on their way already. Returns when.
-    pub(super) fn give_back(&mut self, blocks: u32, at: u64) -> u64 {
-        self.returning.push(blocks, at)
+    /// Gives blocks back at `at`. Whether the port has to be woken then.
+    pub(super) fn give_back(&mut self, blocks: u32, at: u64) -> bool {
+        let is_first = self.returning.next().is_none_or(|first| at < first);
+        self.returning.push(blocks, at);
+        self.starved && is_first
     }
 
     /// When the next credits are here.
@@ -143,5 +152,24 @@ impl Lane {
     /// Blocks that no packet holds.
     pub(super) fn blocks_free(&self) -> u64 {
         u64::from(self.credits) + self.returning.blocks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_come_back_in_order_of_time_whatever_order_they_are_given_in() {
+        let mut lane = Lane::new(0);
+        lane.starved = true;
+        let times = [50, 40, 70, 60, 10, 80, 10, 5, 90, 20];
+        let woken: Vec<bool> = times.iter().map(|&at| lane.give_back(1, at)).collect();
+        assert_eq!(woken, [true, true, false, false, true, false, false, true, false, false]);
+        assert_eq!(lane.blocks_free(), 10);
+        for (before, at) in [(0, 4), (1, 5), (3, 10), (4, 20), (4, 39), (5, 40), (9, 80), (10, 90)]
+        {
+            assert!(lane.has(before, at) && !lane.has(before + 1, at), "{at}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! member of the group drops it.
 //!
 //! All copies of a packet share its place in the input's buffer, which is free when the last of them has left.
-//! An input gives one copy of a VL at a time, like any other packets: copies leave one after the other.
+//! An input gives copies as it gives any other packets: to outputs as fast as itself one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,8 @@ impl<Q: Agenda> Network<Q> {
         }
         // A faster link would run out of bytes: the last must be in when it is to leave.
         let in_time = |&output: &u32| {
-            packet.tail + self.switch_delay - self.rate(output).transmission(packet.bytes)
+            let transmission = self.rate(output).transmission(packet.bytes);
+            (packet.tail + self.switch_delay).saturating_sub(transmission)
         };
         let in_time = up.iter().map(in_time).max().unwrap_or(0);
         if in_time > self.now {

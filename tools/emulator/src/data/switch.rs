@@ -87,20 +87,16 @@ impl<Q: Agenda> Network<Q> {
 
     /// The output learns of a packet that it can take; it is told when it and the input are free.
     fn announce(&mut self, crossing: Crossing) {
-        let (output, reader) = (crossing.output(), self.crossbars.reader(crossing));
+        let output = crossing.output();
         self.settle(output);
-        if let Some(reader) = reader {
-            self.settle(reader);
-        }
+        self.settle_readers(crossing);
         self.crossbars.announce(crossing);
         if self.ports[output as usize].busy {
             self.plan(output);
         } else {
             self.has_to_decide(output);
         }
-        if let Some(reader) = self.crossbars.reader(crossing) {
-            self.plan(reader);
-        }
+        self.plan_readers(crossing);
     }
 
     /// Frees the input of a port that has sent, where no event was planned for that.
@@ -108,6 +104,30 @@ impl<Q: Agenda> Network<Q> {
         let state = &self.ports[output as usize];
         if state.busy && !state.planned && state.busy_until <= self.now {
             self.free_input(output);
+        }
+    }
+
+    /// The same of all that send from this input.
+    fn settle_readers(&mut self, crossing: Crossing) {
+        if !self.crossbars.is_read(crossing) {
+            return;
+        }
+        for word in 0..self.crossbars.words() {
+            for number in each(word, self.crossbars.readers(crossing, word)) {
+                self.settle(crossing.port(number));
+            }
+        }
+    }
+
+    /// Who sends from an input that gives as much as it can keeps others from it: they are told when it is done.
+    fn plan_readers(&mut self, crossing: Crossing) {
+        if !self.crossbars.is_taken(crossing) {
+            return;
+        }
+        for word in 0..self.crossbars.words() {
+            for number in each(word, self.crossbars.readers(crossing, word)) {
+                self.plan(crossing.port(number));
+            }
         }
     }
 
@@ -157,7 +177,9 @@ impl<Q: Agenda> Network<Q> {
             return;
         };
         let (output, vl) = (crossing.output(), crossing.vl);
-        self.crossbars.begin(crossing);
+        self.settle_readers(crossing);
+        let (rate, most) = self.loads(crossing);
+        self.crossbars.begin(crossing, rate, most);
         let lane = self.lane(output, vl);
         self.lanes[lane].turn = crossing.input + 1;
         let state = &mut self.ports[output as usize];
@@ -181,12 +203,19 @@ impl<Q: Agenda> Network<Q> {
         if let Some(tail) = self.multicast.leave(id, self.ports[output as usize].busy_until) {
             self.free_buffer(sender, vl, blocks, tail);
         }
-        let vls = (0..self.config.vls).map(|vl| Crossing { vl, ..crossing });
-        if self.crossbars.is_wanted(crossing)
-            || vls.into_iter().any(|crossing| self.crossbars.is_waited_for(crossing))
-        {
+        if self.crossbars.is_wanted(crossing) {
+            self.plan_readers(crossing);
+        }
+        let mut vls = (0..self.config.vls).map(|vl| Crossing { vl, ..crossing });
+        if vls.any(|crossing| self.crossbars.is_waited_for(crossing)) {
             self.plan(output);
         }
+    }
+
+    /// Mbit/s of an output, and those at which its input gives: as it takes.
+    fn loads(&self, crossing: Crossing) -> (u32, u32) {
+        let input = crossing.port(crossing.input);
+        (self.rate(crossing.output()).megabits(), self.rate(input).megabits())
     }
 
     /// `output` has sent what it took from its input: others can have that input now.
@@ -194,7 +223,10 @@ impl<Q: Agenda> Network<Q> {
         let state = &mut self.ports[output as usize];
         state.busy = false;
         let crossing = Crossing::new(state, state.input, state.vl);
-        self.crossbars.end(crossing);
+        let (rate, most) = self.loads(crossing);
+        if !self.crossbars.end(crossing, rate, most) {
+            return;
+        }
         for word in 0..self.crossbars.words() {
             for number in each(word, self.crossbars.idle_outputs(crossing, word)) {
                 self.has_to_decide(crossing.port(number));

@@ -55,9 +55,9 @@ impl<Q: Agenda> Network<Q> {
             let troubles = &mut self.troubles[lane];
             troubles.stalled_since = troubles.stalled_since.min(self.now);
             if offer.unpaid & (1 << vl) != 0 {
-                match self.lanes[lane].next_credits() {
-                    Some(at) => self.wake(port, at),
-                    None => self.lanes[lane].starved = true,
+                self.lanes[lane].starved = true;
+                if let Some(at) = self.lanes[lane].next_credits() {
+                    self.wake(port, at);
                 }
             }
         }
@@ -143,9 +143,8 @@ impl<Q: Agenda> Network<Q> {
     /// The buffer at the other end of `sender`'s cable is free of a packet from `tail` on: it will know.
     pub(super) fn free_buffer(&mut self, sender: u32, vl: u8, blocks: u32, tail: u64) {
         let lane = self.lane(sender, vl);
-        let lane = &mut self.lanes[lane];
-        let back = lane.give_back(blocks, tail + self.propagation);
-        if std::mem::take(&mut lane.starved) {
+        let back = tail + self.propagation;
+        if self.lanes[lane].give_back(blocks, back) {
             self.wake(sender, back);
         }
     }

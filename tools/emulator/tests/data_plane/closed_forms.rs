@@ -1,12 +1,11 @@
 //! What can be said without simulating is what is simulated, to the nanosecond.
 
 use snin_emulator::data::{Config, Message, Outcome, Queues};
+use snin_fabric::Topology;
 use snin_fabric::routing::Engine;
-use snin_fabric::topology::TopologyBuilder;
-use snin_fabric::{Guid, LinkRate, NodeKind, PortNum, Topology};
 use snin_protocol::Time;
 
-use crate::support::{Fabric, PS_PER_BYTE, star, wire};
+use crate::support::{Fabric, PS_PER_BYTE, star, star_of, wire};
 
 /// Wires, switches, the header's time a hop, one transmission: of all packets of the message.
 fn alone_ps(config: &Config, switches: u64, bytes: u64, ps_per_byte: u64) -> u64 {
@@ -54,17 +53,7 @@ fn one_flow_takes_wires_switches_headers_and_one_transmission() {
 
 /// A host at 100 Gbit/s and one at 400, on a switch.
 fn mixed() -> Topology {
-    let mut builder = TopologyBuilder::new();
-    let switch = builder.add(NodeKind::Switch, Guid(1), 2, "switch").unwrap();
-    for (number, rate) in [(1, "4xEDR"), (2, "4xNDR")] {
-        let guid = Guid(0x100 * u64::from(number));
-        let host = builder.add(NodeKind::Adapter, guid, 1, &format!("host{number}")).unwrap();
-        let rate: LinkRate = rate.parse().unwrap();
-        builder.set_rate(host, PortNum(1), rate).unwrap();
-        builder.set_rate(switch, PortNum(number), rate).unwrap();
-        builder.cable((host, PortNum(1)), (switch, PortNum(number))).unwrap();
-    }
-    builder.build().unwrap()
+    star_of(&["4xEDR", "4xNDR"])
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod htsim;
 mod multicast;
 mod observers;
 mod permutation;
+mod rates;
 mod saturation;
 mod support;
 mod transports;

@@ -9,7 +9,7 @@ use snin_fabric::routing::Engine;
 use snin_fabric::{Lid, Mlid, NodeIndex, PortIndex, PortNum};
 use snin_protocol::Time;
 
-use crate::support::Fabric;
+use crate::support::{Fabric, star_of};
 
 fn mlid(n: usize) -> Mlid {
     Mlid::nth(n).unwrap()
@@ -178,4 +178,15 @@ fn only_groups_with_members_can_be_sent_to() {
     message.destination = mlid(0).lid();
     message.transport = Transport::Rc;
     assert_eq!(network.send(message), Err(SendError::NoDestination(mlid(0).lid())));
+}
+
+/// The first packet of a network's life, to a member whose link takes longer for it than all before it took.
+#[test]
+fn a_slow_member_takes_as_long_as_it_takes() {
+    let fabric = Fabric::new(star_of(&["4xNDR", "1xSDR", "4xEDR"]), Engine::Trees);
+    let config = Config { propagation: Time(0), switch_delay: Time(0), ..Config::default() };
+    let mut network = network(&fabric, config, &[(vec![1, 2], vec![0])]);
+    let message = send(&mut network, &fabric, 0, 0, 4_096);
+    assert_eq!(network.run_until(Time::secs(1)), Outcome::Finished);
+    assert_eq!(network.copies(message).len(), 2);
 }

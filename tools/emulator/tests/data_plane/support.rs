@@ -5,7 +5,7 @@ use snin_fabric::generate::Recipe;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::traffic::{Demand, Pattern, Shape};
-use snin_fabric::{Guid, Lid, NodeKind, PortIndex, PortNum, Topology};
+use snin_fabric::{Guid, Lid, LinkRate, NodeKind, PortIndex, PortNum, Topology};
 
 /// 400 Gbit/s: a byte takes 20 ps.
 pub(crate) const PS_PER_BYTE: u64 = 20;
@@ -60,6 +60,21 @@ impl Fabric {
 /// One switch with `hosts` hosts.
 pub(crate) fn star(hosts: u32) -> Topology {
     ring(1, hosts)
+}
+
+/// A switch with a host at each of these rates.
+pub(crate) fn star_of(rates: &[&str]) -> Topology {
+    let mut builder = TopologyBuilder::new();
+    let switch = builder.add(NodeKind::Switch, Guid(1), rates.len() as u64, "switch").unwrap();
+    for (number, rate) in (1..).zip(rates) {
+        let guid = Guid(0x100 * u64::from(number));
+        let host = builder.add(NodeKind::Adapter, guid, 1, &format!("host{number}")).unwrap();
+        let rate: LinkRate = rate.parse().unwrap();
+        builder.set_rate(host, PortNum(1), rate).unwrap();
+        builder.set_rate(switch, PortNum(number), rate).unwrap();
+        builder.cable((host, PortNum(1)), (switch, PortNum(number))).unwrap();
+    }
+    builder.build().unwrap()
 }
 
 /// Switches in a ring, each with `hosts` hosts; one switch alone has no cable to itself.

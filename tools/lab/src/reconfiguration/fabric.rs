@@ -3,7 +3,7 @@
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use snin_fabric::generate::{Recipe, RecipeError};
+use snin_fabric::generate::{Rates, Recipe, RecipeError};
 use snin_fabric::topology::{Handle, TopologyBuilder, TopologyError};
 use snin_fabric::{Guid, LinkRate, NodeIndex, NodeKind, PortNum, Speed, Topology, Width};
 
@@ -96,7 +96,7 @@ fn single() -> LinkRate {
 /// # Errors
 /// None: the recipe is one that can be built.
 pub fn clos() -> Result<Topology, RecipeError> {
-    Recipe::Clos { leaves: 4, spines: 3, hosts: 1, planes: 1 }.build()
+    Recipe::Clos { leaves: 4, spines: 3, hosts: 1, planes: 1, rates: Rates::NDR4 }.build()
 }
 
 /// The switches that may be taken away: not the manager's own, and none without which the others are no longer

@@ -3,7 +3,7 @@
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use snin_fabric::generate::Recipe;
+use snin_fabric::generate::{Rates, Recipe};
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::{ForwardingTable, PortIndex, Topology};
 use snin_lab::carry::{CarryError, Flow, Forwarding};
@@ -20,7 +20,8 @@ const TIMES: usize = 2;
 /// Packets of a host in the shorter one at least: queues are to fill.
 const FEW: u64 = 4;
 /// A small fabric that is brought up.
-const SMALL: Recipe = Recipe::Clos { leaves: 8, spines: 4, hosts: 4, planes: 1 };
+const SMALL: Recipe =
+    Recipe::Clos { leaves: 8, spines: 4, hosts: 4, planes: 1, rates: Rates::NDR4 };
 
 /// In seconds.
 pub(super) struct Estimate {
