@@ -6,7 +6,7 @@ mod admit;
 mod shape;
 
 use snin_fabric::hosts::{Host, HostId};
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::{Engine, Routing, TreeChoices};
 use snin_fabric::traffic::Demand;
 use snin_fabric::{Dlid, Lid, LinkRate, NodeIndex, PortIndex, PortNum, Topology, TreeId};
 
@@ -102,17 +102,22 @@ pub struct Plan {
 /// # Panics
 /// Where a demand names a host that the routing does not have.
 pub fn plan_window(topology: &Topology, routing: &Routing, demands: &[Demand]) -> Plan {
-    let mut planner = Planner { topology, routing, demands, plan: Plan::default() };
-    let admitted = planner.admit();
-    if routing.forest.is_empty() || routing.engine != Engine::Trees {
-        planner.pack_fixed_paths(&admitted);
-    } else {
-        planner.pack_on_trees(&admitted);
-    }
-    planner.plan.grants.sort_by_key(|grant| grant.demand);
-    planner.plan.deferred.sort_by_key(|&(demand, _)| demand);
-    planner.plan.refused.sort_by_key(|&(demand, _)| demand);
-    planner.plan
+    Planner { topology, routing, choices: None, demands, plan: Plan::default() }.run()
+}
+
+/// Plans one window on tables that another manager wrote: a routing that was [found](Routing::found), and the
+/// trees that its addresses lead along.
+///
+/// # Panics
+/// Where a demand names a host that the routing does not have.
+pub fn plan_on_found(
+    topology: &Topology,
+    routing: &Routing,
+    choices: &TreeChoices,
+    demands: &[Demand],
+) -> Plan {
+    let choices = Some(choices);
+    Planner { topology, routing, choices, demands, plan: Plan::default() }.run()
 }
 
 /// A routed fabric as packer and slices see it, and the leaf of every host; `None` where the fabric has no
@@ -125,11 +130,41 @@ pub fn packing_shape(topology: &Topology, routing: &Routing) -> Option<(Shape, V
 struct Planner<'a> {
     topology: &'a Topology,
     routing: &'a Routing,
+    /// The trees behind addresses where they were read from tables; else the plan knows them.
+    choices: Option<&'a TreeChoices>,
     demands: &'a [Demand],
     plan: Plan,
 }
 
 impl Planner<'_> {
+    fn run(mut self) -> Plan {
+        let admitted = self.admit();
+        if self.routing.forest.is_empty() || self.routing.engine != Engine::Trees {
+            self.pack_fixed_paths(&admitted);
+        } else {
+            self.pack_on_trees(&admitted);
+        }
+        self.plan.grants.sort_by_key(|grant| grant.demand);
+        self.plan.deferred.sort_by_key(|&(demand, _)| demand);
+        self.plan.refused.sort_by_key(|&(demand, _)| demand);
+        self.plan
+    }
+
+    /// The trees that lead from one host to another, each with its address.
+    fn addressed(&self, source: HostId, destination: HostId) -> Vec<(TreeId, Dlid)> {
+        match self.choices {
+            Some(choices) => {
+                let found = choices.from(self.switch_of(source), destination).iter();
+                found.map(|&(tree, dlid)| (tree, Dlid(dlid))).collect()
+            }
+            None => {
+                let (plan, port) = (&self.routing.plan, self.host_port(destination));
+                let dlid = |tree| Some((tree, plan.dlid(port, tree)?));
+                plan.trees(port).filter_map(dlid).collect()
+            }
+        }
+    }
+
     /// The demands that this window can hold as far as hosts go.
     fn admit(&mut self) -> Vec<usize> {
         let mut possible = Vec::with_capacity(self.demands.len());
@@ -169,7 +204,11 @@ impl Planner<'_> {
             let leaves = (shape.leaf(source), shape.leaf(destination));
             let request = Request::new(index as u32, leaves.0, leaves.1);
             let allowed = match self.demands[index].rate {
-                None => shape.addressed(destination),
+                None if self.choices.is_none() => shape.addressed(destination),
+                None => {
+                    let addressed = self.addressed(source, destination);
+                    shape.add_set(addressed.into_iter().map(|(tree, _)| tree).collect())
+                }
                 Some(asked) => match self.fast_enough(source, destination, asked) {
                     Ok(trees) => shape.add_set(trees),
                     Err(reason) => {
@@ -199,11 +238,9 @@ impl Planner<'_> {
         destination: HostId,
         asked: u64,
     ) -> Result<Vec<TreeId>, Refuse> {
-        let port = self.host_port(destination);
-        let ways = self.routing.plan.trees(port).filter_map(|tree| {
-            let dlid = self.routing.plan.dlid(port, tree)?;
-            Some((tree, self.carries(&self.path(source, dlid.0)?)))
-        });
+        let addressed = self.addressed(source, destination).into_iter();
+        let ways = addressed
+            .filter_map(|(tree, dlid)| Some((tree, self.carries(&self.path(source, dlid.0)?))));
         let ways: Vec<(TreeId, u64)> = ways.collect();
         let fast = ways.iter().filter(|&&(_, carries)| carries >= asked).map(|&(tree, _)| tree);
         let fast: Vec<TreeId> = fast.collect();
@@ -257,8 +294,12 @@ impl Planner<'_> {
     }
 
     fn grant_on(&mut self, demand: usize, tree: TreeId) {
-        let port = self.host_port(self.demands[demand].destination);
-        match self.routing.plan.dlid(port, tree) {
+        let Demand { source, destination, .. } = self.demands[demand];
+        let dlid = match self.choices {
+            Some(choices) => choices.dlid(self.switch_of(source), destination, tree),
+            None => self.routing.plan.dlid(self.host_port(destination), tree),
+        };
+        match dlid {
             Some(dlid) => self.grant(demand, tree, dlid),
             None => self.plan.refused.push((demand, Refusal::NotAddressed.into())),
         }

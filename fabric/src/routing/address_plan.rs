@@ -93,6 +93,14 @@ impl AddressPlan {
         Ok(plan)
     }
 
+    /// Addresses that another manager gave; nothing is known of trees.
+    pub(super) fn without_trees(topology: &Topology, addresses: Addresses) -> Self {
+        let ends = end_ports(topology);
+        let lmc = ends.iter().map(|end| addresses.lmc(end.port)).min().unwrap_or(Lmc::ZERO);
+        let end_of_port = vec![NO_END; topology.port_count()];
+        Self { addresses, lmc, trees: 0, end_of_port, choices: Vec::new() }
+    }
+
     /// One address a port, leading along the tree that D-mod-K gives the host: uplinks of a leaf, then of
     /// an aggregation switch, in turn over the hosts (Zahavi, "D-Mod-K routing", 2010).
     ///

@@ -8,6 +8,7 @@
 mod address_plan;
 mod engine;
 mod forest;
+mod found;
 mod min_hop;
 mod parts;
 mod placement;
@@ -18,6 +19,7 @@ mod tables;
 pub use address_plan::{AddressPlan, PlanError};
 pub use engine::{Engine, Routing, RoutingError};
 pub use forest::{Forest, RoutingTree};
+pub use found::{OffTree, OffTreeRoute, TreeChoices, TreeChoicesReport};
 pub use placement::{Placement, tables_hash};
 pub use ranks::Ranks;
 pub use tables::{Unreachable, fill as fill_tables};

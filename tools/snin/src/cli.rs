@@ -189,6 +189,34 @@ pub(crate) enum Topo {
         #[command(flatten)]
         format: Format,
     },
+    /// Say what can be granted on the tables in force, whoever wrote them
+    ///
+    /// Walks the route from every switch with hosts to every address of every host. An address whose route stays
+    /// on one tree is a choice of that tree. Prints how many trees pairs have with 1, 2, 4, ... of their
+    /// addresses, and how much of random permutations gets links of its own, beside what snin-sm's tables would
+    /// grant. Exit code 1 when a route stays on no tree.
+    Trees(TreesOfTables),
+}
+
+/// `snin topo trees`.
+#[derive(Args, Debug)]
+pub(crate) struct TreesOfTables {
+    #[command(flatten)]
+    pub(crate) topology: TopologyFile,
+    /// The tables: output of dump_fts, or OpenSM's opensm-lfts.dump; LIDs are those that the topology reports
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tables: PathBuf,
+    /// Pack this traffic too, and list its connections in the JSON: as for `snin plan`
+    #[arg(long, value_name = "FILE|PATTERN")]
+    pub(crate) traffic: Option<String>,
+    /// Random permutations that are packed at each LMC
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) permutations: u64,
+    /// Seed of the first one, and of random patterns
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 /// A fabric as an argument of its own.

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Topo(Topo::Check { topology, format }) => {
             command::topo::check(&topology.topology, format.json.as_deref(), &mut out)
         }
+        Command::Topo(Topo::Trees(args)) => command::trees::run(&args, &mut out),
         Command::Plan(PlanOrSlices { slices: Some(PlanSlices::Slices(slices)), .. }) => {
             command::slices::run(&slices, &mut out)
         }

@@ -21,6 +21,7 @@ pub(crate) mod slices;
 pub(crate) mod study;
 pub(crate) mod tables;
 pub(crate) mod topo;
+pub(crate) mod trees;
 pub(crate) mod up;
 #[cfg(feature = "verbs")]
 pub(crate) mod verbs_lab;

@@ -1,0 +1,248 @@
+//! `snin topo trees`: what can be granted on the tables in force, whoever wrote them.
+
+use std::io::Write;
+
+use serde::Serialize;
+use snin_controller_core::plan::{Plan, plan_on_found, plan_window};
+use snin_fabric::hosts::HostId;
+use snin_fabric::routing::{Engine, Routing, TreeChoices, TreeChoicesReport};
+use snin_fabric::traffic::Demand;
+use snin_fabric::{Lmc, NodeIndex, Topology};
+
+use crate::failure::Failure;
+use crate::output::{Output, Progress, Target};
+use crate::{Verdict, cli, input};
+
+/// How many routes that are no choice are named; all are counted.
+const NAMED: usize = 5;
+/// Rises when a key of the document changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// What `snin topo trees --json` prints.
+#[derive(Serialize)]
+struct Report {
+    schema_version: u32,
+    hosts: usize,
+    /// Of the fabric.
+    trees: usize,
+    /// Of the tables' addresses: the least of any host.
+    lmc: u8,
+    routes: TreeChoicesReport,
+    /// For the first 1, 2, 4, ... addresses of every host, as if there were no others.
+    by_lmc: Vec<AtLmc>,
+    /// Only with `--traffic`.
+    window: Option<Window>,
+}
+
+#[derive(Serialize)]
+struct AtLmc {
+    lmc: u8,
+    /// Trees that lead from a switch with hosts to a host elsewhere: of the pair that has fewest, and on average.
+    least_trees: usize,
+    mean_trees: f64,
+    /// Of the connections of random permutations, those that get links of their own in one window.
+    granted_share: f64,
+    /// The same on the tables that snin-sm would write at this LMC; absent where the LMC does not fit.
+    own_granted_share: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Window {
+    requested: usize,
+    granted: usize,
+    deferred: usize,
+    refused: usize,
+    /// The most that any packing could grant, as far as the links of hosts and leaves tell.
+    bound: usize,
+    connections: Vec<Connection>,
+}
+
+#[derive(Serialize)]
+struct Connection {
+    from: String,
+    to: String,
+    /// The tree; absent within a leaf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<u16>,
+    dlid: u16,
+}
+
+/// Reads tables, walks them, packs on them.
+pub(crate) fn run<W: Write>(
+    args: &cli::TreesOfTables,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
+    let name = &args.topology.topology;
+    let progress = Progress::new();
+    progress.step("reading the topology");
+    let topology = input::topology(name)?;
+    progress.step("reading the tables");
+    let tables = input::tables(&args.tables, &topology)?;
+    let routing = Routing::found(&topology, tables).map_err(|(port, error)| {
+        Failure::content(name, format_args!(" {}: {error}", topology.port_name(port)))
+    })?;
+    let Ok(clos) = &routing.shape else {
+        let why = routing.shape.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let what = format!(" no Clos, so it has no trees that could be granted: {why}");
+        return Err(Failure::content(name, what));
+    };
+    if routing.plan.addresses().iter().next().is_none() {
+        let what = " it reports no LIDs: is the subnet up? (ibnetdiscover prints them)";
+        return Err(Failure::content(name, what));
+    }
+    progress.step("walking every route");
+    let (choices, routes) = TreeChoices::of(&topology, &routing, NAMED);
+    let lmc = routing.hosts.iter().map(|(_, host)| routing.plan.addresses().lmc(host.port)).min();
+    let lmc = lmc.unwrap_or_default();
+    let permutations: Vec<Vec<Demand>> = (0..args.permutations)
+        .map(|n| input::traffic("permutation", args.seed + n, &topology, &routing))
+        .collect::<Result<_, _>>()?;
+    let mut by_lmc = Vec::new();
+    for lmc in (0..=lmc.bits()).filter_map(Lmc::new) {
+        progress.step(format!("packing {} permutations at LMC {lmc}", permutations.len()));
+        let limited = choices.with_lmc(&routing, lmc);
+        let (least_trees, mean_trees) = trees_of_pairs(&routing, &limited);
+        let found = |demands: &[Demand]| plan_on_found(&topology, &routing, &limited, demands);
+        let own = Routing::compute(&topology, Engine::Trees, Some(lmc)).ok();
+        let own =
+            own.map(|own| share(&permutations, |demands| plan_window(&topology, &own, demands)));
+        by_lmc.push(AtLmc {
+            lmc: lmc.bits(),
+            least_trees,
+            mean_trees,
+            granted_share: share(&permutations, found),
+            own_granted_share: own,
+        });
+    }
+    let window = match &args.traffic {
+        None => None,
+        Some(traffic) => {
+            let demands = input::traffic(traffic, args.seed, &topology, &routing)?;
+            let plan = plan_on_found(&topology, &routing, &choices, &demands);
+            Some(window(&topology, &routing, &demands, &plan))
+        }
+    };
+    drop(progress);
+    let trees = clos.roots.len() * clos.root_planes;
+    let (schema_version, hosts) = (SCHEMA_VERSION, routing.hosts.len());
+    let report = Report { schema_version, hosts, trees, lmc: lmc.bits(), routes, by_lmc, window };
+    out.report(json, &report, |out| print(&report, out))?;
+    Ok(if report.routes.off() == 0 { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// Different trees from a switch with hosts to a host elsewhere: the fewest of any pair, and the mean.
+fn trees_of_pairs(routing: &Routing, choices: &TreeChoices) -> (usize, f64) {
+    let mut sources: Vec<NodeIndex> = routing.hosts.iter().map(|(_, host)| host.switch).collect();
+    sources.dedup();
+    let (mut pairs, mut sum, mut least) = (0_usize, 0_usize, usize::MAX);
+    for &source in &sources {
+        for (id, _) in routing.hosts.iter().filter(|(_, host)| host.switch != source) {
+            let mut trees: Vec<_> =
+                choices.from(source, id).iter().map(|(tree, _)| *tree).collect();
+            trees.sort_unstable();
+            trees.dedup();
+            (pairs, sum, least) = (pairs + 1, sum + trees.len(), least.min(trees.len()));
+        }
+    }
+    if pairs == 0 { (0, 0.0) } else { (least, sum as f64 / pairs as f64) }
+}
+
+/// Of all connections of some windows, how many are granted.
+fn share(windows: &[Vec<Demand>], plan: impl Fn(&[Demand]) -> Plan) -> f64 {
+    let requested: usize = windows.iter().map(Vec::len).sum();
+    let granted: usize = windows.iter().map(|demands| plan(demands).grants.len()).sum();
+    granted as f64 / requested.max(1) as f64
+}
+
+fn window(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &Plan) -> Window {
+    let host = |id: HostId| routing.hosts.get(id);
+    let name = |id: HostId| {
+        host(id).map_or_else(String::new, |host| topology.port(host.port).guid.to_string())
+    };
+    let connections = plan.grants.iter().map(|grant| {
+        let Demand { source, destination, .. } = demands[grant.demand];
+        let switch = |id| host(id).map(|host| host.switch);
+        let crosses = switch(source) != switch(destination);
+        Connection {
+            from: name(source),
+            to: name(destination),
+            tree: crosses.then_some(grant.tree.0),
+            dlid: grant.dlid.0.0,
+        }
+    });
+    Window {
+        requested: demands.len(),
+        granted: plan.grants.len(),
+        deferred: plan.deferred.len(),
+        refused: plan.refused.len(),
+        bound: plan.bound,
+        connections: connections.collect(),
+    }
+}
+
+fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
+    let Report { hosts, trees, lmc, routes, .. } = report;
+    out.line(format_args!("{hosts} hosts, {trees} trees, LMC {lmc} in these tables"))?;
+    out.line(format_args!(
+        "{} routes from switches with hosts to addresses of hosts elsewhere: {} along one tree",
+        routes.routes, routes.on_one_tree
+    ))?;
+    if routes.off() > 0 {
+        let TreeChoicesReport { lost, looped, up_again, mixed, .. } = routes;
+        out.line(format_args!(
+            "never granted: {lost} that do not arrive, {looped} that loop, {up_again} that go up again, {mixed} \
+             along links of several trees"
+        ))?;
+        for route in &routes.off_tree {
+            out.line(format_args!("  {route}"))?;
+        }
+    }
+    out.line("LMC  trees a pair (least, mean)  permutation granted  on snin-sm's tables")?;
+    for row in &report.by_lmc {
+        let own = row.own_granted_share.map_or_else(|| "-".to_owned(), percent);
+        let (least, mean) = (row.least_trees, row.mean_trees);
+        let granted = percent(row.granted_share);
+        out.line(format_args!(
+            "{:>3}  {least:>17}, {mean:>9.2}  {granted:>19}  {own:>19}",
+            row.lmc
+        ))?;
+    }
+    out.line(advice(report))?;
+    if let Some(window) = &report.window {
+        let Window { requested, granted, deferred, refused, bound, .. } = window;
+        out.line(format_args!(
+            "this traffic: {granted} of {requested} granted (at most {bound} by the links), {deferred} deferred, \
+             {refused} refused"
+        ))?;
+    }
+    Ok(())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// What to do next, in one line.
+fn advice(report: &Report) -> String {
+    let Some(last) = report.by_lmc.last() else { return String::new() };
+    if last.least_trees >= report.trees {
+        return "every pair has every tree: the tables grant what the cables carry".to_owned();
+    }
+    let wanted = Lmc::at_least(report.trees).unwrap_or(Lmc::MAX);
+    if report.lmc >= wanted.bits() {
+        return format!(
+            "LMC {} has an address for each of {} trees, yet some pairs have {}: another routing engine may do \
+             better",
+            report.lmc, report.trees, last.least_trees
+        );
+    }
+    format!(
+        "more addresses, more choice: in opensm.conf `lmc {}` ({} LIDs a host port, {} in all) reaches up to {} \
+         trees; LIDs change",
+        wanted.bits(),
+        wanted.addresses(),
+        report.hosts * wanted.addresses(),
+        report.trees.min(wanted.addresses())
+    )
+}
