@@ -39,11 +39,13 @@
 //!   that came before it ([`Queues::PerInput`]). Of a VL an input gives packets to several outputs at once,
 //!   each at its own rate, until it gives as fast as it takes: one to an output that is as fast. Outputs ask
 //!   inputs in turn, VLs are arbitrated by tables with a limit of high priority (IBA 7.6.9).
+//! - **Lanes.** A packet has a service level, of which every port makes a VL by its own table for the port that the
+//!   packet came in by ([`Network::set_lanes`]); without tables level n is VL n. What has no lane is discarded.
 //! - **Adapters** send messages as SEND packets of at most an MTU: LRH 8, BTH 12, payload to a multiple of 4,
 //!   ICRC 4, VCRC 2 bytes; no RETH, no DETH, no GRH. Messages of one port take turns, packet by packet.
 //! - **Transports.** [`Transport::Uc`] has no acknowledgements. [`Transport::Rc`] has one (LRH 8, BTH 12,
-//!   AETH 4, ICRC 4, VCRC 2) for every [`Config::ack_every`] packets and for a message's last, on a VL of
-//!   its own, back to the source's address of the same offset. What is lost is not sent again.
+//!   AETH 4, ICRC 4, VCRC 2) for every [`Config::ack_every`] packets and for a message's last, at a
+//!   service level of its own, back to the source's address of the same offset. What is lost is not sent again.
 //! - **Multicast.** A switch copies a packet to every port of its mask for the DLID but the one by which it
 //!   came; an
 //!   end port takes it if it is a member. Copies share a place in the buffer and leave one after the other.
@@ -75,6 +77,7 @@ mod counters;
 mod crossbar;
 mod fault;
 mod idle;
+mod lanes;
 mod link;
 mod message;
 mod multicast;
@@ -92,6 +95,7 @@ pub use arbiter::{VlArbitration, VlWeight};
 pub use audit::Imbalance;
 pub use config::{Config, ConfigError, Queues};
 pub use counters::Counters;
+pub use lanes::{PortLanes, SlToVl};
 pub use message::{Message, MessageId, Progress, SendError, Transport};
 pub use network::{Network, Outcome};
 pub use observer::{DropReason, Dropped, Observer, Transmission, Wait};

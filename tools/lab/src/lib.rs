@@ -20,6 +20,7 @@ pub mod compare;
 pub mod event;
 pub mod guard;
 pub mod host;
+pub mod lanes;
 pub mod port;
 pub mod reconfiguration;
 pub mod subnet;

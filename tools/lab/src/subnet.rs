@@ -6,6 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use snin_emulator::data::PortLanes;
 use snin_emulator::{AttachError, ClientId, Emulator};
 use snin_fabric::check::cover::{CoverReport, cover};
 use snin_fabric::check::credit::{CreditReport, Traffic, credit};
@@ -449,6 +450,11 @@ impl Subnet {
     pub fn read_back(&self) -> Option<(Addresses, Vec<ForwardingTable>)> {
         let fabric = self.emulator.fabric();
         Some((fabric.addresses().ok()?, fabric.tables()))
+    }
+
+    /// The lanes of all ports now.
+    pub fn lanes(&self) -> Vec<PortLanes> {
+        self.emulator.fabric().lanes()
     }
 
     /// What a switch forwards now.

@@ -2,8 +2,8 @@
 
 use snin_agent_core::{PairId, Piece};
 use snin_emulator::data::{
-    Config, ConfigError, Dropped, Message, MessageId, Network, Observer, SendError, Statistics,
-    Transmission, Transport, Wait,
+    Config, ConfigError, Dropped, Message, MessageId, Network, Observer, PortLanes, SendError,
+    Statistics, Transmission, Transport, Wait,
 };
 use snin_fabric::{Addresses, ForwardingTable, Guid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 use snin_protocol::Time;
@@ -63,12 +63,15 @@ struct Eyes {
     watch: Watch,
     judge: Judge,
     news: Vec<News>,
+    /// By port: data packets of what was granted.
+    packets: Vec<u64>,
 }
 
 impl Observer for Eyes {
     fn transmitted(&mut self, transmission: &Transmission) {
         if transmission.flow & UNASKED == 0 {
             self.watch.transmitted(transmission);
+            self.packets[transmission.port.index()] += u64::from(!transmission.acknowledgement);
         }
     }
 
@@ -109,6 +112,10 @@ pub struct Wire {
     mtu: u64,
     /// By message.
     under_way: Vec<UnderWay>,
+    /// The service level of what was granted.
+    level: u8,
+    /// The tables of all ports that were set last.
+    lanes: Vec<PortLanes>,
     eyes: Eyes,
 }
 
@@ -128,15 +135,34 @@ impl Wire {
         let mut network = Network::new(topology, config)?;
         network.set_addresses(addresses);
         network.set_tables(tables);
-        let eyes = Eyes { watch: Watch::new(topology.port_count()), judge, news: Vec::new() };
-        Ok(Self { network, mtu, under_way: Vec::new(), eyes })
+        let packets = vec![0; topology.port_count()];
+        let watch = Watch::new(topology.port_count());
+        let eyes = Eyes { watch, judge, news: Vec::new(), packets };
+        let (under_way, lanes) = (Vec::new(), Vec::new());
+        Ok(Self { network, mtu, under_way, level: 0, lanes, eyes })
+    }
+
+    /// What was granted has this service level.
+    pub const fn set_level(&mut self, level: u8) {
+        self.level = level;
+    }
+
+    /// Ports have these tables of service levels and lanes, one a port.
+    pub fn set_lanes(&mut self, lanes: Vec<PortLanes>) {
+        if lanes != self.lanes {
+            self.network.set_lanes(lanes.clone());
+            self.lanes = lanes;
+        }
     }
 
     /// Sends a piece; how it is called from now on.
     ///
     /// # Errors
     /// What no adapter would send.
-    pub fn send(&mut self, message: Message, from: UnderWay) -> Result<MessageId, SendError> {
+    pub fn send(&mut self, mut message: Message, from: UnderWay) -> Result<MessageId, SendError> {
+        if from.asked {
+            message.sl = self.level;
+        }
         let id = self.network.send(message)?;
         self.under_way.push(from);
         Ok(id)
@@ -206,9 +232,9 @@ impl Wire {
         self.eyes.watch.begin_window(next);
     }
 
-    /// Data packets that a port has sent so far.
+    /// Data packets of what was granted that a port has sent so far.
     pub fn packets(&self, port: PortIndex) -> u64 {
-        self.network.counters(port, 0).packets
+        self.eyes.packets[port.index()]
     }
 
     /// What a port can send in a time.

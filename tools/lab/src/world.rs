@@ -33,10 +33,12 @@ use super::channel::Channel;
 use super::event::ScenarioEvent as Planned;
 use super::guard;
 use super::host::Host;
+use super::lanes::Ordinary;
 use super::subnet::Subnet;
 use super::traffic::{Served, Tally, Traffic, degree};
 use super::wire::Wire;
 use strike::Cables;
+use unasked::Levels;
 
 /// What a user decides.
 #[derive(Clone, Debug)]
@@ -65,6 +67,8 @@ pub struct Setup {
     pub policy: Policy,
     /// How many hosts have no agent, and so ask for no grants.
     pub unmanaged: u32,
+    /// Hosts that flood base addresses instead of those.
+    pub ordinary: Option<Ordinary>,
     /// Bounds to judge.
     pub bounds: Vec<Limit>,
     /// Acknowledged, or not.
@@ -227,6 +231,7 @@ pub struct World<'a> {
     traffic: Traffic,
     /// Hosts without an agent, and the hosts to which they send.
     unasked: BTreeMap<HostId, Vec<Demand>>,
+    levels: Levels,
     addresses: Addresses,
     tables: Arc<Vec<ForwardingTable>>,
     cables: Cables,
@@ -262,15 +267,19 @@ impl<'a> World<'a> {
     pub fn new(setup: Setup, topology: &'a Topology, subnet: Subnet) -> Result<Self, WorldError> {
         let view = subnet.last_view().ok_or(WorldError::NoView)?;
         let (addresses, tables) = subnet.read_back().ok_or(WorldError::Addresses)?;
-        let data = unasked::lanes(&setup);
+        let (data, levels) = unasked::lanes(&setup);
         let slowest = asking::slowest(topology, &data);
         let longest = guard::longest(topology, &addresses, &tables, &data, slowest)?;
         // Where others are on the links too, one packet of theirs may be in the way at each switch.
         let in_the_way =
-            if setup.unmanaged > 0 { longest.packet * longest.hops } else { Time::ZERO };
+            if unasked::share(&setup) { longest.packet * longest.hops } else { Time::ZERO };
         let drain = longest.time + in_the_way;
         let judge = Judge::new(&setup.bounds);
-        let wire = Wire::new(topology, data, &addresses, &tables, judge)?;
+        let mut wire = Wire::new(topology, data, &addresses, &tables, judge)?;
+        wire.set_level(levels.granted);
+        if levels.are_programmed() {
+            wire.set_lanes(subnet.lanes());
+        }
         let now = subnet.now();
         let config = Config {
             window: setup.window,
@@ -296,6 +305,7 @@ impl<'a> World<'a> {
             clocks: ChaCha8Rng::seed_from_u64(seeds.random()),
             traffic: Traffic::new(hosts_of.len(), setup.hold),
             unasked,
+            levels,
             packets: vec![0; topology.port_count()],
             tables: Arc::new(tables),
             setup,

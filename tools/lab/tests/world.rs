@@ -29,6 +29,7 @@ fn setup(windows: u32) -> Setup {
         queue_pairs: 64,
         policy: Policy::Shared,
         unmanaged: 0,
+        ordinary: None,
         bounds: Vec::new(),
         transport: Transport::Uc,
         data: Config { bandwidth: Some(SLOW), ..Config::default() },

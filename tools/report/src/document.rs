@@ -88,6 +88,43 @@ pub struct Traffic {
     /// Beside snin, where hosts have no agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     unmanaged: Option<Unmanaged>,
+    /// Beside snin, where hosts flood base addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinary: Option<OrdinaryTraffic>,
+}
+
+/// Granted traffic beside that of hosts that flood base addresses.
+#[derive(Clone, Copy, Serialize)]
+pub struct OrdinaryTraffic {
+    /// How many flood.
+    pub ports: usize,
+    /// With one lane for both.
+    pub one_lane: Beside,
+    /// With a lane of what is granted's own.
+    pub own_lane: Beside,
+}
+
+/// What came of both.
+#[derive(Clone, Copy, Serialize)]
+pub struct Beside {
+    /// What arrived in time of what was granted, of what could have been sent.
+    pub granted_goodput: f64,
+    /// The longest wait of a granted packet inside the fabric.
+    pub granted_wait_ns: u64,
+    /// What arrived in time of what was sent to base addresses, of what could have been sent.
+    pub ordinary_goodput: f64,
+}
+
+impl Beside {
+    /// Of a run that was carried beside them.
+    pub fn of(run: &Run, unasked: Unasked) -> Self {
+        let measured = Measured::of(run);
+        Self {
+            granted_goodput: measured.goodput,
+            granted_wait_ns: measured.queueing_ns.max,
+            ordinary_goodput: unasked.goodput(),
+        }
+    }
 }
 
 /// Results of the hosts without an agent.
@@ -200,7 +237,11 @@ impl Document {
         routing: &Routing,
         bring_up: Cost,
         (count, tally, totals): (usize, Tally, Totals),
-        ([by_static, ecmp, snin], unasked): (&[Run; 3], Option<Unasked>),
+        ([by_static, ecmp, snin], unasked, ordinary): (
+            &[Run; 3],
+            Option<Unasked>,
+            Option<OrdinaryTraffic>,
+        ),
     ) -> Self {
         let Tally { requested, granted, refused } = tally;
         let Totals { deferred, moved, paused, max_link_load, .. } = totals;
@@ -235,6 +276,7 @@ impl Document {
                 ecmp: Measured::of(ecmp),
                 snin: Measured::of(snin),
                 unmanaged: unasked.map(|unasked| Unmanaged { goodput: unasked.goodput() }),
+                ordinary,
             },
         }
     }

@@ -19,7 +19,7 @@ use snin_lab::carry::Carried;
 use snin_lab::traffic::Served;
 use snin_protocol::Time;
 
-pub use document::Document;
+pub use document::{Beside, Document, OrdinaryTraffic};
 pub use page::html;
 
 /// One way to carry the traffic, over all sampled windows.
@@ -229,6 +229,19 @@ pub fn facts(
         ("not sent", format!("{}: flows from or to a node that was gone", unsent.join(", ")))
     });
     let policy = facts.policy.clone().map(|policy| ("policy", policy));
+    let ordinary = document.traffic.ordinary.iter().flat_map(|ordinary| {
+        let told = |name: &str, beside: &Beside| {
+            let Beside { granted_goodput, granted_wait_ns, ordinary_goodput } = *beside;
+            format!(
+                "{name}: granted goodput {granted_goodput:.3}, no packet of it waits longer than \
+                 {granted_wait_ns} ns; ordinary goodput {ordinary_goodput:.3}"
+            )
+        };
+        let ports = format!("{} ports flood base addresses beside snin", ordinary.ports);
+        let one = told("on one lane", &ordinary.one_lane);
+        let own = told("with a lane of its own for what is granted", &ordinary.own_lane);
+        [("ordinary", ports), ("", one), ("", own)]
+    });
     let always = [
         ("fabric", fabric),
         ("bring-up", bring_up),
@@ -241,7 +254,7 @@ pub fn facts(
         ("control", format!("{control} messages, {lost} of them lost")),
         ("watched", watched),
     ];
-    always.into_iter().chain(dropped).chain(unsent).chain(policy).collect()
+    always.into_iter().chain(dropped).chain(unsent).chain(policy).chain(ordinary).collect()
 }
 
 /// The words of a command line as it was given, quoted where a shell wants that.

@@ -120,15 +120,24 @@ impl Fabric {
             let new = *SlToVl::data(&request.mad.0);
             self.tables_mut(port).sl_to_vl.insert(input, new);
         }
-        let vls = self.ports[port as usize].view().vl_cap().data_vls().unwrap_or(1);
+        *SlToVl::data_mut(&mut request.mad.0) = self.sl_to_vl_of(port, input);
+        Ok(())
+    }
+
+    /// A port's table for what comes in by `input`.
+    pub(super) fn sl_to_vl_of(&self, port: u32, input: u8) -> [u8; 64] {
         let initial = || {
+            let vls = self.ports[port as usize].view().vl_cap().data_vls().unwrap_or(1);
             let mut bytes = [0; 64];
             SlToVl { vls: std::array::from_fn(|sl| sl as u8 % vls) }.emit(&mut bytes);
             bytes
         };
-        let written = self.written(port, |tables| &tables.sl_to_vl, input);
-        *SlToVl::data_mut(&mut request.mad.0) = written.unwrap_or_else(initial);
-        Ok(())
+        self.written(port, |tables| &tables.sl_to_vl, input).unwrap_or_else(initial)
+    }
+
+    /// A quarter of a port's arbitration tables, if anybody wrote it.
+    pub(super) fn turns(&self, port: u32, quarter: u16) -> Option<[u8; 64]> {
+        self.written(port, |tables| &tables.vl_arbitration, quarter)
     }
 
     /// IBA 14.2.5.9: quarters 1 and 2 are the low priority table, 3 and 4 the high one. Entries beyond the
@@ -153,8 +162,7 @@ impl Fabric {
             new[bytes..].fill(0);
             self.tables_mut(port).vl_arbitration.insert(quarter, new);
         }
-        let written = self.written(port, |tables| &tables.vl_arbitration, quarter);
-        *VlArbitration::data_mut(&mut request.mad.0) = written.unwrap_or([0; 64]);
+        *VlArbitration::data_mut(&mut request.mad.0) = self.turns(port, quarter).unwrap_or([0; 64]);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The agents of a node: what they answer to whom (IBA 13.4, 14.2, 16.1).
 
 mod blocks;
+mod lanes;
 mod m_key;
 mod node;
 mod performance;

@@ -37,11 +37,13 @@ impl Adapter {
 impl<Q: Agenda> Network<Q> {
     /// A message may be sent from now on.
     pub(super) fn begin(&mut self, message: u32) {
-        let transfer = &self.transfers[message as usize];
-        let (port, vl) = (transfer.port, usize::from(transfer.vl));
         let idle = self.idle_time(message);
-        self.transfers[message as usize].idle = idle;
-        self.adapter(port).messages[vl].push_back(message);
+        let transfer = &mut self.transfers[message as usize];
+        // Its port had a lane for it when it was given to it.
+        let vl = self.lanes_of.vl(transfer.port, 0, transfer.sl).unwrap_or(0);
+        (transfer.idle, transfer.vl) = (idle, vl);
+        let port = transfer.port;
+        self.adapter(port).messages[usize::from(vl)].push_back(message);
         self.active += 1;
         self.has_to_decide(port);
     }
@@ -61,13 +63,13 @@ impl<Q: Agenda> Network<Q> {
         let Some(vl) = self.choose_vl(port, offer) else {
             return;
         };
-        let acknowledgement = if vl == self.config.ack_vl {
+        let acknowledgement = if self.acknowledges(port, vl) {
             self.adapter(port).acknowledgements.pop_front()
         } else {
             None
         };
         if let Some(id) = acknowledgement.or_else(|| self.next_packet(port, vl)) {
-            self.transmit(port, id, observer);
+            self.transmit(port, (id, vl), observer);
             self.plan(port);
         }
     }
@@ -85,10 +87,15 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
+    /// Whether acknowledgements leave by this VL.
+    fn acknowledges(&self, port: u32, vl: u8) -> bool {
+        self.lanes_of.vl(port, 0, self.config.ack_sl) == Some(vl)
+    }
+
     /// Bytes of the next packet on `vl`.
     fn next_size(&mut self, port: u32, vl: u8) -> Option<u16> {
         let place = self.ports[port as usize].place as usize;
-        if vl == self.config.ack_vl
+        if self.acknowledges(port, vl)
             && let Some(&id) = self.adapters[place].acknowledgements.front()
         {
             return Some(self.packets[id].bytes);
@@ -138,7 +145,7 @@ impl<Q: Agenda> Network<Q> {
             bytes: data_bytes(payload),
             payload,
             last: transfer.is_sent(),
-            ..Packet::new(message, transfer.flow, transfer.dlid, vl, born)
+            ..Packet::new((message, transfer.flow), transfer.dlid, (transfer.sl, vl), born)
         }))
     }
 
@@ -203,19 +210,18 @@ impl<Q: Agenda> Network<Q> {
             return;
         };
         let offset = offset % self.addresses.lmc(source).addresses() as u16;
+        let (port, sl) = (packet.at, self.config.ack_sl);
+        let vl = self.lanes_of.vl(port, 0, sl);
+        let (of, levels) = ((packet.message, packet.flow), (sl, vl.unwrap_or(0)));
         let ack = Packet {
             ack: true,
             last: packet.last,
-            ..Packet::new(
-                packet.message,
-                packet.flow,
-                base.0 + offset,
-                self.config.ack_vl,
-                self.now,
-            )
+            ..Packet::new(of, base.0 + offset, levels, self.now)
         };
         let id = self.packets.insert(ack);
-        let port = packet.at;
+        if vl.is_none() {
+            return self.drop_packet(id, port, DropReason::NoLane, observer);
+        }
         if self.adapter(port).acknowledgements.len() >= MAX_ACKS {
             return self.drop_packet(id, port, DropReason::NoRoom, observer);
         }

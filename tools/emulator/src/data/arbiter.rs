@@ -10,7 +10,7 @@ pub struct VlWeight {
     pub weight: u8,
 }
 
-/// VLArbitrationTable, the same at every port, and PortInfo:VLHighLimit.
+/// VLArbitrationTable of a port, and PortInfo:VLHighLimit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VlArbitration {
     /// Goes first.
@@ -40,7 +40,7 @@ impl VlArbitration {
 }
 
 /// The tables, with the VLs that are in each.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Tables {
     tables: VlArbitration,
     high: u16,

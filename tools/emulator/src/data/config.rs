@@ -28,17 +28,18 @@ pub struct Config {
     pub switch_delay: Time,
     /// Most payload of a packet, in bytes: 256, 512, 1,024, 2,048 or 4,096 (IBA 14.2.5.6).
     pub mtu: u16,
-    /// Data VLs in use, 1 to 15: VL 0 upwards.
+    /// Data VLs in use, 1 to 15: VL 0 upwards. Service level n takes VL n, until
+    /// [`Network::set_lanes`](super::Network::set_lanes) says otherwise.
     pub vls: u8,
     /// Room at each input port for each VL, in bytes; whole blocks of 64 count. For full rate it must hold
     /// what is sent in a round trip: a packet's transmission, two propagations, switch delay.
     pub buffer: u32,
     /// Where packets wait in switches.
     pub queues: Queues,
-    /// Which VL sends next.
+    /// Which VL sends next, at every port.
     pub arbitration: VlArbitration,
-    /// The VL of acknowledgements.
-    pub ack_vl: u8,
+    /// The service level of acknowledgements.
+    pub ack_sl: u8,
     /// One acknowledgement for so many packets.
     pub ack_every: u32,
 }
@@ -56,7 +57,7 @@ impl Default for Config {
             buffer: 64 << 10,
             queues: Queues::PerOutput,
             arbitration: VlArbitration::one_before(1, 0),
-            ack_vl: 1,
+            ack_sl: 1,
             ack_every: 32,
         }
     }
@@ -141,7 +142,7 @@ impl Config {
         if let Some(table) = [high, low].into_iter().find(|table| table.len() > MAX_ENTRIES) {
             return Err(ConfigError::Entries(table.len()));
         }
-        let named = high.iter().chain(low).map(|entry| entry.vl).chain([self.ack_vl]);
+        let named = high.iter().chain(low).map(|entry| entry.vl).chain([self.ack_sl]);
         if let Some(vl) = named.into_iter().find(|&vl| vl >= vls) {
             return Err(ConfigError::NoSuchVl { vl, vls });
         }

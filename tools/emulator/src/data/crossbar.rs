@@ -7,7 +7,7 @@ use super::config::{Config, Queues};
 use super::packet::List;
 use super::port::Port;
 
-/// A packet's way through a switch, on one VL.
+/// A packet's way through a switch, from the buffer of one VL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     /// The switch, and its port 0.
@@ -36,7 +36,8 @@ impl Crossing {
     }
 }
 
-/// See the module's documentation. A lane is a port and VL, seen from outside of the switch or within.
+/// See the module's documentation. A lane is a port and the VL of the buffers that packets come in by, seen from
+/// their input or from their output.
 #[derive(Debug)]
 pub(super) struct Crossbars {
     kind: Queues,
@@ -184,11 +185,6 @@ impl Crossbars {
         is_free
     }
 
-    /// Whether any output sends from the input.
-    pub(super) fn is_read(&self, crossing: Crossing) -> bool {
-        self.inputs[self.lane_in(crossing)].load > 0
-    }
-
     /// Whether the input gives as much as it can.
     pub(super) fn is_taken(&self, crossing: Crossing) -> bool {
         self.taken.contains(self.inputs(crossing), crossing.input)
@@ -213,6 +209,11 @@ impl Crossbars {
     pub(super) fn next_input(&self, crossing: Crossing, turn: u8) -> Option<u8> {
         let taken = (&self.taken, self.inputs(crossing));
         self.waiting.first_from(self.lane_out(crossing), taken, turn)
+    }
+
+    /// A word of the inputs that have a packet for the output.
+    pub(super) fn waiting(&self, crossing: Crossing, word: usize) -> u64 {
+        self.waiting.row(self.lane_out(crossing))[word]
     }
 
     /// An input that has a packet for the output.

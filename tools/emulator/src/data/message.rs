@@ -37,8 +37,8 @@ pub struct Message {
     pub start: Time,
     /// Packets begin in it only, [from, until). What is left then is never sent.
     pub window: Option<Range<Time>>,
-    /// The VL of its packets.
-    pub vl: u8,
+    /// The service level of its packets, of which tables make a VL.
+    pub sl: u8,
     /// Bit/s at which the adapter paces it, as a static rate does (IBA 9.11): its packets begin no sooner after
     /// each other than they would on a link of that rate. `None` is the port's own.
     pub rate: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// At once, in any time, on VL 0, flow 0, without acknowledgements.
+    /// At once, in any time, at service level 0, flow 0, without acknowledgements.
     pub const fn new(source: PortIndex, destination: Lid, bytes: u64) -> Self {
         Self {
             source,
@@ -59,7 +59,7 @@ impl Message {
             bytes,
             start: Time::ZERO,
             window: None,
-            vl: 0,
+            sl: 0,
             rate: None,
             flow: 0,
             transport: Transport::Uc,
@@ -77,14 +77,9 @@ pub enum SendError {
     /// Neither a unicast address nor, for what is not acknowledged, that of a group with members.
     #[error("LID {0} is neither a unicast address nor a group's that this message could go to")]
     NoDestination(Lid),
-    /// Beyond the last VL.
-    #[error("VL {vl}, but there are only {vls}")]
-    NoSuchVl {
-        /// The VL.
-        vl: u8,
-        /// How many there are.
-        vls: u8,
-    },
+    /// Its source's port discards the service level.
+    #[error("service level {0} has no lane at its source's port")]
+    NoLane(u8),
     /// Below 1 Mbit/s.
     #[error("{0} bit/s is no rate of a message (1e6 at least)")]
     Rate(u64),
@@ -114,6 +109,8 @@ pub struct Progress {
 pub(super) struct Transfer {
     pub(super) port: u32,
     pub(super) dlid: u16,
+    pub(super) sl: u8,
+    /// At its source.
     pub(super) vl: u8,
     pub(super) acknowledged: bool,
     pub(super) background: bool,
@@ -150,7 +147,8 @@ impl Transfer {
         Self {
             port: message.source.0,
             dlid: message.destination.0,
-            vl: message.vl,
+            sl: message.sl,
+            vl: 0,
             acknowledged: message.transport == Transport::Rc,
             background: message.background,
             flow: message.flow,

@@ -105,8 +105,10 @@ impl<Q: Agenda> Network<Q> {
             let port = &self.ports[*output as usize];
             port.link.is_up() && port.gives()
         };
-        let (up, down): (Vec<u32>, Vec<u32>) =
-            outputs.iter().filter(cabled).partition(|&output| leads(output));
+        let lane = |output: u32| self.lanes_of.vl(output, number, packet.sl());
+        let (up, down): (Vec<u32>, Vec<u32>) = outputs.iter().filter(cabled).partition(|&output| {
+            leads(output) && (self.lanes_of.are_same() || lane(*output).is_some())
+        });
         for output in down {
             let lane = self.lane(output, packet.vl);
             self.troubles[lane].discards += 1;
@@ -140,6 +142,9 @@ impl<Q: Agenda> Network<Q> {
             }
             let out = self.ports[output as usize].number;
             (self.packets[copy].out, self.packets[copy].ready) = (out, self.now);
+            if let Some(vl) = self.lanes_of.vl(output, number, packet.sl()) {
+                self.packets[copy].set_vl_out(vl);
+            }
             let crossing = Crossing::new(&self.ports[output as usize], number, packet.vl);
             self.enqueue(copy, crossing);
         }

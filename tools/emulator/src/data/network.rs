@@ -5,11 +5,11 @@ use snin_protocol::Time;
 
 use super::adapter::Adapter;
 use super::agenda::{Agenda, Event};
-use super::arbiter::Tables;
 use super::clock::{NEVER, Rate, ns, ps};
 use super::config::{Config, ConfigError};
 use super::counters::Counters;
 use super::crossbar::Crossbars;
+use super::lanes::Lanes;
 use super::link::{Lane, Troubles};
 use super::message::{MAX_MESSAGES, Message, MessageId, Progress, SendError, Transfer, Transport};
 use super::multicast::Multicast;
@@ -35,7 +35,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Network<Q = Wheel> {
     pub(super) config: Config,
-    pub(super) arbitration: Tables,
+    pub(super) lanes_of: Lanes,
     /// Picoseconds.
     pub(super) propagation: u64,
     pub(super) switch_delay: u64,
@@ -108,7 +108,7 @@ impl<Q: Agenda> Network<Q> {
         let (propagation, switch_delay) = (ps(config.propagation), ps(config.switch_delay));
         let span = propagation + switch_delay + longest;
         Ok(Self {
-            arbitration: Tables::new(config.arbitration.clone()),
+            lanes_of: Lanes::new(config.vls, &config.arbitration),
             propagation,
             switch_delay,
             capacity,
@@ -176,8 +176,8 @@ impl<Q: Agenda> Network<Q> {
         if receivers.is_none() && !unicast.contains(&message.destination) {
             return Err(SendError::NoDestination(message.destination));
         }
-        if message.vl >= self.config.vls {
-            return Err(SendError::NoSuchVl { vl: message.vl, vls: self.config.vls });
+        if self.lane_of(message.source, message.sl).is_none() {
+            return Err(SendError::NoLane(message.sl));
         }
         if let Some(rate) = message.rate.filter(|&rate| rate < 1_000_000) {
             return Err(SendError::Rate(rate));

@@ -41,6 +41,8 @@ pub enum DropReason {
     Damaged,
     /// It came to an end port that has another address.
     Stranger,
+    /// A port's tables have no lane for its service level.
+    NoLane,
     /// An acknowledgement too many waits at the adapter.
     NoRoom,
 }

@@ -43,7 +43,10 @@ pub(super) struct Packet {
     pub(super) payload: u16,
     /// The number of the port that it leaves a switch by.
     pub(super) out: u8,
+    /// Of the buffer that it is in, or is coming to.
     pub(super) vl: u8,
+    /// Its service level; above that the VL by which it leaves a switch.
+    pub(super) levels: u8,
     pub(super) ack: bool,
     /// Of its message.
     pub(super) last: bool,
@@ -57,7 +60,12 @@ const _: () = assert!(size_of::<Packet>() == 64);
 
 impl Packet {
     /// At its source.
-    pub(super) const fn new(message: u32, flow: u32, dlid: u16, vl: u8, born: u64) -> Self {
+    pub(super) const fn new(
+        (message, flow): (u32, u32),
+        dlid: u16,
+        (sl, vl): (u8, u8),
+        born: u64,
+    ) -> Self {
         Self {
             ready: born,
             tail: born,
@@ -72,6 +80,7 @@ impl Packet {
             payload: 0,
             out: 0,
             vl,
+            levels: sl,
             ack: false,
             last: false,
             lost: false,
@@ -81,6 +90,20 @@ impl Packet {
 
     pub(super) const fn blocks(&self) -> u32 {
         blocks(self.bytes)
+    }
+
+    /// Service level.
+    pub(super) const fn sl(&self) -> u8 {
+        self.levels & 0xF
+    }
+
+    /// The VL by which it leaves a switch, where lanes are not the same everywhere.
+    pub(super) const fn vl_out(&self) -> u8 {
+        self.levels >> 4
+    }
+
+    pub(super) const fn set_vl_out(&mut self, vl: u8) {
+        self.levels = vl << 4 | self.sl();
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) struct Port {
     pub(super) planned: bool,
     /// Has to decide what to send before time goes on.
     pub(super) undecided: bool,
-    /// The input and VL that it sends from, while busy.
+    /// The input and VL of the buffer that it sends from, while busy.
     pub(super) input: u8,
     pub(super) vl: u8,
     /// The DLID of the last packet that came in here, and the number of the port that the switch's table has

@@ -39,7 +39,16 @@ impl<Q: Agenda> Network<Q> {
         if !port.gives() {
             return self.drop_packet(id, output, DropReason::Inactive, observer);
         }
+        let mut lane = None;
+        if !self.lanes_of.are_same() {
+            let (number, sl) = (self.ports[input as usize].number, self.packets[id].sl());
+            lane = self.lanes_of.vl(output, number, sl);
+            if lane.is_none() {
+                return self.drop_packet(id, output, DropReason::NoLane, observer);
+            }
+        }
         // A faster link would run out of bytes: the last must be in when it is to leave.
+        let port = &self.ports[output as usize];
         let transmission = self.rate(output).transmission(bytes);
         let in_time = (tail + self.switch_delay).saturating_sub(transmission);
         if in_time > self.now {
@@ -47,6 +56,9 @@ impl<Q: Agenda> Network<Q> {
         }
         let packet = &mut self.packets[id];
         (packet.out, packet.ready) = (port.number, self.now);
+        if let Some(vl) = lane {
+            packet.set_vl_out(vl);
+        }
         let crossing = Crossing::new(port, self.ports[input as usize].number, packet.vl);
         self.enqueue(id, crossing);
     }
@@ -89,14 +101,20 @@ impl<Q: Agenda> Network<Q> {
     fn announce(&mut self, crossing: Crossing) {
         let output = crossing.output();
         self.settle(output);
-        self.settle_readers(crossing);
+        // Who sends from an input that gives as much as it can keeps others from it until it has sent.
+        let is_taken = self.crossbars.is_taken(crossing);
+        if is_taken {
+            self.settle_readers(crossing);
+        }
         self.crossbars.announce(crossing);
         if self.ports[output as usize].busy {
             self.plan(output);
         } else {
             self.has_to_decide(output);
         }
-        self.plan_readers(crossing);
+        if is_taken && self.crossbars.is_taken(crossing) {
+            self.plan_readers(crossing);
+        }
     }
 
     /// Frees the input of a port that has sent, where no event was planned for that.
@@ -109,9 +127,6 @@ impl<Q: Agenda> Network<Q> {
 
     /// The same of all that send from this input.
     fn settle_readers(&mut self, crossing: Crossing) {
-        if !self.crossbars.is_read(crossing) {
-            return;
-        }
         for word in 0..self.crossbars.words() {
             for number in each(word, self.crossbars.readers(crossing, word)) {
                 self.settle(crossing.port(number));
@@ -119,11 +134,8 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
-    /// Who sends from an input that gives as much as it can keeps others from it: they are told when it is done.
+    /// Plans the end of all that send from this input.
     fn plan_readers(&mut self, crossing: Crossing) {
-        if !self.crossbars.is_taken(crossing) {
-            return;
-        }
         for word in 0..self.crossbars.words() {
             for number in each(word, self.crossbars.readers(crossing, word)) {
                 self.plan(crossing.port(number));
@@ -147,8 +159,12 @@ impl<Q: Agenda> Network<Q> {
         Some(id)
     }
 
-    /// Sends a packet if there is one: a VL by arbitration, of its inputs the next.
+    /// Sends a packet if there is one: a VL by arbitration, of its inputs the next. Where lanes are the same
+    /// everywhere, what leaves on a VL came in on it.
     pub(super) fn decide_at_switch<O: Observer>(&mut self, output: u32, observer: &mut O) {
+        if !self.lanes_of.are_same() {
+            return self.decide_between_lanes(output, observer);
+        }
         let mut offer = Offer::default();
         let mut inputs = [0; 16];
         for vl in 0..self.config.vls {
@@ -167,23 +183,63 @@ impl<Q: Agenda> Network<Q> {
         }
         if let Some(vl) = self.choose_vl(output, offer) {
             let input = inputs[usize::from(vl)];
-            self.cross(Crossing::new(&self.ports[output as usize], input, vl), observer);
+            self.cross(Crossing::new(&self.ports[output as usize], input, vl), vl, observer);
+        }
+    }
+
+    /// The same where packets change lanes: of a VL out, what came in on any VL; of one input, who came first.
+    fn decide_between_lanes<O: Observer>(&mut self, output: u32, observer: &mut O) {
+        let mut offer = Offer::default();
+        let mut first: [Option<((u8, u64), Crossing, u16)>; 16] = [None; 16];
+        for vl in 0..self.config.vls {
+            let crossing = Crossing::new(&self.ports[output as usize], 0, vl);
+            for word in 0..self.crossbars.words() {
+                for input in each(word, self.crossbars.waiting(crossing, word)) {
+                    let crossing = Crossing { input, ..crossing };
+                    let Some(id) = self.crossbars.first(crossing) else { continue };
+                    let packet = &self.packets[id];
+                    let vl = packet.vl_out();
+                    offer.waiting |= 1 << vl;
+                    if self.crossbars.is_taken(crossing) {
+                        continue;
+                    }
+                    let turn = self.lanes[self.lane(output, vl)].turn;
+                    let order = (input.wrapping_sub(turn), packet.ready);
+                    let known = &mut first[usize::from(vl)];
+                    if known.is_none_or(|(before, ..)| order < before) {
+                        *known = Some((order, crossing, packet.bytes));
+                    }
+                }
+            }
+        }
+        for (vl, known) in (0..).zip(first) {
+            if let Some((.., bytes)) = known {
+                self.offer(&mut offer, output, vl, bytes);
+            }
+        }
+        if let Some(vl) = self.choose_vl(output, offer)
+            && let Some((_, crossing, _)) = first[usize::from(vl)]
+        {
+            self.cross(crossing, vl, observer);
         }
     }
 
     /// Begins to send the first packet that waits for this.
-    fn cross<O: Observer>(&mut self, crossing: Crossing, observer: &mut O) {
+    fn cross<O: Observer>(&mut self, crossing: Crossing, vl: u8, observer: &mut O) {
         let Some(id) = self.take(crossing) else {
             return;
         };
-        let (output, vl) = (crossing.output(), crossing.vl);
-        self.settle_readers(crossing);
+        let output = crossing.output();
+        // Where all links are alike, nobody sends from an input that gives anything.
+        if self.rates.len() > 1 {
+            self.settle_readers(crossing);
+        }
         let (rate, most) = self.loads(crossing);
         self.crossbars.begin(crossing, rate, most);
         let lane = self.lane(output, vl);
         self.lanes[lane].turn = crossing.input + 1;
         let state = &mut self.ports[output as usize];
-        (state.input, state.vl) = (crossing.input, vl);
+        (state.input, state.vl) = (crossing.input, crossing.vl);
         let packet = &mut self.packets[id];
         let here = self.now - packet.ready;
         packet.waited += here;
@@ -199,11 +255,11 @@ impl<Q: Agenda> Network<Q> {
             });
         }
         let (sender, blocks) = (packet.from, packet.blocks());
-        self.transmit(output, id, observer);
+        self.transmit(output, (id, vl), observer);
         if let Some(tail) = self.multicast.leave(id, self.ports[output as usize].busy_until) {
-            self.free_buffer(sender, vl, blocks, tail);
+            self.free_buffer(sender, crossing.vl, blocks, tail);
         }
-        if self.crossbars.is_wanted(crossing) {
+        if self.crossbars.is_wanted(crossing) && self.crossbars.is_taken(crossing) {
             self.plan_readers(crossing);
         }
         let mut vls = (0..self.config.vls).map(|vl| Crossing { vl, ..crossing });
@@ -212,8 +268,11 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
-    /// Mbit/s of an output, and those at which its input gives: as it takes.
+    /// Mbit/s of an output, and those at which its input gives: as it takes. Where all are alike any number does.
     fn loads(&self, crossing: Crossing) -> (u32, u32) {
+        if self.rates.len() == 1 {
+            return (1, 1);
+        }
         let input = crossing.port(crossing.input);
         (self.rate(crossing.output()).megabits(), self.rate(input).megabits())
     }

@@ -41,7 +41,7 @@ impl<Q: Agenda> Network<Q> {
     /// The VL to send on; with none, the port will be woken when there may be one.
     pub(super) fn choose_vl(&mut self, port: u32, offer: Offer) -> Option<u8> {
         let state = &mut self.ports[port as usize];
-        let vl = state.arbiter.choose(&self.arbitration, offer.ready);
+        let vl = state.arbiter.choose(self.lanes_of.tables(port), offer.ready);
         if vl.is_none() && offer.waiting != 0 {
             self.stall(port, offer);
         }
@@ -81,19 +81,25 @@ impl<Q: Agenda> Network<Q> {
         }
     }
 
-    /// Begins to send a packet. Its VL has the credits.
-    pub(super) fn transmit<O: Observer>(&mut self, port: u32, id: u32, observer: &mut O) {
+    /// Begins to send a packet on a VL that has the credits.
+    pub(super) fn transmit<O: Observer>(
+        &mut self,
+        port: u32,
+        (id, vl): (u32, u8),
+        observer: &mut O,
+    ) {
         if self.ports[port as usize].stalled != 0 {
             self.end_stall(port);
         }
         let rate = self.rate(port);
+        let lane = self.lane(port, vl);
         let packet = &mut self.packets[id];
-        let lane = port as usize * usize::from(self.config.vls) + usize::from(packet.vl);
+        packet.vl = vl;
         self.lanes[lane].send(packet.blocks(), packet.bytes);
         self.statistics.transmissions += 1;
 
         let state = &mut self.ports[port as usize];
-        state.arbiter.sent(&self.arbitration, packet.vl, packet.bytes);
+        state.arbiter.sent(self.lanes_of.tables(port), vl, packet.bytes);
         let end = self.now + rate.transmission(packet.bytes);
         (state.busy, state.planned, state.busy_until) = (true, false, end);
         let there = self.now + self.propagation;
@@ -109,7 +115,7 @@ impl<Q: Agenda> Network<Q> {
         };
         observer.transmitted(&Transmission {
             port: PortIndex(port),
-            vl: packet.vl,
+            vl,
             message: MessageId(packet.message),
             flow: packet.flow,
             acknowledgement: packet.ack,
@@ -167,9 +173,10 @@ impl<Q: Agenda> Network<Q> {
         let troubles = &mut self.troubles[lane];
         *match reason {
             DropReason::NoRoute | DropReason::Looping => &mut troubles.relay_errors,
-            DropReason::PortDown | DropReason::Inactive | DropReason::NoRoom => {
-                &mut troubles.discards
-            }
+            DropReason::PortDown
+            | DropReason::Inactive
+            | DropReason::NoRoom
+            | DropReason::NoLane => &mut troubles.discards,
             DropReason::Damaged | DropReason::Stranger => &mut troubles.receive_errors,
         } += 1;
         self.statistics.dropped += 1;

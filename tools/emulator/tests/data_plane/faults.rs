@@ -177,6 +177,6 @@ fn what_no_adapter_would_take_is_refused() {
         let refused = network.send(Message { destination, ..good.clone() });
         assert_eq!(refused, Err(SendError::NoDestination(destination)));
     }
-    let refused = network.send(Message { vl: 2, ..good });
-    assert_eq!(refused, Err(SendError::NoSuchVl { vl: 2, vls: 2 }));
+    let refused = network.send(Message { sl: 2, ..good });
+    assert_eq!(refused, Err(SendError::NoLane(2)));
 }

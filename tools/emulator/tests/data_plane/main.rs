@@ -5,6 +5,7 @@ mod closed_forms;
 mod deadlock;
 mod faults;
 mod htsim;
+mod lanes;
 mod multicast;
 mod observers;
 mod permutation;

@@ -1,10 +1,11 @@
 //! Tables that are read and written by blocks (IBA 14.2.5.5 to 14.2.5.12).
 
+use snin_emulator::data::VlWeight;
 use snin_emulator::{AdapterModel, Config, SwitchModel};
 use snin_fabric::{Guid, Lid, Mlid, PortNum};
 use snin_mad::{
     GuidInfo, Hex16, LinearForwarding, MulticastForwarding, PKey, PKeyTable, SlToVl, Status,
-    SwitchInfo, VlArbitration,
+    SwitchInfo, VlArbitration, VlCount,
 };
 
 use crate::support::{Answer, Lab};
@@ -164,6 +165,47 @@ fn arbitration_tables_have_as_many_entries_as_they_say() {
         let modifier = VlArbitration::modifier(PortNum(0), quarter);
         assert_eq!(lab.get::<VlArbitration>("host1", modifier).status(), BAD_VALUE, "{quarter}");
     }
+}
+
+/// The data plane gets what managers wrote: of VLs that are operational, turns with a weight, the limit.
+#[test]
+fn lanes_are_as_they_were_written() {
+    let mut lab = Lab::new("clos:2,2,2");
+    let weights = |entries: &[(u8, u8)]| -> Vec<VlWeight> {
+        entries.iter().map(|&(vl, weight)| VlWeight { vl, weight }).collect()
+    };
+    let port = lab.port("leaf0", 2);
+    lab.change_port("leaf0", 2, |info| {
+        (info.operational_vls, info.vl_high_limit) = (VlCount::Vl0To3, 7);
+    });
+    let fresh = lab.emulator.fabric().lanes().swap_remove(port.index());
+    assert_eq!(fresh.mapping.len(), 5);
+    // Eight VLs were possible, of which four are left; nobody has written whose turn it is.
+    assert_eq!(
+        fresh.mapping[1],
+        std::array::from_fn(|sl| if sl % 8 < 4 { sl as u8 % 8 } else { 15 })
+    );
+    assert_eq!(fresh.arbitration.low, weights(&[(0, 64), (1, 64), (2, 64), (3, 64)]));
+    assert_eq!((fresh.arbitration.high.len(), fresh.arbitration.limit), (0, 7));
+    let table = SlToVl { vls: std::array::from_fn(|sl| if sl == 3 { 9 } else { 2 }) };
+    lab.set("leaf0", SlToVl::modifier(PortNum(3), PortNum(2)), &table).value();
+    for (quarter, entries) in [(1, [(0, 4), (1, 0)]), (3, [(2, 200), (3, 1)])] {
+        let mut turns = VlArbitration { vls: [0; 32], weights: [0; 32] };
+        for (n, (vl, weight)) in entries.into_iter().enumerate() {
+            (turns.vls[n], turns.weights[n]) = (vl, weight);
+        }
+        lab.set("leaf0", VlArbitration::modifier(PortNum(2), quarter), &turns).value();
+    }
+    let lanes = lab.emulator.fabric().lanes().swap_remove(port.index());
+    assert_eq!(lanes.mapping[3], std::array::from_fn(|sl| if sl == 3 { 15 } else { 2 }));
+    assert_eq!(lanes.mapping[1], fresh.mapping[1]);
+    assert_eq!(lanes.arbitration.low, weights(&[(0, 4)]));
+    assert_eq!(lanes.arbitration.high, weights(&[(2, 200), (3, 1)]));
+    // An end port has one table.
+    lab.set("host1", 0, &table).value();
+    let host = lab.port("host1", 1);
+    let host = lab.emulator.fabric().lanes().swap_remove(host.index());
+    assert_eq!(host.mapping, [[15; 16]], "one lane only, and it maps to another");
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Observer for Eyes {
         let cause = match dropped.reason {
             _ if host_gone => Cause::HostGone,
             DropReason::PortDown | DropReason::Damaged => Cause::SwitchGone,
-            DropReason::Inactive | DropReason::NoRoom => Cause::PortInactive,
+            DropReason::Inactive | DropReason::NoRoom | DropReason::NoLane => Cause::PortInactive,
             DropReason::NoRoute | DropReason::Looping | DropReason::Stranger => Cause::NoRoute,
         };
         *self.bin(dropped.at).lost.entry(cause).or_insert(0) += 1;
@@ -261,7 +261,7 @@ impl Plane {
                 }
                 let message = Message::new(self.hosts[from].port, to.lid, self.packet);
                 // Adapters take what is addressed: all that is given here is.
-                if self.network.send(Message { start, vl, ..message }).is_ok() {
+                if self.network.send(Message { start, sl: vl, ..message }).is_ok() {
                     self.eyes.origins.push(Origin { start, to: to.port });
                     self.eyes.bin(start).sent += 1;
                 }
@@ -329,7 +329,7 @@ fn config(costs: &Costs) -> data::Config {
         vls: costs.lanes,
         buffer: costs.buffer,
         arbitration: VlArbitration { high: Vec::new(), low: weights, limit: 0 },
-        ack_vl: 0,
+        ack_sl: 0,
         ..data::Config::default()
     }
 }

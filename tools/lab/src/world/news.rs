@@ -190,6 +190,9 @@ impl World<'_> {
             self.wire.set_table(switch, &table);
             Arc::make_mut(&mut self.tables)[switch.index()] = table;
         }
+        if self.levels.are_programmed() {
+            self.wire.set_lanes(self.subnet.lanes());
+        }
         if let Some(addresses) = self.subnet.addresses().filter(|held| *held != self.addresses) {
             self.wire.set_addresses(&addresses);
             self.addresses = addresses;

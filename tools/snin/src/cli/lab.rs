@@ -71,6 +71,16 @@ pub(crate) struct Lab {
     /// asking, on tree 0, on a lane that comes after all others
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) unmanaged: u32,
+    /// How many hosts (every other one: 50%) flood base addresses, and ask for nothing: what that does to granted
+    /// traffic, and what is left of theirs, with one lane for all and with a lane of what is granted's own
+    ///
+    /// They send as fast as their links are, to sixteen hosts at a time, packet by packet. The manager programs the
+    /// lanes into every port, host ports included. Everything else of the report is with lanes of their own.
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "unmanaged")]
+    pub(crate) ordinary: Option<Share>,
+    /// With --ordinary: what ordinary traffic gets at least of a link that granted traffic wants all of; up to 50%
+    #[arg(long, default_value = "5%", value_name = "SHARE", value_parser = share, requires = "ordinary")]
+    pub(crate) unmanaged_share: Share,
     /// The most queue pairs of an agent: two a connection at a time are enough, one of them made for the
     /// window to come
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = value_parser!(u32).range(2..))]
