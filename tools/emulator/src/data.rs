@@ -39,7 +39,7 @@
 //!   that came before it ([`Queues::PerInput`]). Of a VL an input gives packets to several outputs at once,
 //!   each at its own rate, until it gives as fast as it takes: one to an output that is as fast. Outputs ask
 //!   inputs in turn, VLs are arbitrated by tables with a limit of high priority (IBA 7.6.9).
-//! - **Lanes.** A packet has a service level, of which every port makes a VL by its own table for the port that the
+//! - **Lanes.** A packet has a service level. Every port makes a VL of it by its own table for the port that the
 //!   packet came in by ([`Network::set_lanes`]); without tables level n is VL n. What has no lane is discarded.
 //! - **Adapters** send messages as SEND packets of at most an MTU: LRH 8, BTH 12, payload to a multiple of 4,
 //!   ICRC 4, VCRC 2 bytes; no RETH, no DETH, no GRH. Messages of one port take turns, packet by packet.

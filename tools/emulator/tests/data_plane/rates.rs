@@ -86,7 +86,7 @@ fn an_input_gives_to_every_output_at_its_own_rate() {
 #[test]
 fn a_slow_output_holds_back_nobody_s_credits() {
     let fabric = Fabric::new(star_of(&["4xNDR", "1xSDR", "4xNDR"]), Engine::Trees);
-    // Room for sixteen packets; one of those takes 16 us to leave by the slow port, in which 200 leave by the other.
+    // Room for sixteen packets. One takes 16 us to leave by the slow port; in these 200 leave by the other.
     let mut network = fabric.network(Config::default());
     let slow = network.send(Message::new(fabric.port(0), fabric.lid(1), 4_096)).unwrap();
     let message =

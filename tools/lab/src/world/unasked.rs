@@ -41,8 +41,8 @@ pub(super) const fn share(setup: &Setup) -> bool {
     setup.unmanaged > 0 || setup.ordinary.is_some()
 }
 
-/// The data plane's configuration, with a lane more where hosts without an agent need it. Acknowledgements of what has
-/// a lane of its own are on that.
+/// The data plane's configuration, with a lane more where hosts without an agent need it. Acknowledgements of what
+/// has a lane of its own are on that.
 pub(super) fn lanes(setup: &Setup) -> (Config, Levels) {
     let data = setup.data.clone();
     if let Some(Ordinary { lane, .. }) = setup.ordinary {

@@ -71,11 +71,12 @@ pub(crate) struct Lab {
     /// asking, on tree 0, on a lane that comes after all others
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) unmanaged: u32,
-    /// How many hosts (every other one: 50%) flood base addresses, and ask for nothing: what that does to granted
-    /// traffic, and what is left of theirs, with one lane for all and with a lane of what is granted's own
+    /// How many hosts (50%: every other one) flood base addresses and ask for nothing: what that does to granted
+    /// traffic, and what arrives of theirs, with one lane for all and with a lane for granted traffic alone
     ///
-    /// They send as fast as their links are, to sixteen hosts at a time, packet by packet. The manager programs the
-    /// lanes into every port, host ports included. Everything else of the report is with lanes of their own.
+    /// They send as fast as their links are, to sixteen hosts at a time, packet by packet. The manager programs
+    /// the lanes into every port, host ports included. The rest of the report is of the run with two lanes;
+    /// static and ecmp carry granted traffic alone.
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "unmanaged")]
     pub(crate) ordinary: Option<Share>,
     /// With --ordinary: what ordinary traffic gets at least of a link that granted traffic wants all of; up to 50%
