@@ -98,6 +98,8 @@ pub struct Traffic {
 pub struct OrdinaryTraffic {
     /// How many flood.
     pub ports: usize,
+    /// For how many windows.
+    pub windows: u32,
     /// With one lane for both.
     pub one_lane: Beside,
     /// With a lane of what is granted's own.

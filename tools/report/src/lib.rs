@@ -237,7 +237,9 @@ pub fn facts(
                  {granted_wait_ns} ns; ordinary goodput {ordinary_goodput:.3}"
             )
         };
-        let ports = format!("{} ports flood base addresses beside snin", ordinary.ports);
+        let OrdinaryTraffic { ports, windows, .. } = ordinary;
+        let ports =
+            format!("{ports} ports flood base addresses beside snin, for {windows} windows");
         let one = told("on one lane", &ordinary.one_lane);
         let own = told("with a lane of its own for what is granted", &ordinary.own_lane);
         [("ordinary", ports), ("", one), ("", own)]

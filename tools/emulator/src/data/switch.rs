@@ -14,6 +14,15 @@ use super::observer::{DropReason, Observer, Wait};
 use super::port::{NO_PORT, Port};
 use super::transmit::Offer;
 
+/// Of the packets that could leave on a VL, the one whose turn it is.
+#[derive(Clone, Copy)]
+struct First {
+    /// By how far its input is from the one whose turn it is, then by time.
+    order: (u8, u64),
+    crossing: Crossing,
+    bytes: u16,
+}
+
 impl<Q: Agenda> Network<Q> {
     /// A packet's header is in and read.
     pub(super) fn arrive_at_switch<O: Observer>(&mut self, id: u32, observer: &mut O) {
@@ -190,7 +199,7 @@ impl<Q: Agenda> Network<Q> {
     /// The same where packets change lanes: of a VL out, what came in on any VL; of one input, who came first.
     fn decide_between_lanes<O: Observer>(&mut self, output: u32, observer: &mut O) {
         let mut offer = Offer::default();
-        let mut first: [Option<((u8, u64), Crossing, u16)>; 16] = [None; 16];
+        let mut first: [Option<First>; 16] = [None; 16];
         for vl in 0..self.config.vls {
             let crossing = Crossing::new(&self.ports[output as usize], 0, vl);
             for word in 0..self.crossbars.words() {
@@ -206,21 +215,21 @@ impl<Q: Agenda> Network<Q> {
                     let turn = self.lanes[self.lane(output, vl)].turn;
                     let order = (input.wrapping_sub(turn), packet.ready);
                     let known = &mut first[usize::from(vl)];
-                    if known.is_none_or(|(before, ..)| order < before) {
-                        *known = Some((order, crossing, packet.bytes));
+                    if known.is_none_or(|known| order < known.order) {
+                        *known = Some(First { order, crossing, bytes: packet.bytes });
                     }
                 }
             }
         }
         for (vl, known) in (0..).zip(first) {
-            if let Some((.., bytes)) = known {
-                self.offer(&mut offer, output, vl, bytes);
+            if let Some(known) = known {
+                self.offer(&mut offer, output, vl, known.bytes);
             }
         }
         if let Some(vl) = self.choose_vl(output, offer)
-            && let Some((_, crossing, _)) = first[usize::from(vl)]
+            && let Some(known) = first[usize::from(vl)]
         {
-            self.cross(crossing, vl, observer);
+            self.cross(known.crossing, vl, observer);
         }
     }
 

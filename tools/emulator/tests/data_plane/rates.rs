@@ -67,10 +67,10 @@ fn an_input_gives_to_every_output_at_its_own_rate() {
         let mut network = fabric.network(Config { queues, ..Config::default() });
         let receivers = [(1, 100), (2, 200), (3, 100)];
         let sent = receivers.map(|(host, rate)| {
-            let rate = Some(rate * 1_000_000_000);
-            let bytes = rate.unwrap() / 8 / 10_000;
+            let rate = rate * 1_000_000_000;
+            let bytes = rate / 8 / 10_000;
             let message = Message::new(fabric.port(0), fabric.lid(host), bytes);
-            network.send(Message { rate, ..message }).unwrap()
+            network.send(Message { rate: Some(rate), ..message }).unwrap()
         });
         assert_eq!(network.run_until(Time::MAX), Outcome::Finished);
         // Each is sent for 100 us, and waits for others of its own host only.

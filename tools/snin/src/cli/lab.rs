@@ -75,8 +75,8 @@ pub(crate) struct Lab {
     /// traffic, and what arrives of theirs, with one lane for all and with a lane for granted traffic alone
     ///
     /// They send as fast as their links are, to sixteen hosts at a time, packet by packet. The manager programs
-    /// the lanes into every port, host ports included. The rest of the report is of the run with two lanes;
-    /// static and ecmp carry granted traffic alone.
+    /// the lanes into every port, host ports included. The rest of the report is of runs without them. A page
+    /// (--html) shows six windows of it by default, with 50%.
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "unmanaged")]
     pub(crate) ordinary: Option<Share>,
     /// With --ordinary: what ordinary traffic gets at least of a link that granted traffic wants all of; up to 50%

@@ -1,5 +1,6 @@
 //! `snin lab`: the same traffic with static routing, random paths, and strictly non-interfering.
 
+mod beside;
 mod estimate;
 mod ways;
 
@@ -14,7 +15,7 @@ use snin_fabric::traffic::{Demand, Listed, Pattern};
 use snin_fabric::{Lid, PortIndex, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
 use snin_lab::compare::{self, Comparison, Job, sampled};
-use snin_lab::lanes::{self, Lane, Ordinary};
+use snin_lab::lanes::{self, Lane};
 use snin_lab::subnet::{Cost, Subnet};
 use snin_lab::traffic::{Served, Tally, degree};
 use snin_lab::world::{Sending, Sent, Setup, Totals, World, WorldError};
@@ -23,7 +24,7 @@ use snin_protocol::Time;
 use crate::failure::Failure;
 use crate::output::{Output, OutputFile, Progress, Target, note};
 use crate::{Verdict, cli, input};
-use snin_report::{Beside, Document, Facts, Last, Made, OrdinaryTraffic, Report, Run, Unasked};
+use snin_report::{Document, Facts, Last, Made, OrdinaryTraffic, Report, Run, Unasked};
 use ways::{Ways, drawn};
 
 /// How much virtual time the manager has to bring the fabric up.
@@ -53,13 +54,12 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let lab = Lab::new(args, name, &topology)?;
     note(format_args!("about {} s", lab.estimate()?.seconds()));
     progress.step(format!("bringing up {} nodes", topology.node_count()));
-    let before = lab.beside_one_lane(name, &progress)?;
-    let fabric = lab.bring_up(name, Lane::Own)?;
+    let fabric = lab.bring_up(name, Lane::Shared)?;
     let mut done = lab.carry(fabric, &progress)?;
-    done.beside = before.zip(done.unasked).map(|(one_lane, unasked)| {
-        let own_lane = Beside::of(&done.runs[SNIN], unasked);
-        OrdinaryTraffic { ports: lab.ordinary_ports(), one_lane, own_lane }
-    });
+    if let Some((beside, wrong)) = lab.beside(name, &progress)? {
+        done.beside = Some(beside);
+        done.wrong.extend(wrong);
+    }
     let document = done.document(&lab);
     if let Some(file) = html {
         progress.step("drawing");
@@ -191,33 +191,6 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// Carries the same beside ordinary traffic on the same lane: as it is where lanes are not managed.
-    fn beside_one_lane(&self, name: &str, progress: &Progress) -> Result<Option<Beside>, Failure> {
-        if self.args.ordinary.is_none() {
-            return Ok(None);
-        }
-        let Fabric { subnet, .. } = self.bring_up(name, Lane::Shared)?;
-        let mut world = World::new(self.setup(Lane::Shared), self.topology, subnet)?;
-        let (mut run, mut unasked) = (Run::new("snin"), Unasked::default());
-        while world.begin_window(|number| self.pattern(number))?.is_some() {
-            let window = world.end_window();
-            progress.step(format!("one lane, window {} of {}", window.number + 2, self.windows));
-            run.count(window.number, window.granted.in_time, window.granted.possible);
-            unasked.add(&window.unasked);
-        }
-        run.statistics = Some(world.wire().statistics().clone());
-        Ok(Some(Beside::of(&run, unasked)))
-    }
-
-    fn ordinary(&self, lane: Lane) -> Option<Ordinary> {
-        self.args.ordinary.map(|share| Ordinary { share: share.0, lane })
-    }
-
-    fn ordinary_ports(&self) -> usize {
-        let hosts = 0..self.routing.hosts.len() as u32;
-        self.ordinary(Lane::Own).map_or(0, |it| hosts.filter(|&place| it.has(place)).count())
-    }
-
     fn bring_up(&self, name: &str, lane: Lane) -> Result<Fabric, Failure> {
         let failed = |what: &dyn std::fmt::Display| Failure::content(name, format_args!(" {what}"));
         let args = self.args;
@@ -230,9 +203,9 @@ impl<'a> Lab<'a> {
             seed: args.seed,
             ..snin_sm_core::Config::default()
         };
-        let manager = match (args.ordinary, lane) {
-            (Some(_), Lane::Own) => lanes::program(manager, args.unmanaged_share.0, args.mtu),
-            _ => manager,
+        let manager = match lane {
+            Lane::Own => lanes::program(manager, args.unmanaged_share.0, args.mtu),
+            Lane::Shared => manager,
         };
         let mut subnet =
             Subnet::new(self.topology, hardware, manager).map_err(|error| failed(&error))?;
@@ -249,7 +222,7 @@ impl<'a> Lab<'a> {
         Ok(Fabric { subnet, cost, smps })
     }
 
-    fn setup(&self, lane: Lane) -> Setup {
+    fn setup(&self) -> Setup {
         let args = self.args;
         Setup {
             seed: args.seed,
@@ -263,7 +236,7 @@ impl<'a> Lab<'a> {
             control_loss: args.control_loss.0,
             queue_pairs: args.queue_pairs,
             unmanaged: args.unmanaged,
-            ordinary: self.ordinary(lane),
+            ordinary: None,
             policy: args.policy.into(),
             bounds: args.bound.clone(),
             transport: args.transport.into(),
@@ -276,7 +249,7 @@ impl<'a> Lab<'a> {
     fn carry(&self, fabric: Fabric, progress: &Progress) -> Result<Done, Failure> {
         let (args, windows) = (self.args, self.windows);
         let Fabric { subnet, cost, smps } = fabric;
-        let mut world = World::new(self.setup(Lane::Own), self.topology, subnet)?;
+        let mut world = World::new(self.setup(), self.topology, subnet)?;
         let mut runs = ["static", "ecmp", "snin"].map(Run::new);
         let (mut last, mut unasked) = (Last::default(), Unasked::default());
         let compared = sampled(windows as usize, self.samples as usize);
@@ -311,9 +284,8 @@ impl<'a> Lab<'a> {
         progress.step("static and ecmp");
         take(&mut runs, &mut last, &mut wrong, comparison.finish());
         runs[SNIN].statistics = Some(world.wire().statistics().clone());
-        let unasked = Some(unasked).filter(|_| args.unmanaged > 0 || args.ordinary.is_some());
-        let asked = unasked.filter(|_| args.unmanaged > 0);
-        let facts = Facts { policy: self.policy(asked), ..facts(&world) };
+        let unasked = Some(unasked).filter(|_| args.unmanaged > 0);
+        let facts = Facts { policy: self.policy(unasked), ..facts(&world) };
         wrong.extend(self.wrong(&world));
         let counts = (windows as usize, world.tally(), world.totals());
         let patterns = world.patterns().to_vec();
@@ -426,8 +398,7 @@ impl<'a> Lab<'a> {
 impl Done {
     fn document(&self, lab: &Lab<'_>) -> Document {
         let clos = lab.routing.shape.as_ref().ok();
-        let unasked = self.unasked.filter(|_| self.beside.is_none());
-        let runs = (&self.runs, unasked, self.beside);
+        let runs = (&self.runs, self.unasked, self.beside);
         Document::new(lab.topology, clos, &lab.routing, self.cost, self.counts, runs)
     }
 }

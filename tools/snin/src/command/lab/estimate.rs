@@ -60,7 +60,7 @@ impl Lab<'_> {
         Ok(Estimate {
             bring_up: bring_up(self.topology, &self.routing.tables),
             window: packet * self.packets * share,
-            windows: self.windows.into(),
+            windows: (self.windows + self.windows_beside()).into(),
             others: 2.0 * f64::from(self.samples),
             processors: available_parallelism().map_or(1.0, |n| n.get() as f64),
         })
