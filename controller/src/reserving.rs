@@ -27,12 +27,16 @@ use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_fabric::traffic::HostNames;
 use snin_protocol::Time;
+use tracing::warn;
 
 use crate::asked::host_name;
 use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::daemon::Daemon;
 use crate::error::Failure;
 use crate::io::kept::TimeOfDay;
+
+/// A request may begin so long ago: its way here took time, and clocks differ.
+const PAST: Time = Time::secs(60);
 
 impl Daemon {
     /// Answers a command of this module; `None` where it is none.
@@ -114,24 +118,42 @@ impl Daemon {
         let core = self.core.as_mut().ok_or(NotKnown)?;
         let mut created = false;
         if command == "slice_delete" {
-            let deleted = core.delete_slice(&owner);
-            self.keep_slices().map_err(Refused::failed)?;
+            let known = core.slice_record(&owner).is_some();
+            // First on disk: what could not be written is not done.
+            if known {
+                self.state.keep_slice(&owner, None).map_err(Refused::failed)?;
+            }
+            let deleted = self.core.as_mut().is_some_and(|core| core.delete_slice(&owner));
             if deleted {
                 self.outlets.notify("SLICE_DELETED", json!({ "owner": owner }));
             }
             return Ok(json!({ "owner": owner, "deleted": deleted }));
         }
         let wanted = slice_hosts(core, body)?;
+        let before = core.slice_record(&owner).cloned();
         if command == "slice_create" {
             created = core.create_slice(&owner, &wanted).map_err(Refused::conflict)?;
-            core.share_slice(&owner, body["shared"] == true);
+            // Asked for once more without a word of sharing, a slice stays as it is.
+            let shared = body["shared"].as_bool().or(created.then_some(false));
+            if let Some(shared) = shared {
+                core.share_slice(&owner, shared);
+            }
         } else {
             core.resize_slice(&owner, &wanted).map_err(Refused::conflict)?;
         }
         if let Err(failure) = self.keep_slices() {
-            // A user is not told of a slice that a restart would forget.
-            if let Some(core) = self.core.as_mut().filter(|_| created) {
-                core.delete_slice(&owner);
+            // A user is not told of what a restart would forget: it is as it was before.
+            match (&mut self.core, before) {
+                (Some(core), None) => drop(core.delete_slice(&owner)),
+                (Some(core), Some(before)) => {
+                    core.share_slice(&owner, before.shared);
+                    if core.slice_record(&owner).is_some_and(|now| now.wanted != before.wanted)
+                        && let Err(why) = core.resize_slice(&owner, &before.wanted)
+                    {
+                        warn!("the slice of {owner} is not as it was before: {why}");
+                    }
+                }
+                (None, _) => {}
             }
             return Err(Refused::failed(failure));
         }
@@ -189,7 +211,11 @@ impl Daemon {
             Value::Null => Ok(None),
             value => value.as_u64().map(Some).ok_or_else(|| format!("`{key}` is a number")),
         };
-        let from = number("at_ns")?.map_or(now, |at| day.own(at)).max(now);
+        let at = number("at_ns")?;
+        if at.is_some_and(|at| Time(at) < Time(day.unix(now)) - PAST) {
+            return Err("`at_ns` is in the past: leave it out for a request from now on".into());
+        }
+        let from = at.map_or(now, |at| day.own(at)).max(now);
         let length = match (number("for_ns")?, number("windows")?) {
             (Some(length), None) => Time(length),
             (None, windows) => window * windows.unwrap_or(1),
@@ -222,10 +248,11 @@ impl Daemon {
                 &format!("release request {id}, which is {owner}'s"),
             )?;
         }
+        // First on disk: what could not be written is not done.
+        self.state.keep_frame(id, None).map_err(Refused::failed)?;
         if let Some(core) = &mut self.core {
             core.remove_frame(id);
         }
-        self.state.keep_frame(id, None).map_err(Refused::failed)?;
         self.outlets.notify("RELEASE", json!({ "id": id, "owner": owner }));
         Ok(json!({ "id": id, "released": true }))
     }

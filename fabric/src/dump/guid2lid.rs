@@ -116,6 +116,45 @@ pub fn entries(text: &[u8]) -> Result<BTreeMap<Guid, (Lid, Lmc)>, DumpError<Prob
     Ok(entries.iter().map(|entry| (entry.guid, (entry.base, entry.lmc))).collect())
 }
 
+/// The entries of a text, and what is wrong with the lines that are left out.
+pub type Usable = (BTreeMap<Guid, (Lid, Lmc)>, Vec<DumpError<Problem>>);
+
+/// Reads the text as far as it can be used: a line that is wrong, or that says otherwise than one before it, is left
+/// out. A manager that starts with the rest gives one port another address, and one that does not start gives none.
+///
+/// # Errors
+/// When it is no text at all.
+pub fn usable(text: &[u8]) -> Result<Usable, DumpError<Problem>> {
+    let (mut found, mut wrong) = (Vec::<Entry>::new(), Vec::new());
+    let mut seen = BTreeMap::new();
+    for (line, read) in lines(text) {
+        match read {
+            Err(DumpError { line, problem: Problem::Binary }) => {
+                return Err(DumpError { line, problem: Problem::Binary });
+            }
+            Err(error) => wrong.push(error),
+            Ok(entry) => match seen.insert(entry.guid, line) {
+                Some(first) => {
+                    seen.insert(entry.guid, first);
+                    let problem = Problem::Twice { guid: entry.guid, first };
+                    wrong.push(DumpError { line, problem });
+                }
+                None => found.push(entry),
+            },
+        }
+    }
+    let mut addresses = Addresses::none(found.len());
+    let guid = |port: PortIndex| found.get(port.index()).map(|entry| entry.guid);
+    let mut usable = BTreeMap::new();
+    for (port, entry) in (0..).map(PortIndex).zip(&found) {
+        match entry.assign(&mut addresses, port, guid) {
+            Ok(()) => drop(usable.insert(entry.guid, (entry.base, entry.lmc))),
+            Err(error) => wrong.push(error),
+        }
+    }
+    Ok((usable, wrong))
+}
+
 /// A line that says something.
 struct Entry {
     line: usize,
@@ -146,19 +185,29 @@ impl Entry {
 fn read(text: &[u8]) -> Result<Vec<Entry>, DumpError<Problem>> {
     let mut entries = Vec::new();
     let mut seen = BTreeMap::new();
-    for (line, bytes) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-        let at = |problem| DumpError { line, problem };
-        if bytes.contains(&0) {
-            return Err(at(Problem::Binary));
+    for (line, read) in lines(text) {
+        let entry = read?;
+        if let Some(first) = seen.insert(entry.guid, line) {
+            return Err(DumpError { line, problem: Problem::Twice { guid: entry.guid, first } });
         }
-        let bytes = String::from_utf8_lossy(bytes);
-        let Some((guid, base, lmc)) = entry(bytes.trim()).map_err(at)? else { continue };
-        if let Some(first) = seen.insert(guid, line) {
-            return Err(at(Problem::Twice { guid, first }));
-        }
-        entries.push(Entry { line, guid, base, lmc });
+        entries.push(entry);
     }
     Ok(entries)
+}
+
+/// Every line that says something, or what is wrong with it, and its number.
+fn lines(text: &[u8]) -> impl Iterator<Item = (usize, Result<Entry, DumpError<Problem>>)> + '_ {
+    (1..).zip(text.split(|&byte| byte == b'\n')).filter_map(|(line, bytes)| {
+        let at = |problem| (line, Err(DumpError { line, problem }));
+        if bytes.contains(&0) {
+            return Some(at(Problem::Binary));
+        }
+        match entry(String::from_utf8_lossy(bytes).trim()) {
+            Ok(None) => None,
+            Ok(Some((guid, base, lmc))) => Some((line, Ok(Entry { line, guid, base, lmc }))),
+            Err(problem) => Some(at(problem)),
+        }
+    })
 }
 
 /// A line's GUID, base LID and LMC; `None` for a line that says nothing.
@@ -241,6 +290,27 @@ mod tests {
             entries(b"0x77 0x8 0xb\n\n0x78 0xa 0xa").unwrap_err().to_string(),
             "3: 0x0000000000000078: LID 10 is taken by 0x0000000000000077"
         );
+    }
+
+    #[test]
+    fn lines_that_are_wrong_are_left_out_and_the_rest_is_used() {
+        let text =
+            b"0x11 0x1 0x1\n0x21 0x2 0x2\n0x31 0x1 0x1\n0x41 one 0x4\n0x21 0x5 0x5\n0x51 0x8 0xb\n";
+        let (used, wrong) = usable(text).unwrap();
+        let lmc = |bits| Lmc::new(bits).unwrap();
+        let expected =
+            [(0x11, (Lid(1), lmc(0))), (0x21, (Lid(2), lmc(0))), (0x51, (Lid(8), lmc(2)))];
+        assert_eq!(used, BTreeMap::from(expected.map(|(guid, lids)| (Guid(guid), lids))));
+        let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            wrong,
+            [
+                "4: `one` is no LID (expected 0x and up to 4 hex digits)",
+                "5: 0x0000000000000021 is listed twice (first on line 2)",
+                "3: 0x0000000000000031: LID 1 is taken by 0x0000000000000011",
+            ]
+        );
+        assert!(usable(b"0x11 0x1 0x1\n\x7fELF\0").is_err());
     }
 
     #[test]

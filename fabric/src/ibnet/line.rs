@@ -168,6 +168,8 @@ fn address(text: &str) -> Result<Option<(Lid, Lmc)>, Problem> {
     let bad = |key: String, value: &str| Problem::BadValue { key, value: clip(value) };
     let lid = match lid.parse() {
         Ok(number) if number <= Lid::MAX_UNICAST.0 => Lid(number),
+        // The permissive LID: the port was given none yet.
+        Ok(0xFFFF) => Lid::NONE,
         _ => return Err(bad(key, lid)),
     };
     let lmc = match value("lmc") {
@@ -252,6 +254,13 @@ mod tests {
         let Ok(Line::Port(line)) = classify(text) else { panic!("{:?}", classify(text)) };
         assert_eq!(line.address, Some((Lid(662), Lmc::new(4).unwrap())));
         assert_eq!(line.guid, Some(Guid(0xe09d)));
+    }
+
+    #[test]
+    fn the_permissive_lid_is_none_yet() {
+        let text = "[1](e09d) \t\"S-2c\"[17]\t\t# lid 65535 lmc 0 \"leaf\" lid 65535 4xEDR";
+        let Ok(Line::Port(line)) = classify(text) else { panic!("{:?}", classify(text)) };
+        assert_eq!(line.address, Some((Lid::NONE, Lmc::ZERO)));
     }
 
     #[test]

@@ -36,6 +36,7 @@ use snin_fabric::{Guid, Lmc};
 use super::failure::Failure;
 use snin_sm_core::merge::Lineage;
 use snin_sm_core::{KeySecret, Saved};
+use tracing::warn;
 
 /// Routing trees at most: a root and a plane each.
 const TREES: usize = 65_536;
@@ -61,8 +62,12 @@ impl Memory {
             move |what: String| Failure::Content { path, what }
         };
         if let Some(text) = read(&guid2lid)? {
-            let entries = guid2lid::entries(&text).map_err(|error| error.to_string());
-            saved.lids = entries.map_err(wrong(&guid2lid))?;
+            let usable = guid2lid::usable(&text).map_err(|error| error.to_string());
+            let (lids, left_out) = usable.map_err(wrong(&guid2lid))?;
+            for error in left_out {
+                warn!("{}:{error}: the line is left out", guid2lid.display());
+            }
+            saved.lids = lids;
         }
         if let Some(text) = read(&trees)? {
             (saved.lmc, saved.trees) = parse_trees(&text).map_err(wrong(&trees))?;

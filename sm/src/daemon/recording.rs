@@ -150,7 +150,7 @@ impl Tape {
             trees: trees.collect(),
             keys: saved.keys.as_ref().map(|keys| (keys.secret, keys.generation)),
             lineage: saved.lineage.write(),
-            kept: kept.iter().map(|kept| kept::line(kept, epoch)).collect(),
+            kept: kept.iter().map(|kept| kept::line(kept, epoch).trim_end().to_owned()).collect(),
             epoch: epoch.to_bits(),
         };
         let recorder = Recorder::create(file, CORE, &made, now);
@@ -159,6 +159,10 @@ impl Tape {
 
     /// The core is told of an event, or without one that a deadline has come.
     pub fn event(&mut self, now: Time, event: Option<&Event<'_>>) {
+        // The hex of every MAD takes time: only where it is written.
+        if self.0.is_none() {
+            return;
+        }
         let told = match event {
             None => None,
             // The manager itself makes these.

@@ -138,6 +138,7 @@ pub(crate) enum Pki {
         name: String,
         /// For how long it is good
         #[arg(long, default_value_t = 3650, value_name = "DAYS")]
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         days: u32,
         #[command(flatten)]
         folder: PkiFolder,
@@ -172,6 +173,7 @@ pub(crate) struct PkiIssue {
     pub(crate) name: String,
     /// For how long it is good
     #[arg(long, default_value_t = 365, value_name = "DAYS")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: u32,
     /// Where certificate and key are written; by default into the CA's folder
     #[arg(long, value_name = "DIR")]
