@@ -119,14 +119,14 @@ fn tables_are_those_of_opensm() -> Result<(), JudgeError> {
         }
         Ok(())
     };
-    fs::write(&file, "a=0x10 : ALL=ful;").unwrap();
+    fs::write(&file, "a=0x10 : ALL=fill;").unwrap();
     keeper.signal(Signal::HUP);
     let begin = std::time::Instant::now();
     while !keeper.tail().contains("partitions stay as they are") {
         assert!(begin.elapsed() < PATIENCE, "{}", keeper.tail());
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    assert!(keeper.tail().contains("ours.conf:1: `ful` is no membership"), "{}", keeper.tail());
+    assert!(keeper.tail().contains("ours.conf:1: `fill` is no membership"), "{}", keeper.tail());
     held(&keeper, &mine)?;
     fs::write(&file, &files[1]).unwrap();
     keeper.signal(Signal::HUP);

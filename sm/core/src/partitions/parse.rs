@@ -6,8 +6,9 @@
 //!     mgid=ff12:401b::16, sl=1 ;
 //! ```
 //!
-//! What OpenSM passes over with a warning is refused here: a word that is misspelt would open a partition or
-//! close it.
+//! As in OpenSM, a word may be shortened as long as it is clear which one is meant (`ipo`, `def=full`, `ALL_C`), and the
+//! last statement needs no semicolon. What OpenSM passes over with a warning is refused here: a word that is misspelt
+//! would open a partition or close it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -49,9 +50,6 @@ pub enum Reason {
     /// There is no colon between a partition and its members.
     #[error("`{0}` has no members: expected NAME=KEY : MEMBER=full, ... ;")]
     NoMembers(String),
-    /// The last statement has no end.
-    #[error("`{0}` has no end: a partition ends with ;")]
-    NoEnd(String),
     /// A partition's number.
     #[error("`{0}` numbers no partition: expected 1 to 0x7fff, 0x8000 more or less")]
     Number(String),
@@ -129,16 +127,12 @@ impl Statement<'_> {
 fn statements(text: &str) -> Result<Vec<Statement<'_>>, BadPartitions> {
     let mut statements = Vec::new();
     let mut open: Option<Statement<'_>> = None;
-    let mut last = (0, "");
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.split_once('#').map_or(text, |(text, _)| text);
         let mut parts = text.split(';').peekable();
         while let Some(part) = parts.next() {
             let ends = parts.peek().is_some();
             let part = part.trim();
-            if !part.is_empty() {
-                last = (line, part);
-            }
             match &mut open {
                 Some(statement) => statement.lines.push((line, part)),
                 None if part.is_empty() => continue,
@@ -154,9 +148,16 @@ fn statements(text: &str) -> Result<Vec<Statement<'_>>, BadPartitions> {
             }
         }
     }
-    match open {
-        Some(_) => Err(BadPartitions { line: last.0, reason: Reason::NoEnd(last.1.to_owned()) }),
-        None => Ok(statements),
+    statements.extend(open);
+    Ok(statements)
+}
+
+/// The known word that a text is, or that it alone begins; else the text.
+fn word<'a>(text: &'a str, known: &[&'a str]) -> &'a str {
+    let mut begun = known.iter().copied().filter(|word| !text.is_empty() && word.starts_with(text));
+    match (known.contains(&text), begun.next(), begun.next()) {
+        (false, Some(only), None) => only,
+        _ => text,
     }
 }
 
@@ -181,13 +182,20 @@ fn partition(text: &str) -> Parsed<u16> {
 }
 
 fn membership(text: &str) -> Parsed<Membership> {
-    match text {
+    match word(text, &["full", "limited", "both"]) {
         "full" => Ok(Membership::Full),
         "limited" => Ok(Membership::Limited),
         "both" => Ok(Membership::Both),
         other => Err(Reason::Membership(other.to_owned())),
     }
 }
+
+/// What may be said of a partition or a group.
+const FLAGS: [&str; 10] =
+    ["ipoib", "indx0", "defmember", "mtu", "rate", "sl", "scope", "Q_Key", "TClass", "FlowLabel"];
+/// Who may be a member, and how a group begins.
+const MEMBERS: [&str; 7] =
+    ["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF", "NONE", "mgid"];
 
 /// What groups of a partition have.
 #[derive(Clone)]
@@ -217,7 +225,7 @@ impl Flags {
             let number = number.filter(|number| (least..=most).contains(number));
             number.ok_or_else(|| Reason::Value(name, value.to_owned(), least, most))
         };
-        match name {
+        match word(name, &FLAGS) {
             "mtu" => self.mtu = within("mtu", 1, 5)? as u8,
             "rate" => self.rate = within("rate", 2, 24)? as u8,
             "sl" => self.sl = within("sl", 0, 15)? as u8,
@@ -266,7 +274,7 @@ impl File {
         for flag in statement.header.1.split(',').skip(1) {
             let (name, value) = pair(flag);
             let at = at(statement.header.0);
-            match (name, value) {
+            match (word(name, &FLAGS), value) {
                 ("ipoib", None) => is_ip = true,
                 ("indx0", None) => first = true,
                 ("defmember", Some(value)) => default = membership(value).map_err(at)?,
@@ -318,6 +326,7 @@ impl File {
         let mut words = text.split(',');
         while let Some(word) = words.next() {
             let (name, value) = pair(word);
+            let name = self::word(name, &MEMBERS);
             if name == "mgid" {
                 let mut flags = flags.clone();
                 for word in words.by_ref() {
