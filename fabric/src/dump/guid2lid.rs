@@ -119,8 +119,8 @@ pub fn entries(text: &[u8]) -> Result<BTreeMap<Guid, (Lid, Lmc)>, DumpError<Prob
 /// The entries of a text, and what is wrong with the lines that are left out.
 pub type Usable = (BTreeMap<Guid, (Lid, Lmc)>, Vec<DumpError<Problem>>);
 
-/// Reads the text as far as it can be used: a line that is wrong, or that says otherwise than one before it, is left
-/// out. A manager that starts with the rest gives one port another address, and one that does not start gives none.
+/// Reads the text as far as it can be used: a line that is wrong, or that says otherwise than one before it, is
+/// left out. A manager that starts with the rest gives one port another address; one that does not start gives none.
 ///
 /// # Errors
 /// When it is no text at all.

@@ -29,6 +29,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "The fabric at hand, every irregularity by name.",
     ),
     (
+        "snin-topo-trees",
+        "dump_fts > dump_fts.txt; snin topo trees fabric.ibnetdiscover --tables dump_fts.txt",
+        "How much of random permutations the tables in force can grant, whoever wrote them.",
+    ),
+    (
         "snin-plan",
         "snin plan fabric.ibnetdiscover --traffic jobs.csv --json > plan.json",
         "Every grant with its path, and the reason of each that is left out.",
