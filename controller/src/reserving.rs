@@ -134,7 +134,7 @@ impl Daemon {
         if command == "slice_create" {
             created = core.create_slice(&owner, &wanted).map_err(Refused::conflict)?;
             // Asked for once more without a word of sharing, a slice stays as it is.
-            let shared = body["shared"].as_bool().or(created.then_some(false));
+            let shared = body["shared"].as_bool().or_else(|| created.then_some(false));
             if let Some(shared) = shared {
                 core.share_slice(&owner, shared);
             }
