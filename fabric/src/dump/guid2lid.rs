@@ -120,7 +120,8 @@ pub fn entries(text: &[u8]) -> Result<BTreeMap<Guid, (Lid, Lmc)>, DumpError<Prob
 pub type Usable = (BTreeMap<Guid, (Lid, Lmc)>, Vec<DumpError<Problem>>);
 
 /// Reads the text as far as it can be used: a line that is wrong, or that says otherwise than one before it, is
-/// left out. A manager that starts with the rest gives one port another address; one that does not start gives none.
+/// left out. A manager that starts with the rest gives one port another address; one that does not start gives
+/// none.
 ///
 /// # Errors
 /// When it is no text at all.
