@@ -6,9 +6,9 @@
 //!     mgid=ff12:401b::16, sl=1 ;
 //! ```
 //!
-//! As in OpenSM, a word may be shortened as long as it is clear which one is meant (`ipo`, `def=full`, `ALL_C`), and
-//! the last statement needs no semicolon. What OpenSM passes over with a warning is refused here: a word that is
-//! misspelt would open a partition or close it.
+//! As in OpenSM, a word may be shortened as long as it is clear which one is meant (`ipo`, `def=full`, `ALL_C`),
+//! and the last statement needs no semicolon. What OpenSM passes over with a warning is refused here: a word that
+//! is misspelt would open a partition or close it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
