@@ -311,7 +311,17 @@ mod tests {
             "m_keys:1: the secret is 64 hex digits"
         );
         fs::remove_file(folder.path().join("m_keys")).unwrap();
-        let told = told("guid2lid", "0x77 0x8 0xb\n\n0x78 0xa 0xa\n");
-        assert_eq!(told, "guid2lid:3: 0x0000000000000078: LID 10 is taken by 0x0000000000000077");
+        assert_eq!(
+            told("guid2lid", "0x77 0x8 0xb\n\0\n"),
+            "guid2lid:2: this is no guid2lid text (binary data)"
+        );
+        // One wrong line is left out, and the others are used.
+        let text = "0x77 0x8 0xb\n\n0x78 0xa 0xa\n0x79 0x1 0x1\n";
+        fs::write(folder.path().join("guid2lid"), text).unwrap();
+        let (_, saved) = Memory::open(Some(folder.path())).unwrap();
+        assert_eq!(
+            saved.lids,
+            [(Guid(0x77), (Lid(8), FOUR)), (Guid(0x79), (Lid(1), Lmc::ZERO))].into()
+        );
     }
 }

@@ -87,10 +87,10 @@ fn what_keeps_it_from_starting_is_one_line() -> Result<(), JudgeError> {
     let config = file("lmc.toml", "lmc = 9\n");
     refused(&snin_sm(&["--config", &config]), &[&format!("{config}:1: lmc is 9: 0 to 7")]);
     let (state, addresses) =
-        (folder.path().display(), file("guid2lid", "0x77 0x8 0xb\n\n0x78 0xa 0xa\n"));
+        (folder.path().display(), file("guid2lid", "0x77 0x8 0xb\n\x7fELF\0\n"));
     refused(
         &snin_sm(&["--state", &state.to_string(), "--ibsim", "snin-nobody"]),
-        &[&format!("{addresses}:3: 0x0000000000000078: LID 10 is taken by 0x0000000000000077")],
+        &[&format!("{addresses}:2: this is no guid2lid text (binary data)")],
     );
     // A machine without InfiniBand: what a fresh root of files does not have.
     if !Path::new("/sys/class/infiniband_mad/abi_version").exists() {
