@@ -48,7 +48,7 @@ pub enum Report {
         /// The specification's name of what it told.
         name: &'static str,
     },
-    /// What became of an [`Event::Instruct`].
+    /// What became of an [`Event::Instruct`](crate::Event::Instruct).
     Instructed {
         /// Whom.
         to: Guid,
