@@ -1,9 +1,9 @@
 //! Tables that another manager wrote, read as choices of trees.
 //!
-//! An address of a host leads along the links that the tables in force give it, whoever wrote them. The route
-//! from a switch with hosts to an address is walked. Where all of its links are links of one tree, the address
-//! is a choice of that tree for that pair. The same address may lead along another tree from another switch, so
-//! choices are kept by source switch.
+//! An address of a host leads along the links that the tables in force give it. The route from a switch with hosts
+//! to an address is walked. Where all of its links are links of one tree, the address is a choice of that tree for
+//! that pair. The same address may lead along another tree from another switch, so choices are kept by source
+//! switch.
 
 use super::{AddressPlan, Engine, Forest, Ranks, Routing};
 use crate::addresses::AddressError;
@@ -89,8 +89,8 @@ impl TreeChoicesReport {
 }
 
 impl Routing {
-    /// The routing that is in force: the trees of the Clos, the reported addresses, and these tables, whoever
-    /// wrote them. Its plan gives no tree an address: that is for [`TreeChoices`] to say.
+    /// The routing that is in force: the trees of the Clos, the reported addresses, and these tables. Its
+    /// plan gives no tree an address: that is for [`TreeChoices`] to say.
     ///
     /// # Errors
     /// When the addresses that the topology reports contradict each other.

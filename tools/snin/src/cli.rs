@@ -189,7 +189,7 @@ pub(crate) enum Topo {
         #[command(flatten)]
         format: Format,
     },
-    /// Say what can be granted on the tables in force, whoever wrote them
+    /// Say what can be granted on the tables in force, OpenSM's for example
     ///
     /// Walks the route from every switch with hosts to every address of every host. An address whose route stays
     /// on one tree is a choice of that tree. Prints how many trees pairs have with 1, 2, 4, ... of their

@@ -8,12 +8,12 @@ use crate::fabric::Fabric;
 
 /// The VL of what is discarded.
 const NONE: u8 = 15;
-/// The weight of every lane at a port whose turns nobody wrote.
+/// The weight of every lane at a port whose arbitration tables no manager wrote.
 const EVEN: u8 = 64;
 
 impl Fabric {
     /// The lanes of every port as they are now, for [`Network::set_lanes`](data::Network::set_lanes). A VL that is
-    /// not operational is none. A port whose arbitration tables nobody wrote lets all its lanes take turns.
+    /// not operational is none. A port whose arbitration tables no manager wrote lets all its lanes take turns.
     pub fn lanes(&self) -> Vec<PortLanes> {
         self.topology().ports().map(|port| self.lanes_of(port)).collect()
     }

@@ -239,7 +239,7 @@ impl<Q: Agenda> Network<Q> {
             return;
         };
         let output = crossing.output();
-        // Where all links are alike, nobody sends from an input that gives anything.
+        // Where all links are alike, no output sends from an input that gives anything.
         if self.rates.len() > 1 {
             self.settle_readers(crossing);
         }

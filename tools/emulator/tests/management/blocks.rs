@@ -180,7 +180,7 @@ fn lanes_are_as_they_were_written() {
     });
     let fresh = lab.emulator.fabric().lanes().swap_remove(port.index());
     assert_eq!(fresh.mapping.len(), 5);
-    // Eight VLs were possible, of which four are left; nobody has written whose turn it is.
+    // Eight VLs were possible, of which four are left; no manager has written an arbitration table.
     assert_eq!(
         fresh.mapping[1],
         std::array::from_fn(|sl| if sl % 8 < 4 { sl as u8 % 8 } else { 15 })

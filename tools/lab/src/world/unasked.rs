@@ -135,7 +135,7 @@ impl World<'_> {
         let (source, destination) = (port(demand.source), port(demand.destination));
         let Some(lid) = self.addresses.base(destination) else { return };
         let host = demand.source.0;
-        // Who floods is paced by nobody.
+        // A host that floods is not paced.
         let rate = self.wire.path_rate(source, lid).filter(|_| self.setup.ordinary.is_none());
         let all = || self.wire.payload_at(source, rate, self.longest) / parts;
         let bytes = demand.bytes.unwrap_or_else(all);

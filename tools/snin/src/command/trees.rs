@@ -1,4 +1,4 @@
-//! `snin topo trees`: what can be granted on the tables in force, whoever wrote them.
+//! `snin topo trees`: what can be granted on the tables in force, OpenSM's for example.
 
 use std::io::Write;
 

@@ -9,7 +9,7 @@ use crate::cli;
 use crate::failure::Failure;
 use crate::output::Progress;
 
-/// What a page shows of it where nobody asked for more: every other port, for so many windows.
+/// What a page shows of it where the command line does not say more: every other port, for so many windows.
 const PAGE: (u32, u32) = (500_000, 6);
 
 impl Lab<'_> {

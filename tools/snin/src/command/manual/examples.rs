@@ -31,7 +31,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     (
         "snin-topo-trees",
         "dump_fts > dump_fts.txt; snin topo trees fabric.ibnetdiscover --tables dump_fts.txt",
-        "How much of random permutations the tables in force can grant, whoever wrote them.",
+        "How much of random permutations can be granted on the tables in force.",
     ),
     (
         "snin-plan",
