@@ -76,6 +76,7 @@ impl Daemon {
 
     fn health(&self) -> (bool, &'static str) {
         match (&self.core, &self.manager) {
+            _ if self.state.trouble().is_some() => (false, "the state is not stored"),
             (None, _) => (false, NotKnown::WHY),
             (Some(core), _) if core.is_deposed() => (false, "another controller is in charge"),
             (Some(_), Some(manager)) if !manager.is_open() => {
@@ -144,6 +145,8 @@ impl Daemon {
             "now_ns": self.clock.now().nanos(),
             "listen": listen,
             "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
+            "not_stored": self.state.trouble(),
+            "storage_failures": self.state.failures(),
             "view": self.core.as_ref().map(|core| core.view().version()),
             "not_clos": self.core.as_ref().and_then(|core| not_clos(&**core.view())),
             "counters": counters,

@@ -18,7 +18,7 @@ use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
-use snin_protocol::message::{AgentMessage, Change, FromAgent, ToAgent};
+use snin_protocol::message::{FromAgent, ToAgent};
 use snin_protocol::view::Policy;
 use tokio::select;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -36,6 +36,7 @@ use crate::link_tests::LinkTests;
 use crate::metrics::Counted;
 use crate::punctuality::Decided;
 use crate::recording::Recorded;
+use crate::storing::recall;
 
 /// How often control socket, pages and signals are looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -78,6 +79,10 @@ pub struct Daemon {
     pub(crate) requests_per_user: usize,
     /// The slices that are kept are of this version of the core's.
     pub(crate) slices_version: Option<u64>,
+    /// Whether the term is on the disk.
+    pub(crate) begun: bool,
+    /// What the fabric is, while there is no term to grant in.
+    pub(crate) view: Option<Arc<dyn View>>,
     watchdog: Option<(Time, Time)>,
 }
 
@@ -97,10 +102,7 @@ impl Daemon {
         outlets.offer(checked.api.clone(), credentials.clone())?;
         let identity = identity(settings, credentials.as_deref())?;
         let state = State::open(&settings.state_dir)?;
-        let mut config = checked.core.clone();
-        let begun = state.begin(config.term, config.longest_in_force())?;
-        (config.term, config.predecessor) = (begun.term, begun.predecessor);
-        info!("{identity} begins term {}", config.term);
+        let config = checked.core.clone();
         let limits = settings.limits();
         let listen = Listen {
             at: checked.listen,
@@ -154,8 +156,16 @@ impl Daemon {
             launchers: checked.launchers.clone(),
             requests_per_user: settings.requests_per_user as usize,
             slices_version: None,
+            begun: false,
+            view: None,
             watchdog: watchdog.map(|every| (Time(every), clock.now() + Time(every))),
         };
+        if let Err(failure) = daemon.begin() {
+            if !failure.is_of_disk() {
+                return Err(failure);
+            }
+            service::ready("grants nothing until its state can be stored");
+        }
         daemon.read_file()?;
         Ok(daemon)
     }
@@ -297,7 +307,7 @@ impl Daemon {
     }
 
     /// The fabric is another. With the first one agents are let in.
-    fn take_view(&mut self, view: Arc<dyn View>) -> Result<(), Failure> {
+    pub(crate) fn take_view(&mut self, view: Arc<dyn View>) -> Result<(), Failure> {
         let (topology, routing) = (view.topology(), view.routing());
         let (hosts, trees) = (routing.hosts.len(), routing.forest.len());
         let fields = json!({
@@ -317,6 +327,10 @@ impl Daemon {
         if let Some(core) = &mut self.core {
             core.handle(Event::View(view), now);
             self.meter.charge(Cause::View, now);
+            return Ok(());
+        }
+        if !self.begun {
+            self.view = Some(view);
             return Ok(());
         }
         let core = Recorded::new(self.config.clone(), view, now, self.record.as_deref())?;
@@ -401,12 +415,12 @@ impl Daemon {
                 .pinned()
                 .map(|grant| ((grant.source, grant.destination), grant.tree))
                 .collect();
-            self.state.keep_pinned(&pinned)?;
+            self.state.keep_pinned(pinned);
             if let Some(manager) = &mut self.manager {
                 let version = core.slices_version();
                 manager.prefer(core.pinned_paths(), version, || core.slice_members());
             }
-            self.keep_reserved()?;
+            self.keep_reserved();
             self.meter.charge(Cause::Store, begun);
         }
         Ok(())
@@ -450,26 +464,10 @@ impl Daemon {
             service::alive();
             *due = now + *every;
         }
+        self.heed_state()?;
         self.serve();
         self.meter.charge(Cause::Answering, now);
         Ok(false)
-    }
-}
-
-/// A pinned connection whose agent does not say which tree it had gets that one.
-fn recall(state: &State, from: Guid, message: &mut FromAgent) {
-    let AgentMessage::Ask(ask) = &mut message.body else { return };
-    let is_pinned = |change: &Change| matches!(change, Change::Request(request) if request.pinned);
-    if !ask.changes.iter().any(is_pinned) {
-        return;
-    }
-    for change in Arc::make_mut(&mut ask.changes) {
-        if let Change::Request(request) = change
-            && request.pinned
-            && request.tree.is_none()
-        {
-            request.tree = state.pinned(from, request.destination);
-        }
     }
 }
 

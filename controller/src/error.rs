@@ -42,17 +42,9 @@ pub enum Failure {
     /// The state.
     #[error(transparent)]
     Shared(#[from] SharedError),
-    /// What is in the state.
-    #[error("{key} in the state is no such thing: {what}")]
-    State {
-        /// Which key.
-        key: &'static str,
-        /// The error, in words.
-        what: String,
-    },
-    /// Another controller took over between two looks at the state.
-    #[error("another controller uses the same state")]
-    Taken,
+    /// A disk that hangs.
+    #[error("the disk of the state has not answered for {0} s: nothing is changed")]
+    Slow(u64),
     /// A file.
     #[error("{}: {what}", path.display())]
     File {
@@ -75,6 +67,15 @@ impl Failure {
     /// A file that is of no use.
     pub fn file(path: &Path, what: impl std::fmt::Display) -> Self {
         Self::File { path: path.to_owned(), what: what.to_string() }
+    }
+
+    /// Whether it is the disk that refuses: what is asked may work later.
+    pub const fn is_of_disk(&self) -> bool {
+        match self {
+            Self::Slow(_) => true,
+            Self::Shared(error) => error.is_of_disk(),
+            _ => false,
+        }
     }
 
     /// Something that the system does not give.

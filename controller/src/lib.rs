@@ -17,3 +17,4 @@ mod jobs;
 mod link_tests;
 mod punctuality;
 mod reserving;
+mod storing;

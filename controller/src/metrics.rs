@@ -22,6 +22,8 @@ struct Seen<'a> {
     name: String,
     term: u64,
     is_up: bool,
+    is_stored: bool,
+    storage_failures: u64,
     core: Metrics,
     counted: &'a Counted,
     journal: &'a Journal,
@@ -45,6 +47,8 @@ pub(crate) fn page(daemon: &Daemon) -> String {
         name: daemon.identity.to_string(),
         term: daemon.config.term.0,
         is_up: core.is_some(),
+        is_stored: daemon.state.trouble().is_none(),
+        storage_failures: daemon.state.failures(),
         core: core.map(Core::metrics).unwrap_or_default(),
         counted: &daemon.counted,
         journal: &daemon.outlets.journal,
@@ -63,6 +67,8 @@ pub fn names() -> Vec<(String, String)> {
         name: String::new(),
         term: 0,
         is_up: false,
+        is_stored: true,
+        storage_failures: 0,
         core: Metrics::default(),
         counted: &counted,
         journal: &journal,
@@ -87,6 +93,10 @@ impl Seen<'_> {
         page.gauge("snin_controller_term", "Its term", self.term as f64);
         let up = f64::from(u8::from(self.is_up));
         page.gauge("snin_controller_up", "Whether it knows the fabric and lets agents in", up);
+        let stored = f64::from(u8::from(self.is_stored));
+        page.gauge("snin_controller_stored", "Whether the state is stored", stored);
+        let help = "How often the state could not be stored";
+        page.counter("snin_controller_storage_failures", help, self.storage_failures);
         for (name, help, count) in self.core.counters() {
             page.counter(&format!("snin_controller_{name}"), help, count);
         }

@@ -33,7 +33,7 @@ use crate::asked::host_name;
 use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::daemon::Daemon;
 use crate::error::Failure;
-use crate::io::kept::TimeOfDay;
+use crate::io::kept::{Change, TimeOfDay};
 
 /// A request may begin so long ago: its way here took time, and clocks differ.
 const PAST: Time = Time::secs(60);
@@ -121,7 +121,9 @@ impl Daemon {
             let known = core.slice_record(&owner).is_some();
             // First on disk: what could not be written is not done.
             if known {
-                self.state.keep_slice(&owner, None).map_err(Refused::failed)?;
+                self.state
+                    .promise(self.state.kept().slice(&owner, None))
+                    .map_err(Refused::failed)?;
             }
             let deleted = self.core.as_mut().is_some_and(|core| core.delete_slice(&owner));
             if deleted {
@@ -141,7 +143,7 @@ impl Daemon {
         } else {
             core.resize_slice(&owner, &wanted).map_err(Refused::conflict)?;
         }
-        if let Err(failure) = self.keep_slices() {
+        if let Err(failure) = self.promise_slices() {
             // A user is not told of what a restart would forget: it is as it was before.
             match (&mut self.core, before) {
                 (Some(core), None) => drop(core.delete_slice(&owner)),
@@ -227,7 +229,8 @@ impl Daemon {
         let frame = Frame { owner, source, destination, from, until };
         let core = self.core.as_mut().ok_or(NotKnown)?;
         let id = core.add_frame(frame.clone(), now).map_err(Refused::conflict)?;
-        if let Err(failure) = self.state.keep_frame(id, Some(day.keep(&frame))) {
+        let kept = self.state.kept().frame(id, Some(day.keep(&frame)));
+        if let Err(failure) = self.state.promise(kept) {
             core.remove_frame(id);
             return Err(Refused::failed(failure));
         }
@@ -249,7 +252,8 @@ impl Daemon {
             )?;
         }
         // First on disk: what could not be written is not done.
-        self.state.keep_frame(id, None).map_err(Refused::failed)?;
+        let kept = self.state.kept().frame(id, None);
+        self.state.promise(kept).map_err(Refused::failed)?;
         if let Some(core) = &mut self.core {
             core.remove_frame(id);
         }
@@ -280,35 +284,40 @@ impl Daemon {
         core.restore_frames(self.state.kept().frames().map(|(id, kept)| (id, day.recall(kept))));
     }
 
-    /// Keeps slices as they are, where they may be others than before, and forgets frames that are over.
-    ///
-    /// # Errors
-    /// When that cannot be kept.
-    pub(crate) fn keep_reserved(&mut self) -> Result<(), Failure> {
-        let Some(core) = &self.core else { return Ok(()) };
+    /// Keeps slices as they are, where they may be others than before, and forgets frames that are over: soon, by
+    /// another thread.
+    pub(crate) fn keep_reserved(&mut self) {
+        let Some(core) = &self.core else { return };
         let over = self.state.kept().frames().map(|(id, _)| id);
         let over: Vec<u64> = over.filter(|&id| core.frame(id).is_none()).collect();
         for id in over {
-            self.state.keep_frame(id, None)?;
+            self.state.keep(self.state.kept().frame(id, None));
         }
-        self.keep_slices()
+        for change in self.changed_slices() {
+            self.state.keep(change);
+        }
+        self.slices_version = self.core.as_deref().map(Core::slices_version);
     }
 
-    fn keep_slices(&mut self) -> Result<(), Failure> {
-        let Some(core) = &self.core else { return Ok(()) };
-        if self.slices_version == Some(core.slices_version()) {
-            return Ok(());
-        }
-        let kept = self.state.kept().slices().map(|record| record.owner.clone());
-        let gone: Vec<String> = kept.filter(|owner| core.slice_record(owner).is_none()).collect();
-        for owner in gone {
-            self.state.keep_slice(&owner, None)?;
-        }
-        for owner in core.slice_owners() {
-            self.state.keep_slice(owner, core.slice_record(owner))?;
-        }
-        self.slices_version = Some(core.slices_version());
+    /// Keeps slices as they are before somebody is told of it.
+    fn promise_slices(&mut self) -> Result<(), Failure> {
+        self.changed_slices().into_iter().try_for_each(|change| self.state.promise(change))?;
+        self.slices_version = self.core.as_deref().map(Core::slices_version);
         Ok(())
+    }
+
+    /// Slices that may be others than are kept.
+    fn changed_slices(&self) -> Vec<Change> {
+        let Some(core) = &self.core else { return Vec::new() };
+        if self.slices_version == Some(core.slices_version()) {
+            return Vec::new();
+        }
+        let kept = self.state.kept();
+        let gone = kept.slices().filter(|record| core.slice_record(&record.owner).is_none());
+        let gone = gone.map(|record| kept.slice(&record.owner, None));
+        let there = core.slice_owners();
+        let there = there.map(|owner| kept.slice(owner, core.slice_record(owner)));
+        gone.chain(there).collect()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -133,7 +133,7 @@ impl Journal {
         let text = format!("{line}\n");
         self.tell_followers(&text);
         if let Some((_, file)) = &mut self.file
-            && file.write_all(text.as_bytes()).is_err()
+            && write_whole(file, text.as_bytes()).is_err()
         {
             self.lost += 1;
         }
@@ -221,8 +221,41 @@ impl Journal {
     }
 }
 
+/// What an end of the process left of a last line is taken away: the next one begins a line.
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    let length = file.metadata()?.len();
+    // What is no file, such as a pipe, has no end.
+    if length == 0 {
+        return Ok(file);
+    }
+    let (mut end, mut piece, mut read) = (length, [0; 4_096], File::open(path)?);
+    while end > 0 {
+        let size = end.min(piece.len() as u64);
+        read.seek(SeekFrom::Start(end - size))?;
+        let piece = &mut piece[..size as usize];
+        read.read_exact(piece)?;
+        match piece.iter().rposition(|&byte| byte == b'\n') {
+            Some(at) => {
+                end = end - size + at as u64 + 1;
+                break;
+            }
+            None => end -= size,
+        }
+    }
+    if end < length {
+        file.set_len(end)?;
+    }
+    Ok(file)
+}
+
+/// All of a line or, on a disk that is full, nothing of it.
+fn write_whole(file: &mut File, line: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    file.write_all(line).inspect_err(|_| {
+        // Where that fails too, the file ends in half a line until it is opened again.
+        let _ = file.set_len(before);
+    })
 }
 
 #[cfg(test)]
@@ -249,6 +282,28 @@ mod tests {
         });
         assert_eq!(seen(&journal, 0), [KEPT as u64 + 9, KEPT as u64 + 10, KEPT as u64 + 11]);
         assert!(journal.bytes <= KEPT_BYTES);
+    }
+
+    #[test]
+    fn half_a_line_of_an_earlier_run_is_taken_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        for (before, left) in [
+            ("", ""),
+            ("{\"seq\":1}\n", "{\"seq\":1}\n"),
+            ("{\"seq\":1}\n{\"se", "{\"seq\":1}\n"),
+            ("{\"se", ""),
+            (&format!("{{}}\n{}", "x".repeat(10_000)), "{}\n"),
+        ] {
+            std::fs::write(&path, before).unwrap();
+            let mut journal = Journal::to_file(&path).unwrap();
+            journal.notify(None, "SUBNET_UP", Map::new());
+            let text = std::fs::read_to_string(&path).unwrap();
+            let event = text.strip_prefix(left).unwrap();
+            assert_eq!(serde_json::from_str::<Value>(event).unwrap()["event"], "SUBNET_UP");
+        }
+        // What is no file is written to as it is.
+        Journal::to_file(Path::new("/dev/null")).unwrap().notify(None, "SUBNET_UP", Map::new());
     }
 
     #[test]

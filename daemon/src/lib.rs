@@ -13,6 +13,7 @@
 //! | [`log`] | messages for people: journald, a file or stderr |
 //! | [`store`] | files that are there as a whole or as they were before |
 //! | [`shared`] | what must survive, changed one key at a time by who has seen what is there |
+//! | [`trouble`] | what fails, is told and is tried again |
 //! | [`session`] | sessions between daemons: TLS, identity, limits |
 //! | [`pki`] | a site's own CA |
 //! | [`signals`] | SIGHUP, SIGTERM, SIGUSR1 as something to poll |
@@ -56,6 +57,7 @@ pub mod settings;
 pub mod shared;
 pub mod signals;
 pub mod store;
+pub mod trouble;
 pub mod watch;
 
 mod bell;

@@ -6,25 +6,20 @@
 //! [lease](Shared::lease).
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
-use std::{fs, io};
+use std::sync::mpsc::Receiver;
 
+mod embedded;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod listed;
 
+pub use embedded::{Changes, Embedded};
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
 pub use listed::Listed;
 
 use crate::session::Files;
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
-
-const VALUES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("values");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-const REVISION: &str = "revision";
 /// The longest key and value, in bytes.
 const MAX_KEY: usize = 256;
 const MAX_VALUE: usize = 1 << 20;
@@ -58,6 +53,40 @@ pub enum SharedError {
         /// The error, in words.
         what: String,
     },
+    /// The disk of a file that is as it should be: it is full, say. Later it may work.
+    #[error("{}: {what}", path.display())]
+    Disk {
+        /// Which file.
+        path: PathBuf,
+        /// The error, in words.
+        what: String,
+    },
+    /// A file that holds something else than was written.
+    #[error(
+        "{0}: {what}; lost with it: {holds}; `mv {0} {0}.bad` puts it aside, and without it all begins anew",
+        path.display()
+    )]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// The error, in words.
+        what: String,
+        /// What was in it.
+        holds: &'static str,
+    },
+    /// A file that was made once and is not there any more.
+    #[error(
+        "{}: it was here before and is gone; lost with it: {holds}; put it back, or `rm {}` and all begins anew",
+        path.display(), mark.display()
+    )]
+    Gone {
+        /// Which.
+        path: PathBuf,
+        /// The file that says that it was made.
+        mark: PathBuf,
+        /// What was in it.
+        holds: &'static str,
+    },
     /// Another process has it open.
     #[error("{}: another daemon uses it", .0.display())]
     Taken(PathBuf),
@@ -75,6 +104,13 @@ pub enum SharedError {
     /// A key or value that is too long.
     #[error("key `{0:.40}`: at most {MAX_KEY} bytes a key and {MAX_VALUE} a value are kept")]
     TooLong(String),
+}
+
+impl SharedError {
+    /// Whether it is the disk that refuses: what is asked may work later, without anybody's help but more room.
+    pub const fn is_of_disk(&self) -> bool {
+        matches!(self, Self::Disk { .. })
+    }
 }
 
 /// Another one was faster: what is there now.
@@ -150,158 +186,4 @@ fn check(key: &str, value: Option<&[u8]>) -> Result<(), SharedError> {
         return Err(SharedError::TooLong(key.to_owned()));
     }
     Ok(())
-}
-
-/// In a file of this machine: one process at a time has it open, and so holds every lease.
-pub struct Embedded {
-    path: PathBuf,
-    database: Database,
-    watchers: Mutex<Vec<(String, Sender<Changed>)>>,
-}
-
-impl Embedded {
-    /// Opens a file, which is made where there is none.
-    ///
-    /// # Errors
-    /// When it cannot be used, or another daemon has it.
-    pub fn open(path: &Path) -> Result<Self, SharedError> {
-        let failed = |what: String| SharedError::File { path: path.to_owned(), what };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error: io::Error| failed(error.to_string()))?;
-        }
-        let database = Database::create(path).map_err(|error| match error {
-            redb::DatabaseError::DatabaseAlreadyOpen => SharedError::Taken(path.to_owned()),
-            other => failed(other.to_string()),
-        })?;
-        let shared = Self { path: path.to_owned(), database, watchers: Mutex::default() };
-        let make = || -> Result<(), redb::Error> {
-            let change = shared.database.begin_write()?;
-            change.open_table(VALUES)?;
-            change.open_table(META)?;
-            Ok(change.commit()?)
-        };
-        make().map_err(|error| failed(error.to_string()))?;
-        Ok(shared)
-    }
-
-    fn failed(&self) -> impl Fn(redb::Error) -> SharedError {
-        |error| SharedError::File { path: self.path.clone(), what: error.to_string() }
-    }
-
-    fn notify(&self, key: &str, now: Option<&Versioned>) {
-        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        watchers.retain(|(prefix, to)| {
-            let changed = || Changed { key: key.to_owned(), now: now.cloned() };
-            !key.starts_with(prefix.as_str()) || to.send(changed()).is_ok()
-        });
-    }
-}
-
-impl Shared for Embedded {
-    fn get(&self, key: &str) -> Result<Option<Versioned>, SharedError> {
-        let read = || -> Result<_, redb::Error> {
-            let values = self.database.begin_read()?.open_table(VALUES)?;
-            Ok(values.get(key)?.map(|found| versioned(found.value())))
-        };
-        read().map_err(self.failed())
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<(String, Versioned)>, SharedError> {
-        let read = || -> Result<_, redb::Error> {
-            let values = self.database.begin_read()?.open_table(VALUES)?;
-            let mut all = Vec::new();
-            for entry in values.range(prefix..)? {
-                let (key, value) = entry?;
-                if !key.value().starts_with(prefix) {
-                    break;
-                }
-                all.push((key.value().to_owned(), versioned(value.value())));
-            }
-            Ok(all)
-        };
-        read().map_err(self.failed())
-    }
-
-    fn compare_and_swap(
-        &self,
-        key: &str,
-        expected: Option<u64>,
-        value: Option<&[u8]>,
-    ) -> Result<Result<u64, Conflict>, SharedError> {
-        check(key, value)?;
-        let write = || -> Result<_, redb::Error> {
-            let change = self.database.begin_write()?;
-            let revision = {
-                let (mut values, mut meta) = (change.open_table(VALUES)?, change.open_table(META)?);
-                let there = values.get(key)?.map(|found| versioned(found.value()));
-                if there.as_ref().map(|there| there.revision) != expected {
-                    return Ok(Err(Conflict(there)));
-                }
-                let revision = meta.get(REVISION)?.map_or(0, |last| last.value()) + 1;
-                meta.insert(REVISION, revision)?;
-                match value {
-                    Some(value) => drop(values.insert(key, (revision, value))?),
-                    None => drop(values.remove(key)?),
-                }
-                revision
-            };
-            change.commit()?;
-            Ok(Ok(revision))
-        };
-        let done = write().map_err(self.failed())?;
-        if let Ok(revision) = done {
-            let now = value.map(|value| Versioned { revision, value: value.to_vec() });
-            self.notify(key, now.as_ref());
-        }
-        Ok(done)
-    }
-
-    fn watch(&self, prefix: &str) -> Receiver<Changed> {
-        let (to, from) = channel();
-        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        watchers.push((prefix.to_owned(), to));
-        from
-    }
-
-    fn lease(&self, _: &str) -> Result<bool, SharedError> {
-        Ok(true)
-    }
-}
-
-fn versioned((revision, value): (u64, &[u8])) -> Versioned {
-    Versioned { revision, value: value.to_vec() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_who_has_seen_what_is_there_changes_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("state/store.redb");
-        let shared = Embedded::open(&path).unwrap();
-        let watch = shared.watch("slice/");
-        assert_eq!(shared.get("term").unwrap(), None);
-        let first = shared.compare_and_swap("term", None, Some(b"1")).unwrap().unwrap();
-        let late = shared.compare_and_swap("term", None, Some(b"9")).unwrap();
-        assert_eq!(late, Err(Conflict(Some(Versioned { revision: first, value: b"1".to_vec() }))));
-        let second = shared.compare_and_swap("term", Some(first), Some(b"2")).unwrap().unwrap();
-        assert!(second > first);
-        for name in ["slice/b", "slice/a", "sliced"] {
-            shared.compare_and_swap(name, None, Some(name.as_bytes())).unwrap().unwrap();
-        }
-        let keys: Vec<String> =
-            shared.list("slice/").unwrap().into_iter().map(|(key, _)| key).collect();
-        assert_eq!(keys, ["slice/a", "slice/b"]);
-        let seen: Vec<String> = watch.try_iter().map(|changed| changed.key).collect();
-        assert_eq!(seen, ["slice/b", "slice/a"]);
-        assert!(matches!(Embedded::open(&path), Err(SharedError::Taken(_))));
-        drop(shared);
-        let again = Embedded::open(&path).unwrap();
-        assert_eq!(again.get("term").unwrap().unwrap().value, b"2");
-        let gone = again.get("slice/a").unwrap().unwrap().revision;
-        again.compare_and_swap("slice/a", Some(gone), None).unwrap().unwrap();
-        assert_eq!(again.list("slice/").unwrap().len(), 1);
-    }
 }

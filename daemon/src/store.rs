@@ -46,13 +46,17 @@ impl Draft {
             return Ok(Self { path, file: BufWriter::new(file), place: Place::There });
         }
         let (folder, beside) = places(&path);
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let (file, place) = match rustix::fs::open(&folder, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) if Path::new("/proc/self/fd").exists() => (File::from(file), Place::Nameless),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(at(&path)(error.into()));
             }
-            _ => (File::create(&beside).map_err(at(&path))?, Place::Beside(beside)),
+            _ => {
+                let mut options = OpenOptions::new();
+                let options = options.read(true).write(true).create(true).truncate(true);
+                (options.open(&beside).map_err(at(&path))?, Place::Beside(beside))
+            }
         };
         Ok(Self { path, file: BufWriter::new(file), place })
     }
@@ -71,6 +75,51 @@ impl Draft {
     /// As [`Self::publish`].
     pub fn publish_to_disk(self) -> Result<(), StoreError> {
         self.finish(true)
+    }
+
+    /// Another handle of the file, to be read and written. What is written to the draft itself comes in between.
+    ///
+    /// # Errors
+    /// When the system has no more descriptors.
+    pub fn file(&self) -> Result<File, StoreError> {
+        self.file.get_ref().try_clone().map_err(StoreError::at(&self.path))
+    }
+
+    /// Gives the file its name, if nothing has it by now, and has that on the disk. Whether it was so.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn publish_new(mut self) -> Result<bool, StoreError> {
+        let path = self.path.clone();
+        let at = || StoreError::at(&path);
+        self.file.flush().map_err(at())?;
+        let file = self.file.get_ref();
+        file.sync_all().map_err(at())?;
+        let linked = match &self.place {
+            Place::There => return Ok(false),
+            Place::Beside(beside) => fs::hard_link(beside, &path),
+            Place::Nameless => {
+                let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(CWD, nameless, CWD, &path, AtFlags::SYMLINK_FOLLOW)
+                    .map_err(io::Error::from)
+            }
+        };
+        match (linked, &self.place) {
+            (Ok(()), _) => {}
+            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            // The file system has one name a file.
+            (Err(error), Place::Beside(beside))
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+                ) && !path.exists() =>
+            {
+                fs::rename(beside, &path).map_err(at())?;
+                self.place = Place::There;
+            }
+            (Err(error), _) => return Err(at()(error)),
+        }
+        sync_folder(&places(&path).0).map(|()| true)
     }
 
     fn finish(mut self, to_disk: bool) -> Result<(), StoreError> {
@@ -149,6 +198,22 @@ pub fn replace_by_texts(
         draft.write_all(text.as_bytes()).map_err(StoreError::at(path))?;
     }
     draft.publish()
+}
+
+/// Whether an error is the disk's: it is full or broken, or may not be written now. With the same file, later it
+/// may work.
+pub fn is_of_disk(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    let kinds = [
+        Kind::StorageFull,
+        Kind::QuotaExceeded,
+        Kind::FileTooLarge,
+        Kind::ReadOnlyFilesystem,
+        Kind::StaleNetworkFileHandle,
+        Kind::WriteZero,
+    ];
+    kinds.contains(&error.kind())
+        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// A file's folder, and the file beside it that will take its place.

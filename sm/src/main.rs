@@ -20,6 +20,7 @@ use snin_sm::daemon::settings::{KeyPolicy, Settings, objection};
 use snin_sm::daemon::storage::Storage;
 use snin_sm::port::{Capture, Choice, Options, open};
 use snin_sm_core::Manager;
+use tracing::error;
 
 fn main() -> ExitCode {
     let clock = Clock::start();
@@ -50,10 +51,18 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let settings = &loaded.value;
     let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
     let (memory, mut saved) = Memory::open(settings.state_dir.as_deref())?;
-    if settings.m_key_policy != KeyPolicy::Given {
-        memory.make_secret(&mut saved)?;
-    }
     let mut config = settings.core(RandomState::new().build_hasher().finish());
+    let mut unmade = None;
+    if settings.m_key_policy != KeyPolicy::Given
+        && let Err(failure) = memory.make_secret(&mut saved)
+    {
+        if !failure.is_of_disk() {
+            return Err(failure);
+        }
+        error!("no M_Keys are given out until the next start: {failure}");
+        config.m_key_policy = snin_sm_core::KeyPolicy::Given;
+        unmade = Some(failure);
+    }
     config.partitions = partition_file::read(settings.partition_config_file.as_deref())?;
     let choices = cli.choices(settings);
     config.ports = u8::try_from(choices.len()).unwrap_or(u8::MAX);
@@ -84,7 +93,11 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     }
     let outlets = Outlets::open(settings, log)?;
     manager.set_readable(outlets.mirrors.is_readable());
-    let daemon = Daemon::new(clock, manager, Storage::new(memory, kept), ports, outlets)?;
+    let mut storage = Storage::new(memory, kept);
+    if let Some(failure) = unmade {
+        storage.lacks_secret(failure, clock.now());
+    }
+    let daemon = Daemon::new(clock, manager, storage, ports, outlets)?;
     let mut daemon = daemon.recorded(tape);
     daemon.read_partitions(settings.partition_config_file.clone());
     daemon.configure(settings)?;

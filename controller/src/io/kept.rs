@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use snin_controller_core::window::{Frame, SliceRecord};
-use snin_daemon::shared::Shared;
+use snin_daemon::shared::{Changes, Embedded, Shared as _};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
@@ -91,12 +91,12 @@ impl Kept {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(shared: &dyn Shared) -> Result<Self, Failure> {
-        let slices: Vec<SliceRecord> = list(shared, SLICE)?.into_values().collect();
+    pub fn read(store: &Embedded) -> Result<Self, Failure> {
+        let slices: Vec<SliceRecord> = list(store, SLICE)?.into_values().collect();
         let slices = slices.into_iter().map(|record| (record.owner.clone(), record)).collect();
         let mut frames = BTreeMap::new();
-        for (name, frame) in list(shared, FRAME)? {
-            let id = name.parse().map_err(|_| Failure::State { key: FRAME, what: name })?;
+        for (name, frame) in list(store, FRAME)? {
+            let id = name.parse().map_err(|_| store.damaged(format!("no frame: {name:.80}")))?;
             frames.insert(id, frame);
         }
         Ok(Self { slices, frames })
@@ -112,75 +112,74 @@ impl Kept {
         self.frames.iter().map(|(&id, frame)| (id, frame))
     }
 
-    /// Keeps an owner's slice, or that there is none; nothing is written where it is kept so already.
-    ///
-    /// # Errors
-    /// When it cannot be kept.
-    pub fn keep_slice(
-        &mut self,
-        shared: &dyn Shared,
-        owner: &str,
-        record: Option<&SliceRecord>,
-    ) -> Result<(), Failure> {
-        if self.slices.get(owner) == record {
-            return Ok(());
-        }
-        put(shared, &format!("{SLICE}{owner}"), record)?;
-        match record {
-            Some(record) => drop(self.slices.insert(owner.to_owned(), record.clone())),
-            None => drop(self.slices.remove(owner)),
-        }
-        Ok(())
+    /// An owner's slice is this one, or there is none: what is to be written for that.
+    pub fn slice(&self, owner: &str, record: Option<&SliceRecord>) -> Change {
+        let changes = [(format!("{SLICE}{owner}"), record.map(encoded))];
+        Change(changes.into(), One::Slice(owner.to_owned(), record.cloned()))
     }
 
-    /// Keeps a frame, or that there is none.
-    ///
-    /// # Errors
-    /// When it cannot be kept.
-    pub fn keep_frame(
-        &mut self,
-        shared: &dyn Shared,
-        id: u64,
-        frame: Option<KeptFrame>,
-    ) -> Result<(), Failure> {
-        if self.frames.get(&id) == frame.as_ref() {
-            return Ok(());
+    /// A frame is this one, or there is none: what is to be written for that.
+    pub fn frame(&self, id: u64, frame: Option<KeptFrame>) -> Change {
+        let changes = [(format!("{FRAME}{id}"), frame.as_ref().map(encoded))];
+        Change(changes.into(), One::Frame(id, frame))
+    }
+
+    /// What is to be written so that all is as it was before a change.
+    pub fn before(&self, change: &Change) -> Changes {
+        match &change.1 {
+            One::Slice(owner, _) => self.slice(owner, self.slices.get(owner)).0,
+            One::Frame(id, _) => self.frame(*id, self.frames.get(id).cloned()).0,
         }
-        put(shared, &format!("{FRAME}{id}"), frame.as_ref())?;
-        match frame {
-            Some(frame) => drop(self.frames.insert(id, frame)),
-            None => drop(self.frames.remove(&id)),
+    }
+
+    /// Whether it is so already.
+    pub fn is_so(&self, change: &Change) -> bool {
+        match &change.1 {
+            One::Slice(owner, record) => self.slices.get(owner) == record.as_ref(),
+            One::Frame(id, frame) => self.frames.get(id) == frame.as_ref(),
         }
-        Ok(())
+    }
+
+    /// It is kept.
+    pub fn take(&mut self, change: Change) {
+        match change.1 {
+            One::Slice(owner, Some(record)) => drop(self.slices.insert(owner, record)),
+            One::Slice(owner, None) => drop(self.slices.remove(&owner)),
+            One::Frame(id, Some(frame)) => drop(self.frames.insert(id, frame)),
+            One::Frame(id, None) => drop(self.frames.remove(&id)),
+        }
     }
 }
 
+/// Something that is to be kept, and what is to be written for it.
+pub struct Change(pub Changes, One);
+
+enum One {
+    Slice(String, Option<SliceRecord>),
+    Frame(u64, Option<KeptFrame>),
+}
+
+/// Texts and numbers in memory: there is nothing that could not be written.
+fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
 fn list<T: DeserializeOwned>(
-    shared: &dyn Shared,
+    store: &Embedded,
     prefix: &'static str,
 ) -> Result<BTreeMap<String, T>, Failure> {
     let mut all = BTreeMap::new();
-    for (key, held) in shared.list(prefix)? {
+    for (key, held) in store.list(prefix)? {
         let value = serde_json::from_slice(&held.value)
-            .map_err(|error| Failure::State { key: prefix, what: format!("{key}: {error}") })?;
+            .map_err(|error| store.damaged(format!("{key:.80}: {error}")))?;
         all.insert(key[prefix.len()..].to_owned(), value);
     }
     Ok(all)
 }
 
-fn put<T: Serialize>(shared: &dyn Shared, key: &str, value: Option<&T>) -> Result<(), Failure> {
-    let bytes = value.map(serde_json::to_vec).transpose();
-    let bytes =
-        bytes.map_err(|error| Failure::State { key: "a value", what: error.to_string() })?;
-    let revision = shared.get(key)?.map(|held| held.revision);
-    let kept = shared.compare_and_swap(key, revision, bytes.as_deref())?;
-    kept.map(drop).map_err(|_| Failure::Taken)
-}
-
 #[cfg(test)]
 mod tests {
     use snin_controller_core::window::{SliceHosts, TreeName};
-    use snin_daemon::shared::Embedded;
 
     use super::*;
 
@@ -205,15 +204,18 @@ mod tests {
             until: Time::secs(160),
         };
         let day = TimeOfDay { unix: 1_000_000_000_000, own: Time::secs(90) };
-        let shared = Embedded::open(&path).unwrap();
-        let mut kept = Kept::read(&shared).unwrap();
-        kept.keep_slice(&shared, "slurm/17", Some(&record)).unwrap();
-        kept.keep_frame(&shared, 5, Some(day.keep(&frame))).unwrap();
-        kept.keep_frame(&shared, 6, Some(day.keep(&frame))).unwrap();
-        kept.keep_frame(&shared, 6, None).unwrap();
-        drop(shared);
-        let shared = Embedded::open(&path).unwrap();
-        let again = Kept::read(&shared).unwrap();
+        let store = Embedded::open(&path, "all").unwrap();
+        let mut kept = Kept::read(&store).unwrap();
+        let frames = [(5, Some(day.keep(&frame))), (6, Some(day.keep(&frame))), (6, None)];
+        let slice = kept.slice("slurm/17", Some(&record));
+        let frames = frames.map(|(id, frame)| kept.frame(id, frame));
+        for change in [slice].into_iter().chain(frames) {
+            store.put_all(&change.0).unwrap();
+            kept.take(change);
+        }
+        drop(store);
+        let again = Kept::read(&Embedded::open(&path, "all").unwrap()).unwrap();
+        assert!(again.slices().eq(kept.slices()) && again.frames().eq(kept.frames()));
         assert_eq!(again.slices().collect::<Vec<_>>(), [&record]);
         // Another clock, a minute later.
         let later = TimeOfDay { unix: 1_060_000_000_000, own: Time::secs(3) };

@@ -6,3 +6,4 @@ pub mod outlets;
 pub mod state;
 pub mod timer;
 pub mod topology;
+pub mod writer;

@@ -3,16 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use snin_controller_core::window::SliceRecord;
-use snin_daemon::shared::{Embedded, Shared};
+use snin_daemon::clock::Clock;
+use snin_daemon::shared::{Changes, Embedded, Shared as _};
+use snin_daemon::trouble::News;
 use snin_fabric::{Guid, TreeId};
 use snin_protocol::{Term, Time};
 
 use crate::error::Failure;
-use crate::io::kept::{Kept, KeptFrame};
+use crate::io::kept::{Change, Kept};
+use crate::io::writer::Writer;
 
+/// What is in the store, for who loses it.
+const HOLDS: &str = "the term (without it set least_term above any that agents have heard of), the trees of \
+                     pinned connections, slices, and requests";
 const TERM: &str = "controller/term";
 const PINNED: &str = "controller/pinned/";
 
@@ -26,7 +32,8 @@ struct Reign {
 
 /// See the module's documentation.
 pub struct State {
-    shared: Box<dyn Shared>,
+    store: Arc<Embedded>,
+    writer: Writer,
     pinned: BTreeMap<(Guid, Guid), TreeId>,
     kept: Kept,
 }
@@ -41,44 +48,39 @@ pub struct Begun {
 }
 
 impl State {
-    /// Opens the store of a folder.
+    /// Opens the store of a folder. A disk that refuses to be written is no error here, but of what is to be kept.
     ///
     /// # Errors
-    /// When it cannot be used, or another controller does.
+    /// When it cannot be read, or another controller uses it.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
-        let shared = Embedded::open(&folder.join("controller.redb"))?;
+        let store = Arc::new(Embedded::open(&folder.join("controller.redb"), HOLDS)?);
         let mut pinned = BTreeMap::new();
-        for (key, held) in shared.list(PINNED)? {
-            let ends = key.strip_prefix(PINNED).and_then(|ends| ends.split_once('/'));
-            let ends = ends.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-            let ends = ends.ok_or_else(|| Failure::State { key: PINNED, what: key.clone() })?;
-            let tree: u16 = serde_json::from_slice(&held.value)
-                .map_err(|error| Failure::State { key: PINNED, what: error.to_string() })?;
-            pinned.insert(ends, TreeId(tree));
+        for (key, held) in store.list(PINNED)? {
+            let pin = pin(&key, &held.value);
+            let (ends, tree) = pin.ok_or_else(|| store.damaged(format!("no pin: {key:.80}")))?;
+            pinned.insert(ends, tree);
         }
-        let kept = Kept::read(&shared)?;
-        Ok(Self { shared: Box::new(shared), pinned, kept })
+        let kept = Kept::read(&store)?;
+        let writer = Writer::start(store.clone(), Clock::system());
+        let writer = writer.map_err(Failure::system("a thread"))?;
+        Ok(Self { store, writer, pinned, kept })
     }
 
     /// Begins a term, greater than all before and at least `least`. It is kept before anything is granted in it.
     /// `longest`: the longest from the decision of one of its grants to the end of its guard.
     ///
     /// # Errors
-    /// When that cannot be kept, or another controller was faster.
+    /// When that cannot be kept.
     pub fn begin(&self, least: Term, longest: Time) -> Result<Begun, Failure> {
-        let held = self.shared.get(TERM)?;
-        let before: Option<Reign> = held
-            .as_ref()
-            .map(|held| serde_json::from_slice(&held.value))
-            .transpose()
-            .map_err(|error| Failure::State { key: TERM, what: error.to_string() })?;
+        let held = self.store.get(TERM)?;
+        let before = held.as_ref().map(|held| serde_json::from_slice::<Reign>(&held.value));
+        let before = before.transpose();
+        let before = before.map_err(|error| self.store.damaged(format!("{TERM}: {error}")))?;
         let term = before.as_ref().map_or(1, |before| before.term.saturating_add(1)).max(least.0);
         let reign = Reign { term, longest: longest.nanos() };
-        let bytes = serde_json::to_vec(&reign)
-            .map_err(|error| Failure::State { key: TERM, what: error.to_string() })?;
-        let revision = held.map(|held| held.revision);
-        let kept = self.shared.compare_and_swap(TERM, revision, Some(&bytes))?;
-        kept.map_err(|_| Failure::Taken)?;
+        let bytes = serde_json::to_vec(&reign).unwrap_or_default();
+        let was = Changes::from([(TERM.to_owned(), held.map(|held| held.value))]);
+        self.write(Changes::from([(TERM.to_owned(), Some(bytes))]), was)?;
         // A controller that was told a least term has lost its state: what was granted before is not known.
         let is_first = before.is_none() && least.0 <= 1;
         let longest = before.map_or(longest, |before| Time(before.longest).max(longest));
@@ -90,20 +92,33 @@ impl State {
         &self.kept
     }
 
-    /// Keeps an owner's slice, or that there is none.
+    /// Keeps something before somebody is told of it.
     ///
     /// # Errors
-    /// When that cannot be kept.
-    pub fn keep_slice(&mut self, owner: &str, record: Option<&SliceRecord>) -> Result<(), Failure> {
-        self.kept.keep_slice(&*self.shared, owner, record)
+    /// When that cannot be kept: then all is as it was before.
+    pub fn promise(&mut self, change: Change) -> Result<(), Failure> {
+        if !self.kept.is_so(&change) {
+            self.write(change.0.clone(), self.kept.before(&change))?;
+            self.kept.take(change);
+        }
+        Ok(())
     }
 
-    /// Keeps a frame, or that there is none.
-    ///
-    /// # Errors
-    /// When that cannot be kept.
-    pub fn keep_frame(&mut self, id: u64, frame: Option<KeptFrame>) -> Result<(), Failure> {
-        self.kept.keep_frame(&*self.shared, id, frame)
+    /// Keeps something that is so already, as soon as the disk has room for it.
+    pub fn keep(&mut self, change: Change) {
+        if !self.kept.is_so(&change) {
+            self.writer.keep(change.0.clone());
+            self.kept.take(change);
+        }
+    }
+
+    fn write(&self, changes: Changes, before: Changes) -> Result<(), Failure> {
+        self.writer.write(changes).inspect_err(|failure| {
+            // A disk may have what it did not say that it has.
+            if failure.is_of_disk() {
+                self.writer.keep(before);
+            }
+        })
     }
 
     /// The tree that a pinned connection had.
@@ -111,33 +126,40 @@ impl State {
         self.pinned.get(&(from, to)).copied()
     }
 
-    /// Keeps the trees of the pinned connections that there are.
-    ///
-    /// # Errors
-    /// When that cannot be kept.
-    pub fn keep_pinned(&mut self, now: &BTreeMap<(Guid, Guid), TreeId>) -> Result<(), Failure> {
-        let ends: Vec<(Guid, Guid)> = self.pinned.keys().chain(now.keys()).copied().collect();
-        for ends in ends {
-            let tree = now.get(&ends).copied();
-            if self.pinned.get(&ends).copied() == tree {
-                continue;
-            }
-            let key = format!("{PINNED}{}/{}", ends.0, ends.1);
-            let revision = self.shared.get(&key)?.map(|held| held.revision);
-            let value = tree.map(|tree| tree.0.to_string());
-            let kept = self.shared.compare_and_swap(
-                &key,
-                revision,
-                value.as_ref().map(String::as_bytes),
-            )?;
-            kept.map_err(|_| Failure::Taken)?;
-            match tree {
-                Some(tree) => drop(self.pinned.insert(ends, tree)),
-                None => drop(self.pinned.remove(&ends)),
-            }
+    /// Keeps the trees of the pinned connections that there are, as soon as the disk has room for them: agents
+    /// that live know them too.
+    pub fn keep_pinned(&mut self, now: BTreeMap<(Guid, Guid), TreeId>) {
+        if self.pinned == now {
+            return;
         }
-        Ok(())
+        let key = |ends: &(Guid, Guid)| format!("{PINNED}{}/{}", ends.0, ends.1);
+        let gone = self.pinned.keys().filter(|&ends| !now.contains_key(ends));
+        let gone = gone.map(|ends| (key(ends), None));
+        let others = now.iter().filter(|&(ends, tree)| self.pinned.get(ends) != Some(tree));
+        let others = others.map(|(ends, tree)| (key(ends), Some(tree.0.to_string().into_bytes())));
+        self.writer.keep(gone.chain(others).collect());
+        self.pinned = now;
     }
+
+    /// What there is to tell of the disk that was not told yet.
+    pub fn news(&self) -> Option<News> {
+        self.writer.news()
+    }
+
+    /// Why the state is not stored, where it is not.
+    pub fn trouble(&self) -> Option<String> {
+        self.writer.trouble()
+    }
+
+    /// How often writing has failed.
+    pub fn failures(&self) -> u64 {
+        self.writer.failures()
+    }
+}
+
+fn pin(key: &str, tree: &[u8]) -> Option<((Guid, Guid), TreeId)> {
+    let (a, b) = key.strip_prefix(PINNED)?.split_once('/')?;
+    Some(((a.parse().ok()?, b.parse().ok()?), TreeId(serde_json::from_slice(tree).ok()?)))
 }
 
 #[cfg(test)]
@@ -163,11 +185,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ends = (Guid(1), Guid(2));
         let mut state = State::open(folder.path()).unwrap();
-        state.keep_pinned(&BTreeMap::from([(ends, TreeId(3))])).unwrap();
+        state.keep_pinned(BTreeMap::from([(ends, TreeId(3))]));
         drop(state);
         let mut state = State::open(folder.path()).unwrap();
         assert_eq!(state.pinned(Guid(1), Guid(2)), Some(TreeId(3)));
-        state.keep_pinned(&BTreeMap::new()).unwrap();
+        state.keep_pinned(BTreeMap::new());
         drop(state);
         assert_eq!(State::open(folder.path()).unwrap().pinned(Guid(1), Guid(2)), None);
     }

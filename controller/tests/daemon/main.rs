@@ -2,6 +2,7 @@
 
 mod agents;
 mod asking;
+mod disks;
 mod kills;
 mod link_tests;
 mod process;

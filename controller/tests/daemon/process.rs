@@ -25,6 +25,13 @@ pub(crate) struct Controller {
 impl Controller {
     /// One for a fabric, with more settings, in which FOLDER is its folder.
     pub(crate) fn of(fabric: &str, more: &str) -> Self {
+        let mut controller = Self::prepare(fabric, more);
+        controller.start();
+        controller
+    }
+
+    /// The same, before it is started.
+    pub(crate) fn prepare(fabric: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let topology = fabric.parse::<Recipe>().unwrap().build().unwrap();
         std::fs::write(folder.path().join("fabric.ibnetdiscover"), ibnet::write(&topology))
@@ -39,12 +46,10 @@ impl Controller {
             format!("{listen}{more}").replace("FOLDER", &place.to_string())
         );
         std::fs::write(folder.path().join("controller.toml"), settings).unwrap();
-        let mut controller = Self { folder, topology, child: None };
-        controller.start();
-        controller
+        Self { folder, topology, child: None }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -71,6 +76,14 @@ impl Controller {
             .stderr(Stdio::inherit())
             .spawn();
         self.child = Some(command.unwrap());
+    }
+
+    /// Starts it where it cannot: what it says, and its exit code.
+    pub(crate) fn refuses(&self) -> (String, Option<i32>) {
+        let config = self.file("controller.toml");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_snin-controller"));
+        let said = command.arg("--config").arg(config).stdin(Stdio::null()).output().unwrap();
+        (String::from_utf8_lossy(&said.stderr).into_owned(), said.status.code())
     }
 
     /// As if the machine had lost it.

@@ -2,9 +2,12 @@
 //!
 //! One member is asked at a time; where it does not answer, the next one is, each once. Reads are linearizable.
 //! All that is attached or leased hangs on one lease, which ends [`TTL`] after this process does. A lease that was
-//! lost is replaced by the next [`Cluster::attach`].
+//! lost is replaced by the next [`Cluster::attach`]. A change that a member did not answer is tried at the next
+//! one, where it may have been done already: what is there then says whose it is, so a value that is swapped says
+//! that.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -234,7 +237,9 @@ impl Members {
         };
         let look = TxnOp::get(key.as_str(), None);
         let txn = Txn::new().when([was]).and_then([change]).or_else([look]);
+        let attempts = AtomicU32::new(0);
         let answer = self.ask(|mut client: Client| {
+            attempts.fetch_add(1, Ordering::Relaxed);
             let txn = txn.clone();
             async move { client.txn(txn).await }
         });
@@ -243,10 +248,23 @@ impl Members {
             return Ok(Ok(answer.header().map_or(0, |header| header.revision() as u64)));
         }
         let found = answer.op_responses().into_iter().find_map(|op| match op {
-            TxnOpResponse::Get(found) => found.kvs().first().map(versioned),
+            TxnOpResponse::Get(found) => found.kvs().first().cloned(),
             _ => None,
         });
-        Ok(Err(Conflict(found)))
+        // A member that did not answer in time may have done it: what is in its way is then this change itself.
+        let is_own = match (&found, value) {
+            (Some(found), Some(value)) => {
+                found.value() == value && found.lease() == lease.unwrap_or(0)
+            }
+            (None, None) => expected.is_some(),
+            _ => false,
+        };
+        if attempts.into_inner() > 1 && is_own {
+            let changed = found.map(|found| found.mod_revision());
+            let changed = changed.or_else(|| answer.header().map(|header| header.revision()));
+            return Ok(Ok(changed.unwrap_or(0) as u64));
+        }
+        Ok(Err(Conflict(found.as_ref().map(versioned))))
     }
 }
 

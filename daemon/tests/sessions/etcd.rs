@@ -1,7 +1,12 @@
 //! The store that a cluster shares, on real members of etcd.
 
 use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rcgen::{CertificateParams, Issuer, KeyPair};
@@ -55,6 +60,66 @@ fn keys_change_by_who_has_seen_them_and_members_may_die() -> Result<(), JudgeErr
     }
     etcd.kill(1);
     assert!(matches!(other.get("term"), Err(SharedError::Unreachable(_))));
+    Ok(())
+}
+
+/// A member whose answers are lost from some time on, while what it is asked is done.
+struct Mute {
+    address: String,
+    is_mute: Arc<AtomicBool>,
+}
+
+impl Mute {
+    fn before(member: &str) -> Self {
+        let (listener, member) = (TcpListener::bind("127.0.0.1:0").unwrap(), member.to_owned());
+        let address = listener.local_addr().unwrap().to_string();
+        let is_mute = Arc::new(AtomicBool::new(false));
+        let mute = is_mute.clone();
+        thread::spawn(move || {
+            for asking in listener.incoming() {
+                let (mut asking, mut member) =
+                    (asking.unwrap(), TcpStream::connect(&member).unwrap());
+                let (mut asks, mut answers) =
+                    (asking.try_clone().unwrap(), member.try_clone().unwrap());
+                thread::spawn(move || io::copy(&mut asks, &mut member));
+                let mute = mute.clone();
+                thread::spawn(move || {
+                    let mut piece = [0; 4_096];
+                    while let Ok(size @ 1..) = answers.read(&mut piece) {
+                        if !mute.load(Ordering::Relaxed) {
+                            asking.write_all(&piece[..size]).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, is_mute }
+    }
+}
+
+#[test]
+fn a_change_whose_answer_is_lost_is_done_once_and_is_no_conflict() -> Result<(), JudgeError> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut etcd = Etcd::new(folder.path(), 1, None)?;
+    etcd.start()?;
+    let address = etcd.address();
+    let member = address.strip_prefix("etcd://").unwrap();
+    let member = member.split(['/', ',']).next().unwrap();
+    let mute = Mute::before(member);
+    let folder = address.rsplit_once('/').filter(|(hosts, _)| hosts.contains(':'));
+    let folder = folder.map_or("snin", |(_, folder)| folder);
+    let ours = cluster(&format!("etcd://{},{member}/{folder}", mute.address), None).unwrap();
+    let other = cluster(&format!("etcd://{member}/{folder}"), None).unwrap();
+    let first = ours.compare_and_swap("term", None, Some(b"1 by us")).unwrap().unwrap();
+    mute.is_mute.store(true, Ordering::Relaxed);
+    let second = ours.compare_and_swap("term", Some(first), Some(b"2 by us")).unwrap();
+    let held = other.get("term").unwrap().unwrap();
+    assert_eq!((second, held.value), (Ok(held.revision), b"2 by us".to_vec()));
+    // What somebody else did is a conflict as before.
+    let third = other.compare_and_swap("term", Some(held.revision), Some(b"3 by them")).unwrap();
+    let late = ours.compare_and_swap("term", Some(held.revision), Some(b"3 by us")).unwrap();
+    let now = Versioned { revision: third.unwrap(), value: b"3 by them".to_vec() };
+    assert_eq!(late, Err(Conflict(Some(now))));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use snin_daemon::control::Client;
 use snin_daemon::shared::Embedded;
+use snin_daemon::trouble::Trouble;
 use snin_sm_core::Event;
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{Expected, Instruction};
@@ -22,6 +23,10 @@ use super::settings::Settings;
 use super::sharing::{Job, News, Sharing};
 use super::versions::{Book, BookError};
 
+/// What is in the store of versions, for who loses it.
+const HOLDS: &str =
+    "every version of the expected configuration that was applied, so ports are not held to it";
+
 /// The versions.
 #[derive(Debug, Default)]
 pub struct Versions {
@@ -31,6 +36,8 @@ pub struct Versions {
     text: String,
     /// Ports have failed, or were released, since `marks` was written.
     pub(super) unmarked: bool,
+    /// Why `marks` is not written, where it is not.
+    pub(super) trouble: Trouble,
 }
 
 impl Versions {
@@ -41,13 +48,18 @@ impl Versions {
     pub(super) fn open(settings: &Settings) -> Result<(Self, Option<Instruction>), Failure> {
         let folder = settings.state_dir.as_ref().map(|folder| folder.join("configuration"));
         let mut versions = Self { folder, ..Self::default() };
-        if let Some(path) = versions.path().filter(|path| path.exists()) {
-            let wrong =
-                |error: BookError| Failure::Expected(format!("{}: {error}", path.display()));
-            let store = Embedded::open(&path).map_err(|error| wrong(error.into()))?;
-            versions.book = Book::read(&store).map_err(wrong)?;
+        let wrong = |error: BookError| Failure::Expected(error.to_string());
+        let path = versions.path();
+        let store = path.map_or(Ok(None), |path| Embedded::open_made(&path, HOLDS));
+        if let Some(store) = store.map_err(|error| wrong(error.into()))? {
+            // Also where the history names a version that is not there, nothing of it can be relied on.
+            let broken = |error: BookError| match error {
+                BookError::Store(_) => wrong(error),
+                other => wrong(store.damaged(other.to_string()).into()),
+            };
+            versions.book = Book::read(&store).map_err(broken)?;
             if let Some(newest) = versions.book.newest() {
-                versions.text = versions.book.text(&store, newest.version).map_err(wrong)?;
+                versions.text = versions.book.text(&store, newest.version).map_err(broken)?;
             }
         }
         let (forced, named) = match (versions.book.newest(), &settings.expected_configuration) {
@@ -74,7 +86,7 @@ impl Versions {
 
     /// The store of this machine. It is open while it is used, so that no daemon keeps another from it.
     fn store(&self) -> Result<Option<Embedded>, BookError> {
-        Ok(self.path().map(|path| Embedded::open(&path)).transpose()?)
+        Ok(self.path().map(|path| Embedded::open(&path, HOLDS)).transpose()?)
     }
 
     /// Ports that failed, or are in quarantine, as they were before.
@@ -82,14 +94,17 @@ impl Versions {
         let Some(path) = self.folder.as_ref().map(|folder| folder.join("marks")) else {
             return Ok(Vec::new());
         };
-        let text = match fs::read_to_string(&path) {
+        let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(Failure::file(&path)(error)),
         };
+        let text = String::from_utf8_lossy(&text);
         let lines = text.lines().enumerate().map(|(number, line)| {
             let what = || format!("{}: not understood: `{line:.60}`", number + 1);
-            mark(line).ok_or_else(|| Failure::Content { path: path.clone(), what: what() })
+            let holds = "which ports failed, are in quarantine or phased out";
+            let wrong = || Failure::State { path: path.clone(), what: what(), holds };
+            mark(line).ok_or_else(wrong)
         });
         lines.collect()
     }

@@ -61,9 +61,9 @@ impl Daemon {
 
     /// Writes which ports failed, if that has changed: once a turn, however many did.
     pub(super) fn keep_marks(&mut self) {
-        let Some(folder) = self.versions.folder.as_ref().filter(|_| self.versions.unmarked) else {
-            return;
-        };
+        let now = self.clock.now();
+        let is_due = self.versions.unmarked && self.versions.trouble.is_due(now);
+        let Some(folder) = self.versions.folder.as_ref().filter(|_| is_due) else { return };
         let lines = self.manager.configuration().kept().map(|((guid, port), mark)| {
             let (kind, why) = match mark {
                 Mark::Quarantined(why) => ("quarantined", why.clone()),
@@ -76,12 +76,11 @@ impl Daemon {
         });
         let text: String = lines.collect();
         match store::replace(&folder.join("marks"), text.as_bytes()) {
-            Ok(()) => self.versions.unmarked = false,
-            Err(error) => {
-                // Another change tries again; what is not remembered is found again.
+            Ok(()) => {
                 self.versions.unmarked = false;
-                warn!("{error}");
+                self.versions.trouble.works();
             }
+            Err(error) => self.versions.trouble.failed(error, now),
         }
     }
 

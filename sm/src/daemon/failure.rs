@@ -9,7 +9,7 @@ use snin_daemon::log::LogError;
 use snin_daemon::session::{BadAddress, CredentialsError, ListenError, MissingFile};
 use snin_daemon::settings::SettingsError;
 use snin_daemon::shared::SharedError;
-use snin_daemon::store::StoreError;
+use snin_daemon::store::{StoreError, is_of_disk};
 use snin_protocol::identity::BadIdentity;
 
 use crate::port::PortError;
@@ -72,6 +72,16 @@ pub enum Failure {
         /// Line and value.
         what: String,
     },
+    /// A file of the state that is not what was written.
+    #[error("{0}:{what}; lost with it: {holds}; `mv {0} {0}.bad` puts it aside", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// Line and value.
+        what: String,
+        /// What was in it.
+        holds: &'static str,
+    },
     /// The expected configuration.
     #[error("{0}")]
     Expected(String),
@@ -90,6 +100,14 @@ impl Failure {
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::File { path, error }
+    }
+
+    /// Whether it is the disk that refuses: what is asked may work later.
+    pub fn is_of_disk(&self) -> bool {
+        match self {
+            Self::Store(StoreError { error, .. }) | Self::File { error, .. } => is_of_disk(error),
+            _ => false,
+        }
     }
 
     /// Stdout is gone.

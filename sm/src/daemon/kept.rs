@@ -28,8 +28,12 @@ use snin_sm_core::database::{
     Group, Kept, KeptRecord, Member, Service, Stamp, Subscriber, Subscription,
 };
 
+use tracing::warn;
+
 use super::failure::Failure;
 
+/// What is in the file, for who loses it.
+const HOLDS: &str = "multicast groups, services and subscriptions, until hosts register again";
 /// Lines beyond which the file is written anew, if they are as many times what counts.
 const LINES: usize = 4_096;
 const TIMES: usize = 4;
@@ -39,6 +43,8 @@ const TIMES: usize = 4;
 pub struct KeptFile {
     path: Option<PathBuf>,
     file: Option<File>,
+    /// The length of the file's whole lines, where half a one is behind them.
+    whole: Option<u64>,
     lines: usize,
     unsynced: bool,
     /// What the process's clock reads when the world's reads 0, in seconds of the epoch.
@@ -49,28 +55,27 @@ impl KeptFile {
     /// Reads what is there, in order. `now`: what the process's clock reads.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line of it is wrong.
+    /// When the file cannot be read, or has lines and none of them is understood. One that is not is left out.
     pub fn open(folder: Option<&Path>, now: Time) -> Result<(Self, Vec<KeptRecord>), Failure> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = wall.as_secs_f64() - now.nanos() as f64 / 1e9;
         let path = folder.map(|folder| folder.join("administration"));
-        let mut all = Vec::new();
+        let (mut all, mut whole) = (Vec::new(), None);
         if let Some(path) = &path {
-            let text = match std::fs::read_to_string(path) {
-                Ok(text) => text,
-                Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            let bytes = match std::fs::read(path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
                 Err(error) => return Err(Failure::file(path)(error)),
             };
-            // A manager that died while it wrote left half a line; no host was answered for it.
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            for (number, line) in whole.lines().enumerate() {
-                let kept = parse(line, epoch);
-                let what = || format!("{}: not understood: `{line:.60}`", number + 1);
-                let wrong = || Failure::Content { path: path.clone(), what: what() };
-                all.push(kept.ok_or_else(wrong)?);
+            let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+            if end < bytes.len() {
+                // A manager that died while it wrote left it; no host was answered for it.
+                warn!("{}: ends in half a line, which is left out", path.display());
+                whole = Some(end as u64);
             }
+            all = understood(path, &String::from_utf8_lossy(&bytes[..end]), epoch)?;
         }
-        Ok((Self { path, file: None, lines: all.len(), unsynced: false, epoch }, all))
+        Ok((Self { path, file: None, whole, lines: all.len(), unsynced: false, epoch }, all))
     }
 
     /// Appends changes. They are safe after [`sync`](Self::sync).
@@ -85,7 +90,13 @@ impl KeptFile {
                 std::fs::create_dir_all(folder).map_err(failed)?;
             }
             let opened = OpenOptions::new().create(true).append(true).open(path);
-            self.file = Some(opened.map_err(failed)?);
+            let file = opened.map_err(failed)?;
+            if let Some(end) = self.whole {
+                // Else the next line would be of no use either.
+                file.set_len(end).map_err(failed)?;
+                self.whole = None;
+            }
+            self.file = Some(file);
         }
         let text: String = changes.iter().map(|kept| line(kept, self.epoch)).collect();
         if let Some(file) = &mut self.file {
@@ -127,8 +138,33 @@ impl KeptFile {
         let Some(path) = &self.path else { return Ok(()) };
         let text: String = all.iter().map(|kept| line(kept, self.epoch)).collect();
         store::replace(path, text.as_bytes())?;
-        (self.file, self.lines, self.unsynced) = (None, all.len(), false);
+        (self.file, self.whole, self.lines, self.unsynced) = (None, None, all.len(), false);
         Ok(())
+    }
+}
+
+/// What the lines of a file say. Those that are not understood - a bad disk's - are left out, unless all are.
+fn understood(path: &Path, text: &str, epoch: f64) -> Result<Vec<KeptRecord>, Failure> {
+    let (mut all, mut wrong) = (Vec::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        match parse(line, epoch) {
+            Some(kept) => all.push(kept),
+            None => wrong.push(format!("{}: not understood: `{line:.60}`", number + 1)),
+        }
+    }
+    let more = wrong.len().saturating_sub(1);
+    match wrong.into_iter().next() {
+        Some(what) if all.is_empty() => {
+            Err(Failure::State { path: path.to_owned(), what, holds: HOLDS })
+        }
+        Some(what) => {
+            let path = path.display();
+            warn!(
+                "{path}:{what}; it and {more} more are left out: those hosts have to register again"
+            );
+            Ok(all)
+        }
+        None => Ok(all),
     }
 }
 
@@ -326,11 +362,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_left_out_unless_nothing_is_right() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("administration"), "alias 0x1 1 -\ngroup 12 -\n")
-            .unwrap();
-        let error = KeptFile::open(Some(folder.path()), Time::ZERO).unwrap_err().to_string();
-        assert!(error.ends_with("administration:2: not understood: `group 12 -`"), "{error}");
+        let path = folder.path().join("administration");
+        let open = |text: &[u8]| {
+            std::fs::write(&path, text).unwrap();
+            KeptFile::open(Some(folder.path()), Time::ZERO).map(|(_, all)| all.len())
+        };
+        let error = open(b"group 12 -\nalias\n").unwrap_err().to_string();
+        let told = "administration:1: not understood: `group 12 -`; lost with it: multicast groups";
+        let cure = format!("; `mv {0} {0}.bad` puts it aside", path.display());
+        assert!(error.contains(told) && error.ends_with(&cure), "{error}");
+        assert_eq!(open(b"alias 0x1 1 -\ngroup 12 -\n\xFF\xFE\nalias 0x1 2 -\n").unwrap(), 2);
+        assert_eq!((open(b"").unwrap(), open(b"alias").unwrap()), (0, 0));
+    }
+
+    /// Lengths that a file can have after an end of the process in the middle of a write.
+    #[test]
+    fn half_a_line_is_left_out_and_the_next_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("administration");
+        let text: String = all().iter().map(|kept| line(kept, 0.0)).collect();
+        for end in (0..text.len()).step_by(7) {
+            std::fs::write(&path, &text[..end]).unwrap();
+            let (mut file, read) = KeptFile::open(Some(folder.path()), Time::ZERO).unwrap();
+            assert_eq!(read.len(), text[..end].matches('\n').count(), "cut at {end}");
+            file.append(&all()[9..]).unwrap();
+            file.sync().unwrap();
+            let (_, again) = KeptFile::open(Some(folder.path()), Time::ZERO).unwrap();
+            assert_eq!(again[read.len()..], all()[9..], "cut at {end}");
+            assert!(std::fs::read(&path).unwrap().ends_with(b"\n"));
+        }
     }
 }

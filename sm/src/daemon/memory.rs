@@ -41,6 +41,13 @@ use tracing::warn;
 /// Routing trees at most: a root and a plane each.
 const TREES: usize = 65_536;
 
+/// What is in each file, for who loses it.
+const ADDRESSES: &str = "the addresses of all ports, which get others";
+const TREES_HELD: &str = "along which tree each address leads, so that pinned connections may move";
+const SUBNETS: &str = "where numbers come from, which counts where subnets were joined";
+const KEYS: &str =
+    "the M_Keys of all ports: those that hold one are out of reach until their nodes are reset";
+
 /// A folder with the files, or none at all.
 #[derive(Debug)]
 pub struct Memory {
@@ -57,30 +64,39 @@ impl Memory {
         let mut saved = Saved::default();
         let Some(folder) = folder else { return Ok((memory, saved)) };
         let (guid2lid, trees) = (folder.join("guid2lid"), folder.join("trees"));
-        let wrong = |path: &Path| {
+        let wrong = |path: &Path, holds: &'static str| {
             let path = path.to_owned();
-            move |what: String| Failure::Content { path, what }
+            move |what: String| Failure::State { path, what, holds }
         };
         if let Some(text) = read(&guid2lid)? {
             let usable = guid2lid::usable(&text).map_err(|error| error.to_string());
-            let (lids, left_out) = usable.map_err(wrong(&guid2lid))?;
+            let (lids, left_out) = usable.map_err(wrong(&guid2lid, ADDRESSES))?;
             for error in left_out {
                 warn!("{}:{error}: the line is left out", guid2lid.display());
             }
             saved.lids = lids;
         }
         if let Some(text) = read(&trees)? {
-            (saved.lmc, saved.trees) = parse_trees(&text).map_err(wrong(&trees))?;
+            (saved.lmc, saved.trees) = parse_trees(&text).map_err(wrong(&trees, TREES_HELD))?;
         }
         let subnets = folder.join("subnets");
         if let Some(text) = read(&subnets)? {
             let lineage = Lineage::read(&String::from_utf8_lossy(&text));
             let what = |(number, line)| format!("{number}: not understood: `{line:.60}`");
-            saved.lineage = lineage.map_err(what).map_err(wrong(&subnets))?;
+            saved.lineage = lineage.map_err(what).map_err(wrong(&subnets, SUBNETS))?;
+        }
+        // Each is written with the others, so that one of them does not go by itself.
+        let missing = match (saved.lids.is_empty(), saved.trees.is_empty()) {
+            (true, false) => Some((&guid2lid, ADDRESSES)),
+            (false, true) if subnets.exists() => Some((&trees, TREES_HELD)),
+            _ => None,
+        };
+        if let Some((path, holds)) = missing {
+            warn!("{}: missing or empty, and was not; lost with it: {holds}", path.display());
         }
         let keys = folder.join("m_keys");
         if let Some(text) = read(&keys)? {
-            let mut all = parse_keys(&text).map_err(wrong(&keys))?.into_iter();
+            let mut all = parse_keys(&text).map_err(wrong(&keys, KEYS))?.into_iter();
             saved.keys = all.next().filter(|own| *own != NONE);
             saved.former_keys = all.collect();
         }
@@ -92,15 +108,35 @@ impl Memory {
     /// # Errors
     /// When the system has no random bytes, or the file cannot be written.
     pub fn make_secret(&self, saved: &mut Saved) -> Result<(), Failure> {
-        if saved.keys.is_some() || self.folder.is_none() {
+        let Some(folder) = self.folder.as_ref().filter(|_| saved.keys.is_none()) else {
             return Ok(());
+        };
+        if !saved.trees.is_empty() {
+            let path = folder.join("m_keys");
+            warn!(
+                "{}: not there, so keys are made anew; lost with it, if it was: {KEYS}",
+                path.display()
+            );
         }
         let source = Path::new("/dev/urandom");
         let mut secret = [0; 32];
         let mut file = fs::File::open(source).map_err(Failure::file(source))?;
         file.read_exact(&mut secret).map_err(Failure::file(source))?;
-        saved.keys = Some(KeySecret { secret, generation: 0 });
-        self.save(saved)
+        let made = Saved { keys: Some(KeySecret { secret, generation: 0 }), ..saved.clone() };
+        fs::create_dir_all(folder).map_err(Failure::file(folder))?;
+        Self::save_keys(folder, &made)?;
+        *saved = made;
+        Ok(())
+    }
+
+    fn save_keys(folder: &Path, saved: &Saved) -> Result<(), Failure> {
+        if saved.keys.is_none() && saved.former_keys.is_empty() {
+            return Ok(());
+        }
+        let own = saved.keys.as_ref().unwrap_or(&NONE);
+        let all = [own].into_iter().chain(&saved.former_keys);
+        let text: String = all.map(keys_text).collect();
+        write_secret(&folder.join("m_keys"), text.as_bytes())
     }
 
     /// Writes the files anew, where they differ.
@@ -114,13 +150,7 @@ impl Memory {
         let lids = guid2lid::write_entries(&saved.lids);
         store::replace(&folder.join("guid2lid"), lids.as_bytes())?;
         store::replace(&folder.join("trees"), trees_text(saved).as_bytes())?;
-        if saved.keys.is_some() || !saved.former_keys.is_empty() {
-            let own = saved.keys.as_ref().unwrap_or(&NONE);
-            let all = [own].into_iter().chain(&saved.former_keys);
-            let text: String = all.map(keys_text).collect();
-            write_secret(&folder.join("m_keys"), text.as_bytes())?;
-        }
-        Ok(())
+        Self::save_keys(folder, saved)
     }
 }
 
@@ -149,7 +179,11 @@ fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.and_then(|()| fs::rename(&beside, path)).map_err(Failure::file(path))
+    let written = written.and_then(|()| fs::rename(&beside, path));
+    // No half of it stays.
+    written.inspect_err(|_| drop(fs::remove_file(&beside))).map_err(Failure::file(path))?;
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(Failure::file(folder))
 }
 
 fn keys_text(keys: &KeySecret) -> String {
@@ -166,6 +200,9 @@ fn keys_text(keys: &KeySecret) -> String {
 fn parse_keys(text: &[u8]) -> Result<Vec<KeySecret>, String> {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    if words.is_empty() {
+        return Err(" it is empty".to_owned());
+    }
     let all = (1..).step_by(2).zip(words.chunks(4));
     all.map(|(line, words)| {
         parse_secret(words).map_err(|(at, what)| format!("{}: {what}", line + at))
@@ -292,6 +329,9 @@ mod tests {
         let told = |name: &str, text: &str| {
             fs::write(folder.path().join(name), text).unwrap();
             let error = Memory::open(Some(folder.path())).unwrap_err().to_string();
+            let (error, cure) = error.split_once("; lost with it: ").unwrap();
+            let path = folder.path().join(name).display().to_string();
+            assert!(cure.ends_with(&format!("; `mv {path} {path}.bad` puts it aside")), "{cure}");
             error.strip_prefix(&format!("{}/", folder.path().display())).unwrap().to_owned()
         };
         for (text, expected) in [
@@ -306,6 +346,7 @@ mod tests {
         let wrong = "m_keys:1: not understood (expected secret HEX generation NUMBER)";
         fs::write(folder.path().join("trees"), "").unwrap();
         assert_eq!(told("m_keys", "secret 00"), wrong);
+        assert_eq!(told("m_keys", ""), "m_keys: it is empty");
         assert_eq!(
             told("m_keys", "secret 00 generation 1"),
             "m_keys:1: the secret is 64 hex digits"

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use snin_daemon::service;
+use snin_daemon::trouble::News;
 use snin_fabric::Guid;
 use snin_mad::SmState;
 use snin_protocol::Time;
@@ -9,7 +10,6 @@ use tracing::{error, info, warn};
 
 use super::activity::Activity;
 use super::run::Daemon;
-use super::storage::Told;
 use snin_sm_core::Report;
 use snin_sm_core::control::{Control, Outcome};
 use snin_sm_core::merge::Tell;
@@ -153,15 +153,17 @@ impl Daemon {
 
     /// Tries again to write what could not be written, and tells what is new of that.
     pub(super) fn tell_of_storage(&mut self, now: Time) {
-        match self.storage.work(self.manager.database(), now) {
-            None => {}
-            Some(Told::Failed(why)) => {
-                error!("the state is not stored, which is tried again: {why}");
-                self.outlets.notify("STATE_NOT_WRITTEN", json!({ "why": why }));
-            }
-            Some(Told::Works(failures)) => {
-                info!(failures, "the state is stored again");
-                self.outlets.notify("STATE_WRITTEN", json!({ "failures": failures }));
+        let news = self.storage.work(self.manager.database(), now);
+        for news in news.into_iter().chain(self.versions.trouble.news()) {
+            match news {
+                News::Failed(why) => {
+                    error!("the state is not stored, which is tried again: {why}");
+                    self.outlets.notify("STATE_NOT_WRITTEN", json!({ "why": why }));
+                }
+                News::Works(failures) => {
+                    info!(failures, "the state is stored again");
+                    self.outlets.notify("STATE_WRITTEN", json!({ "failures": failures }));
+                }
             }
         }
     }

@@ -48,9 +48,14 @@ impl Daemon {
             if asked.wanted == Wanted::Metrics {
                 asked.metrics(page(self, &summary));
             } else {
-                let well = summary.subnet.is_some() || self.manager.state() == SmState::Standby;
-                let text = summary.to_string();
-                asked.health(well, text.lines().next().unwrap_or_default());
+                let serves = summary.subnet.is_some() || self.manager.state() == SmState::Standby;
+                match &summary.not_stored {
+                    Some(why) => asked.health(false, &format!("the state is not stored: {why}")),
+                    None => {
+                        let text = summary.to_string();
+                        asked.health(serves, text.lines().next().unwrap_or_default());
+                    }
+                }
             }
         }
         Ok(())

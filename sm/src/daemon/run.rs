@@ -316,6 +316,7 @@ impl Daemon {
         self.outlets.watch(&mut watch);
         let now = self.clock.now();
         let own = self.alive_due.into_iter().chain(self.storage.next_retry());
+        let own = own.chain(self.versions.trouble.next_retry());
         let own = own.chain(self.outlets.mirrors.next_deadline());
         let due = self.manager.next_deadline().into_iter().chain(own).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
@@ -388,6 +389,9 @@ impl Daemon {
     /// What there is to say of the subnet now.
     pub fn summary(&self) -> Summary {
         let port = self.wire.port();
-        Summary::of(&self.manager, port.info(), port.counters(), &self.told, &self.storage)
+        let stores = [(self.storage.trouble(), self.storage.failures()), {
+            (self.versions.trouble.why(), self.versions.trouble.failures())
+        }];
+        Summary::of(&self.manager, port.info(), port.counters(), &self.told, &stores)
     }
 }

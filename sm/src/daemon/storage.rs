@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use snin_daemon::trouble::{News, Trouble};
 use snin_protocol::Time;
 use snin_sm_core::Saved;
 use snin_sm_core::database::{Database, KeptRecord};
@@ -15,11 +16,6 @@ use super::failure::Failure;
 use super::kept::KeptFile;
 use super::memory::Memory;
 
-/// The wait after a first failure; it doubles with each further one.
-const FIRST_WAIT: Time = Time::millis(500);
-/// The longest wait.
-const LONGEST_WAIT: Time = Time::secs(60);
-
 /// The files of the state folder.
 #[derive(Debug)]
 pub struct Storage {
@@ -27,35 +23,30 @@ pub struct Storage {
     kept: KeptFile,
     /// The addresses and trees that were to be stored last, unless they were.
     unsaved: Option<Arc<Saved>>,
+    /// The secret of M_Keys is to be made, for the next start: without it on the disk no port gets a key.
+    unmade: bool,
     /// What hosts said is not all in the file: it has to be written whole.
     stale: bool,
-    trouble: Option<Trouble>,
-    failures: u64,
-}
-
-/// Since something could not be written.
-#[derive(Debug)]
-struct Trouble {
-    why: String,
-    wait: Time,
-    retry_at: Time,
-    told: bool,
-    attempts: u64,
-}
-
-/// What there is to tell.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Told {
-    /// Something could not be written: why. It is tried again.
-    Failed(String),
-    /// All is written again, after so many attempts that failed.
-    Works(u64),
+    trouble: Trouble,
 }
 
 impl Storage {
     /// These files.
-    pub const fn new(memory: Memory, kept: KeptFile) -> Self {
-        Self { memory, kept, unsaved: None, stale: false, trouble: None, failures: 0 }
+    pub fn new(memory: Memory, kept: KeptFile) -> Self {
+        Self {
+            memory,
+            kept,
+            unsaved: None,
+            unmade: false,
+            stale: false,
+            trouble: Trouble::default(),
+        }
+    }
+
+    /// The secret of M_Keys could not be made: this is why. It is tried again.
+    pub fn lacks_secret(&mut self, why: Failure, now: Time) {
+        self.unmade = true;
+        self.note(Err(why), now);
     }
 
     /// Appends what hosts said; it is on the disk after [`settle`](Self::settle).
@@ -89,27 +80,28 @@ impl Storage {
 
     /// When something is tried again.
     pub fn next_retry(&self) -> Option<Time> {
-        self.trouble.as_ref().map(|trouble| trouble.retry_at)
+        self.trouble.next_retry()
     }
 
     /// Tries again what is due; what there is to tell since it was last asked.
-    pub fn work(&mut self, database: &Database, now: Time) -> Option<Told> {
+    pub fn work(&mut self, database: &Database, now: Time) -> Option<News> {
         if self.next_retry().is_some_and(|due| due <= now) {
             self.retry(database, now);
         }
-        let trouble = self.trouble.as_mut()?;
-        if self.unsaved.is_none() && !self.stale {
-            let attempts = trouble.attempts;
-            self.trouble = None;
-            return Some(Told::Works(attempts));
+        if self.unsaved.is_none() && !self.stale && !self.unmade {
+            self.trouble.works();
         }
-        let first = !std::mem::replace(&mut trouble.told, true);
-        first.then(|| Told::Failed(trouble.why.clone()))
+        self.trouble.news()
     }
 
     fn retry(&mut self, database: &Database, now: Time) {
         if let Some(saved) = self.unsaved.take() {
             self.save(saved, now);
+        }
+        if self.unmade {
+            let done = self.memory.make_secret(&mut Saved::default());
+            self.unmade = done.is_err();
+            self.note(done, now);
         }
         if self.stale {
             let done = self.kept.rewrite(&database.kept());
@@ -119,32 +111,19 @@ impl Storage {
     }
 
     fn note(&mut self, done: Result<(), Failure>, now: Time) {
-        let Err(error) = done else { return };
-        self.failures += 1;
-        let trouble = self.trouble.get_or_insert_with(|| Trouble {
-            why: String::new(),
-            wait: Time::ZERO,
-            retry_at: now,
-            told: false,
-            attempts: 0,
-        });
-        trouble.attempts += 1;
-        trouble.why = error.to_string();
-        // What fails before its time is up has no effect on it.
-        if trouble.retry_at <= now {
-            trouble.wait = (trouble.wait * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
-            trouble.retry_at = now + trouble.wait;
+        if let Err(error) = done {
+            self.trouble.failed(error, now);
         }
     }
 
     /// Why the state is not stored, where it is not.
     pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_ref().map(|trouble| &*trouble.why)
+        self.trouble.why()
     }
 
     /// How often writing failed.
     pub const fn failures(&self) -> u64 {
-        self.failures
+        self.trouble.failures()
     }
 }
 
@@ -169,7 +148,7 @@ mod tests {
 
     /// A file is where the folder should be, then it is not.
     #[test]
-    fn what_failed_is_tried_again_with_pauses_that_double() {
+    fn what_failed_is_tried_again_until_it_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         let (memory, _) = Memory::open(Some(&state)).unwrap();
@@ -181,21 +160,16 @@ mod tests {
         storage.append(&[alias(&database)], Time::ZERO);
         storage.settle(&database, Time::ZERO);
         storage.save(saved(), Time::ZERO);
-        let Some(Told::Failed(why)) = storage.work(&database, Time::ZERO) else { panic!() };
+        let Some(News::Failed(why)) = storage.work(&database, Time::ZERO) else { panic!() };
         assert!(why.starts_with(&*state.to_string_lossy()), "{why}");
         assert_eq!((storage.work(&database, Time::ZERO), storage.failures()), (None, 2));
-        let mut waits = Vec::new();
-        let mut now = Time::ZERO;
         for _ in 0..9 {
             let due = storage.next_retry().unwrap();
-            waits.push((due - now).nanos() / 1_000_000);
-            now = due;
-            assert_eq!(storage.work(&database, now), None, "told once");
+            assert_eq!(storage.work(&database, due), None, "told once");
         }
-        assert_eq!(waits, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
         fs::remove_file(&state).unwrap();
-        now = storage.next_retry().unwrap();
-        assert_eq!(storage.work(&database, now), Some(Told::Works(20)));
+        let now = storage.next_retry().unwrap();
+        assert_eq!(storage.work(&database, now), Some(News::Works(20)));
         assert_eq!((storage.trouble(), storage.next_retry()), (None, None));
         // Both files are whole.
         assert_eq!(Memory::open(Some(&state)).unwrap().1.lids, saved().lids);

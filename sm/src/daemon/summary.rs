@@ -6,7 +6,6 @@ use std::fmt;
 use serde::Serialize;
 use snin_mad::SmState;
 
-use super::storage::Storage;
 use crate::port::{Counters, LocalInfo};
 use snin_sm_core::Manager;
 
@@ -94,13 +93,14 @@ pub struct SmpSummary {
 }
 
 impl Summary {
-    /// As it is now. `told`: what the loop remembers of the core's reports.
+    /// As it is now. `told`: what the loop remembers of the core's reports. `stores`: why each is not on the disk,
+    /// where it is not, and how often it was not.
     pub fn of(
         manager: &Manager,
         info: &LocalInfo,
         counters: Counters,
         told: &Told,
-        storage: &Storage,
+        stores: &[(Option<&str>, u64)],
     ) -> Self {
         let (metrics, state) = (manager.metrics(), manager.state());
         let view = manager.view().filter(|_| told.up);
@@ -114,6 +114,7 @@ impl Summary {
             highest_lid: view.addresses().top().0,
             unusable_pairs: view.unusable().len(),
         });
+        let not_stored = stores.iter().find_map(|(why, _)| *why).map(str::to_owned);
         Self {
             schema_version: SCHEMA_VERSION,
             state: state.name().unwrap_or_default().to_lowercase(),
@@ -121,7 +122,7 @@ impl Summary {
                 && subnet.is_some()
                 && told.missing.is_empty()
                 && told.trouble.is_none()
-                && storage.trouble().is_none(),
+                && not_stored.is_none(),
             port: PortSummary {
                 name: info.name.clone(),
                 guid: info.guid.to_string(),
@@ -132,8 +133,8 @@ impl Summary {
             missing: told.missing.clone(),
             managers: told.managers.clone(),
             trouble: told.trouble.clone(),
-            not_stored: storage.trouble().map(str::to_owned),
-            storage_failures: storage.failures(),
+            not_stored,
+            storage_failures: stores.iter().map(|(_, failures)| failures).sum(),
             smps: SmpSummary {
                 sent: metrics.smps(),
                 by_name: metrics.by_name().into_iter().collect(),

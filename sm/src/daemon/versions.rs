@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn who_has_not_seen_the_newest_version_adds_none() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Embedded::open(&folder.path().join("versions")).unwrap();
+        let store = Embedded::open(&folder.path().join("versions"), "all").unwrap();
         let mut first = Book::read(&store).unwrap();
         let mut second = first.clone();
         assert_eq!(first.add(&store, "one", "uid 1", false).unwrap(), 1);
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_long_text_is_kept_in_pieces_and_old_versions_go() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Embedded::open(&folder.path().join("versions")).unwrap();
+        let store = Embedded::open(&folder.path().join("versions"), "all").unwrap();
         let mut book = Book::default();
         let long: String = ('a'..='z').cycle().take(2 * PIECE + 7).collect();
         book.add(&store, &long, "me", false).unwrap();
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn a_copy_has_the_versions_of_the_other_and_the_newest_text() {
         let folder = tempfile::tempdir().unwrap();
-        let there = Embedded::open(&folder.path().join("there")).unwrap();
-        let here = Embedded::open(&folder.path().join("here")).unwrap();
+        let there = Embedded::open(&folder.path().join("there"), "all").unwrap();
+        let here = Embedded::open(&folder.path().join("here"), "all").unwrap();
         let mut book = Book::default();
         book.add(&there, "one", "me", false).unwrap();
         book.add(&there, "two", "me", false).unwrap();

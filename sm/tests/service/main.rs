@@ -3,6 +3,7 @@
 mod capture;
 mod consent;
 mod daemon;
+mod disks;
 mod machine;
 mod managers;
 mod memory;

@@ -7,6 +7,7 @@
 
 mod console;
 mod diags;
+mod disk;
 mod error;
 mod etcd;
 mod held;
@@ -22,6 +23,7 @@ pub use diags::{
     dump_fts, dump_mfts, iblinkinfo, ibnetdiscover, ibqueryerrors, ibroute, ibtracert,
     ibtracert_multicast, partition_table, smpquery,
 };
+pub use disk::{Disk, ends_of, flipped};
 pub use error::JudgeError;
 pub use etcd::{Etcd, EtcdFiles};
 pub use held::{HeldNode, HeldPort};

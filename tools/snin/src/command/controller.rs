@@ -187,6 +187,9 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
         answer["view"],
         answer["sessions"]
     ))?;
+    if let Some(why) = answer["not_stored"].as_str() {
+        out.line(format!("the state is not stored: {why}"))?;
+    }
     if let Some(why) = answer["not_clos"].as_str() {
         out.line(format!("no Clos, so nothing is granted between leaves: {why}"))?;
     }

@@ -57,6 +57,9 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     if !said["trouble"].is_null() {
         out.line(format_args!("trouble: {}", text(&said["trouble"])))?;
     }
+    if let Some(why) = said["not_stored"].as_str() {
+        out.line(format_args!("the state is not stored: {why}"))?;
+    }
     out.line(format_args!(
         "{} SMPs sent, {} of them again, {} table blocks written",
         said["smps"]["sent"], said["smps"]["retries"], said["smps"]["lft_blocks"]
