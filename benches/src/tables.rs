@@ -30,7 +30,8 @@ fn case(recipe: &str, lmc: u8, goal: f64, runs: usize) -> Outcome {
     let clos = recognise(&topology, &hosts).expect("a Clos");
     let ranks = Ranks::of_clos(&topology, &clos);
     let forest = Forest::grow(&topology, &clos);
-    let plan = AddressPlan::new(&topology, Some((&clos, &forest)), Lmc::new(lmc)).expect("it fits");
+    let plan =
+        AddressPlan::new(&topology, Some((&clos, &forest)), Lmc::new(lmc), 0).expect("it fits");
     let (time, (tables, _)) = median(runs, || fill_tables(&topology, &ranks, &forest, &plan));
     let entries: usize = tables.iter().map(|table| table.iter().count()).sum();
     Outcome {

@@ -22,7 +22,8 @@ snin_daemon::settings! {
         /// The subnet manager's sessions, for the fabric as it is. One of manager and topology is needed.
         manager: Option<String> = None,
         /// The fabric as a file instead, as ibnetdiscover prints it; its tables have to be those that
-        /// `snin plan` computes. SIGHUP has it read again.
+        /// `snin plan` computes, with policy strict those of `snin plan --unmanaged-trees 1`. SIGHUP has
+        /// it read again.
         topology: Option<PathBuf> = None,
         /// With topology: 2^lmc addresses a host port. Default: the least that gives every tree one.
         lmc: Option<u8> = None,
@@ -41,8 +42,8 @@ snin_daemon::settings! {
         /// The term is at least this: for a controller that lost its state, greater than any that agents
         /// have heard of.
         least_term: u64 = 1,
-        /// Is non-interference in effect? strict (tree 0 is never granted), shared (all trees are), off
-        /// (nothing is). With manager its policy counts.
+        /// Is non-interference in effect? strict (the trees of ordinary traffic are never granted), shared (all
+        /// trees are), off (nothing is). With manager its policy counts.
         policy: String = "shared".to_owned(),
         /// A window's length in microseconds.
         window_us: u64 = 16_667,

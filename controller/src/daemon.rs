@@ -295,7 +295,13 @@ impl Daemon {
             info!("the policy is {}", policy.name());
             self.outlets.notify("POLICY", json!({ "policy": policy.name() }));
         }
+        let strict = |policy| policy == Policy::Strict;
+        let other_trees = strict(policy) != strict(self.config.policy);
         self.config.policy = policy;
+        // Which trees base addresses lead along depends on it.
+        if other_trees && let Err(error) = self.read_file() {
+            warn!("the fabric is as it was: {error}");
+        }
         let now = self.clock.now();
         if let Some(core) = &mut self.core {
             core.handle(Event::Policy(policy), now);
@@ -351,7 +357,7 @@ impl Daemon {
     fn read_file(&mut self) -> Result<(), Failure> {
         let Source::File(path, lmc) = &self.source else { return Ok(()) };
         let version = self.core.as_ref().map_or(0, |core| core.view().version()) + 1;
-        let view = topology::read(path, *lmc, version)?;
+        let view = topology::read(path, *lmc, self.config.policy, version)?;
         self.take_view(view)
     }
 

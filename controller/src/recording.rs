@@ -211,16 +211,16 @@ impl Recorded {
 /// A view in the frames in which a manager says it; `None` of one that is larger than a view may be.
 fn seen(view: &dyn View) -> Option<Seen> {
     let routing = view.routing();
-    let (trees, lmc) = (routing.forest.len(), routing.plan.lmc());
-    let placement = if trees > lmc.addresses() {
-        Placement::planned_for(trees, lmc)
+    let (trees, plan) = (routing.forest.len(), &routing.plan);
+    let placement = if plan.is_rotated() {
+        Placement::planned_by(plan, trees)
     } else {
         // By any host's addresses: all have their trees at the same places.
         let port = routing.hosts.iter().next().map(|(_, host)| host.port)?;
         let base = view.addresses().base(port)?.0;
         let place =
             |tree: usize| Some(view.dlid(port, TreeId(tree as u16))?.0.0.wrapping_sub(base));
-        Placement::new((0..trees).map(place).collect::<Option<_>>()?, lmc)
+        Placement::new((0..trees).map(place).collect::<Option<_>>()?, plan)
     };
     let frames = frames(view, &placement).ok()?;
     let frames = frames.iter().map(|frame| codec::encode(frame).ok().map(|bytes| hex(&bytes)));

@@ -39,8 +39,8 @@ snin_daemon::settings! {
         ca_certificate: Option<PathBuf> = None,
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
-        /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
-        /// traffic without a grant).
+        /// What flows do while no controller is heard: silent (nothing) or besteffort (to base addresses,
+        /// like all traffic without a grant).
         policy: String = "silent".to_owned(),
         /// rc: a reliable queue pair for each (peer, tree). ud: one for all, datagrams of one packet that
         /// may be lost.

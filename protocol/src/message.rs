@@ -337,8 +337,10 @@ pub enum Refusal {
     /// The tables lead nowhere, or the fabric has no trees.
     #[error("the tables have no route from the source to the destination")]
     NoRoute,
-    /// The policy keeps tree 0 free, but not every port's base address leads along tree 0.
-    #[error("the policy is strict, but ports have fewer addresses than there are trees")]
+    /// The policy keeps the trees of base addresses free, but base addresses lead along all trees.
+    #[error(
+        "the policy is strict, but base addresses lead along all trees: see `unmanaged_trees` and `lmc`"
+    )]
     StrictImpossible,
 }
 

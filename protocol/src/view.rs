@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use snin_fabric::dump::guid2lid;
-use snin_fabric::routing::{Engine, Placement, Routing, RoutingError, tables_hash};
+use snin_fabric::routing::{Placement, Routing, RoutingError, tables_hash};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
 
@@ -103,6 +103,8 @@ pub struct ViewBegin {
     pub topology: u32,
     /// The LMC of every host port.
     pub lmc: Lmc,
+    /// How many trees base addresses are spread over; 0 where a base address is a tree's own.
+    pub unmanaged_trees: u16,
     /// At which offset from a port's base address each tree's address is, by tree; at most [`MAX_TREES`].
     pub places: Vec<u16>,
     /// What must not be granted.
@@ -218,6 +220,7 @@ pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>
         parts: bytes.len().div_ceil(MAX_PART) as u32,
         topology: topology.len() as u32,
         lmc: view.routing().plan.lmc(),
+        unmanaged_trees: view.routing().plan.unmanaged_trees().len() as u16,
         places,
         unusable: unusable_pairs(view)?,
         tables: tables_hash(view.topology(), &view.routing().tables),
@@ -271,14 +274,10 @@ impl Assembly {
             ibnet::parse(topology).map_err(|error| ViewError::Topology(wrong(&error)))?;
         let addresses = guid2lid::parse(addresses, &topology)
             .map_err(|error| ViewError::Addresses(wrong(&error)))?;
-        let mut routing = Routing::compute(&topology, Engine::Trees, Some(begin.lmc))?;
-        let trees = routing.forest.len();
-        let placement = if trees > begin.lmc.addresses() {
-            Placement::planned_for(trees, begin.lmc)
-        } else {
-            Placement::new(begin.places, begin.lmc)
-        };
-        if &addresses != routing.plan.addresses() || !placement.is_planned() {
+        let unmanaged = usize::from(begin.unmanaged_trees);
+        let mut routing = Routing::with_unmanaged_trees(&topology, Some(begin.lmc), unmanaged)?;
+        let placement = Placement::new(begin.places, &routing.plan);
+        if &addresses != routing.plan.addresses() || !placement.is_planned(&routing.plan) {
             routing.tables = placement.tables(&routing, &addresses);
         }
         let ours = tables_hash(&topology, &routing.tables);
@@ -349,6 +348,7 @@ impl View for PublishedView {
 #[cfg(test)]
 mod tests {
     use snin_fabric::generate::Recipe;
+    use snin_fabric::routing::Engine;
     use snin_fabric::view::PlannedView;
 
     use super::*;
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn a_view_comes_out_as_it_went_in() {
         let view = planned("clos:8,4,4");
-        let placement = Placement::new(vec![2, 0, 3, 1], view.routing.plan.lmc());
+        let placement = Placement::new(vec![3, 1, 6, 2], &view.routing.plan);
         let mut moved = view.clone();
         moved.routing.tables = placement.tables(&view.routing, view.routing.plan.addresses());
         let came = assembled(&frames(&moved, &placement).unwrap()).unwrap();
@@ -382,16 +382,16 @@ mod tests {
         assert_eq!(came.routing().tables, moved.routing.tables);
         let port = came.routing().hosts.iter().next().unwrap().1.port;
         let base = came.addresses().base(port).unwrap();
-        assert_eq!(came.dlid(port, TreeId(2)), Some(Dlid(snin_fabric::Lid(base.0 + 3))));
+        assert_eq!(came.dlid(port, TreeId(2)), Some(Dlid(snin_fabric::Lid(base.0 + 6))));
     }
 
     #[test]
     fn other_tables_and_parts_out_of_turn_are_found_out() {
         let view = planned("clos:4,4,2");
-        let placement = Placement::planned_for(4, view.routing.plan.lmc());
+        let placement = Placement::planned_by(&view.routing.plan, 4);
         let mut all = frames(&view, &placement).unwrap();
         if let FromManager::Begin(begin) = &mut all[0] {
-            begin.places = vec![1, 0, 2, 3];
+            begin.places = vec![2, 1, 3, 4];
         }
         assert!(matches!(assembled(&all), Err(ViewError::OtherTables { .. })));
         let doubled = [all[0].clone(), all[1].clone(), all[1].clone()];

@@ -192,6 +192,11 @@ impl Planner<'_> {
 
     fn pack_on_trees(&mut self, admitted: &[usize]) {
         let mut shape = PackingShape::new(self.topology, self.routing);
+        let unmanaged = self.routing.plan.unmanaged_trees();
+        // Trees that are ordinary traffic's alone; if all are, it has none of its own.
+        if unmanaged.len() < self.routing.forest.len() {
+            shape.keep_free(unmanaged);
+        }
         let mut requests = Vec::with_capacity(admitted.len());
         let mut within_leaf = 0;
         for &index in admitted {

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::Routing;
 use snin_fabric::view::{PlannedView, View};
 use snin_fabric::{Lmc, ibnet};
+use snin_protocol::view::Policy;
 
 use crate::error::Failure;
 
@@ -14,10 +15,16 @@ use crate::error::Failure;
 ///
 /// # Errors
 /// When the file cannot be read, or there are no tables for what is in it.
-pub fn read(path: &Path, lmc: Option<Lmc>, version: u64) -> Result<Arc<dyn View>, Failure> {
+pub fn read(
+    path: &Path,
+    lmc: Option<Lmc>,
+    policy: Policy,
+    version: u64,
+) -> Result<Arc<dyn View>, Failure> {
     let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
     let topology = ibnet::parse(&text).map_err(|error| Failure::file(path, error))?;
-    let routing = Routing::compute(&topology, Engine::Trees, lmc);
+    let unmanaged_trees = usize::from(policy == Policy::Strict);
+    let routing = Routing::with_unmanaged_trees(&topology, lmc, unmanaged_trees);
     let routing = routing.map_err(|error| Failure::file(path, error))?;
     Ok(Arc::new(PlannedView { version, topology, routing, unusable: Default::default() }))
 }

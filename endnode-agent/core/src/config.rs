@@ -79,7 +79,7 @@ pub enum LossPolicy {
     /// Nothing: a promise once made to others is kept.
     #[default]
     Silent,
-    /// They send along tree 0, which carries all traffic without a grant.
+    /// They send to base addresses, as all traffic without a grant does.
     BestEffort,
 }
 

@@ -29,8 +29,8 @@ snin_daemon::settings! {
         ca_certificate: Option<PathBuf> = None,
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
-        /// What flows do while no controller is heard: silent (nothing) or besteffort (tree 0, like all
-        /// traffic without a grant).
+        /// What flows do while no controller is heard: silent (nothing) or besteffort (to base addresses,
+        /// like all traffic without a grant).
         policy: String = "silent".to_owned(),
         /// Where it is asked.
         control_socket: PathBuf = PathBuf::from("/run/snin/agents.sock"),

@@ -248,7 +248,7 @@ impl Device {
         lower.filter(|&guid| code == 0 && guid != 0).map(Guid)
     }
 
-    /// The addresses of a RoCE port: those made of IPv4 addresses, the lowest of which is tree 0's.
+    /// The addresses of a RoCE port: those made of IPv4 addresses, the lowest of which is the base address.
     fn gids(&self, port: u8, attributes: &ibv_port_attr) -> Result<LocalAddresses, VerbsError> {
         let ports = usize::from(self.inner.ports);
         let most = ports * usize::try_from(attributes.gid_tbl_len).unwrap_or_default();
@@ -277,7 +277,7 @@ impl Device {
             device: self.inner.name.clone(),
             port,
             state: "without an IPv4 address",
-            remedy: "`ip address add` one for each tree to its network device",
+            remedy: "`ip address add` one for each address of the port to its network device",
         })?;
         Ok(LocalAddresses::Gids { base, table })
     }

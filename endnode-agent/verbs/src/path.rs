@@ -56,14 +56,14 @@ pub enum LocalAddresses {
     },
     /// RoCE: what is in the GID table, by index.
     Gids {
-        /// The one of tree 0.
+        /// The base address.
         base: Gid,
         /// All.
         table: Vec<(u8, Gid)>,
     },
 }
 
-/// The address by which a peer is known: that of its tree 0.
+/// The address by which a peer is known: its base address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeerAddress {
     /// InfiniBand.

@@ -41,8 +41,11 @@ pub enum PlanError {
 
 /// Base LIDs by (leaf GUID, leaf port), and the tree behind every offset.
 ///
-/// Where 2^LMC >= trees, offset = tree (further offsets are aliases of `offset mod trees`). Otherwise
-/// every port has 2^LMC trees of its own, rotated from port to port so that together they cover all.
+/// Programs that do not ask use the base address. It is no tree's own: it leads along the port's home tree, and
+/// home trees take turns from port to port, so that such traffic is spread over all trees. Tree `t` has offset
+/// `1 + t` (further offsets are aliases). That takes one address more than there are trees; where 2^LMC is no
+/// more than the number of trees, every port has 2^LMC trees of its own instead, rotated from port to port so
+/// that together they cover all, and so do the base addresses. With one tree there is nothing to spread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressPlan {
     addresses: Addresses,
@@ -50,15 +53,20 @@ pub struct AddressPlan {
     trees: usize,
     /// Place of every port among the end ports; [`NO_END`] for switches' and unused ports.
     end_of_port: Vec<u32>,
-    /// The trees of every end port's offsets, 2^LMC each; empty where offset = tree.
+    /// By end port, the switch that it hangs on.
+    leaf: Vec<NodeIndex>,
+    /// The trees that are home trees, in the order in which ports take turns; empty where the base address is
+    /// a tree's own.
+    unmanaged: Vec<TreeId>,
+    /// The trees of every end port's offsets, 2^LMC each; empty where tree `t` has the same offset everywhere.
     choices: Vec<TreeId>,
 }
 
 const NO_END: u32 = u32::MAX;
 
 impl AddressPlan {
-    /// Plans addresses: `lmc` where given, else the least that gives every tree an address of its own,
-    /// else the most that fits.
+    /// Plans addresses: `lmc` where given, else the least that gives every tree an address of its own beside
+    /// the base address, else the most that fits. At most `unmanaged_trees` trees are home trees; 0: all.
     ///
     /// # Errors
     /// When the LMC asked for, or even LMC 0, needs more LIDs than there are.
@@ -66,6 +74,7 @@ impl AddressPlan {
         topology: &Topology,
         shape: Option<(&Clos, &Forest)>,
         lmc: Option<Lmc>,
+        unmanaged_trees: usize,
     ) -> Result<Self, PlanError> {
         let trees = shape.map_or(0, |(_, forest)| forest.len());
         let ends = end_ports(topology);
@@ -75,7 +84,8 @@ impl AddressPlan {
             .filter_map(Lmc::new)
             .find(|&lmc| lids_needed(ports, switches, lmc) <= Lid::MAX_UNICAST.index());
         let Some(fits) = fits else { return Err(PlanError::TooManyPorts { ports, switches }) };
-        let wanted = Lmc::at_least(trees.max(1)).unwrap_or(Lmc::MAX);
+        let addresses = if trees > 1 { trees + 1 } else { 1 };
+        let wanted = Lmc::at_least(addresses).unwrap_or(Lmc::MAX);
         let lmc = lmc.unwrap_or_else(|| wanted.min(fits));
         if lmc > fits {
             let needed = lids_needed(ports, switches, lmc);
@@ -86,9 +96,17 @@ impl AddressPlan {
         for (n, end) in ends.iter().enumerate() {
             end_of_port[end.port.index()] = n as u32;
         }
-        let mut plan = Self { addresses, lmc, trees, end_of_port, choices: Vec::new() };
-        if let Some((clos, forest)) = shape.filter(|_| trees > lmc.addresses()) {
-            plan.rotate(topology, clos, forest, &ends);
+        let leaf = ends.iter().map(|end| end.switch).collect();
+        let (unmanaged, choices) = (Vec::new(), Vec::new());
+        let mut plan = Self { addresses, lmc, trees, end_of_port, leaf, unmanaged, choices };
+        match shape.filter(|_| trees > 1) {
+            Some((_, forest)) if trees < lmc.addresses() => {
+                plan.unmanaged = in_turn(forest);
+                let most = if unmanaged_trees == 0 { trees } else { unmanaged_trees };
+                plan.unmanaged.truncate(most);
+            }
+            Some((clos, forest)) => plan.rotate(topology, clos, forest, &ends),
+            None => {}
         }
         Ok(plan)
     }
@@ -98,7 +116,8 @@ impl AddressPlan {
         let ends = end_ports(topology);
         let lmc = ends.iter().map(|end| addresses.lmc(end.port)).min().unwrap_or(Lmc::ZERO);
         let end_of_port = vec![NO_END; topology.port_count()];
-        Self { addresses, lmc, trees: 0, end_of_port, choices: Vec::new() }
+        let (leaf, unmanaged, choices) = (Vec::new(), Vec::new(), Vec::new());
+        Self { addresses, lmc, trees: 0, end_of_port, leaf, unmanaged, choices }
     }
 
     /// One address a port, leading along the tree that D-mod-K gives the host: uplinks of a leaf, then of
@@ -107,17 +126,12 @@ impl AddressPlan {
     /// # Errors
     /// When even one address a port does not fit.
     pub fn d_mod_k(topology: &Topology, clos: &Clos, forest: &Forest) -> Result<Self, PlanError> {
-        let mut plan = Self::new(topology, Some((clos, forest)), Some(Lmc::ZERO))?;
+        let mut plan = Self::new(topology, Some((clos, forest)), Some(Lmc::ZERO), 0)?;
         if forest.is_empty() {
             return Ok(plan);
         }
-        let groups = forest.groups();
-        let mut of_group: Vec<Vec<TreeId>> = vec![Vec::new(); groups as usize];
-        forest.trees().iter().for_each(|tree| of_group[tree.group as usize].push(tree.id));
-        let choice = |end: usize| {
-            let group = &of_group[end % groups as usize];
-            group[end / groups as usize % group.len()]
-        };
+        let turns = in_turn(forest);
+        let choice = |end: usize| turns[end % turns.len()];
         plan.choices = (0..end_ports(topology).len()).map(choice).collect();
         Ok(plan)
     }
@@ -132,15 +146,49 @@ impl AddressPlan {
         self.lmc
     }
 
-    /// The tree that the address `base + offset` of an end port leads along; `None` for all other
-    /// ports, offsets beyond 2^LMC and fabrics without trees.
+    /// Whether each port has trees of its own choice, because it has fewer addresses than the base address and
+    /// all trees take.
+    pub const fn is_rotated(&self) -> bool {
+        !self.choices.is_empty()
+    }
+
+    /// The home trees, in the order in which ports take turns; none where the base address is a tree's own.
+    pub fn unmanaged_trees(&self) -> &[TreeId] {
+        &self.unmanaged
+    }
+
+    /// The least offset that a tree may have.
+    pub const fn first_offset(&self) -> u16 {
+        !self.unmanaged.is_empty() as u16
+    }
+
+    /// The tree that a base address of an end port leads along, where it is no tree's own: which one depends on
+    /// the address. Instead of trees that lack the cable to the port's switch others are taken, each by the ports
+    /// of another one that lacks it.
+    pub fn home(&self, port: PortIndex, base: Lid, forest: &Forest) -> Option<TreeId> {
+        let leaf = *self.leaf.get(self.end_of_port[port.index()] as usize)?;
+        let turn = base.index() / self.lmc.addresses();
+        let (round, place) = (turn.checked_div(self.unmanaged.len())?, turn % self.unmanaged.len());
+        let own = self.unmanaged[place];
+        if forest.covers(leaf, own) {
+            return Some(own);
+        }
+        let (covering, lacking): (Vec<TreeId>, Vec<TreeId>) =
+            self.unmanaged.iter().partition(|&&tree| forest.covers(leaf, tree));
+        let instead = lacking.iter().position(|&tree| tree == own)? + round;
+        Some(instead.checked_rem(covering.len()).map_or(own, |place| covering[place]))
+    }
+
+    /// The tree that the address `base + offset` of an end port leads along; `None` for base addresses that are
+    /// no tree's own ([`Self::home`]), for all other ports, offsets beyond 2^LMC and fabrics without trees.
     pub fn tree(&self, port: PortIndex, offset: u16) -> Option<TreeId> {
         let (end, offset) = (self.end_of_port[port.index()], usize::from(offset));
         if end == NO_END || offset >= self.lmc.addresses() || self.trees == 0 {
             return None;
         }
         if self.choices.is_empty() {
-            return Some(TreeId((offset % self.trees) as u16));
+            let place = offset.checked_sub(usize::from(self.first_offset()))?;
+            return Some(TreeId((place % self.trees) as u16));
         }
         self.choices.get(end as usize * self.lmc.addresses() + offset).copied()
     }
@@ -149,21 +197,22 @@ impl AddressPlan {
     pub fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid> {
         let base = self.addresses.base(port)?;
         let offset = self.trees(port).position(|along| along == tree)?;
-        Some(Dlid(Lid(base.0 + offset as u16)))
+        Some(Dlid(Lid(base.0 + self.first_offset() + offset as u16)))
     }
 
-    /// The trees of the addresses of `port`, one an offset, aliases left out.
+    /// The trees of the addresses of `port` from [`Self::first_offset`] on, one an offset, aliases left out.
     pub fn trees(&self, port: PortIndex) -> impl Iterator<Item = TreeId> + '_ {
-        let granted = self.lmc.addresses().min(self.trees);
-        (0..granted as u16).map_while(move |offset| self.tree(port, offset))
+        let granted = self.lmc.addresses().min(self.trees) as u16;
+        let first = self.first_offset();
+        (first..first + granted).map_while(move |offset| self.tree(port, offset))
     }
 
     fn rotate(&mut self, topology: &Topology, clos: &Clos, forest: &Forest, ends: &[EndPort]) {
         let rotation = Rotation::new(forest);
         let leaf_in_pod = places_in_pod(topology, clos);
-        let mut place = 0;
-        for (n, end) in ends.iter().enumerate() {
-            place = if n > 0 && ends[n - 1].switch == end.switch { place + 1 } else { 0 };
+        for end in ends {
+            // By port number: who comes or goes changes no neighbour's trees.
+            let place = topology.peer(end.port).map_or(0, |port| usize::from(topology.num(port).0));
             let own = forest.rooted_at(end.switch);
             for k in 0..self.lmc.addresses() {
                 // All that hangs on a root is reached through that root, in every tree.
@@ -198,8 +247,17 @@ impl Rotation {
         let groups = self.of_group.len();
         let trees = self.of_group[0].len().max(1);
         let group = &self.of_group[(place + leaf / trees + k) % groups];
-        group[leaf % group.len()]
+        group[(leaf + k / groups) % group.len()]
     }
+}
+
+/// All trees, those of different groups in turn: as D-mod-K takes the uplinks of a leaf, then of an aggregation
+/// switch, over consecutive hosts (Zahavi, "D-Mod-K routing", 2010).
+fn in_turn(forest: &Forest) -> Vec<TreeId> {
+    let of_group = Rotation::new(forest).of_group;
+    let longest = of_group.iter().map(Vec::len).max().unwrap_or(0);
+    let round = |n: usize| of_group.iter().filter_map(move |group| group.get(n).copied());
+    (0..longest).flat_map(round).collect()
 }
 
 /// Place of every switch among those of its pod and stage.

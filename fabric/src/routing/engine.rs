@@ -92,7 +92,7 @@ impl Routing {
         let hosts = Hosts::of(topology);
         let shape = recognise(topology, &hosts);
         match engine {
-            Engine::Trees => Self::trees(topology, hosts, shape, lmc),
+            Engine::Trees => Self::trees(topology, hosts, shape, lmc, 0),
             Engine::MinHop | Engine::DModK if lmc.is_some_and(|lmc| lmc != Lmc::ZERO) => {
                 Err(RoutingError::NeedsLmcZero(engine, lmc.unwrap_or_default()))
             }
@@ -101,11 +101,26 @@ impl Routing {
         }
     }
 
+    /// The same along trees, where base addresses lead along at most so many of them; 0: along all.
+    ///
+    /// # Errors
+    /// As [`Self::compute`].
+    pub fn with_unmanaged_trees(
+        topology: &Topology,
+        lmc: Option<Lmc>,
+        unmanaged_trees: usize,
+    ) -> Result<Self, RoutingError> {
+        let hosts = Hosts::of(topology);
+        let shape = recognise(topology, &hosts);
+        Self::trees(topology, hosts, shape, lmc, unmanaged_trees)
+    }
+
     fn trees(
         topology: &Topology,
         hosts: Hosts,
         shape: Result<Clos, NotClos>,
         lmc: Option<Lmc>,
+        unmanaged_trees: usize,
     ) -> Result<Self, RoutingError> {
         let engine = Engine::Trees;
         let not_clos = match shape {
@@ -113,7 +128,8 @@ impl Routing {
             Ok(clos) => {
                 let ranks = Ranks::of_clos(topology, &clos);
                 let forest = Forest::grow(topology, &clos);
-                let plan = AddressPlan::new(topology, Some((&clos, &forest)), lmc)?;
+                let plan =
+                    AddressPlan::new(topology, Some((&clos, &forest)), lmc, unmanaged_trees)?;
                 let carrying = without_strays(topology, &clos);
                 let (tables, unreachable) = tables::fill(&carrying, &ranks, &forest, &plan);
                 let Some(pair) = unjoined(topology, &hosts, &unreachable) else {
@@ -137,7 +153,7 @@ impl Routing {
         };
         let ranks = Ranks::of_any(topology, &hosts);
         let forest = Forest::bare(topology);
-        let plan = AddressPlan::new(topology, None, lmc)?;
+        let plan = AddressPlan::new(topology, None, lmc, 0)?;
         let (mut tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
         let parts = Part::all(topology, &hosts);
         for part in &parts {
@@ -153,7 +169,7 @@ impl Routing {
         hosts: Hosts,
         shape: Result<Clos, NotClos>,
     ) -> Result<Self, RoutingError> {
-        let plan = AddressPlan::new(topology, None, Some(Lmc::ZERO))?;
+        let plan = AddressPlan::new(topology, None, Some(Lmc::ZERO), 0)?;
         let (tables, unreachable) = min_hop::fill(topology, plan.addresses());
         Ok(Self {
             engine: Engine::MinHop,

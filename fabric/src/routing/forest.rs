@@ -136,6 +136,15 @@ impl Forest {
         (place != u32::MAX).then_some(first..first + self.root_planes)
     }
 
+    /// Whether the switch has no port to some tree: of any group, but for an aggregation switch, which is of one.
+    /// What goes along that tree makes a detour there.
+    pub(super) fn lacks_trees(&self, switch: NodeIndex) -> bool {
+        let groups = self.groups_of(switch);
+        let is_own = |tree: &&RoutingTree| groups.len() > 1 || groups.contains(&tree.group);
+        let mut own = self.trees.iter().filter(is_own);
+        self.rooted_at(switch).is_none() && own.any(|tree| self.up(switch, tree.id).is_none())
+    }
+
     /// Whether `tree` joins `switch` to its root: the pair is *usable* for grants.
     pub fn covers(&self, switch: NodeIndex, tree: TreeId) -> bool {
         self.trees[tree.index()].root == switch || self.up(switch, tree).is_some()

@@ -69,7 +69,7 @@ impl Part {
     ) -> Result<(), PlanError> {
         let forest = Forest::grow(&self.topology, &self.clos);
         let shape = Some((&self.clos, &forest));
-        let own = AddressPlan::new(&self.topology, shape, Some(plan.lmc()))?;
+        let own = AddressPlan::new(&self.topology, shape, Some(plan.lmc()), 0)?;
         let carrying = without_strays(&self.topology, &self.clos);
         let (along, _) = tables::fill(&carrying, ranks, &forest, &own);
         for (port, base, lmc) in own.addresses().iter() {

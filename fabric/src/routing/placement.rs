@@ -1,7 +1,7 @@
 //! Where a fabric's real addresses are not the planned ones: ports keep base addresses that they had before,
 //! and trees keep their places among them while roots come and go.
 
-use super::Routing;
+use super::{AddressPlan, Routing};
 use crate::{Addresses, Dlid, ForwardingTable, Lid, Lmc, PortIndex, PortNum, Topology, TreeId};
 
 /// At which offset from a port's base address each tree's address is.
@@ -13,20 +13,25 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The planner's own, of a fabric with so many trees and addresses a port.
-    pub fn planned_for(trees: usize, lmc: Lmc) -> Self {
-        let planned = (0..lmc.addresses() as u16).collect();
-        Self { of_tree: (0..trees as u16).collect(), planned }
+    /// The planner's own.
+    pub fn planned_by(plan: &AddressPlan, trees: usize) -> Self {
+        let first = plan.first_offset();
+        let planned = (0..plan.lmc().addresses() as u16).collect();
+        Self { of_tree: (first..first + trees as u16).collect(), planned }
     }
 
-    /// By tree, where each tree has an address of its own.
-    pub fn new(of_tree: Vec<u16>, lmc: Lmc) -> Self {
-        let mut planned: Vec<u16> = (0..lmc.addresses() as u16).collect();
-        for (place, planned) in planned.iter_mut().enumerate() {
+    /// By tree, where all ports have the same trees; the planner's own where they have not.
+    pub fn new(of_tree: Vec<u16>, plan: &AddressPlan) -> Self {
+        if plan.is_rotated() {
+            return Self::planned_by(plan, of_tree.len());
+        }
+        let first = plan.first_offset();
+        let mut planned: Vec<u16> = (0..plan.lmc().addresses() as u16).collect();
+        for (place, planned) in planned.iter_mut().enumerate().skip(usize::from(first)) {
             if let Some(tree) = of_tree.iter().position(|&of| usize::from(of) == place) {
-                *planned = tree as u16;
-            } else if let Some(alias) = place.checked_rem(of_tree.len()) {
-                *planned = alias as u16;
+                *planned = first + tree as u16;
+            } else if let Some(alias) = (place - usize::from(first)).checked_rem(of_tree.len()) {
+                *planned = first + alias as u16;
             }
         }
         Self { of_tree, planned }
@@ -42,14 +47,25 @@ impl Placement {
         self.of_tree.get(tree.index()).copied()
     }
 
-    /// The planner's offset for what lies at `offset`.
-    pub fn planned(&self, offset: u16) -> Option<u16> {
-        self.planned.get(usize::from(offset)).copied()
+    /// Whether every tree has the place that the planner gave it.
+    pub fn is_planned(&self, plan: &AddressPlan) -> bool {
+        let planned = plan.first_offset()..;
+        self.of_tree.iter().zip(planned).all(|(&place, planned)| planned == place)
     }
 
-    /// Whether every tree has the place that the planner gave it.
-    pub fn is_planned(&self) -> bool {
-        self.of_tree.iter().enumerate().all(|(tree, &place)| tree == usize::from(place))
+    /// The tree that the address `base + offset` of an end port leads along.
+    pub fn tree(
+        &self,
+        routing: &Routing,
+        addresses: &Addresses,
+        port: PortIndex,
+        offset: u16,
+    ) -> Option<TreeId> {
+        let (base, plan) = (addresses.base(port)?, &routing.plan);
+        if offset < plan.first_offset() {
+            return plan.home(port, base, &routing.forest);
+        }
+        plan.tree(port, *self.planned.get(usize::from(offset))?)
     }
 
     /// The address of a host port along a tree; aliases are never given.
@@ -62,21 +78,29 @@ impl Placement {
     ) -> Option<Dlid> {
         let (base, plan) = (addresses.base(port)?, &routing.plan);
         let planned = plan.dlid(port, tree)?.0.0 - plan.addresses().base(port)?.0;
-        let has_all = routing.forest.len() <= plan.lmc().addresses();
-        let place = if has_all { self.of(tree)? } else { planned };
-        Some(Dlid(Lid(base.0 + place)))
+        let place = if plan.is_rotated() { planned } else { self.of(tree)? };
+        Some(Dlid(Lid(base.0.checked_add(place)?)))
     }
 
     /// The planned tables with every column moved to the address that its port and tree really have.
     pub fn tables(&self, routing: &Routing, addresses: &Addresses) -> Vec<ForwardingTable> {
-        let canonical = routing.plan.addresses();
+        let (plan, first) = (&routing.plan, routing.plan.first_offset());
+        let planned =
+            |port: PortIndex, base: Lid, offset: u16| match self.planned.get(usize::from(offset)) {
+                _ if offset < first => {
+                    plan.home(port, base, &routing.forest).map_or(offset, |tree| first + tree.0)
+                }
+                Some(&planned) => planned,
+                None => offset,
+            };
         let columns: Vec<(Lid, Lid)> = addresses
             .iter()
-            .filter_map(|(port, base, lmc)| Some((base, canonical.base(port)?, lmc)))
-            .flat_map(|(base, planned, lmc)| {
+            .filter_map(|(port, base, lmc)| Some((port, base, plan.addresses().base(port)?, lmc)))
+            .flat_map(|(port, base, canonical, lmc)| {
                 (0..lmc.addresses() as u16).map(move |offset| {
-                    let from = if lmc == Lmc::ZERO { Some(offset) } else { self.planned(offset) };
-                    (Lid(base.0 + offset), Lid(planned.0 + from.unwrap_or(offset)))
+                    let single = lmc == Lmc::ZERO;
+                    let from = if single { offset } else { planned(port, base, offset) };
+                    (Lid(base.0 + offset), Lid(canonical.0 + from))
                 })
             })
             .collect();

@@ -19,9 +19,9 @@ pub struct Unreachable {
 /// get of them stays in the cache.
 const BATCH: usize = 64;
 
-/// Fills the tables, one a switch: among legal next hops the tree's own link first, then the nearest, then -
-/// with trees - the lowest port, without them each address in turn. Also says which pairs of switches have no
-/// legal route. All parts belong to one topology.
+/// Fills the tables, one a switch: among legal next hops the tree's own link first, then the nearest: by turns
+/// of the addresses, but the lowest port where an address is on no tree that reaches its switch. Also says which
+/// pairs of switches have no legal route. All parts belong to one topology.
 ///
 /// A regular Clos has few tables that are filled in whole: the others share one's but for what makes them
 /// differ.
@@ -48,14 +48,26 @@ fn fill_by(
     let top = plan.addresses().top();
     let mut tables = vec![ForwardingTable::up_to(top); topology.switch_count()];
     let mut unreachable = Vec::new();
-    // By switch: columns in which it differs from the one it is like, and its nearest port there.
-    let mut apart: Vec<Vec<(&Column, u8)>> = vec![Vec::new(); topology.switch_count()];
+    // By switch: columns in which it differs from the one it is like, its nearest port there, and its detours.
+    let mut apart: Vec<Vec<(&Column, u8, Vec<PortNum>)>> =
+        vec![Vec::new(); topology.switch_count()];
+    let detours = |reach: &Reach, switch: NodeIndex| {
+        let mut ports = Vec::new();
+        if forest.lacks_trees(switch) {
+            reach.nearest(links, switch, &mut ports);
+        }
+        ports
+    };
     let columns: Vec<Column> = topology
         .switches()
         .map(|destination| Column::new(topology, forest, plan, destination))
         .collect();
     // By head and place in the batch: where addresses go that no tree of the switch's leads to.
     let mut nearest = vec![[NO_PORT; BATCH]; kin.heads.len()];
+    // The same of the heads that lack trees, in turn.
+    let lacking: Vec<NodeIndex> =
+        kin.heads.iter().copied().filter(|&head| forest.lacks_trees(head)).collect();
+    let mut around: Vec<Vec<Vec<PortNum>>> = vec![Vec::new(); lacking.len()];
     let mut row = Vec::new();
     for batch in columns.chunks(BATCH) {
         for (place, column) in batch.iter().enumerate() {
@@ -66,8 +78,12 @@ fn fill_by(
             for (nearest, &head) in nearest.iter_mut().zip(&kin.heads) {
                 nearest[place] = reach.port(links, head);
             }
+            for (around, &head) in around.iter_mut().zip(&lacking) {
+                around.push(detours(&reach, head));
+            }
             kin.differing(destination, reach.above(), |switch| {
-                apart[switch.index()].push((column, reach.port(links, switch)));
+                let port = reach.port(links, switch);
+                apart[switch.index()].push((column, port, detours(&reach, switch)));
             });
             if forest.is_empty() {
                 column.spread(&reach, links, &mut tables);
@@ -80,19 +96,22 @@ fn fill_by(
             for &(first, end) in &runs_of_own {
                 table.set_row(own[first as usize], &nearest[first as usize..end as usize]);
             }
-            for (column, &nearest) in batch.iter().zip(nearest) {
-                column.fill(forest, switch, nearest, &mut row, table);
+            let around = lacking.iter().position(|&head| head == switch).map(|n| &around[n]);
+            for (place, (column, &nearest)) in batch.iter().zip(nearest).enumerate() {
+                let detours = around.map_or(&[][..], |around| &around[place]);
+                column.fill(forest, switch, (nearest, detours), &mut row, table);
             }
         }
+        around.iter_mut().for_each(Vec::clear);
     }
     for switch in topology.switches() {
         if let Some(model) = kin.like[switch.index()].model() {
             tables[switch.index()] = tables[model.index()].clone();
         }
         let table = &mut tables[switch.index()];
-        for &(column, nearest) in &apart[switch.index()] {
-            table.set(column.own, PortNum(nearest));
-            column.fill(forest, switch, nearest, &mut row, table);
+        for (column, nearest, detours) in &apart[switch.index()] {
+            table.set(column.own, PortNum(*nearest));
+            column.fill(forest, switch, (*nearest, detours), &mut row, table);
         }
     }
     for column in &columns {
@@ -200,6 +219,8 @@ struct Column {
     /// The tree that each leads along - where that tree covers the destination: a cable missing there makes
     /// the detour start at the source. `forest.len()` where there is none.
     tree: Vec<u16>,
+    /// How many addresses each port has.
+    block: usize,
     /// Places in `ends` where consecutive addresses begin and end.
     runs: Vec<(u32, u32)>,
     /// Places in `ends` by the group of their tree: `of_group[first_of_group[g]..first_of_group[g + 1]]`.
@@ -216,8 +237,10 @@ impl Column {
     ) -> Self {
         let mut lids = Vec::new();
         for port in ports_on(topology, destination) {
+            let base = plan.addresses().base(port).unwrap_or(Lid::NONE);
             for (offset, lid) in plan.addresses().of(port).enumerate() {
-                let tree = plan.tree(port, offset as u16);
+                let home = || plan.home(port, base, forest);
+                let tree = plan.tree(port, offset as u16).or_else(home);
                 let tree = tree.filter(|&tree| forest.covers(destination, tree));
                 lids.push((lid, tree.map_or(forest.len() as u16, |tree| tree.0)));
             }
@@ -227,16 +250,18 @@ impl Column {
         let own = plan.addresses().base(topology.port0(destination)).unwrap_or(Lid::NONE);
         let runs = runs(&ends);
         let (of_group, first_of_group) = by_group(forest, &tree);
-        Self { destination, own, ends, tree, runs, of_group, first_of_group }
+        let block = plan.lmc().addresses();
+        Self { destination, own, ends, tree, block, runs, of_group, first_of_group }
     }
 
-    /// Fills in what another switch's table holds of the ports' addresses: nothing where it has no route.
-    /// `row` is used on the way.
+    /// Fills in what another switch's table holds of the ports' addresses: nothing where it has no route. Where
+    /// the switch has no port to an address's tree, the address takes one of the detours in turn, or the nearest
+    /// port where there are none. `row` is used on the way.
     fn fill(
         &self,
         forest: &Forest,
         switch: NodeIndex,
-        nearest: u8,
+        (nearest, detours): (u8, &[PortNum]),
         row: &mut Vec<u8>,
         table: &mut ForwardingTable,
     ) {
@@ -246,17 +271,24 @@ impl Column {
         }
         let ups = forest.ups(switch);
         let groups = forest.groups_of(switch);
-        let or_nearest = |own: u8| if own == NO_PORT { nearest } else { own };
+        let or_nearest = |place: usize| match ups[usize::from(self.tree[place])] {
+            NO_PORT if usize::from(self.tree[place]) == forest.len() => nearest,
+            NO_PORT => {
+                let turn = self.ends[place].index() / self.block / forest.len();
+                turn.checked_rem(detours.len()).map_or(nearest, |turn| detours[turn].0)
+            }
+            own => own,
+        };
         row.clear();
-        if groups.len() + 1 == self.first_of_group.len() {
-            row.extend(self.tree.iter().map(|&tree| or_nearest(ups[usize::from(tree)])));
+        if !detours.is_empty() || groups.len() + 1 == self.first_of_group.len() {
+            row.extend((0..self.ends.len()).map(or_nearest));
         } else {
             row.resize(self.ends.len(), nearest);
             for &group in groups {
                 let places =
                     self.first_of_group[group as usize]..self.first_of_group[group as usize + 1];
                 for &place in &self.of_group[places.start as usize..places.end as usize] {
-                    row[place as usize] = or_nearest(ups[usize::from(self.tree[place as usize])]);
+                    row[place as usize] = or_nearest(place as usize);
                 }
             }
         }
@@ -275,7 +307,9 @@ impl Column {
             }
             reach.nearest(links, switch, &mut ports);
             for &lid in self.ends.iter().filter(|_| !ports.is_empty()) {
-                table.set(lid, ports[lid.index() % ports.len()]);
+                // A port's addresses take different ports, and so do the base addresses of successive ports.
+                let turn = lid.index() / self.block + lid.index() % self.block;
+                table.set(lid, ports[turn % ports.len()]);
             }
         }
     }
@@ -371,7 +405,7 @@ mod tests {
             let Ok(clos) = recognise(&topology, &Hosts::of(&topology)) else { continue };
             let ranks = Ranks::of_clos(&topology, &clos);
             let forest = Forest::grow(&topology, &clos);
-            let plan = AddressPlan::new(&topology, Some((&clos, &forest)), None).unwrap();
+            let plan = AddressPlan::new(&topology, Some((&clos, &forest)), None, 0).unwrap();
             let links = Links::new(&topology, &ranks);
             let strangers = Kin {
                 like: vec![Like::Nobody; topology.switch_count()],

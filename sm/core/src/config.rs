@@ -46,6 +46,8 @@ pub struct Config {
     /// 2^LMC addresses a host port. Unset: as saved, else the least that gives each tree its own address, or
     /// the most that fits. Only the operator changes it.
     pub lmc: Option<u8>,
+    /// How many trees base addresses are spread over, which programs use that do not ask; 0: all.
+    pub unmanaged_trees: u16,
     /// The upper half of every port's GIDs (IBA 4.1.1).
     pub subnet_prefix: u64,
     /// Where keys come from.
@@ -133,6 +135,7 @@ impl Default for Config {
         Self {
             ports: 1,
             lmc: None,
+            unmanaged_trees: 0,
             subnet_prefix: 0xFE80_0000_0000_0000,
             m_key_policy: KeyPolicy::Given,
             m_key: 0,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use snin_fabric::routing::{Engine, Placement, Routing, RoutingError};
+use snin_fabric::routing::{Placement, Routing, RoutingError};
 use snin_fabric::{Guid, Lid, Lmc, NodeIndex, PortIndex};
 
 use super::address::{self, Wishes};
@@ -44,6 +44,7 @@ pub(crate) struct Found {
     pub(crate) saved: Arc<Saved>,
     pub(crate) held: Vec<Lid>,
     pub(crate) lmc: Option<Lmc>,
+    pub(crate) unmanaged_trees: usize,
     pub(crate) most: Lid,
     pub(crate) own: Option<PortIndex>,
 }
@@ -96,14 +97,14 @@ impl Job {
 
 impl Found {
     fn target(&self) -> Result<Target, RoutingError> {
-        let Self { discovered, saved, held, lmc, most, own } = self;
+        let Self { discovered, saved, held, lmc, unmanaged_trees, most, own } = self;
         let topology = &discovered.topology;
-        let mut routing = Routing::compute(topology, Engine::Trees, *lmc)?;
+        let mut routing = Routing::with_unmanaged_trees(topology, *lmc, *unmanaged_trees)?;
         let canonical = routing.plan.addresses();
         let (saved, places) = (&saved.lids, keep_places(discovered, &routing, &saved.trees));
         let wishes = Wishes { topology, canonical, saved, held, most: *most, own: *own };
         let (addresses, without) = address::keep(&wishes);
-        if &addresses != canonical || !places.is_planned() {
+        if &addresses != canonical || !places.is_planned(&routing.plan) {
             routing.tables = places.tables(&routing, &addresses);
         }
         let discovered = discovered.clone();
@@ -112,17 +113,18 @@ impl Found {
 }
 
 /// Every tree keeps its place, or takes one that was never given; when there is none left, one whose
-/// tree is gone. Only where every tree has an address of its own: else ports have trees of their own
+/// tree is gone. The place of the base address is no tree's: a tree that had it, since an earlier version gave it
+/// away, takes another. Only where every tree has an address of its own: else ports have trees of their own
 /// choice, and the choice is the planner's.
 fn keep_places(
     discovered: &Discovered,
     routing: &Routing,
     saved: &BTreeMap<(Guid, u16), u16>,
 ) -> Placement {
-    let (trees, lmc) = (routing.forest.trees(), routing.plan.lmc());
-    let room = lmc.addresses();
-    if trees.len() > room {
-        return Placement::planned_for(trees.len(), lmc);
+    let (trees, plan) = (routing.forest.trees(), &routing.plan);
+    let (first, room) = (plan.first_offset(), plan.lmc().addresses());
+    if plan.is_rotated() {
+        return Placement::planned_by(plan, trees.len());
     }
     let names: Vec<(Guid, u16)> =
         trees.iter().map(|tree| (discovered.topology.node(tree.root).guid, tree.plane)).collect();
@@ -131,17 +133,18 @@ fn keep_places(
         .iter()
         .map(|name| {
             let place = saved.get(name).copied();
-            place.filter(|&place| usize::from(place) < room && taken.insert(place))
+            place
+                .filter(|&place| place >= first && usize::from(place) < room && taken.insert(place))
         })
         .collect();
     let reserved: BTreeSet<u16> = saved.values().copied().collect();
     for place in of_tree.iter_mut().filter(|place| place.is_none()) {
         let free = |n: &u16| !taken.contains(n);
-        let all = || 0..room as u16;
+        let all = || first..room as u16;
         *place = all().filter(|n| !reserved.contains(n)).find(free).or_else(|| all().find(free));
         taken.extend(*place);
     }
-    Placement::new(of_tree.into_iter().map(Option::unwrap_or_default).collect(), lmc)
+    Placement::new(of_tree.into_iter().map(Option::unwrap_or_default).collect(), plan)
 }
 
 /// For [`Saved::trees`].

@@ -63,8 +63,7 @@ impl FabricView {
 
     /// The tree that the address `base + offset` of a host port leads along.
     pub fn tree(&self, port: PortIndex, offset: u16) -> Option<TreeId> {
-        self.addresses().base(port)?;
-        self.routing().plan.tree(port, self.target.places.planned(offset)?)
+        self.placement().tree(self.routing(), self.addresses(), port, offset)
     }
 
     /// The address of a host port along a tree; aliases are never given.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
-
+use snin_protocol::view::Policy;
 use snin_sm_core::config::{Config, Enforce};
 use snin_sm_core::error::ConfigError;
 
@@ -146,9 +146,12 @@ snin_daemon::settings! {
         ca_certificate: Option<PathBuf> = None,
         /// The CA's list of revoked certificates.
         revoked: Option<PathBuf> = None,
-        /// Is non-interference in effect? strict (tree 0 is never granted), shared (all trees are), off (nothing
-        /// is). Controllers are told.
+        /// Is non-interference in effect? strict (the trees of ordinary traffic are never granted), shared (all
+        /// trees are), off (nothing is). Controllers are told.
         policy: String = "shared".to_owned(),
+        /// How many trees carry ordinary traffic, that of programs which do not ask: base addresses are spread
+        /// over so many. 0: all, and with policy "strict" one.
+        unmanaged_trees: u16 = 0,
 
         /// Where opensm-lfts.dump, dump_fts.txt and guid2lid are written whenever tables have changed. Unset:
         /// nowhere.
@@ -244,6 +247,10 @@ impl Settings {
         Config {
             ports: u8::try_from(self.more_ports.len() + 1).unwrap_or(u8::MAX),
             lmc: self.lmc,
+            unmanaged_trees: match self.unmanaged_trees {
+                0 if self.policy == Policy::Strict.name() => 1,
+                some => some,
+            },
             subnet_prefix: self.subnet_prefix.0,
             m_key_policy: self.m_key_policy.into(),
             m_key: self.m_key.0,

@@ -16,6 +16,7 @@ mod odd;
 #[allow(dead_code, reason = "the core's tests use all of them")]
 #[path = "../../core/tests/support/odd.rs"]
 mod odd_fabrics;
+mod ordinary;
 mod partitions;
 mod port;
 mod support;

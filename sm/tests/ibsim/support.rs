@@ -357,10 +357,14 @@ impl Trees {
     /// The tree behind an address; none behind aliases.
     pub(crate) fn tree(&self, addresses: &Addresses, lid: Lid) -> Option<usize> {
         let (port, offset) = addresses.owner(lid)?;
-        if self.list.len() <= addresses.lmc(port).addresses() {
-            return Some(usize::from(offset)).filter(|&tree| tree < self.list.len());
+        let plan = &self.routing.plan;
+        if plan.is_rotated() || self.list.len() < 2 {
+            return Some(plan.tree(port, offset)?.index());
         }
-        Some(self.routing.plan.tree(port, offset)?.index())
+        match offset.checked_sub(1) {
+            Some(tree) => Some(usize::from(tree)).filter(|&tree| tree < self.list.len()),
+            None => Some(plan.home(port, addresses.base(port)?, &self.routing.forest)?.index()),
+        }
     }
 
     pub(crate) fn check(

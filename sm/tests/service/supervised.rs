@@ -57,7 +57,7 @@ fn systemd_hears_that_it_is_ready_that_it_lives_and_that_it_ends() -> Result<(),
     let simulator = Simulator::start(&ibnet::write(&fabric("clos:4,2,2")))?;
     let heard = Received::start(&simulator, Some(Duration::from_millis(400)));
     let said = heard.until("READY=1");
-    let up = "STATUS=subnet up: 6 switches, 8 host ports, 2 trees, LMC 1; 0 missing";
+    let up = "STATUS=subnet up: 6 switches, 8 host ports, 2 trees, LMC 2; 0 missing";
     let first = said.iter().find(|said| said.starts_with("STATUS="));
     assert_eq!(first.map(|said| said.trim_end()), Some(up), "{said:?}");
     for _ in 0..5 {
@@ -123,7 +123,7 @@ fn journald_keeps_what_it_says_with_its_fields() -> Result<(), JudgeError> {
     let text = fs::read_to_string(&kept).unwrap();
     let entries: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let up = "subnet up: 6 switches, 8 host ports, 2 trees, LMC 1; 0 missing";
+    let up = "subnet up: 6 switches, 8 host ports, 2 trees, LMC 2; 0 missing";
     let entry = entries.iter().find(|entry| entry["MESSAGE"] == up);
     let entry = entry.unwrap_or_else(|| panic!("{text}"));
     // 5: notice. Fields of ours have a prefix, so that they are not taken for journald's own.

@@ -79,7 +79,7 @@ impl Bench {
     /// When the device cannot.
     pub fn prepare(&self, plan: &Plan) -> Result<Prepared<'_>, LatError> {
         self.check(plan)?;
-        let flows = plan.trees.len() as u32;
+        let flows = plan.offsets.len() as u32;
         let entries = (flows * (2 * plan.depth + plan.receives())).max(16);
         let queues = || CompletionQueue::new(&self.device, entries);
         let (sends, receives, congestion) = (queues()?, queues()?, queues()?);
@@ -91,12 +91,12 @@ impl Bench {
             flows: Vec::new(),
             congestor: None,
         };
-        for &tree in &plan.trees {
-            let flow = prepared.loose(plan, tree, false)?;
+        for &offset in &plan.offsets {
+            let flow = prepared.loose(plan, offset, false)?;
             prepared.flows.push(flow);
         }
         if plan.congestor.is_some() {
-            prepared.congestor = Some(prepared.loose(plan, plan.trees[0], true)?);
+            prepared.congestor = Some(prepared.loose(plan, plan.offsets[0], true)?);
         }
         Ok(prepared)
     }
@@ -117,7 +117,7 @@ pub struct Prepared<'a> {
 struct LooseFlow {
     pair: Loose,
     first_packet: u32,
-    tree: u16,
+    offset: u16,
     memory: Shared,
     sources: Vec<Source>,
     sinks: Vec<Slot>,
@@ -130,7 +130,7 @@ impl Prepared<'_> {
         Material { domain, port, sends, receives: &self.receives, depth }
     }
 
-    fn loose(&self, plan: &Plan, tree: u16, congests: bool) -> Result<LooseFlow, LatError> {
+    fn loose(&self, plan: &Plan, offset: u16, congests: bool) -> Result<LooseFlow, LatError> {
         let (size, window) = match plan.congestor.filter(|_| congests) {
             Some(size) => (size, CONGESTION),
             None => (plan.size, plan.window()),
@@ -156,7 +156,7 @@ impl Prepared<'_> {
         let sources = if congests { 1 } else { sources(plan) };
         let sources = Slot::allocate(domain, sources, size)?.into_iter().map(Source::new).collect();
         let first_packet = pair.number().wrapping_mul(0x9e37_79b1) >> 8;
-        Ok(LooseFlow { pair, first_packet, tree, memory, sources, sinks })
+        Ok(LooseFlow { pair, first_packet, offset, memory, sources, sinks })
     }
 
     /// What the peer has to be told.
@@ -194,7 +194,7 @@ impl Prepared<'_> {
                 receives: &receives,
                 depth: Depth { sends: 0, receives: 0, inline: 0 },
             };
-            let along = way(port, peer, flow.tree, plan.level)?;
+            let along = way(port, peer, flow.offset, plan.level)?;
             let remote = Remote { number: end.number, first_packet: end.first_packet };
             let link = flow.pair.connect(&from, &along, remote, (mtu, flow.first_packet))?;
             Ok::<_, LatError>(Flow {
@@ -239,14 +239,14 @@ fn signal_every(plan: &Plan, sources: usize) -> u64 {
     if is_marked(plan) { most.min(sources as u64 / 2).max(1) } else { most }
 }
 
-/// The path to the peer along a tree; tree 0 is the base address, along any tree that it has.
-fn way(port: &Port, peer: &Ends, tree: u16, level: u8) -> Result<Path, LatError> {
+/// The path to one of the peer's addresses; to its base address from any that the own port has.
+fn way(port: &Port, peer: &Ends, offset: u16, level: u8) -> Result<Path, LatError> {
     let address = peer.address.into();
     let base = match address {
         PeerAddress::Lid(lid) => lid.0,
         PeerAddress::Gid(gid) => gid.low(),
     };
-    let dlid = (tree > 0).then(|| Dlid(Lid(base.saturating_add(tree))));
+    let dlid = (offset > 0).then(|| Dlid(Lid(base.saturating_add(offset))));
     Ok(path(&port.addresses, address, dlid, Service { level, rate: 0 })?)
 }
 

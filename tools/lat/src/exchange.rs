@@ -48,7 +48,7 @@ pub struct Ends {
     pub flows: Vec<End>,
 }
 
-/// A port's address along tree 0.
+/// A port's base address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Address {

@@ -79,8 +79,8 @@ pub struct Plan {
     pub iterations: u64,
     /// Messages of each flow before these.
     pub warm_up: u64,
-    /// The tree of each flow: so many flows.
-    pub trees: Vec<u16>,
+    /// Which of the peer's addresses each flow goes to, counted from the base address: so many flows.
+    pub offsets: Vec<u16>,
     /// Messages up to this length are copied when posted, if the device can.
     pub inline: u32,
     /// How many may be posted at a time.
@@ -98,7 +98,7 @@ impl Plan {
     /// The first thing that cannot be.
     pub fn check(&self) -> Result<(), LatError> {
         let plan = |what: String| Err(LatError::Plan(what));
-        let Self { version, operation, carrier, pattern, size, iterations, trees, depth, .. } =
+        let Self { version, operation, carrier, pattern, size, iterations, offsets, depth, .. } =
             self;
         if *version != VERSION {
             return plan(format!("the peer's version is {version}, this is {VERSION}"));
@@ -109,8 +109,8 @@ impl Plan {
         if *iterations == 0 || *depth == 0 || *depth > 4096 {
             return plan(format!("{iterations} messages with {depth} at a time (1 to 4096)"));
         }
-        if !(1..=MOST_FLOWS).contains(&trees.len()) {
-            return plan(format!("{} flows: there can be 1 to {MOST_FLOWS}", trees.len()));
+        if !(1..=MOST_FLOWS).contains(&offsets.len()) {
+            return plan(format!("{} flows: there can be 1 to {MOST_FLOWS}", offsets.len()));
         }
         match (operation, carrier) {
             (Operation::Read, Carrier::Uc | Carrier::Ud) => {
@@ -176,7 +176,7 @@ mod tests {
             size,
             iterations,
             warm_up: 0,
-            trees: vec![0],
+            offsets: vec![0],
             inline: 0,
             depth: 128,
             level: 0,

@@ -75,7 +75,7 @@ fn receive(
     answers: bool,
     talk: &mut Talk,
 ) -> Result<u64, LatError> {
-    let expected = plan.messages() * plan.trees.len() as u64;
+    let expected = plan.messages() * plan.offsets.len() as u64;
     let mut came = Vec::with_capacity(64);
     let mut total = 0;
     // Unreliable messages may never come: the client says when it has sent the last one. Its word may overtake

@@ -301,6 +301,10 @@ pub(crate) struct Plan {
     /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit
     #[arg(long, value_name = "LMC", value_parser = lmc)]
     pub(crate) lmc: Option<Lmc>,
+    /// How many trees carry ordinary traffic, that to base addresses: what is planned uses the others. 0: base
+    /// addresses are spread over all trees, and all may be planned
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) unmanaged_trees: u16,
     /// Write the tables here: dump_fts.txt, and opensm-lfts.dump and guid2lid for `opensm -R file`
     #[arg(long, value_name = "DIR")]
     pub(crate) lfts: Option<PathBuf>,

@@ -7,10 +7,13 @@ use snin_controller_core::plan::{Hop, Plan};
 use snin_fabric::hosts::HostId;
 use snin_fabric::routing::Routing;
 use snin_fabric::traffic::Demand;
-use snin_fabric::{Guid, Topology};
+use snin_fabric::{Guid, Lid, PortIndex, Topology};
 
 /// Rises when a key changes its meaning or goes.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// The same of the plan alone. 2: base addresses may be no tree's own (`home_trees`).
+pub(crate) const PLAN_VERSION: u32 = 2;
 
 /// A GUID as `0x` and sixteen hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,7 +41,10 @@ pub(crate) struct PlanDocument {
     pub(crate) trees: Vec<TreeEntry>,
     /// Base LID of every addressed port.
     pub(crate) lids: BTreeMap<GuidText, u16>,
-    /// Where ports have fewer addresses than there are trees: the tree of each address of a port.
+    /// Where base addresses are no tree's own: the tree that each port's leads along. Tree `t` has offset `1 + t`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) home_trees: BTreeMap<GuidText, u16>,
+    /// Where ports have trees of their own choice: the tree of each address of a port.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) address_trees: BTreeMap<GuidText, Vec<u16>>,
     pub(crate) grants: Vec<GrantEntry>,
@@ -127,11 +133,12 @@ impl PlanDocument {
             plane: tree.plane,
         });
         Self {
-            schema_version: SCHEMA_VERSION,
+            schema_version: PLAN_VERSION,
             routing: routing.engine.to_string(),
             lmc: routing.plan.lmc().bits(),
             trees: trees.collect(),
             lids: lids(topology, routing),
+            home_trees: home_trees(topology, routing),
             address_trees: address_trees(topology, routing),
             grants: grants.collect(),
             deferred: texts(&deferred),
@@ -154,17 +161,29 @@ fn lids(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, u16> {
 }
 
 fn address_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, Vec<u16>> {
-    if routing.plan.lmc().addresses() >= routing.forest.len() {
+    if !routing.plan.is_rotated() {
         return BTreeMap::new();
     }
-    let ends = routing
-        .plan
-        .addresses()
-        .iter()
-        .filter(|&(port, _, _)| !topology.is_switch(topology.port(port).node));
-    ends.map(|(port, _, _)| {
-        let trees = routing.plan.trees(port).map(|tree| tree.0).collect();
-        (GuidText(topology.port(port).guid), trees)
-    })
-    .collect()
+    let trees = |port| routing.plan.trees(port).map(|tree| tree.0).collect();
+    ends(topology, routing)
+        .map(|(port, _)| (GuidText(topology.port(port).guid), trees(port)))
+        .collect()
+}
+
+fn home_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, u16> {
+    let home = |(port, base)| {
+        let tree = routing.plan.home(port, base, &routing.forest)?;
+        Some((GuidText(topology.port(port).guid), tree.0))
+    };
+    ends(topology, routing).filter_map(home).collect()
+}
+
+/// The ports of hosts and all else that is no switch, with their base addresses.
+fn ends<'a>(
+    topology: &'a Topology,
+    routing: &'a Routing,
+) -> impl Iterator<Item = (PortIndex, Lid)> + 'a {
+    let addressed = routing.plan.addresses().iter();
+    let ends = addressed.filter(|&(port, _, _)| !topology.is_switch(topology.port(port).node));
+    ends.map(|(port, base, _)| (port, base))
 }

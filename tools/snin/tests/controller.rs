@@ -142,7 +142,7 @@ fn a_running_controller_is_asked() {
     assert!(status.starts_with("controller/ctl1, term 1: grants connections\n"), "{status}");
     assert_eq!(controller.json(&["controller", "status"])["window_us"], 50_000);
     let fabric = controller.said(&["controller", "fabric"]);
-    assert!(fabric.starts_with("8 switches, 8 hosts, 4 trees, LMC 2; view 1 from "), "{fabric}");
+    assert!(fabric.starts_with("8 switches, 8 hosts, 4 trees, LMC 3; view 1 from "), "{fabric}");
     assert_eq!(controller.said(&["controller", "policy"]), "shared\n");
     assert_eq!(controller.said(&["controller", "policy", "strict"]), "strict\n");
     assert_eq!(controller.said(&["controller", "policy", "shared"]), "shared\n");

@@ -165,7 +165,7 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     // 1,250 bytes take 10 ms.
     let begin = agents.now() + Time::millis(50);
     let at = |ms| begin + Time::millis(ms);
-    let to = |host: usize, tree| Lid(lids[host].0 + tree);
+    let to = |host: usize, tree| Lid(lids[host].0 + 1 + tree);
     let post = |host: usize, token, to, begin| {
         let (port, path_bits, payload) = (hosts[host], 0, vec![token as u8; 3]);
         let flow = token as u32;

@@ -36,8 +36,8 @@ const LATENCIES: [(&str, &str, &str, u64); 13] = [
     ("--rate 200", "send", "rc", MESSAGES),
     ("--rate 200 --operation write", "write", "rc", MESSAGES),
     ("--rate 200 --operation read", "read", "rc", MESSAGES),
-    ("--flows 4 --tree 0,1,2,3", "send", "rc", 4 * MESSAGES),
-    ("--flows 4 --tree 0,1,2,3 --rate 100", "send", "rc", 4 * MESSAGES),
+    ("--flows 4 --offset 0,1,2,3", "send", "rc", 4 * MESSAGES),
+    ("--flows 4 --offset 0,1,2,3 --rate 100", "send", "rc", 4 * MESSAGES),
     ("--congestor 64k", "send", "rc", MESSAGES),
 ];
 const BANDWIDTHS: [(&str, &str, &str, u64); 5] = [
@@ -75,7 +75,7 @@ const REFUSED: [(&str, &str); 6] = [
     ("--transport ud --operation write", "datagrams cannot write"),
     ("--transport uc --operation read", "only reliable connections can read"),
     ("--transport ud --rate 10", "only RC has one"),
-    ("--tree 9", "the own port has no address"),
+    ("--offset 9", "the own port has no address"),
     ("--ib-port 3", "rxe0 has no port 3: its ports are 1 to 1"),
 ];
 

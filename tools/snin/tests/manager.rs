@@ -71,7 +71,7 @@ fn a_running_manager_is_asked() {
     assert_eq!(status["subnet"]["hosts"], 8);
     let said = text(&snin_sm(&socket, &["status"]));
     assert!(said.starts_with("master at ibsim:"), "{said}");
-    assert!(said.contains("14 nodes: 6 switches, 8 host ports; 2 trees, LMC 1"), "{said}");
+    assert!(said.contains("14 nodes: 6 switches, 8 host ports; 2 trees, LMC 2"), "{said}");
 
     let swept: Value =
         serde_json::from_str(&text(&snin_sm(&socket, &["sweep", "--json"]))).unwrap();
@@ -85,11 +85,11 @@ fn a_running_manager_is_asked() {
     assert_eq!(entries.len(), 14);
     let tables = text(&snin_sm(&socket, &["lfts"]));
     let tables = snin_fabric::dump::lfts::parse(tables.as_bytes(), &read).unwrap();
-    assert_eq!(tables.iter().filter(|table| table.iter().count() == 6 + 8 * 2).count(), 6);
+    assert_eq!(tables.iter().filter(|table| table.iter().count() == 6 + 8 * 4).count(), 6);
     let lines = text(&snin_sm(&socket, &["lfts", "--json"]));
     assert_eq!(lines.lines().count(), 6);
     let one: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-    assert_eq!(one["ports"].as_object().unwrap().len(), 6 + 8 * 2);
+    assert_eq!(one["ports"].as_object().unwrap().len(), 6 + 8 * 4);
     let guid = one["guid"].as_str().unwrap();
     let table = text(&snin_sm(&socket, &["lfts", "--switch", guid]));
     assert!(table.contains(guid) && table.matches("Unicast lids").count() == 1, "{table}");

@@ -215,8 +215,8 @@ fn path_records_lead_along_the_slice_of_both_ends() {
     };
     let (a, b) = (tree("a"), tree("b"));
     assert_ne!(a, b);
-    wait("the manager is told", || fabric.path(0, 3) == to3 + a);
-    wait("of both", || fabric.path(2, 5) == to5 + b);
+    wait("the manager is told", || fabric.path(0, 3) == to3 + 1 + a);
+    wait("of both", || fabric.path(2, 5) == to5 + 1 + b);
     // Two hosts of two jobs have no slice in common.
     assert_eq!(fabric.path(0, 5), to5);
     slice(&["delete", "a"]);

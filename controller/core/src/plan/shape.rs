@@ -73,6 +73,13 @@ impl PackingShape {
         self.addressed[host.index()]
     }
 
+    /// Nothing is planned along these trees.
+    pub(super) fn keep_free(&mut self, trees: &[TreeId]) {
+        for leaf in (0..self.shape.leaves() as u32).map(LeafId) {
+            trees.iter().for_each(|&tree| self.shape.set_unusable(leaf, tree));
+        }
+    }
+
     /// Some trees, to be allowed.
     pub(super) fn add_set(&mut self, trees: Vec<TreeId>) -> SetId {
         self.shape.add_set(trees)

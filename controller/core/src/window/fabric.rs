@@ -12,8 +12,8 @@ use crate::packing::{LeafId, SetId, Shape};
 use crate::plan::packing_shape;
 use snin_fabric::view::{Pair, View};
 
-/// What policy `strict` keeps free: the tree of every base address.
-const UNASKED: TreeId = TreeId(0);
+/// What the way within a leaf is called, where trees make no difference.
+const WITHIN_LEAF: TreeId = TreeId(0);
 
 /// A directed link, by a number that it keeps from view to view.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -99,10 +99,16 @@ impl Fabric {
     /// What may be granted under a policy.
     pub(super) fn set_policy(&mut self, policy: Policy) {
         let routing = self.view.routing();
-        let rotated = routing.forest.len() > routing.plan.lmc().addresses();
+        let plan = &routing.plan;
+        // What policy `strict` keeps free: the trees of base addresses.
+        let unmanaged = match plan.unmanaged_trees() {
+            [] => &[TreeId(0)],
+            trees => trees,
+        };
+        let everywhere = plan.is_rotated() || unmanaged.len() == routing.forest.len();
         self.closed = match policy {
             Policy::Off => Some(Refusal::Off),
-            Policy::Strict if rotated => Some(Refusal::StrictImpossible),
+            Policy::Strict if everywhere => Some(Refusal::StrictImpossible),
             Policy::Strict | Policy::Shared => None,
         };
         self.shape = None;
@@ -121,7 +127,7 @@ impl Fabric {
         for (id, host) in routing.hosts.iter() {
             let leaf = leaf_of_host[id.index()];
             if policy == Policy::Strict {
-                shape.set_unusable(leaf, UNASKED);
+                unmanaged.iter().for_each(|&tree| shape.set_unusable(leaf, tree));
             }
             let first = (host.switch, TreeId(0));
             for &(_, tree) in self.unusable.range(first..=(host.switch, TreeId(u16::MAX))) {
@@ -200,7 +206,7 @@ impl Fabric {
     pub(super) fn route(&self, ends: (HostId, HostId), tree: TreeId) -> Result<Route, Refusal> {
         let destination = self.host(ends.1).ok_or(Refusal::UnknownDestination)?.port;
         let (tree, dlid) = if self.on_one_leaf(ends) {
-            (UNASKED, self.view.addresses().base(destination).map(Dlid))
+            (WITHIN_LEAF, self.view.addresses().base(destination).map(Dlid))
         } else {
             (tree, self.view.dlid(destination, tree))
         };

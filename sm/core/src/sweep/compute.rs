@@ -68,6 +68,7 @@ impl Sweep {
             held: topology.ports().map(held).collect(),
             saved: self.saved.clone(),
             lmc: self.config.lmc().or(self.saved.lmc),
+            unmanaged_trees: self.config.unmanaged_trees.into(),
             most: least.unwrap_or(Lid::MAX_UNICAST).min(Lid::MAX_UNICAST),
             own: discovered.own_port(&self.graph),
             discovered: Arc::new(discovered),

@@ -312,9 +312,9 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use snin_fabric::NodeIndex;
     use snin_fabric::generate::Recipe;
     use snin_fabric::routing::{Engine, Routing};
+    use snin_fabric::{NodeIndex, TreeId};
 
     use super::parse::tests::frame;
     use super::*;
@@ -343,7 +343,7 @@ mod tests {
         }
 
         fn lid(&self, host: usize, tree: u16) -> u16 {
-            self.routing.plan.addresses().base(self.host(host)).unwrap().0 + tree
+            self.routing.plan.dlid(self.host(host), TreeId(tree)).unwrap().0.0
         }
 
         /// A frame of 125 bytes: 1 ms on a link.

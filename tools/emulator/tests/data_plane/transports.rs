@@ -2,7 +2,7 @@
 
 use snin_emulator::data::{Config, Message, Observer, Outcome, Transmission, Transport};
 use snin_fabric::routing::Engine;
-use snin_fabric::{Lid, PortIndex};
+use snin_fabric::{PortIndex, TreeId};
 use snin_protocol::Time;
 
 use crate::support::{Fabric, star};
@@ -43,7 +43,7 @@ fn acknowledgements_go_back_on_the_tree_that_the_data_came_by() {
     let fabric = Fabric::of("clos:4,3,2", Engine::Trees);
     for tree in 0..3 {
         let mut network = fabric.network(Config::default());
-        let to = Lid(fabric.lid(7).0 + tree);
+        let to = fabric.routing.plan.dlid(fabric.port(7), TreeId(tree)).unwrap().0;
         let message = Message { transport: Transport::Rc, ..Message::new(fabric.port(0), to, 1) };
         network.send(message).unwrap();
         let mut seen = Acknowledgements::default();

@@ -13,7 +13,7 @@ fn nobody_waits_for_word_of_a_send_to_have_room_or_a_source() {
         size: 1,
         iterations: 1,
         warm_up: 0,
-        trees: vec![0],
+        offsets: vec![0],
         inline: 0,
         depth: 1,
         level: 0,

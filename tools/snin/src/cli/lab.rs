@@ -63,12 +63,13 @@ pub(crate) struct Lab {
     /// A time counts from the begin of the first window; a window's event comes in the middle of its slice.
     #[arg(long, value_name = "EVENT")]
     pub(crate) event: Vec<ScenarioEvent>,
-    /// Is non-interference in effect? strict: tree 0, which carries all traffic without a grant, is never granted;
+    /// Is non-interference in effect? strict: the one tree that carries all traffic without a grant is never
+    /// granted;
     /// shared: all trees are; off: nothing is
     #[arg(long, value_enum, default_value_t = Policy::Shared)]
     pub(crate) policy: Policy,
     /// How many hosts, chosen at random, have no agent: what the pattern has for them they send without
-    /// asking, on tree 0, on a lane that comes after all others
+    /// asking, to base addresses, on a lane that comes after all others
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) unmanaged: u32,
     /// How many hosts (50%: every other one) flood base addresses and ask for nothing: what that does to granted

@@ -45,9 +45,9 @@ pub(crate) struct Lat {
     /// How many flows
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) flows: usize,
-    /// Trees of the flows, in turn: added to the peer's base address
-    #[arg(long, default_value = "0", value_name = "TREE", value_delimiter = ',')]
-    pub(crate) tree: Vec<u16>,
+    /// The peer's addresses that flows go to, in turn: counted from its base address
+    #[arg(long, default_value = "0", value_name = "OFFSET", value_delimiter = ',')]
+    pub(crate) offset: Vec<u16>,
     /// So many messages a second on each flow at fixed times (RC)
     #[arg(long, value_name = "PER SECOND", conflicts_with = "bandwidth")]
     pub(crate) rate: Option<f64>,

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use snin_emulator::data;
 use snin_fabric::hosts::HostId;
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::Routing;
 use snin_fabric::traffic::{Demand, Listed, Pattern};
 use snin_fabric::{Lid, PortIndex, Topology, TreeId};
 use snin_lab::carry::{Flow, loads};
@@ -140,10 +140,15 @@ impl From<WorldError> for Failure {
     }
 }
 
+/// How many trees base addresses lead along; 0: all.
+fn unmanaged_trees(args: &cli::Lab) -> usize {
+    usize::from(args.policy == cli::Policy::Strict)
+}
+
 impl<'a> Lab<'a> {
     /// All checks of what the user gave are here.
     fn new(args: &'a cli::Lab, name: &str, topology: &'a Topology) -> Result<Self, Failure> {
-        let routing = Routing::compute(topology, Engine::Trees, args.lmc)
+        let routing = Routing::with_unmanaged_trees(topology, args.lmc, unmanaged_trees(args))
             .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
         if let Err(reason) = &routing.shape {
             return Err(Failure::content(
@@ -198,6 +203,7 @@ impl<'a> Lab<'a> {
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
         let manager = snin_sm_core::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
+            unmanaged_trees: unmanaged_trees(args) as u16,
             // As long as grants may be in force of agents that the controller does not hear of any more.
             clear_wait_ms: 200,
             seed: args.seed,
@@ -335,10 +341,12 @@ impl<'a> Lab<'a> {
     /// What the policy means for this fabric and traffic, where there is something to say.
     fn policy(&self, unasked: Option<Unasked>) -> Option<String> {
         let trees = self.routing.forest.len();
-        let left = trees.saturating_sub(1);
+        let unmanaged = self.routing.plan.unmanaged_trees().len().max(1);
+        let left = trees.saturating_sub(unmanaged);
         let granted = match self.args.policy {
             cli::Policy::Strict => format!(
-                "strict: tree 0 is never granted, so {left} of {trees} trees are left between leaves"
+                "strict: the tree of ordinary traffic is never granted, so {left} of {trees} trees are left \
+                 between leaves"
             ),
             cli::Policy::Shared => {
                 unasked?;
@@ -349,8 +357,8 @@ impl<'a> Lab<'a> {
         let Some(unasked) = unasked else { return Some(granted) };
         let share = unasked.goodput() * 100.0;
         Some(format!(
-            "{granted}; hosts that do not ask: {}, all on tree 0, on a lane below the others': {share:.1} % of \
-             theirs arrives in time",
+            "{granted}; hosts that do not ask: {}, at base addresses, on a lane below the others': {share:.1} % \
+             of theirs arrives in time",
             self.args.unmanaged
         ))
     }

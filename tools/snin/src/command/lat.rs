@@ -126,7 +126,7 @@ fn plan(args: &cli::Lat, size: usize) -> Plan {
         Some(rate) => Pattern::Open { rate },
         None => Pattern::PingPong,
     };
-    let trees = args.tree.iter().copied().cycle().take(args.flows.max(args.tree.len()));
+    let offsets = args.offset.iter().copied().cycle().take(args.flows.max(args.offset.len()));
     Plan {
         version: VERSION,
         operation: args.operation,
@@ -135,7 +135,7 @@ fn plan(args: &cli::Lat, size: usize) -> Plan {
         size,
         iterations: args.iterations,
         warm_up: if args.bandwidth { 0 } else { args.warm_up },
-        trees: trees.collect(),
+        offsets: offsets.collect(),
         inline: args.inline,
         depth: args.depth,
         level: args.sl,

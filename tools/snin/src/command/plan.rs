@@ -6,7 +6,7 @@ use std::io::Write;
 use snin_controller_core::plan::{Plan, plan_window};
 use snin_fabric::Topology;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
-use snin_fabric::routing::Routing;
+use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::Demand;
 
 use crate::command::tables;
@@ -29,8 +29,13 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
     progress.step("reading the topology");
     let topology = input::topology(fabric)?;
     progress.step("computing addresses, trees and tables");
-    let routing = Routing::compute(&topology, args.routing, args.lmc)
-        .map_err(|error| Failure::Routing { name: fabric.to_owned(), error })?;
+    let routing = match (args.routing, args.unmanaged_trees) {
+        (Engine::Trees, some @ 1..) => {
+            Routing::with_unmanaged_trees(&topology, args.lmc, some.into())
+        }
+        (engine, _) => Routing::compute(&topology, engine, args.lmc),
+    };
+    let routing = routing.map_err(|error| Failure::Routing { name: fabric.to_owned(), error })?;
     let demands = match &args.traffic {
         None => Vec::new(),
         Some(traffic) => input::traffic(traffic, args.seed, &topology, &routing)?,

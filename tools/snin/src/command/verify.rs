@@ -16,7 +16,7 @@ use snin_fabric::{
     ForwardingTable, Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology, dump,
 };
 
-use crate::document::{GuidText, PlanDocument, SCHEMA_VERSION};
+use crate::document::{GuidText, PLAN_VERSION, PlanDocument, SCHEMA_VERSION};
 use crate::failure::Failure;
 use crate::output::{Output, Progress, Target};
 use crate::{Verdict, cli, input};
@@ -143,8 +143,8 @@ fn read_plan(path: &Path) -> Result<PlanDocument, Failure> {
     let name = path.display().to_string();
     let plan: PlanDocument = serde_json::from_slice(&input::file(path)?)
         .map_err(|error| Failure::content(&name, format_args!("{}: {error}", error.line())))?;
-    if plan.schema_version != SCHEMA_VERSION {
-        let what = format!("1: schema_version {} (expected {SCHEMA_VERSION})", plan.schema_version);
+    if plan.schema_version != PLAN_VERSION {
+        let what = format!("1: schema_version {} (expected {PLAN_VERSION})", plan.schema_version);
         return Err(Failure::content(&name, what));
     }
     Ok(plan)
@@ -230,13 +230,21 @@ impl Checked<'_> {
         for (&guid, trees) in &self.plan.address_trees {
             of_port.insert(self.ports.find(self.file, guid)?, trees);
         }
-        let identity = self.plan.address_trees.is_empty();
+        let mut home: BTreeMap<PortIndex, u16> = BTreeMap::new();
+        for (&guid, &tree) in &self.plan.home_trees {
+            home.insert(self.ports.find(self.file, guid)?, tree);
+        }
         let tree_of = |lid: Lid| {
             let (port, offset) = addresses.owner(lid)?;
-            let tree = if identity {
+            let tree = if !of_port.is_empty() {
+                usize::from(*of_port.get(&port)?.get(usize::from(offset))?)
+            } else if home.is_empty() {
                 usize::from(offset) % count
             } else {
-                usize::from(*of_port.get(&port)?.get(usize::from(offset))?)
+                match offset.checked_sub(1) {
+                    None => usize::from(*home.get(&port)?),
+                    Some(place) => usize::from(place) % count,
+                }
             };
             let end = !self.topology.is_switch(self.topology.port(port).node);
             (end && tree < count).then_some(tree)

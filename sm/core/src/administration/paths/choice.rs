@@ -1,7 +1,7 @@
 //! Which addresses a path is answered with, and in which order.
 //!
 //! The address is the choice of the routing tree. What a pair is granted for good comes first, then the
-//! address of the slice that both ends are in, then the base address, then the other trees in order. An
+//! address of the slice that both ends are in, then the base address, then the trees in order. An
 //! address whose tree lacks a cable at either end's leaf is left out: ordinary traffic to it would be led
 //! around, over links that others were granted. Only where no tree is left between two ports the base address
 //! is answered all the same, since the tables lead there.
@@ -92,9 +92,12 @@ impl Ends {
         Some(Self { to, leaves })
     }
 
-    /// Whether the address is a tree's own, and the tree has its cables at both leaves.
+    /// Whether the address is the base address or a tree's own, and its tree has its cables at both leaves.
     fn may_use(&self, view: &FabricView, offset: u16) -> bool {
         let Some(tree) = view.tree(self.to, offset) else { return offset == 0 };
+        if offset < view.routing().plan.first_offset() {
+            return self.is_whole(view, tree);
+        }
         let own = view.dlid(self.to, tree).zip(view.addresses().base(self.to));
         let alias = own.is_none_or(|(dlid, base)| dlid.0.0 - base.0 != offset);
         !alias && self.is_whole(view, tree)
