@@ -12,11 +12,13 @@
 //! - [`credit()`]: can the fabric deadlock?
 //! - [`multicast()`]: does every member of a group get every packet once, and no other port a copy?
 //! - [`owner()`]: does every directed link have one owner at most?
+//! - [`load()`]: how evenly are links loaded by programs that do not ask?
 //!
 //! Each counts everything and records the first few failures by name.
 
 pub mod cover;
 pub mod credit;
+pub mod load;
 pub mod multicast;
 pub mod owner;
 pub mod tree;
@@ -29,6 +31,7 @@ mod wiring;
 pub use cover::cover;
 pub use credit::credit;
 pub use findings::Findings;
+pub use load::load;
 pub use multicast::multicast;
 pub use owner::owner;
 pub use tree::trees;

@@ -196,6 +196,37 @@ pub(crate) enum Topo {
     /// addresses, and how much of random permutations gets links of its own, beside what snin-sm's tables would
     /// grant. Exit code 1 when a route stays on no tree.
     Trees(TreesOfTables),
+    /// How evenly routes load the links, for programs that do not ask
+    ///
+    /// Every host sends to every other at its base address: pairs on the most loaded link between switches and on
+    /// average, switches on the way, and what a flow gets of its link in random matchings (effective bisection).
+    /// For the tables that snin-sm would write, beside D-mod-K and shortest paths, and for tables in force. Exit
+    /// code 1 when a pair does not arrive.
+    Routes(RoutesOfTables),
+}
+
+/// `snin topo routes`.
+#[derive(Args, Debug)]
+pub(crate) struct RoutesOfTables {
+    #[command(flatten)]
+    pub(crate) topology: TopologyFile,
+    /// Tables in force: output of dump_fts, or OpenSM's opensm-lfts.dump; LIDs are those that the topology reports
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tables: Option<PathBuf>,
+    /// Of snin-sm's tables: addresses a port, as a power of two (0 to 7); by default as snin-sm chooses
+    #[arg(long, value_name = "LMC", value_parser = lmc)]
+    pub(crate) lmc: Option<Lmc>,
+    /// Of snin-sm's tables: how many trees carry ordinary traffic; 0: all
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) unmanaged_trees: u16,
+    /// Random matchings
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub(crate) matchings: u32,
+    /// Seed of the matchings
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 /// `snin topo trees`.

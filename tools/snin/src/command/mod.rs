@@ -16,6 +16,7 @@ pub(crate) mod pki;
 pub(crate) mod plan;
 pub(crate) mod replay;
 pub(crate) mod reserving;
+pub(crate) mod routes;
 pub(crate) mod simulate;
 pub(crate) mod slices;
 pub(crate) mod study;

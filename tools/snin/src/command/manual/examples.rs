@@ -34,6 +34,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "How much of random permutations can be granted on the tables in force.",
     ),
     (
+        "snin-topo-routes",
+        "dump_fts > dump_fts.txt; snin topo routes fabric.ibnetdiscover --tables dump_fts.txt",
+        "How evenly links are loaded by programs that do not ask, on these tables and on snin-sm's.",
+    ),
+    (
         "snin-plan",
         "snin plan fabric.ibnetdiscover --traffic jobs.csv --json > plan.json",
         "Every grant with its path, and the reason of each that is left out.",

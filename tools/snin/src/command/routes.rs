@@ -1,0 +1,112 @@
+//! `snin topo routes`: how evenly routes load the links, ours beside others'.
+
+use std::io::Write;
+
+use serde::Serialize;
+use snin_fabric::check::load::{LoadReport, load};
+use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::{NodeIndex, PortIndex, Topology};
+
+use crate::failure::Failure;
+use crate::output::{Output, Progress, Target};
+use crate::{Verdict, cli, input};
+
+/// Rises when a key of the document changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// What `snin topo routes --json` prints.
+#[derive(Serialize)]
+struct Report {
+    schema_version: u32,
+    hosts: usize,
+    matchings: u32,
+    seed: u64,
+    routes: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    /// "these tables", "snin-sm", "dmodk" or "minhop".
+    routing: String,
+    /// 2^lmc addresses a host port; absent of tables that were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lmc: Option<u8>,
+    #[serde(flatten)]
+    load: LoadReport,
+}
+
+/// Computes or reads tables, and walks them.
+pub(crate) fn run<W: Write>(
+    args: &cli::RoutesOfTables,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let json = Target::open(args.format.json.as_deref())?;
+    let name = &args.topology.topology;
+    let progress = Progress::new();
+    progress.step("reading the topology");
+    let topology = input::topology(name)?;
+    let drawn = (args.matchings, args.seed);
+    let mut rows = Vec::new();
+    if let Some(file) = &args.tables {
+        progress.step("walking the tables in force");
+        let tables = input::tables(file, &topology)?;
+        let routing = Routing::found(&topology, tables).map_err(|(port, error)| {
+            Failure::content(name, format_args!(" {}: {error}", topology.port_name(port)))
+        })?;
+        rows.push(row("these tables", None, &topology, &routing, drawn));
+    }
+    let unmanaged = args.unmanaged_trees.into();
+    let ours = Routing::with_unmanaged_trees(&topology, args.lmc, unmanaged);
+    let ours = ours.map_err(|error| Failure::Routing { name: name.clone(), error })?;
+    let hosts = ours.hosts.len();
+    progress.step("walking snin-sm's tables");
+    let lmc = Some(ours.plan.lmc().bits());
+    rows.push(row("snin-sm", lmc, &topology, &ours, drawn));
+    for engine in [Engine::DModK, Engine::MinHop] {
+        progress.step(format!("walking {engine}'s tables"));
+        // D-mod-K is for a Clos.
+        if let Ok(routing) = Routing::compute(&topology, engine, None) {
+            rows.push(row(&engine.to_string(), Some(0), &topology, &routing, drawn));
+        }
+    }
+    drop(progress);
+    let (schema_version, matchings, seed) = (SCHEMA_VERSION, args.matchings, args.seed);
+    let report = Report { schema_version, hosts, matchings, seed, routes: rows };
+    out.report(json, &report, |out| print(&report, out))?;
+    let lost = report.routes[0].load.lost;
+    Ok(if lost == 0 { Verdict::Well } else { Verdict::Unwell })
+}
+
+fn row(
+    name: &str,
+    lmc: Option<u8>,
+    topology: &Topology,
+    routing: &Routing,
+    drawn: (u32, u64),
+) -> Row {
+    let ends: Vec<(PortIndex, NodeIndex)> =
+        routing.hosts.iter().map(|(_, host)| (host.port, host.switch)).collect();
+    let load = load(topology, routing.plan.addresses(), &routing.tables, &ends, drawn);
+    Row { routing: name.to_owned(), lmc, load }
+}
+
+fn print<W: Write>(report: &Report, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format_args!(
+        "{} hosts, every one sending to every other at its base address; {} random matchings",
+        report.hosts, report.matchings
+    ))?;
+    out.line("                   pairs on a link       switches  effective")?;
+    out.line("routing       LMC    most       mean   on the way  bisection")?;
+    for Row { routing, lmc, load } in &report.routes {
+        let lmc = lmc.map_or_else(|| "-".to_owned(), |lmc| lmc.to_string());
+        let LoadReport { most, mean, hops, bisection, .. } = load;
+        out.line(format_args!(
+            "{routing:<12}  {lmc:>3}  {most:>6}  {mean:>9.1}  {hops:>11.2}  {bisection:>9.3}"
+        ))?;
+        if load.lost > 0 {
+            out.line(format_args!("  {} of {} pairs do not arrive", load.lost, load.pairs))?;
+        }
+    }
+    let first = &report.routes[0];
+    out.line(format_args!("most loaded with {}: {}", first.routing, first.load.most_loaded))
+}
