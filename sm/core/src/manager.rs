@@ -136,6 +136,7 @@ impl Manager {
             }
             Event::Mad { bytes, .. } => {
                 let notice = trap(bytes);
+                self.sweep.set_lingering(self.mastership.lingers(now));
                 self.sweep.handle(event, now);
                 if let Some(notice) = notice {
                     self.administer(now, |administration, world| {

@@ -24,6 +24,8 @@ pub(super) struct Leave {
     held: bool,
     /// Another manager is master.
     follows: bool,
+    /// Another manager is master since a moment ago: ports send this one still what is the master's to hear.
+    pub(super) lingers: bool,
     /// While nothing is written it looks at everything once more, and goes no further.
     pub(super) explores: bool,
     /// A survey was followed by leave to go on.
@@ -43,6 +45,7 @@ impl Default for Leave {
             surveyed: false,
             held: false,
             follows: false,
+            lingers: false,
             explores: false,
             proceeds: false,
             leads: false,
@@ -98,6 +101,11 @@ impl Sweep {
     /// Whether the subnet is as this manager made it: what was read by another's time is worth nothing.
     pub(crate) const fn leads(&self) -> bool {
         self.leave.leads
+    }
+
+    /// Whether this manager handed over a moment ago, so that some ports take it for the master.
+    pub(crate) const fn set_lingering(&mut self, lingers: bool) {
+        self.leave.lingers = lingers;
     }
 
     /// Masters beside this one, which are missing nowhere and too many here.

@@ -1,7 +1,7 @@
 //! The sweep's reaction to a trap.
 
 use snin_fabric::{Guid, Lid, PortNum};
-use snin_mad::{LidRouted, Mad, Method, Notice, PERMISSIVE, Route, Smp};
+use snin_mad::{LidRouted, MKey, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
 use super::{Stage, Sweep};
 use crate::error::Dropped;
@@ -12,11 +12,20 @@ use crate::report::Report;
 use crate::trap::{self, Look};
 
 impl Sweep {
+    /// A trap that came to the master is answered, whatever becomes of it, and even if it handed over meanwhile: the
+    /// port that sent it repeats it until then, and OpenSM waits for the answer to its own before it looks at anything.
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
-        // The master is told too.
+        // The master is told too, and looks at all that an earlier one left.
         if self.leave.follows() {
+            if self.leave.lingers {
+                self.repress((port, source), mad, smp);
+            }
             return self.metrics.count_dropped(Dropped::Request);
         }
+        if port.0 >= u32::from(self.config.ports) {
+            return self.metrics.count_dropped(Dropped::WrongPort);
+        }
+        self.repress((port, source), mad, smp);
         let Ok(notice) = mad.attribute::<Notice>() else {
             return self.metrics.count_dropped(Dropped::Malformed);
         };
@@ -30,7 +39,6 @@ impl Sweep {
         *self.metrics.traps.entry(known).or_insert(0) += 1;
         let name = self.graph.node(end.0).label();
         self.outputs.push_back(Output::Report(Report::Trap { number, issuer, name }));
-        self.repress((port, source), end, mad, smp);
         match look {
             Look::Switch => self.suspect(end.0),
             Look::Port => {
@@ -44,15 +52,17 @@ impl Sweep {
         }
     }
 
-    /// Stops the trap from being repeated (IBA 14.3.1).
-    fn repress(&mut self, (port, source): (LocalPort, Lid), issuer: PortId, mad: &Mad, smp: &Smp) {
+    /// Stops the trap from being repeated (IBA 14.3.1). A port that is not known is shown no key: one that has this
+    /// manager's is known.
+    fn repress(&mut self, (port, source): (LocalPort, Lid), mad: &Mad, smp: &Smp) {
         if source == PERMISSIVE || source == Lid::NONE || smp.route != Route::Lid {
             return;
         }
         let mut answer = Box::new(mad.clone());
         answer.answer(snin_mad::Status::OK);
         // It is a write (IBA 14.2.4.1).
-        LidRouted::edit(&mut answer.0).m_key(self.graph.key_to_show(issuer, 0));
+        let key = self.owner(source).map_or(MKey(0), |end| self.graph.key_to_show(end, 0));
+        LidRouted::edit(&mut answer.0).m_key(key);
         self.metrics.count_sent(smp.attribute, Method::TrapRepress);
         let to = Destination::Lid(source);
         self.outputs.push_back(Output::Send { port, to, mad: answer });

@@ -2,9 +2,10 @@
 
 use snin_emulator::Fault;
 use snin_fabric::{Guid, Lid};
+use snin_mad::notice::LocalChangeDetails;
 use snin_mad::{
-    Attribute, DrPath, Mad, Method, PERMISSIVE, Route, SmInfo, SmKey, SmState, Smp, Status,
-    TransactionId,
+    Attribute, DrPath, Mad, Method, Notice, PERMISSIVE, Route, SmInfo, SmKey, SmState, Smp, Status,
+    TransactionId, Trap,
 };
 use snin_protocol::Time;
 use snin_sm_core::control::Control;
@@ -316,10 +317,43 @@ fn a_standby_that_goes_before_its_master_says_so() {
     subnet.run(Time::secs(7));
     let foreign = subnet.foreign.as_ref().unwrap();
     let traps = foreign.heard.iter().filter(|mad| mad.header().method() == Method::Trap);
-    let notices: Vec<snin_mad::Notice> = traps.filter_map(|mad| mad.attribute().ok()).collect();
+    let notices: Vec<Notice> = traps.filter_map(|mad| mad.attribute().ok()).collect();
     let changed = notices.iter().filter(|notice| {
         let trap = notice.trap().unwrap();
-        matches!(trap, Some(snin_mad::Trap::LocalChange(change)) if change.sm_priority_change)
+        matches!(trap, Some(Trap::LocalChange(change)) if change.sm_priority_change)
     });
     assert!(changed.count() >= 2, "{notices:?}");
+}
+
+/// A trap, as `from` sends it to its master: how it was answered.
+fn tell(subnet: &mut Subnet, from: Lid, trap: &Trap) -> Option<(Method, Destination)> {
+    let mad = Smp::trap().transaction(TransactionId(79)).mad();
+    let answer = put(subnet, from, &mad.with(&Notice::generic(trap, 1, from)));
+    answer.map(|(to, mad)| (mad.header().method(), to))
+}
+
+/// OpenSM says by trap 144 that it goes before the master, and looks at nothing before that was answered: also where
+/// the master has handed over by then. Later it is for the other one to answer.
+#[test]
+fn a_trap_is_answered_by_whom_its_sender_takes_for_the_master() {
+    let mut subnet = beside(SmState::Standby, 15);
+    let lid = Lid(7);
+    let changed = |lid| Trap::LocalChange(LocalChangeDetails { lid, ..Default::default() });
+    subnet.start(0);
+    subnet.run(Time::secs(2));
+    assert_eq!(state_of(&subnet), SmState::Standby);
+    let answered = Some((Method::TrapRepress, Destination::Lid(lid)));
+    assert_eq!(tell(&mut subnet, lid, &changed(lid)), answered, "it handed over just now");
+    subnet.foreign.as_mut().unwrap().info.state = SmState::Master;
+    subnet.run(Time::secs(70));
+    assert_eq!(tell(&mut subnet, lid, &changed(lid)), None, "another is master for long");
+    subnet.dismiss();
+    subnet.run(LIGHT);
+    assert_eq!(state_of(&subnet), SmState::Master);
+    assert_eq!(tell(&mut subnet, lid, &changed(lid)), answered);
+    // What it is about is not known: it is answered all the same, and not repeated for ever.
+    assert_eq!(tell(&mut subnet, lid, &changed(Lid(0x7777))), answered);
+    let strange = Lid(0x7000);
+    let to_strange = Some((Method::TrapRepress, Destination::Lid(strange)));
+    assert_eq!(tell(&mut subnet, strange, &changed(strange)), to_strange);
 }
