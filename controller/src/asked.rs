@@ -61,7 +61,7 @@ impl Daemon {
             Wanted::Metrics => asked.metrics(metrics::page(self)),
             Wanted::Health => {
                 let (well, text) = self.health();
-                asked.health(well, text);
+                asked.health(well, &text);
             }
             Wanted::Command(command, body) if command == "events" && body["follow"] == true => {
                 let since = body["since"].as_u64().unwrap_or(0);
@@ -74,16 +74,25 @@ impl Daemon {
         }
     }
 
-    fn health(&self) -> (bool, &'static str) {
-        match (&self.core, &self.manager) {
+    fn health(&self) -> (bool, String) {
+        let (well, word) = match (&self.core, &self.manager) {
             _ if self.state.trouble().is_some() => (false, "the state is not stored"),
             (None, _) => (false, NotKnown::WHY),
             (Some(core), _) if core.is_deposed() => (false, "another controller is in charge"),
+            (Some(core), _) if let Some(term) = core.least_term() => {
+                let word = format!(
+                    "most agents have heard of a later term and follow no grant: set least_term = {} in \
+                     controller.toml and start it again",
+                    term.0
+                );
+                return (false, word);
+            }
             (Some(_), Some(manager)) if !manager.is_open() => {
                 (false, "the subnet manager is not heard")
             }
             _ => (true, "grants connections"),
-        }
+        };
+        (well, word.to_owned())
     }
 
     fn answer(&mut self, client: &Client, command: &str, body: &Value) -> Result<Value, Refused> {
@@ -140,6 +149,7 @@ impl Daemon {
             "healthy": well,
             "state": word,
             "term": self.config.term.0,
+            "least_term": self.core.as_ref().and_then(|core| core.least_term()).map(|term| term.0),
             "policy": self.policy().name(),
             "window_us": self.config.window.nanos() / 1_000,
             "now_ns": self.clock.now().nanos(),

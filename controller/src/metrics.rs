@@ -21,6 +21,7 @@ pub(crate) struct Counted {
 struct Seen<'a> {
     name: String,
     term: u64,
+    least_term: u64,
     is_up: bool,
     is_stored: bool,
     storage_failures: u64,
@@ -46,6 +47,7 @@ pub(crate) fn page(daemon: &Daemon) -> String {
     let seen = Seen {
         name: daemon.identity.to_string(),
         term: daemon.config.term.0,
+        least_term: core.and_then(Core::least_term).map_or(0, |term| term.0),
         is_up: core.is_some(),
         is_stored: daemon.state.trouble().is_none(),
         storage_failures: daemon.state.failures(),
@@ -66,6 +68,7 @@ pub fn names() -> Vec<(String, String)> {
     let seen = Seen {
         name: String::new(),
         term: 0,
+        least_term: 0,
         is_up: false,
         is_stored: true,
         storage_failures: 0,
@@ -91,6 +94,8 @@ impl Seen<'_> {
         let labels = vec![("name", self.name.clone()), ("version", version)];
         page.gauges("snin_controller_info", "The controller", [(labels, 1.0)]);
         page.gauge("snin_controller_term", "Its term", self.term as f64);
+        let help = "The term it would need for most agents to follow its grants; 0: they do";
+        page.gauge("snin_controller_least_term", help, self.least_term as f64);
         let up = f64::from(u8::from(self.is_up));
         page.gauge("snin_controller_up", "Whether it knows the fabric and lets agents in", up);
         let stored = f64::from(u8::from(self.is_stored));

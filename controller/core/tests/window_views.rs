@@ -93,3 +93,27 @@ fn agents_are_told_to_test_their_links() {
     says(&mut core, ports[0], AgentMessage::LinkTested(tested), now);
     assert_eq!(core.poll_output(), Some(Output::LinkTested(ports[0], tested)));
 }
+
+/// A controller that lost its state begins at term 1: agents heed none of its grants, and it says what it needs. One
+/// that says so alone may lie.
+#[test]
+fn a_controller_whose_agents_know_a_later_term_says_which_one_it_needs() {
+    let fabric = Fabric::generated("clos:2,2,2");
+    let mut core = Core::new(Life::config(), fabric.view(1), Time::ZERO).unwrap();
+    let ports = fabric.ports();
+    let (now, own) = (core.next_deadline().unwrap(), Life::config().term.0);
+    let greets = |core: &mut Core, port: Guid, term: u64| {
+        says(core, port, AgentMessage::Hello(Hello { port, term: Term(term) }), now);
+        core.least_term()
+    };
+    assert_eq!(greets(&mut core, ports[0], own), None);
+    assert_eq!(greets(&mut core, ports[1], u64::MAX), None, "one of two");
+    assert_eq!(
+        greets(&mut core, ports[2], own + 6),
+        Some(Term(u64::MAX)),
+        "two of three, and two words"
+    );
+    assert_eq!(greets(&mut core, ports[3], own + 6), Some(Term(own + 7)), "what most say");
+    // Another one began meanwhile.
+    assert_eq!(greets(&mut core, ports[2], own), None);
+}

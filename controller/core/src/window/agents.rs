@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use snin_protocol::message::{Answer, Lease, MAX_ANSWERS};
-use snin_protocol::{ConnectionNumber, Session, Time};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 /// The most answers that wait for a lease to take them along.
 const MAX_WAITING: usize = 4 * MAX_ANSWERS;
@@ -11,6 +11,8 @@ const MAX_WAITING: usize = 4 * MAX_ANSWERS;
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) session: Session,
+    /// The greatest term that it has heard of, by its last greeting.
+    pub(super) term: Term,
     /// When it was heard last.
     pub(super) heard_at: Time,
     /// The last ask that was taken.
@@ -30,6 +32,7 @@ impl Agent {
     pub(super) fn new(session: Session, now: Time) -> Self {
         Self {
             session,
+            term: Term(0),
             heard_at: now,
             asked: 0,
             lease: Lease::default(),

@@ -1,5 +1,6 @@
 //! Messages of agents.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use snin_fabric::Guid;
@@ -8,7 +9,7 @@ use snin_protocol::message::{
     AgentMessage, Answer, Ask, Change, ClockAnswer, Confirm, ControllerMessage, FromAgent, Hello,
     LinkTest, Refusal, Request, Terms, ToAgent, Verdict,
 };
-use snin_protocol::{ConnectionNumber, Session, Time};
+use snin_protocol::{ConnectionNumber, Session, Term, Time};
 
 use super::Core;
 use super::agents::Agent;
@@ -96,12 +97,29 @@ impl Core {
                 self.agents.insert(port, Agent::new(session, now));
             }
         }
+        if let Some(agent) = self.agents.get_mut(&port) {
+            agent.term = hello.term;
+        }
         let terms = Terms {
             window: self.config.window,
             guard: self.config.guard,
             clock_error: self.config.clock_error,
         };
         self.send(port, session, ControllerMessage::Welcome(terms), now);
+    }
+
+    /// The term that this controller would need, where most agents have heard of a later one than its own and follow
+    /// none of its grants: it, or its state, is older than theirs. A few that say so may be wrong, or lie.
+    pub fn least_term(&self) -> Option<Term> {
+        let mut heard: BTreeMap<Term, usize> = BTreeMap::new();
+        for agent in self.agents.values().filter(|agent| agent.term > self.config.term) {
+            *heard.entry(agent.term).or_insert(0) += 1;
+        }
+        if heard.values().sum::<usize>() * 2 <= self.agents.len() {
+            return None;
+        }
+        let (term, _) = heard.into_iter().max_by_key(|&(term, count)| (count, term))?;
+        Some(Term(term.0.saturating_add(1)))
     }
 
     /// Forgets an agent and what it wants. What it holds stands until it has run out: no agent is left to
