@@ -10,6 +10,7 @@ use snin_protocol::Time;
 use crate::config::Config;
 use crate::failures::Failures;
 use crate::graph::Graph;
+use crate::limits;
 use crate::partitioning::{PartitionPlan, checking_trunks, writes};
 use crate::partitions::Block;
 use crate::qos_tables::{operational_vls, tables, wanted};
@@ -66,6 +67,7 @@ pub(crate) fn activate(
     if config.qos {
         ports.qos_tables();
     }
+    ports.limits();
     let links = ports.links();
     let raised: Vec<Raised> = links.iter().map(|&link| ports.arm(link)).collect();
     let mut up = Vec::new();
@@ -127,6 +129,7 @@ impl Ports<'_> {
             (info.lid, info.lmc, info.master_sm_lid) != (*lid, lmc, self.manager)
                 || info.gid_prefix != self.config.subnet_prefix()
                 || !is_protected(self.graph, end, info)
+                || self.limits_differ(end)
         };
         let address = base.filter(differs).map(|lid| (lid, lmc));
         let guid = self.target.discovered.topology.port(port).guid;
@@ -134,6 +137,29 @@ impl Ports<'_> {
             && self.held.lapsed.contains(&guid);
         let write = PortWrite { address, state, reregister, checks: None };
         (write != PortWrite::default()).then(|| self.schedule.add(Step::Port(end, write)))
+    }
+
+    /// Whether a port that has come up holds other limits than it shall. What comes up gets them as it is armed.
+    fn limits_differ(&self, end: PortId) -> bool {
+        let port = self.graph.port(end).filter(|port| !port.keeps_limits);
+        let info = port.and_then(|port| port.info.as_ref());
+        info.is_some_and(|info| limits::differs(self.config, self.graph, end, info))
+    }
+
+    /// Limits of switches' ports that are up: what gets an address has them written with it.
+    fn limits(&mut self) {
+        let topology = &self.target.discovered.topology;
+        for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
+            let end = self.target.discovered.end(port);
+            let came_up = |info: &PortInfo| info.state != PortState::Initialize;
+            if self.graph.node(end.0).is_switch()
+                && !self.held.holds(end)
+                && self.info(end).is_some_and(came_up)
+                && self.limits_differ(end)
+            {
+                self.port(end, PortWrite::default());
+            }
+        }
     }
 
     /// A write to a port, after the one that says what it checks: each writes the rest as the port held it.
@@ -323,6 +349,7 @@ pub(crate) fn port_info(
         info.gid_prefix = config.subnet_prefix();
         info.master_sm_sl = 0;
     }
+    limits::limit(config, graph, end, &mut info);
     if is_guarded(graph, end) {
         (info.m_key, info.m_key_protect, info.m_key_lease_period) = graph.protection(end);
     }

@@ -123,8 +123,23 @@ pub struct Config {
     /// Programs under ibsim's preload never acknowledge, and number their questions from 1: a later program takes
     /// what is sent again for an answer of its own.
     pub sa_repeats: u32,
-    /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
+    /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this. After that
+    /// switches drop them; 20 to 31: never.
     pub packet_lifetime: u8,
+    /// SubnetTimeOut of every host and switch: traps come no sooner one after the other.
+    pub subnet_timeout: u8,
+    /// HOQLife of a switch's port to another switch: a packet that is the next one for longer is dropped.
+    pub head_of_queue_lifetime: u8,
+    /// HOQLife of a switch's port to a host.
+    pub leaf_head_of_queue_lifetime: u8,
+    /// VLStallCount of a switch's port to another switch: packets dropped in a row after which a lane is stalled.
+    pub vl_stall_count: u8,
+    /// VLStallCount of a switch's port to a host.
+    pub leaf_vl_stall_count: u8,
+    /// Errors of a link after which its port sends trap 129.
+    pub local_phy_errors_threshold: u8,
+    /// Overruns of a buffer after which its port sends trap 130.
+    pub overrun_errors_threshold: u8,
     /// Where the transaction ids begin; another after each restart, so that late answers to the last run
     /// are not taken for answers to this one.
     pub seed: u64,
@@ -171,6 +186,13 @@ impl Default for Config {
             in_band: false,
             sa_repeats: 1,
             packet_lifetime: 18,
+            subnet_timeout: 18,
+            head_of_queue_lifetime: 18,
+            leaf_head_of_queue_lifetime: 16,
+            vl_stall_count: 7,
+            leaf_vl_stall_count: 7,
+            local_phy_errors_threshold: 8,
+            overrun_errors_threshold: 8,
             seed: 0,
         }
     }
@@ -197,6 +219,17 @@ impl Config {
         within("priority", self.priority.into(), 0, 15, "0 to 15")?;
         within("election", self.election.unwrap_or(0).into(), 0, 13, "0 to 13")?;
         within("packet_lifetime", self.packet_lifetime.into(), 0, 63, "0 to 63")?;
+        for (key, value, most, expected) in [
+            ("subnet_timeout", self.subnet_timeout, 31, "0 to 31"),
+            ("head_of_queue_lifetime", self.head_of_queue_lifetime, 31, "0 to 31"),
+            ("leaf_head_of_queue_lifetime", self.leaf_head_of_queue_lifetime, 31, "0 to 31"),
+            ("vl_stall_count", self.vl_stall_count, 7, "0 to 7"),
+            ("leaf_vl_stall_count", self.leaf_vl_stall_count, 7, "0 to 7"),
+            ("local_phy_errors_threshold", self.local_phy_errors_threshold, 15, "0 to 15"),
+            ("overrun_errors_threshold", self.overrun_errors_threshold, 15, "0 to 15"),
+        ] {
+            within(key, value.into(), 0, most, expected)?;
+        }
         within("ports", self.ports.into(), 1, MOST_PORTS, "1 to 8")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
         for vl in self.qos_sl2vl {
@@ -255,6 +288,7 @@ mod tests {
         let refused = [
             (Config { lmc: Some(8), ..default() }, "lmc"),
             (Config { attempts: 0, ..default() }, "attempts"),
+            (Config { vl_stall_count: 8, ..default() }, "vl_stall_count"),
             (Config { window: 129, ..default() }, "window"),
             (Config { m_key_protect: 4, ..default() }, "m_key_protect"),
             (Config { qos_vlarb_low: vec![[15, 1]], ..default() }, "qos_vlarb_low"),

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use snin_fabric::{Lid, PortNum};
+use snin_fabric::{Lid, NodeIndex, PortNum};
 
 use super::order::{Tables, What, Write, order};
+use crate::config::Config;
 use crate::graph::Graph;
 use crate::lft_shadow::LftShadow;
+use crate::limits;
 use crate::schedule::{Schedule, Step, StepId};
 use crate::target::Target;
 
@@ -14,7 +16,7 @@ use crate::target::Target;
 /// forwarded yet; `done` waits for all.
 pub(crate) fn distribute(
     schedule: &mut Schedule,
-    graph: &Graph,
+    (config, graph): (&Config, &Graph),
     target: &Target,
     manager: Lid,
     links_up: StepId,
@@ -56,6 +58,15 @@ pub(crate) fn distribute(
     }
     for (first, then) in order.after {
         schedule.wait(ids[first as usize], ids[then as usize]);
+    }
+    let tops = order.writes.iter().filter(|write| matches!(write.what, What::Top));
+    let tops: BTreeSet<NodeIndex> = tops.map(|write| write.switch).collect();
+    for switch in topology.switches().filter(|switch| !tops.contains(switch)) {
+        let id = target.discovered.id(switch);
+        if limits::lives_otherwise(config, graph, id) {
+            let step = schedule.add(Step::Top(id, shadow(switch).top()));
+            schedule.wait(step, done);
+        }
     }
 }
 

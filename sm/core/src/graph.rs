@@ -80,6 +80,8 @@ pub(crate) struct Port {
     pub(crate) locked: Option<Lock>,
     /// Active since before the last schedule began: proof that its switch has not been reset since.
     pub(crate) steady: bool,
+    /// It took a write and kept other limits than were written: they are not written again for their own sake.
+    pub(crate) keeps_limits: bool,
 }
 
 impl Port {
@@ -105,6 +107,8 @@ pub(crate) struct Node {
     /// NodeDescription, once it was told.
     pub(crate) name: Option<Box<str>>,
     pub(crate) switch: Option<SwitchInfo>,
+    /// It took a write of SwitchInfo and kept its own LifeTimeValue.
+    pub(crate) keeps_life_time: bool,
     /// By number, port 0 included.
     pub(crate) ports: Vec<Port>,
     pub(crate) shadow: LftShadow,
@@ -136,6 +140,7 @@ impl Node {
             kind,
             name: None,
             switch: None,
+            keeps_life_time: false,
             ports: vec![Port::default(); usize::from(info.num_ports) + 1],
             shadow: LftShadow::default(),
             masks: Masks::default(),

@@ -52,6 +52,7 @@ mod graph;
 mod keyring;
 mod keys;
 mod lft_shadow;
+mod limits;
 mod mad_address;
 mod manager;
 pub mod mastership;

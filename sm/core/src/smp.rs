@@ -11,6 +11,7 @@ use super::activate::port_info;
 use crate::config::Config;
 use crate::configuration::{Ask, LinkOrder};
 use crate::graph::Graph;
+use crate::limits::life_time;
 use crate::mad_address::LocalPort;
 use crate::qos_table::QosTable;
 use crate::qos_tables::wanted;
@@ -115,7 +116,12 @@ pub(crate) fn write(
         Step::Dropping(_, number, ports) => block(*number, ports),
         Step::Top(node, top) => {
             let info = graph.node(*node).switch.clone()?;
-            let info = SwitchInfo { linear_fdb_top: *top, port_state_change: false, ..info };
+            let info = SwitchInfo {
+                linear_fdb_top: *top,
+                life_time: life_time(config),
+                port_state_change: false,
+                ..info
+            };
             set(own, path, 0, &info)
         }
         Step::Masks(_, part) => {
@@ -124,7 +130,12 @@ pub(crate) fn write(
         }
         Step::MulticastTop(node, top) => {
             let info = graph.node(*node).switch.clone()?;
-            let info = SwitchInfo { multicast_fdb_top: *top, port_state_change: false, ..info };
+            let info = SwitchInfo {
+                multicast_fdb_top: *top,
+                life_time: life_time(config),
+                port_state_change: false,
+                ..info
+            };
             set(own, path, 0, &info)
         }
         Step::Milestone => return None,

@@ -78,8 +78,26 @@ snin_daemon::settings! {
         /// Whether hosts that ask while too much is under way are told so (status BUSY). Off: they are not
         /// answered, and ask again; Linux takes any status for a failure.
         sa_busy: bool = false,
-        /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this.
+        /// How long packets may be on their way, as paths and groups say it: 4.096 us times 2 to this. After that
+        /// switches drop them; 20 to 63: never.
         packet_life_time: u8 = 18,
+        /// The least time between two traps of a port, as every host and switch is told it: 4.096 us times 2 to
+        /// this.
+        subnet_timeout: u8 = 18,
+        /// How long a packet may be the next one at a switch's port to another switch before it is dropped: 4.096
+        /// us times 2 to this; 20 to 31: for ever.
+        head_of_queue_lifetime: u8 = 18,
+        /// The same at a switch's port to a host.
+        leaf_head_of_queue_lifetime: u8 = 16,
+        /// So many packets in a row that are dropped for that at a switch's port to another switch make the lane
+        /// stalled: all that waits in it is dropped for a while. 0 to 7.
+        vl_stall_count: u8 = 7,
+        /// The same at a switch's port to a host.
+        leaf_vl_stall_count: u8 = 7,
+        /// After so many errors of its link a port sends trap 129. 0 to 15.
+        local_phy_errors_threshold: u8 = 8,
+        /// After so many overruns of its buffers in a row a port sends trap 130. 0 to 15.
+        overrun_errors_threshold: u8 = 8,
 
         /// Whether the tables of service levels and virtual lanes are managed. false: they stay as they are.
         qos: bool = false,
@@ -286,6 +304,13 @@ impl Settings {
             in_band: self.speaks_in_band(),
             sa_repeats: Config::default().sa_repeats,
             packet_lifetime: self.packet_life_time,
+            subnet_timeout: self.subnet_timeout,
+            head_of_queue_lifetime: self.head_of_queue_lifetime,
+            leaf_head_of_queue_lifetime: self.leaf_head_of_queue_lifetime,
+            vl_stall_count: self.vl_stall_count,
+            leaf_vl_stall_count: self.leaf_vl_stall_count,
+            local_phy_errors_threshold: self.local_phy_errors_threshold,
+            overrun_errors_threshold: self.overrun_errors_threshold,
             seed,
         }
     }

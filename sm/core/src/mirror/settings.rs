@@ -22,6 +22,13 @@ pub(super) fn of(config: &Config) -> String {
         format!("qos {qos}"),
         format!("qos_tables {lanes:?} {}", config.qos_high_limit),
         format!("packet_life_time {}", config.packet_lifetime),
+        format!("subnet_timeout {}", config.subnet_timeout),
+        format!("head_of_queue_lifetime {}", config.head_of_queue_lifetime),
+        format!("leaf_head_of_queue_lifetime {}", config.leaf_head_of_queue_lifetime),
+        format!("vl_stall_count {}", config.vl_stall_count),
+        format!("leaf_vl_stall_count {}", config.leaf_vl_stall_count),
+        format!("local_phy_errors_threshold {}", config.local_phy_errors_threshold),
+        format!("overrun_errors_threshold {}", config.overrun_errors_threshold),
     ];
     lines.join("\n")
 }

@@ -13,6 +13,7 @@ use crate::activate::{Held, activate, is_guarded, took};
 use crate::distribute::{count_blocks, distribute};
 use crate::events::Output;
 use crate::graph::{Graph, Lock};
+use crate::limits;
 use crate::mft_shadow::MaskBlock;
 use crate::multicast::{self, McPlan};
 use crate::planning::named_places;
@@ -47,7 +48,8 @@ impl Sweep {
             let (graph, partitions) = (&self.graph, self.partitions());
             let milestones = activate(&mut schedule, graph, &target, partitions, manager, held);
             let (links_up, tables) = (milestones.links_up, milestones.tables);
-            distribute(&mut schedule, &self.graph, &target, manager, links_up, tables);
+            let known = (&self.config, &self.graph);
+            distribute(&mut schedule, known, &target, manager, links_up, tables);
             // No link comes to carry unicast that would close a circle with what is taken off.
             let moments = (Some(links_up), Some(tables));
             multicast::distribute(&mut schedule, &self.graph, &target, &plan, moments);
@@ -211,8 +213,9 @@ impl Sweep {
                         // It is hidden from whom showed the one that was there before.
                         (info.m_key, ..) = graph.protection(*end);
                     }
+                    let keeps = took && limits::differs(&self.config, graph, *end, &info);
                     if let Some(port) = graph.port_mut(*end) {
-                        port.info = Some(info);
+                        (port.info, port.keeps_limits) = (Some(info), keeps);
                     }
                     took
                 }),
@@ -241,6 +244,7 @@ impl Sweep {
                     let node = graph.node_mut(*node);
                     node.shadow.set_top(info.linear_fdb_top);
                     let took = info.linear_fdb_top == *top;
+                    node.keeps_life_time = info.life_time != limits::life_time(&self.config);
                     node.switch = Some(info);
                     took
                 }),

@@ -263,6 +263,7 @@ impl Sweep {
                     m_key_protect: held.m_key_protect,
                     m_key_lease_period: held.m_key_lease_period,
                     gid_prefix: held.gid_prefix,
+                    subnet_timeout: held.subnet_timeout,
                     client_reregister: false,
                     ..info
                 };

@@ -9,6 +9,7 @@ mod defaults;
 mod faults;
 mod groups;
 mod keys;
+mod limits;
 #[path = "../support/odd.rs"]
 mod odd;
 mod partitions;
