@@ -217,6 +217,8 @@ impl Sweep {
             Event::Start | Event::Resweep => {
                 self.graph.forgive();
                 self.pending.full = true;
+                // Without what was known before it shows whether a GUID is in use twice still.
+                self.pending.anew |= self.has_clashes();
                 self.silence.ask_all(now);
                 self.interrupt();
             }

@@ -43,6 +43,7 @@ impl Survey {
         let Some(via) = via else { return };
         self.disconnect(graph, via);
         if let Some(port) = graph.port_mut(via) {
+            self.clashes |= matches!(trouble, Trouble::Clash(_)) && port.trouble != Some(trouble);
             port.trouble = Some(trouble);
         }
     }

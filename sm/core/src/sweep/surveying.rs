@@ -59,8 +59,7 @@ impl Sweep {
     /// While a GUID is in use twice, what is known may be of one node or of the other, so everything is
     /// looked at with fresh eyes: in longer and longer intervals, since it takes an operator to put it right.
     pub(super) fn begins_anew(&mut self) -> bool {
-        let clash = |port: &Port| matches!(port.trouble, Some(Trouble::Clash(_)));
-        if !self.graph.reachable().any(|(_, node)| node.ports.iter().any(clash)) {
+        if !self.has_clashes() {
             self.back_off = (0, 0);
             return false;
         }
@@ -70,8 +69,14 @@ impl Sweep {
             return false;
         }
         self.back_off = (0, (2 * longest + 1).min(63));
-        self.graph.forget();
+        self.pending.anew = true;
         true
+    }
+
+    /// Whether a GUID is in use twice, as far as is known.
+    pub(super) fn has_clashes(&self) -> bool {
+        let clash = |port: &Port| matches!(port.trouble, Some(Trouble::Clash(_)));
+        self.graph.reachable().any(|(_, node)| node.ports.iter().any(clash))
     }
 
     pub(super) fn begin_survey(&mut self) -> bool {
@@ -82,6 +87,7 @@ impl Sweep {
             if pending.anew {
                 self.graph.forget();
             }
+            let fresh = pending.anew || self.surveys == 1;
             self.next_light = None;
             self.metrics.full_sweeps += 1;
             self.pending =
@@ -97,6 +103,7 @@ impl Sweep {
             let readmit = std::mem::take(&mut self.pending.readmit);
             readmit.into_iter().for_each(|end| survey.unlock(&mut self.graph, end));
             survey.reads_only = self.leave.looks_only();
+            survey.fresh = fresh;
             self.stage = Stage::Survey(Box::new(survey.of_manager(self.manager())));
             return true;
         }
@@ -156,9 +163,8 @@ impl Sweep {
         }
         self.pending.learnt |= survey.has_learnt();
         self.stage_ended = true;
-        if survey.distrusts && !survey.is_full() {
-            self.graph.forget();
-            self.pending.full = true;
+        if (survey.distrusts && !survey.is_full()) || (survey.clashes && !survey.fresh) {
+            (self.pending.full, self.pending.anew) = (true, true);
         }
         let overwritten = survey.overwritten;
         self.stage = Stage::Idle;

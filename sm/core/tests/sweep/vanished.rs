@@ -4,9 +4,9 @@ use snin_emulator::{Config as Hardware, Fault, Health};
 use snin_fabric::topology::TopologyBuilder;
 use snin_fabric::{Guid, NodeKind, PortNum, Topology};
 use snin_protocol::Time;
-use snin_sm_core::{Event, Missing};
+use snin_sm_core::{Config, Event, Missing};
 
-use crate::support::{Lab, config};
+use crate::support::{Lab, config, fabric};
 
 fn gone(lab: &Lab) -> Vec<String> {
     let name = |missing: Missing| match missing {
@@ -40,6 +40,32 @@ fn a_switch_that_is_gone_is_missing_spine_or_leaf() {
         lab.run(Time::secs(1));
         lab.settle();
         assert_eq!(lab.missing(), []);
+    }
+}
+
+/// Another switch in the place of one that is gone, as after a repair: the same hosts are behind it, and no GUID is
+/// in use twice. Nothing but traps tells of it.
+#[test]
+fn a_leaf_that_was_replaced_has_its_hosts_at_once() {
+    for pause in [0, 5, 2_000] {
+        let config = Config { sweep_interval_s: 0, ..config(1) };
+        let mut lab = Lab::of(fabric("clos:4,2,4"), Hardware::default(), config);
+        lab.bring_up();
+        let leaf = lab.node("leaf2");
+        lab.strike(Fault::PowerOff(leaf));
+        lab.run(Time::millis(pause));
+        lab.strike(Fault::NodeGuid(leaf, Guid(0x0BAD_0000)));
+        lab.strike(Fault::PowerOn(leaf));
+        lab.run(Time::secs(3));
+        lab.settle();
+        let missing = lab.missing();
+        let gone =
+            |missing: &Missing| matches!(missing, Missing::Lost { name, .. } if name == "leaf2");
+        assert!(missing.iter().all(gone), "{pause} ms: {missing:?}");
+        let (view, topology) = (lab.view(), &lab.topology);
+        assert_eq!(view.routing().hosts.len(), 16, "{pause} ms");
+        assert_eq!(view.topology().node_count(), topology.node_count(), "{pause} ms");
+        assert_eq!(view.topology().cable_count(), topology.cable_count(), "{pause} ms");
     }
 }
 
