@@ -307,11 +307,13 @@ impl Ports<'_> {
     }
 }
 
-/// Whether a port has the manager's key, and guards it as it shall; without one, whether it shows none.
+/// Whether a port has the manager's key, and guards it as it shall; without one, whether it has none either. One that
+/// hides its key has one.
 fn is_protected(graph: &Graph, end: PortId, info: &PortInfo) -> bool {
     let held = (info.m_key, info.m_key_protect, info.m_key_lease_period);
     let wanted = graph.protection(end);
-    held == wanted || wanted.0 == MKey(0) && info.m_key == MKey(0)
+    let has_none = info.m_key == MKey(0) && info.m_key_protect == 0;
+    held == wanted || wanted.0 == MKey(0) && has_none
 }
 
 /// Whether keys are written to this port: of a switch only to port 0 (IBA 14.2.5.6).

@@ -38,6 +38,9 @@ impl Enforce {
 /// Local ports of one manager.
 const MOST_PORTS: u32 = 8;
 
+/// Keys that ports may have from before: each is one more question to a port that hides its own.
+const MOST_FORMER: u32 = 16;
+
 /// How the sweep core works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
@@ -60,6 +63,8 @@ pub struct Config {
     /// Seconds for which a port that was shown a wrong key waits for its manager's before it shows its key to
     /// every manager (IBA 14.2.4.2); 0: for ever.
     pub m_key_lease_s: u16,
+    /// Keys that ports may have from before, where they are given: each is tried at a port that hides another.
+    pub former_m_keys: Vec<u64>,
     /// Which ports are members of which partitions.
     pub partitions: Partitions,
     /// What switches check at their ports that face end ports.
@@ -156,6 +161,7 @@ impl Default for Config {
             m_key: 0,
             m_key_protect: 0,
             m_key_lease_s: 0,
+            former_m_keys: Vec::new(),
             partitions: Partitions::default(),
             enforce: Enforce::Both,
             both_keys: false,
@@ -209,6 +215,8 @@ impl Config {
         };
         within("lmc", self.lmc.unwrap_or(0).into(), 0, 7, "0 to 7")?;
         within("m_key_protect", self.m_key_protect.into(), 0, 3, "0 to 3")?;
+        let former = self.former_m_keys.len() as u32;
+        within("former_m_keys", former, 0, MOST_FORMER, "at most 16 keys")?;
         within("timeout_ms", self.timeout_ms, 1, 60_000, "1 to 60000")?;
         within("attempts", self.attempts.into(), 1, 32, "1 to 32")?;
         within("window_max", self.window_max, 1, 4_096, "1 to 4096")?;

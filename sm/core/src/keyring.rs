@@ -23,6 +23,8 @@ const PAST: u32 = 7;
 pub(crate) struct Keyring {
     policy: KeyPolicy,
     given: MKey,
+    /// The operator's from before.
+    given_before: Vec<MKey>,
     level: u8,
     lease: u16,
     secret: Option<KeySecret>,
@@ -42,7 +44,8 @@ impl Keyring {
         }
         let (given, lease) = (MKey(config.m_key), config.m_key_lease_s);
         let former = saved.former_keys.clone();
-        Ok(Self { policy, given, level, lease, secret: secret.cloned(), former })
+        let given_before = config.former_m_keys.iter().copied().map(MKey).collect();
+        Ok(Self { policy, given, given_before, level, lease, secret: secret.cloned(), former })
     }
 
     /// The secret after another generation began, if keys are generated.
@@ -70,8 +73,8 @@ impl Keyring {
         }
     }
 
-    /// The n-th key that the port may have: its own, those of past generations, the operator's, and those of
-    /// subnets that were joined to this one, where either policy may have been in force.
+    /// The n-th key that the port may have: its own, those of past generations, the operator's, now and before,
+    /// and those of subnets that were joined to this one, where either policy may have been in force.
     pub(crate) fn candidate(&self, guid: Guid, nth: u8) -> Option<MKey> {
         let secret = self.secret.as_ref().filter(|_| self.policy != KeyPolicy::Given);
         let number = self.number(guid);
@@ -81,7 +84,8 @@ impl Keyring {
         let former = self.former.iter().flat_map(past);
         let former =
             former.flat_map(|(secret, at)| [0, guid.0].map(|of| generated(secret, at, of)));
-        own.chain(given).chain(former).nth(usize::from(nth))
+        let before = self.given_before.iter().copied().filter(|before| *before != self.given);
+        own.chain(given).chain(before).chain(former).nth(usize::from(nth))
     }
 
     /// The number of the port's stream.

@@ -185,6 +185,12 @@ pub enum Missing {
     /// The manager's own port has no cable, or its link does not come up.
     #[error("no link at {0}, the manager's own port")]
     NoCable(String),
+    /// The manager's own port does not say how it is.
+    #[error(
+        "{0}, the manager's own port, does not answer: if its M_Key is one that it had from here, name it in \
+         former_m_keys"
+    )]
+    OwnMute(String),
     /// No SMP reaches it: a path has 63 hops at most (IBA 14.2.2).
     #[error("what is behind {at} ({guid}) is more than 63 hops away")]
     TooFar {
@@ -202,7 +208,9 @@ pub enum Missing {
         name: String,
     },
     /// A node that takes no writes, since its key is another than this manager's and is not shown.
-    #[error("{name} ({guid}) is guarded by another M_Key")]
+    #[error(
+        "{name} ({guid}) is guarded by another M_Key: if it had it from here, name it in former_m_keys"
+    )]
     Locked {
         /// The node's GUID.
         guid: Guid,

@@ -313,7 +313,9 @@ impl Sweep {
             match self.transactions.expire(now, path) {
                 None => break,
                 Some(Expired::Again(id, late, port, mut mad)) => {
-                    if self.config.m_key_protect > 1 && late.query.step().is_none() {
+                    let hidden = self.config.m_key_protect > 1;
+                    let hidden = hidden || !self.config.former_m_keys.is_empty();
+                    if hidden && late.query.step().is_none() {
                         // Perhaps it was the wrong key, to which such ports do not answer.
                         let key = self.graph.key_to_ask(late.query, late.repeats);
                         Directed::edit(&mut mad.0).m_key(key);

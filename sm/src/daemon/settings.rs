@@ -41,6 +41,10 @@ snin_daemon::settings! {
         /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with another manager's
         /// key is taken over if it shows that key, and else left alone and named as missing.
         m_key: Hex = Hex(0),
+        /// Where m_key is given: keys that ports may have from before, when it was another. Each is tried at a port
+        /// that hides its key, which has m_key from then on. At most 16; with protection level 2 or 3 at most as many
+        /// as transaction_retries. Unlike m_key they may go once every port was seen.
+        former_m_keys: Vec<Hex> = Vec::new(),
         /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: writes; 1: writes, and it shows no key; 2
         /// and 3: reads too.
         m_key_protection_level: u8 = 0,
@@ -274,6 +278,7 @@ impl Settings {
             m_key: self.m_key.0,
             m_key_protect: self.m_key_protection_level,
             m_key_lease_s: self.m_key_lease_period,
+            former_m_keys: self.former_m_keys.iter().map(|key| key.0).collect(),
             // Read from the file afterwards.
             partitions: Config::default().partitions,
             enforce: self.part_enforce,

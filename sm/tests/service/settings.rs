@@ -24,6 +24,7 @@ const OURS_ALONE: [&str; 29] = [
     "events_file",
     "log_level",
     "m_key_policy",
+    "former_m_keys",
     "policy",
     "session_listen",
     "session_users",

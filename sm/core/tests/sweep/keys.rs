@@ -110,6 +110,32 @@ fn a_node_with_a_hidden_key_is_named_and_left_alone() {
     }
 }
 
+/// The operator gives another key, or none: every port has the one from before, which it hides. Each is named, and
+/// taken over when the old key is named too.
+#[test]
+fn the_operator_s_former_key_is_tried() {
+    for level in 1..=3 {
+        for (key, level_then) in [(OTHER, 1), (MKey(0), 0)] {
+            let mut lab = lab(guarded(KEY, level, 0));
+            lab.bring_up();
+            let alone = Config { m_key: key.0, m_key_protect: level_then, ..config(1) };
+            let mut lab = lab.restarted(alone.clone());
+            lab.start();
+            lab.settle();
+            assert!(
+                !lab.missing().is_empty(),
+                "level {level}: a port that hides its key is not well"
+            );
+            let former = vec![0x99, KEY.0];
+            let mut lab = lab.restarted(Config { former_m_keys: former, ..alone });
+            lab.bring_up();
+            assert_eq!(lab.missing(), [], "level {level}");
+            lab.check();
+            all_hold(&lab, key, level_then, 0);
+        }
+    }
+}
+
 /// However many they are, and however few can be tried at once: the others are brought up.
 #[test]
 fn most_nodes_are_somebody_elses() {
