@@ -185,12 +185,6 @@ pub enum Missing {
     /// The manager's own port has no cable, or its link does not come up.
     #[error("no link at {0}, the manager's own port")]
     NoCable(String),
-    /// The manager's own port does not say how it is.
-    #[error(
-        "{0}, the manager's own port, does not answer: if its M_Key is one that it had from here, name it in \
-         former_m_keys"
-    )]
-    OwnMute(String),
     /// No SMP reaches it: a path has 63 hops at most (IBA 14.2.2).
     #[error("what is behind {at} ({guid}) is more than 63 hops away")]
     TooFar {
@@ -206,6 +200,15 @@ pub enum Missing {
         guid: Guid,
         /// Its name, as far as known.
         name: String,
+    },
+    /// A cable between two ports that were joined before. Neither it nor what is behind it need be there for the
+    /// fabric to be complete: it is named until it is back, or until everything is looked at anew on demand.
+    #[error("no link between {one} and {other}, which were joined before")]
+    Uncabled {
+        /// The one port.
+        one: String,
+        /// The other one.
+        other: String,
     },
     /// A node that takes no writes, since its key is another than this manager's and is not shown.
     #[error(

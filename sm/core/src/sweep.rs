@@ -28,6 +28,7 @@ mod retries;
 mod strangers;
 mod surveying;
 mod trap;
+mod uncabled;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use self::link_tests::LinkTests;
 use self::orders::Leave;
 use self::recalled::{Recalled, Telling};
 use self::surveying::Pending;
+use self::uncabled::Cables;
 use super::survey::Survey;
 use super::transactions::{Expired, Late, Transactions, parse};
 use super::view::FabricView;
@@ -133,6 +135,7 @@ pub struct Sweep {
     /// What came of questions that configuration had asked.
     asked: VecDeque<(Place, Ask, bool)>,
     gauges: Gauges,
+    cables: Cables,
     link_tests: LinkTests,
     bridges: Bridges,
     /// Links of silent neighbours that were reset since a subnet was joined: each once. All go when it is written.
@@ -197,6 +200,7 @@ impl Sweep {
             judged: false,
             asked: VecDeque::new(),
             gauges: Gauges::default(),
+            cables: Cables::default(),
             link_tests: LinkTests::default(),
             bridges: Bridges::default(),
             cut_off: BTreeSet::new(),
@@ -215,6 +219,7 @@ impl Sweep {
             // The master looks.
             Event::Resweep if self.leave.follows() => {}
             Event::Start | Event::Resweep => {
+                self.cables.clear();
                 self.graph.forgive();
                 self.pending.full = true;
                 // Without what was known before it shows whether a GUID is in use twice still.

@@ -44,6 +44,17 @@ fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
         "Things that are not as they should be",
         summary.missing.len() as f64,
     );
+    page.gauge("snin_sm_gone", "Cables that were there", summary.gone.len() as f64);
+    page.gauge(
+        "snin_sm_rivals",
+        "Masters with another sm_key, beside which nothing is written",
+        summary.rivals as f64,
+    );
+    page.gauge(
+        "snin_sm_partitions_refused",
+        "Whether the file of partitions was refused when it was last read",
+        one(summary.partitions_refused.is_some()),
+    );
     page.gauge("snin_sm_other_managers", "Other managers known", summary.managers.len() as f64);
     if let Some(subnet) = &summary.subnet {
         page.gauge(

@@ -48,14 +48,8 @@ impl Daemon {
             if asked.wanted == Wanted::Metrics {
                 asked.metrics(page(self, &summary));
             } else {
-                let serves = summary.subnet.is_some() || self.manager.state() == SmState::Standby;
-                match &summary.not_stored {
-                    Some(why) => asked.health(false, &format!("the state is not stored: {why}")),
-                    None => {
-                        let text = summary.to_string();
-                        asked.health(serves, text.lines().next().unwrap_or_default());
-                    }
-                }
+                let (works, line) = summary.health();
+                asked.health(works, &line);
             }
         }
         Ok(())
@@ -65,9 +59,19 @@ impl Daemon {
         let client = request.client;
         let answer = match request.command.as_str() {
             "sweep" | "rotate-keys" if !self.manages() => Err(self.not_master()),
+            "sweep" | "rotate-keys" if !self.manager.noticed().1.is_empty() => {
+                let rival = &self.manager.noticed().1[0];
+                Err(format!(
+                    "{rival}, with another sm_key: nothing is written until one of the two ends"
+                ))
+            }
             "sweep" => {
                 self.waiting.push(client);
-                return self.look_again();
+                self.look_again()?;
+                let Some(why) = self.told.partitions_refused.clone() else { return Ok(()) };
+                // The sweep runs; who asked for it learns what it was not done for.
+                self.waiting.retain(|waits| *waits != client);
+                Err(format!("partitions are as they were before: {why}"))
             }
             "rotate-keys" if self.manager.generates_keys() => {
                 self.waiting.push(client);

@@ -250,11 +250,17 @@ impl Daemon {
     pub(super) fn look_again(&mut self) -> Result<(), Failure> {
         match partition_file::read(self.partition_file.as_deref()) {
             Ok(partitions) if partitions != *self.manager.partitions() => {
+                self.told.partitions_refused = None;
                 return self.feed(Event::Partitions(Box::new(partitions)));
             }
             Ok(_) => {}
-            Err(error) => warn!("partitions stay as they are: {error}"),
+            Err(error) => {
+                warn!("partitions stay as they are: {error}");
+                self.told.partitions_refused = Some(error.to_string());
+                return self.feed(Event::Resweep);
+            }
         }
+        self.told.partitions_refused = None;
         self.feed(Event::Resweep)
     }
 

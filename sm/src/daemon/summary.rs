@@ -12,6 +12,9 @@ use snin_sm_core::Manager;
 /// Rises when a field changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// As much that is missing or gone `/healthz` names.
+const NAMED: usize = 8;
+
 /// A subnet and its manager.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -19,7 +22,8 @@ pub struct Summary {
     pub schema_version: u32,
     /// What the manager is: discovering, master, or standby where there is another.
     pub state: String,
-    /// Whether the subnet is up, nothing is missing and the state is stored.
+    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, and the state is
+    /// stored.
     pub healthy: bool,
     /// The manager's port.
     pub port: PortSummary,
@@ -27,8 +31,14 @@ pub struct Summary {
     pub subnet: Option<SubnetSummary>,
     /// Seconds from the start of the program until the subnet was up for the first time.
     pub up_after_seconds: Option<f64>,
+    /// Masters with another key beside this one: nothing is written until they are gone.
+    pub rivals: usize,
     /// What is not as it should be.
     pub missing: Vec<String>,
+    /// Cables that were there, and with them hosts: the fabric does without them.
+    pub gone: Vec<String>,
+    /// Why the file of partitions was not taken when it was last read.
+    pub partitions_refused: Option<String>,
     /// Other managers, by `node/port`, and what they are.
     pub managers: BTreeMap<String, String>,
     /// Why there is no subnet, where the core said why.
@@ -115,12 +125,21 @@ impl Summary {
             unusable_pairs: view.unusable().len(),
         });
         let not_stored = stores.iter().find_map(|(why, _)| *why).map(str::to_owned);
+        let (gone, rivals) = manager.noticed();
+        let mut missing = told.missing.clone();
+        for rival in rivals.iter().map(ToString::to_string) {
+            if !missing.contains(&rival) {
+                missing.push(rival);
+            }
+        }
         Self {
             schema_version: SCHEMA_VERSION,
             state: state.name().unwrap_or_default().to_lowercase(),
             healthy: state == SmState::Master
                 && subnet.is_some()
-                && told.missing.is_empty()
+                && missing.is_empty()
+                && gone.is_empty()
+                && told.partitions_refused.is_none()
                 && told.trouble.is_none()
                 && not_stored.is_none(),
             port: PortSummary {
@@ -130,7 +149,10 @@ impl Summary {
             },
             subnet,
             up_after_seconds: told.up_after_seconds,
-            missing: told.missing.clone(),
+            rivals: rivals.len(),
+            missing,
+            gone: gone.iter().map(ToString::to_string).collect(),
+            partitions_refused: told.partitions_refused.clone(),
             managers: told.managers.clone(),
             trouble: told.trouble.clone(),
             not_stored,
@@ -157,6 +179,8 @@ pub struct Told {
     pub up_after_seconds: Option<f64>,
     /// The missing nodes, ports and tables.
     pub missing: Vec<String>,
+    /// Why the file of partitions was not taken.
+    pub partitions_refused: Option<String>,
     /// Other managers, and what they are.
     pub managers: BTreeMap<String, String>,
     /// Why there are no tables.
@@ -164,12 +188,37 @@ pub struct Told {
 }
 
 impl Summary {
+    /// For `/healthz`: whether this manager does its work, and one line with all that somebody has to see to. A
+    /// cable that is cut is repaired and named; a master beside this one keeps it from every repair.
+    pub fn health(&self) -> (bool, String) {
+        let standby = self.state == "standby";
+        let writes = self.state != "master" || self.rivals == 0;
+        let stores = self.not_stored.is_none();
+        let works = writes && stores && (self.subnet.is_some() || standby);
+        let mut words = vec![self.state.clone()];
+        if self.subnet.is_none() {
+            words.push(self.why_none().to_owned());
+        }
+        words.extend(self.missing.iter().chain(&self.gone).take(NAMED).cloned());
+        let named = self.missing.len() + self.gone.len();
+        if named > NAMED {
+            words.push(format!("and {} more", named - NAMED));
+        }
+        words.extend(
+            self.partitions_refused.iter().map(|why| format!("partitions as before: {why}")),
+        );
+        words.extend(self.not_stored.iter().map(|why| format!("the state is not stored: {why}")));
+        (works, words.join("; "))
+    }
+
     /// Why there is no subnet by this manager's work.
     fn why_none(&self) -> &str {
         match &self.trouble {
             Some(trouble) => trouble,
             None if self.state == "standby" => "another subnet manager is master",
-            None if self.smps.answers == 0 && self.smps.unanswered > 0 => "nobody answers",
+            None if self.smps.answers == 0 && self.smps.unanswered > 0 => {
+                "nobody answers: where ports hide an M_Key that they had from here, name it in former_m_keys"
+            }
             None => "not all of it was looked at yet",
         }
     }
@@ -195,6 +244,12 @@ impl fmt::Display for Summary {
         }
         for missing in &self.missing {
             writeln!(f, "missing: {missing}")?;
+        }
+        for gone in &self.gone {
+            writeln!(f, "gone: {gone}")?;
+        }
+        if let Some(why) = &self.partitions_refused {
+            writeln!(f, "partitions are as they were before: {why}")?;
         }
         if let Some(why) = &self.not_stored {
             writeln!(f, "the state is not stored: {why}")?;
@@ -230,13 +285,44 @@ mod tests {
             port: PortSummary { name: "mlx5_0/1".to_owned(), guid: String::new(), lid: 0 },
             subnet: None,
             up_after_seconds: None,
+            rivals: 0,
             missing: Vec::new(),
+            gone: Vec::new(),
+            partitions_refused: None,
             managers: BTreeMap::new(),
             trouble: None,
             not_stored: None,
             storage_failures: 0,
             smps,
         }
+    }
+
+    /// Who watches `/healthz` sees a manager that can write nothing, and reads what else is to be seen to.
+    #[test]
+    fn health_names_what_somebody_has_to_see_to() {
+        let subnet = SubnetSummary {
+            version: 1,
+            nodes: 2,
+            switches: 1,
+            hosts: 1,
+            trees: 1,
+            lmc: 0,
+            highest_lid: 2,
+            unusable_pairs: 0,
+        };
+        let up = Summary { subnet: Some(subnet), ..without("master", 9, 0) };
+        assert_eq!(up.health(), (true, "master".to_owned()));
+        let cut = Summary { gone: vec!["no link".to_owned()], ..up.clone() };
+        assert_eq!(cut.health(), (true, "master; no link".to_owned()));
+        let rival =
+            Summary { rivals: 1, missing: vec!["x is master too".to_owned()], ..up.clone() };
+        assert_eq!(rival.health(), (false, "master; x is master too".to_owned()));
+        let many = Summary { missing: vec!["a".to_owned(); 10], ..up.clone() };
+        assert!(many.health().1.ends_with("a; and 2 more"), "{}", many.health().1);
+        let file = Summary { partitions_refused: Some("f:1: no".to_owned()), ..up };
+        assert_eq!(file.health(), (true, "master; partitions as before: f:1: no".to_owned()));
+        assert!(without("standby", 1, 0).health().0);
+        assert!(!without("master", 0, 1).health().0);
     }
 
     #[test]

@@ -140,11 +140,13 @@ fn it_answers_and_tells_what_happens() -> Result<(), JudgeError> {
     let simulator = Simulator::start(&ibnet::write(&topology))?;
     let folder = simulator.folder().to_owned();
     let (log, events) = (folder.join("sm.log"), folder.join("events"));
+    let partitions = folder.join("partitions.conf");
     let config = format!(
         "log_file = {log:?}\nevents_file = {events:?}\nmetrics_listen = \"127.0.0.1:0\"\n\
-         dump_files_dir = {:?}\nsweep_interval = 1\n",
+         dump_files_dir = {:?}\nsweep_interval = 1\npartition_config_file = {partitions:?}\n",
         folder.join("dumps")
     );
+    fs::write(&partitions, "Default=0x7fff : ALL=full;\n").unwrap();
     let mut daemon = Daemon::start(&simulator, None, &config);
     let status = daemon.status();
     assert_eq!((&status["healthy"], &status["state"]), (&json!(true), &json!("master")));
@@ -186,6 +188,12 @@ fn it_answers_and_tells_what_happens() -> Result<(), JudgeError> {
     simulator.unlink(&name, Some(number))?;
     daemon.until("cut", |daemon| daemon.told("LFT_CHANGE") > changes);
     assert!(daemon.told("TRAP") > traps, "{:?}", daemon.events());
+    // The fabric does without it, and somebody may miss it.
+    daemon.until("named", |daemon| {
+        let status = daemon.status();
+        let gone = status["gone"].as_array().is_some_and(|gone| gone.len() == 1);
+        gone && status["healthy"] == false && status["missing"] == json!([])
+    });
     simulator.relink(&name, Some(number))?;
     daemon.until("restored", |daemon| {
         daemon.told("LFT_CHANGE") > changes + 1 && daemon.status()["healthy"] == true
@@ -210,6 +218,17 @@ fn it_answers_and_tells_what_happens() -> Result<(), JudgeError> {
         page.contains("snin_sm_smps_total{attribute=\"LinearForwardingTable\",method=\"Set\"}")
     );
     assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 OK"));
+
+    // A file that cannot be taken is named for as long as it is so.
+    fs::write(&partitions, "Default=0x7fff : ALL=full;\nwhat is this\n").unwrap();
+    let refused = daemon.ask(&json!({ "command": "sweep" })).unwrap_err();
+    assert!(refused.contains("partitions.conf"), "{refused}");
+    assert_eq!(daemon.status()["healthy"], false);
+    assert!(get(address, "/healthz").contains("partitions.conf"));
+    fs::remove_file(&partitions).unwrap();
+    fs::write(&partitions, "Default=0x7fff : ALL=full;\n").unwrap();
+    daemon.ask(&json!({ "command": "sweep" })).unwrap();
+    daemon.until("taken", |daemon| daemon.status()["healthy"] == true);
 
     // Files that were moved away are begun anew.
     for path in [&log, &events] {

@@ -143,7 +143,8 @@ fn beside_an_opensm_with_another_key_nothing_is_written() -> Result<(), JudgeErr
         daemon
     })?;
     assert_eq!(heard.table_writes(), 0, "{heard:?}");
-    assert!(daemon.status()["healthy"] != true);
+    let status = daemon.status();
+    assert!(status["healthy"] != true, "{status}");
     until_master(&simulator, &hosts[1], 0);
     drop(keeper);
     free(&simulator, &hosts[0])?;

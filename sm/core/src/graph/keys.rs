@@ -65,14 +65,10 @@ impl Graph {
             | Query::Bridge(id, port, _)
             | Query::ReadManager(id, port) => self.key_to_show((id, port), further),
             // The port is not known yet.
-            Query::Identify(_) | Query::Probe(_) | Query::Step(_) => {
-                let nobody = Guid::default();
-                let candidate = self.keyring.candidate(nobody, further);
-                candidate.unwrap_or_else(|| self.keyring.wanted(nobody))
-            }
+            Query::Identify(_) | Query::Probe(_) | Query::Step(_) => self.nobodys_key(further),
             Query::Own(port) => match self.home(port) {
                 Some(end) => self.key_to_show(end, further),
-                None => self.keyring.wanted(Guid::default()),
+                None => self.nobodys_key(further),
             },
             Query::Describe(id)
             | Query::ReadSwitch(id)
@@ -85,6 +81,12 @@ impl Graph {
                 self.key_to_show(behind, further)
             }
         }
+    }
+
+    /// A key that a port may have of which nothing is known.
+    fn nobodys_key(&self, nth: u8) -> MKey {
+        let nobody = Guid::default();
+        self.keyring.candidate(nobody, nth).unwrap_or_else(|| self.keyring.wanted(nobody))
     }
 
     fn any_end(&self, id: NodeId) -> PortId {

@@ -112,6 +112,12 @@ impl Manager {
         self.sweep.missing()
     }
 
+    /// What a complete fabric may do without and somebody may miss: cables that were there. And masters of another
+    /// key, beside which nothing is written, before a sweep can say so.
+    pub fn noticed(&self) -> (Vec<Missing>, &[Missing]) {
+        (self.sweep.uncabled(), self.sweep.rivals())
+    }
+
     /// Whether M_Keys are generated, so that [`Event::RotateKeys`](crate::Event::RotateKeys) changes them.
     pub fn generates_keys(&self) -> bool {
         self.sweep.generates_keys()

@@ -175,6 +175,7 @@ impl Sweep {
             self.pending.learnt |= self.graph.is_trunk(end);
         }
         self.publish(&applying.target, false);
+        self.cables.note(&applying.target);
         self.publish_served(&applying);
         if !applying.regroups {
             self.ready();

@@ -32,11 +32,6 @@ impl Sweep {
         let alone = homes().next().is_some() && homes().all(|home| cut(&home));
         let names = homes().filter(cut).map(|(_, end)| self.graph.port_name(end));
         missing.extend(names.map(Missing::NoCable));
-        let mute = |&(_, end): &(LocalPort, PortId)| {
-            self.graph.port(end).is_some_and(|port| port.info.is_none())
-        };
-        let names = homes().filter(mute).map(|(_, end)| self.graph.port_name(end));
-        missing.extend(names.map(Missing::OwnMute));
         missing.extend(self.rivals.iter().cloned());
         for id in self.graph.ids() {
             let node = self.graph.node(id);

@@ -108,6 +108,11 @@ impl Sweep {
         self.leave.lingers = lingers;
     }
 
+    /// Masters beside this one, of another key.
+    pub(crate) fn rivals(&self) -> &[Missing] {
+        &self.rivals
+    }
+
     /// Masters beside this one, which are missing nowhere and too many here.
     pub(crate) fn set_rivals(&mut self, rivals: Vec<Missing>) {
         self.rivals = rivals;
@@ -283,6 +288,7 @@ impl Sweep {
         (self.silence, self.failures) = Default::default();
         (self.early, self.last, self.next_light) = (None, None, None);
         self.unsent.clear();
+        self.cables.clear();
         self.rivals.clear();
         self.recalled = None;
         let Leave { consults, written, .. } = self.leave;

@@ -54,8 +54,17 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     for missing in said["missing"].as_array().into_iter().flatten() {
         out.line(format_args!("missing: {}", text(missing)))?;
     }
-    if !said["trouble"].is_null() {
-        out.line(format_args!("trouble: {}", text(&said["trouble"])))?;
+    for gone in said["gone"].as_array().into_iter().flatten() {
+        out.line(format_args!("gone: {}", text(gone)))?;
+    }
+    for (key, what) in [
+        ("trouble", "trouble"),
+        ("partitions_refused", "partitions are as they were before"),
+        ("not_stored", "the state is not stored"),
+    ] {
+        if !said[key].is_null() {
+            out.line(format_args!("{what}: {}", text(&said[key])))?;
+        }
     }
     if let Some(why) = said["not_stored"].as_str() {
         out.line(format_args!("the state is not stored: {why}"))?;
