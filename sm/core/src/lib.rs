@@ -49,6 +49,7 @@ mod discovered;
 mod distribute;
 mod failures;
 mod graph;
+pub mod intake;
 mod keyring;
 mod keys;
 mod lft_shadow;

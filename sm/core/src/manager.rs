@@ -293,9 +293,7 @@ impl Manager {
             self.group_from = now + GROUPS_APART + FOR_A_MEMBER * members_now;
             self.sweep.handle(Event::Groups(Arc::new(members(&self.database))), now);
         }
-        for node in self.administration.take_wanted() {
-            self.sweep.read_lanes(node, now);
-        }
+        self.sweep.read_lanes(self.administration.take_wanted(), now);
         while let Some(output) = self.sweep.poll_output() {
             self.outputs.push_back(output);
         }

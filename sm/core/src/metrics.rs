@@ -27,6 +27,8 @@ pub struct Metrics {
     pub dropped: BTreeMap<Dropped, u64>,
     /// Traps by the numbers that the specification knows; all others under `None`.
     pub traps: BTreeMap<Option<u16>, u64>,
+    /// Looks at the fabric of every kind, those for what only requests to administration need among them.
+    pub surveys: u64,
     /// Sweeps from scratch.
     pub full_sweeps: u64,
     /// Sweeps that ask every switch whether something changed.

@@ -73,6 +73,9 @@ use crate::target::Target;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
+/// How often in a row what is under way makes room for what traps say. After so many they wait until the fabric was
+/// put right once: traps that never end do not keep it from that.
+const MOST_WAYS: u32 = 16;
 /// The most ports that are gone of which it is remembered that their hosts have to register again.
 const MOST_LAPSED: usize = 65_536;
 
@@ -117,6 +120,10 @@ pub struct Sweep {
     unsent: BTreeMap<NodeId, BTreeSet<Query>>,
     /// Light sweeps since everything was last looked at anew, and how many there shall be.
     back_off: (u32, u32),
+    /// All but groups is as it is to be.
+    regrouping: bool,
+    /// How often in a row something made room for what was said meanwhile.
+    gave_way: u32,
     /// Switches with ports that were written since they were last asked whether something changed: a reset
     /// meanwhile may have gone unnoticed.
     unverified: BTreeSet<NodeId>,
@@ -191,6 +198,8 @@ impl Sweep {
             silence: Silence::default(),
             unsent: BTreeMap::new(),
             back_off: (0, 0),
+            regrouping: false,
+            gave_way: 0,
             unverified: BTreeSet::new(),
             leave: Leave::default(),
             rivals: Vec::new(),
@@ -391,6 +400,11 @@ impl Sweep {
             && !self.pending.judge
     }
 
+    /// The same, even if groups are under way.
+    pub(crate) fn has_swept(&self) -> bool {
+        self.pending.is_empty() && (self.regrouping || matches!(self.stage, Stage::Idle))
+    }
+
     /// Whether it waits for something to happen.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Idle)
@@ -469,6 +483,29 @@ impl Sweep {
         }
     }
 
+    /// A trap, or something like it: the present stage makes room, unless that happened too often.
+    fn make_way(&mut self) {
+        let applies = |stage: &Stage| match stage {
+            Stage::Applying(applying) => !applying.schedule.is_stopped(),
+            _ => false,
+        };
+        if applies(&self.stage) && self.gives_way() {
+            self.interrupt();
+        }
+    }
+
+    /// Whether what was learnt waits for one more survey, since something was said meanwhile.
+    fn looks_again(&mut self) -> bool {
+        !self.pending.is_empty() && (self.pending.full || self.gives_way())
+    }
+
+    /// Whether there is way to be made; that counts as once.
+    fn gives_way(&mut self) -> bool {
+        let gives = self.gave_way < MOST_WAYS;
+        self.gave_way += u32::from(gives);
+        gives
+    }
+
     /// Goes as far as it can without further answers.
     fn advance(&mut self, now: Time) {
         while self.leave.is_given() || self.explores() {
@@ -497,6 +534,7 @@ impl Sweep {
         // Even if events keep coming, the next look at everything is not put off.
         let interval = self.config.sweep_interval();
         self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
+        self.gave_way = 0;
         self.silence.update(&self.graph, now);
         self.failures.postpone(now);
         self.failures.retain(|end| self.graph.path_to(end).is_some());

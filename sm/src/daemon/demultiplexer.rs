@@ -3,7 +3,7 @@
 //! | class | queue pair | whose |
 //! |---|---|---|
 //! | 0x01, 0x81 (version 1) | 0 | the sweep |
-//! | 0x03 (version 2), in a partition of the manager's port | 1 | administration |
+//! | 0x03 (version 2), in a partition of the manager's port | 1 | administration, in its turn |
 //! | 0x3E (version 1), where managers speak in-band; likewise | 1 | the carrier |
 //! | 0x04 (version 1), the same | 1 | the sweep: counters of ports under test |
 //!
@@ -46,8 +46,10 @@ impl Nobodys {
 /// A datagram that has a receiver.
 #[derive(Debug)]
 pub enum Sorted<'a> {
-    /// The manager's core.
+    /// The manager's core, at once.
     Core(Event<'a>),
+    /// The same when its turn has come: what a host asks.
+    Asked(Origin),
     /// What managers say to each other in-band.
     Carrier(Origin, &'a [u8; 256]),
 }
@@ -116,6 +118,7 @@ fn sort<'a>(
             let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
             Ok(match class {
                 Class::Managers => Sorted::Carrier(from, bytes),
+                Class::Administration => Sorted::Asked(from),
                 _ => Sorted::Core(Event::General { port, from, bytes }),
             })
         }
@@ -151,7 +154,9 @@ mod tests {
             let from = Address { lid: Lid(7), qp, sl: 2, q_key: QKey(0), p_key_index };
             let received = Received { mad: Box::new(mad), from };
             sorter.sort(LocalPort(0), &received, &own, true).map(|sorted| match sorted {
-                Sorted::Core(Event::General { from, .. }) => (from.qp, from.p_key.0),
+                Sorted::Core(Event::General { from, .. }) | Sorted::Asked(from) => {
+                    (from.qp, from.p_key.0)
+                }
                 Sorted::Carrier(from, _) => (from.qp, from.p_key.0 & 0x7FFF),
                 Sorted::Core(_) => (0, 0),
             })

@@ -121,6 +121,10 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_sa_reports", "Reports sent to subscribers", metrics.reports);
     let given_up = metrics.reports_given_up;
     page.counter("snin_sm_sa_reports_given_up", "Reports that nobody acknowledged", given_up);
+    let (waiting, refused) = (daemon.intake.waiting(), daemon.intake.refused());
+    page.gauge("snin_sm_sa_waiting", "Requests that wait for their turn", waiting as f64);
+    let help = "Requests for which there was no room";
+    page.counter("snin_sm_sa_refused", help, refused);
     let dropped = daemon.wire.dropped();
     page.counter("snin_sm_sa_answers_dropped", "Answers for which there was no room", dropped);
     let nobodys = Nobodys::ALL
@@ -154,6 +158,8 @@ fn sweeps(page: &mut Page, daemon: &Daemon, summary: &Summary) {
     ];
     let sweeps = sweeps.map(|(kind, count)| (vec![("kind", kind.to_owned())], count));
     page.counters("snin_sm_sweeps", "Sweeps", sweeps);
+    let help = "Looks at the fabric of every kind";
+    page.counter("snin_sm_surveys", help, metrics.surveys);
     page.histogram(
         "snin_sm_busy_seconds",
         "From when something happened until nothing was left to be done",

@@ -21,21 +21,23 @@ use super::outlets::Outlets;
 use super::partition_file;
 use super::recording::Tape;
 use super::storage::Storage;
-use super::summary::{Summary, Told};
+use super::summary::{RequestSummary, Summary, Told};
 use super::views::Views;
 use super::wire::Wire;
 use super::worker::Worker;
 use crate::port::Port;
 use snin_sm_core::Manager;
+use snin_sm_core::administration;
 use snin_sm_core::control::Control;
 use snin_sm_core::events::{Event, Output};
+use snin_sm_core::intake::{Hearing, Intake, IntakeLimits, Waiting};
 use snin_sm_core::metrics::Metrics;
 
 /// Bounds of the histogram of busy times, in seconds.
 const SECONDS: [f64; 12] =
     [0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 /// MADs taken in before everything else has its turn.
-const TURN: usize = 1_024;
+const TURN: usize = 4_096;
 
 /// Time since the start of the program.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +91,11 @@ pub struct Daemon {
     signals: Signals,
     watchdog: Option<Time>,
     alive_due: Option<Time>,
+    /// What hosts ask waits here, and whether one is told that there is no room.
+    pub(super) intake: Intake,
+    busy_is_told: bool,
+    /// Until when all that came was taken in.
+    hearing: Hearing,
 }
 
 impl Daemon {
@@ -105,6 +112,7 @@ impl Daemon {
     ) -> Result<Self, Failure> {
         let watchdog = service::watchdog().and_then(|every| u64::try_from(every.as_nanos()).ok());
         let watchdog = watchdog.map(Time);
+        let busy_is_told = manager.tells_busy();
         Ok(Self {
             clock,
             demultiplexer: Demultiplexer::default(),
@@ -127,6 +135,9 @@ impl Daemon {
             signals: Signals::new().map_err(Failure::system("signals"))?,
             watchdog,
             alive_due: watchdog.map(|every| clock.now() + every),
+            intake: Intake::new(IntakeLimits::default()),
+            busy_is_told,
+            hearing: Hearing::default(),
         })
     }
 
@@ -179,6 +190,7 @@ impl Daemon {
     /// Deals with all that has happened; whether the daemon shall end.
     fn turn(&mut self) -> Result<bool, Failure> {
         self.take_in()?;
+        self.end_waits()?;
         if self.wire.has_changed() {
             self.feed(Event::PortChanged)?;
         }
@@ -190,12 +202,8 @@ impl Daemon {
         while let Some(computed) = self.worker.next().map_err(Failure::system("a thread"))? {
             self.feed(Event::Computed(Box::new(computed)))?;
         }
+        self.serve_hosts()?;
         let now = self.clock.now();
-        if self.manager.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.tape.event(now, None);
-            self.manager.handle_deadline(now);
-            self.follow_up(now)?;
-        }
         if let (Some(every), Some(due)) = (self.watchdog, self.alive_due)
             && due <= now
         {
@@ -230,6 +238,7 @@ impl Daemon {
         self.keep_marks();
         self.note_quiet();
         self.tape.flush();
+        self.hearing.listen(self.clock.now());
         Ok(end)
     }
 
@@ -280,16 +289,23 @@ impl Daemon {
         Ok(())
     }
 
-    /// Hands what came in to the core, each with what it leads to.
+    /// Hands what came in to the core, each with what it leads to; what hosts ask waits for its turn.
     fn take_in(&mut self) -> Result<(), Failure> {
         // What is left after a turn keeps the port readable.
         for _ in 0..TURN {
-            let Some((port, received)) = self.wire.receive()? else { break };
             let now = self.clock.now();
-            // All are in before the first is answered, so that one write to the disk is for all.
-            self.crowd(true, now);
+            let Some((port, received)) = self.wire.receive()? else {
+                self.hearing.all_read(now);
+                break;
+            };
             let in_band = self.outlets.mirrors.in_band();
             match self.demultiplexer.sort(port, &received, self.manager.own_keys(), in_band) {
+                Some(Sorted::Asked(from)) => {
+                    let request = Waiting { port, from, mad: received.mad };
+                    if let Err(request) = self.intake.put(request) {
+                        self.refuse(request)?;
+                    }
+                }
                 Some(Sorted::Core(event)) => {
                     self.tape.event(now, Some(&event));
                     self.manager.handle(event, now);
@@ -300,9 +316,56 @@ impl Daemon {
                 None => {}
             }
         }
-        let now = self.clock.now();
+        self.follow_up(self.clock.now())
+    }
+
+    /// What is due by the time until which everything was heard: who answered, and waits here to be read, was not
+    /// silent.
+    fn end_waits(&mut self) -> Result<(), Failure> {
+        let now = self.hearing.until();
+        if self.manager.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.tape.event(now, None);
+            self.manager.handle_deadline(now);
+            self.follow_up(now)?;
+        }
+        Ok(())
+    }
+
+    /// Serves some of what hosts ask.
+    fn serve_hosts(&mut self) -> Result<(), Failure> {
+        let begin = self.clock.now();
+        let busy = !self.manager.is_idle();
+        let Some((until, most)) = self.intake.slice(busy, begin) else { return Ok(()) };
+        // All are in before the first is answered, so that one write to the disk is for all.
+        self.crowd(true, begin);
+        let mut now = begin;
+        for _ in 0..most {
+            if now >= until {
+                break;
+            }
+            let Some(Waiting { port, from, mad }) = self.intake.pop() else { break };
+            let event = Event::General { port, from, bytes: &mad.0 };
+            self.tape.event(now, Some(&event));
+            self.manager.handle(event, now);
+            now = self.clock.now();
+        }
         self.crowd(self.wire.is_crowded(), now);
-        self.follow_up(now)
+        self.follow_up(now)?;
+        self.intake.served(begin, self.clock.now());
+        Ok(())
+    }
+
+    /// Says that there is too much to do just now, where that is wanted and somebody takes it.
+    fn refuse(&mut self, request: Waiting) -> Result<(), Failure> {
+        let Waiting { port, from, mad } = request;
+        if self.busy_is_told
+            && !self.wire.is_crowded()
+            && let Some(answer) = administration::busy(&mad)
+        {
+            let index = demultiplexer::place(from.p_key, self.manager.own_keys());
+            self.wire.answer(port, answer, from, index)?;
+        }
+        Ok(())
     }
 
     /// Answers wait, or do so no more. The core is told, so that a recording has when.
@@ -324,7 +387,9 @@ impl Daemon {
         let own = self.alive_due.into_iter().chain(self.storage.next_retry());
         let own = own.chain(self.versions.trouble.next_retry());
         let own = own.chain(self.outlets.mirrors.next_deadline());
-        let due = self.manager.next_deadline().into_iter().chain(own).min();
+        let own = own.chain(self.intake.next_deadline(!self.manager.is_idle()));
+        let due = self.manager.next_deadline().map(|due| self.hearing.when(due));
+        let due = due.into_iter().chain(own).min();
         let due = due.map(|due| Duration::from_nanos(due.nanos().saturating_sub(now.nanos())));
         let at_once = (!self.untested.is_empty()).then_some(Duration::ZERO);
         let limit = due.into_iter().chain(again).chain(at_once).min();
@@ -398,6 +463,8 @@ impl Daemon {
         let stores = [(self.storage.trouble(), self.storage.failures()), {
             (self.versions.trouble.why(), self.versions.trouble.failures())
         }];
-        Summary::of(&self.manager, port.info(), port.counters(), &self.told, &stores)
+        let requests = RequestSummary::of(&self.manager, &self.intake);
+        let (info, counters) = (port.info(), port.counters());
+        Summary::of(&self.manager, info, counters, &self.told, &stores, requests)
     }
 }

@@ -8,6 +8,7 @@ use snin_mad::SmState;
 
 use crate::port::{Counters, LocalInfo};
 use snin_sm_core::Manager;
+use snin_sm_core::intake::Intake;
 
 /// Rises when a field changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -49,6 +50,8 @@ pub struct Summary {
     pub storage_failures: u64,
     /// What was sent.
     pub smps: SmpSummary,
+    /// What hosts asked.
+    pub requests: RequestSummary,
 }
 
 /// Which port.
@@ -102,6 +105,25 @@ pub struct SmpSummary {
     pub port_full: u64,
 }
 
+/// Requests to subnet administration of this run.
+#[derive(Clone, Copy, Default, Debug, Serialize)]
+pub struct RequestSummary {
+    /// Those that were answered.
+    pub answered: u64,
+    /// Those that wait for their turn now.
+    pub waiting: usize,
+    /// Those for which there was no room.
+    pub refused: u64,
+}
+
+impl RequestSummary {
+    /// As they are now.
+    pub fn of(manager: &Manager, intake: &Intake) -> Self {
+        let answered = manager.administration().answers.values().sum();
+        Self { answered, waiting: intake.waiting(), refused: intake.refused() }
+    }
+}
+
 impl Summary {
     /// As it is now. `told`: what the loop remembers of the core's reports. `stores`: why each is not on the disk,
     /// where it is not, and how often it was not.
@@ -111,6 +133,7 @@ impl Summary {
         counters: Counters,
         told: &Told,
         stores: &[(Option<&str>, u64)],
+        requests: RequestSummary,
     ) -> Self {
         let (metrics, state) = (manager.metrics(), manager.state());
         let view = manager.view().filter(|_| told.up);
@@ -166,6 +189,7 @@ impl Summary {
                 lft_blocks: metrics.blocks_written,
                 port_full: counters.full,
             },
+            requests,
         }
     }
 }
@@ -256,6 +280,9 @@ impl fmt::Display for Summary {
         }
         let SmpSummary { sent, retries, lft_blocks, .. } = &self.smps;
         writeln!(f, "{sent} SMPs, {retries} of them repeated; {lft_blocks} table blocks written")?;
+        if self.requests.refused > 0 {
+            writeln!(f, "{} requests of hosts were refused: too many came", self.requests.refused)?;
+        }
         match self.up_after_seconds {
             Some(seconds) => writeln!(f, "up after {:.1} ms", seconds * 1e3),
             None => writeln!(f, "NOT up"),
@@ -294,6 +321,7 @@ mod tests {
             not_stored: None,
             storage_failures: 0,
             smps,
+            requests: RequestSummary::default(),
         }
     }
 

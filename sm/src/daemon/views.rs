@@ -13,7 +13,7 @@ use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::ViewChange;
 use snin_protocol::view::{
-    FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, ViewError, frames,
+    Computed, FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, ViewError, frames,
     unusable_pairs,
 };
 use snin_sm_core::FabricView;
@@ -33,8 +33,8 @@ pub struct Views {
     now: Option<Arc<FabricView>>,
     whole: Option<Arc<FabricView>>,
     controllers: Vec<Peer>,
-    /// The hash of the tables that were told.
-    tables: u64,
+    /// What the tables of views that were told come to.
+    tables: Tables,
     /// Versions that controllers say are clear.
     clear: VecDeque<u64>,
     link_tests: LinkTests<Peer>,
@@ -73,7 +73,7 @@ impl Views {
             now: None,
             whole: None,
             controllers,
-            tables: 0,
+            tables: Tables::default(),
             clear,
             link_tests: LinkTests::default(),
             preferring: Preferring::default(),
@@ -111,7 +111,7 @@ impl Views {
 
     fn whole(&mut self, view: &Arc<FabricView>) -> Result<Vec<FromManager>, ViewError> {
         let frames = frames(&**view, view.placement())?;
-        self.tables = tables_hash(view.topology(), &view.routing().tables);
+        self.tables.note(view.version(), tables_hash(view.topology(), &view.routing().tables));
         self.whole = Some(view.clone());
         Ok(frames)
     }
@@ -179,18 +179,41 @@ impl Views {
                     self.preferences = Some(set);
                 }
             }
-            Received::Said(peer, ToManager::Computed(computed)) => {
-                if computed.tables.is_some_and(|theirs| theirs == self.tables) {
-                    info!("{peer} computes the same tables of view {}", computed.version);
-                } else {
-                    error!(
-                        "{peer} computes other tables of view {} than this manager: it grants nothing by it; \
-                         are both of one version?",
-                        computed.version
-                    );
+            Received::Said(peer, ToManager::Computed(Computed { version, tables })) => {
+                match self.tables.are_same(version, tables) {
+                    Some(true) => info!("{peer} computes the same tables of view {version}"),
+                    Some(false) => error!(
+                        "{peer} computes other tables of view {version} than this manager: it grants nothing by it; \
+                         are both of one version?"
+                    ),
+                    None => info!("{peer} has computed view {version}, which is long past"),
                 }
             }
         }
+    }
+}
+
+/// Views that were told last and may still be computed by some controller: links that flap make views quicker than
+/// tables are computed.
+const MOST_TOLD: usize = 256;
+
+/// What the tables of the views that were told last come to, by version.
+#[derive(Default)]
+struct Tables(VecDeque<(u64, u64)>);
+
+impl Tables {
+    fn note(&mut self, version: u64, hash: u64) {
+        self.0.retain(|(told, _)| *told != version);
+        self.0.push_back((version, hash));
+        if self.0.len() > MOST_TOLD {
+            self.0.pop_front();
+        }
+    }
+
+    /// Whether a controller computed the same; none where it is not known any more.
+    fn are_same(&self, version: u64, theirs: Option<u64>) -> Option<bool> {
+        let (_, ours) = self.0.iter().find(|(told, _)| *told == version)?;
+        Some(theirs == Some(*ours))
     }
 }
 
@@ -220,4 +243,26 @@ pub(super) fn files(settings: &Settings) -> Result<Option<Files>, MissingFile> {
 /// Whether nothing but that more is unusable has changed.
 fn more_is_unusable(whole: &FabricView, view: &FabricView) -> bool {
     whole.is_of_same_target(view) && whole.unusable().is_subset(view.unusable())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A controller that is still at a view when the next one is told has computed the one and not the other.
+    #[test]
+    fn what_a_controller_computed_is_compared_with_that_view_and_no_other() {
+        let mut tables = Tables::default();
+        tables.note(7, 70);
+        tables.note(8, 80);
+        assert_eq!(tables.are_same(7, Some(70)), Some(true));
+        assert_eq!(tables.are_same(8, Some(80)), Some(true));
+        assert_eq!(tables.are_same(8, Some(70)), Some(false));
+        assert_eq!(tables.are_same(8, None), Some(false), "it found no tables");
+        // A session that begins is told the same view again.
+        tables.note(7, 71);
+        assert_eq!(tables.are_same(7, Some(71)), Some(true));
+        (9..9 + MOST_TOLD as u64).for_each(|version| tables.note(version, version));
+        assert_eq!((tables.are_same(8, Some(80)), tables.0.len()), (None, MOST_TOLD));
+    }
 }

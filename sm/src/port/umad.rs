@@ -18,7 +18,8 @@ use snin_umad::{Agent, Announced, Description, Open, Outgoing};
 
 use super::{Address, Counters, LocalInfo, Options, Port, PortError, Received, Selector, Sent};
 
-/// What is not taken in time beyond this is dropped; managers have at most a few thousand requests in flight.
+/// What is not taken in time beyond this is dropped, of each of the two queue pairs; managers have at most a few
+/// thousand requests in flight.
 const QUEUE: usize = 8_192;
 /// How often the receiving thread looks whether it shall end. It is woken for that, too.
 const LOOK_MS: u32 = 30_000;
@@ -124,10 +125,32 @@ struct Shared {
 
 #[derive(Default)]
 struct Inbox {
-    queue: VecDeque<Received>,
+    /// Of queue pair 0, which is read first: what hosts ask takes no answer's room.
+    smps: VecDeque<Received>,
+    /// Of queue pair 1.
+    general: VecDeque<Received>,
     undelivered: u64,
     dropped: u64,
     failed: Option<io::Error>,
+}
+
+impl Inbox {
+    /// Keeps what came, as far as there is room; whether nothing else is there.
+    fn put(&mut self, received: Received) -> bool {
+        let first = self.smps.is_empty() && self.general.is_empty();
+        let queue = if received.from.qp == 0 { &mut self.smps } else { &mut self.general };
+        let has_room = queue.len() < QUEUE;
+        if has_room {
+            queue.push_back(received);
+        } else {
+            self.dropped += 1;
+        }
+        first && has_room
+    }
+
+    fn take(&mut self) -> Option<Received> {
+        self.smps.pop_front().or_else(|| self.general.pop_front())
+    }
 }
 
 impl UmadPort {
@@ -198,7 +221,7 @@ impl Shared {
             let mut inbox = self.inbox();
             if incoming.timed_out {
                 inbox.undelivered += 1;
-            } else if incoming.length < snin_umad::MAD || inbox.queue.len() >= QUEUE {
+            } else if incoming.length < snin_umad::MAD {
                 inbox.dropped += 1;
             } else {
                 let from = Address {
@@ -208,8 +231,7 @@ impl Shared {
                     q_key: QKey(0),
                     p_key_index: incoming.p_key_index,
                 };
-                let first = inbox.queue.is_empty();
-                inbox.queue.push_back(Received { mad: Box::new(Mad(*incoming.mad)), from });
+                let first = inbox.put(Received { mad: Box::new(Mad(*incoming.mad)), from });
                 drop(inbox);
                 if first {
                     self.wake();
@@ -265,7 +287,7 @@ impl Port for UmadPort {
 
     fn receive(&mut self) -> Result<Option<Received>, PortError> {
         let mut inbox = self.shared.inbox();
-        if let Some(received) = inbox.queue.pop_front() {
+        if let Some(received) = inbox.take() {
             self.counters.received += 1;
             return Ok(Some(received));
         }
@@ -339,6 +361,21 @@ mod tests {
     fn choose(selector: &Selector, ports: &[Description]) -> Result<String, String> {
         let chosen = selector.choose(ports.to_vec());
         chosen.map(|port| port.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_hosts_ask_keeps_no_answer_waiting_and_takes_none_its_room() {
+        let mut inbox = Inbox::default();
+        let came = |qp| {
+            let from = Address { qp, ..Address::DIRECTED };
+            Received { mad: Box::new(Mad::ZERO), from }
+        };
+        let first: Vec<bool> = (0..2 * QUEUE).map(|_| inbox.put(came(1))).collect();
+        assert!(first[0] && first[1..].iter().all(|first| !first));
+        assert!(!inbox.put(came(0)), "it is woken already");
+        assert_eq!((inbox.dropped, inbox.general.len()), (QUEUE as u64, QUEUE));
+        assert_eq!(inbox.take().map(|it| it.from.qp), Some(0));
+        assert_eq!(inbox.take().map(|it| it.from.qp), Some(1));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use snin_sm::daemon::settings::Settings;
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
 /// memory where a variable says, a console in place of socket, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 29] = [
+const OURS_ALONE: [&str; 30] = [
     "ca",
     "more_ports",
     "port",

@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 mod emulation;
+#[path = "emulation/flood.rs"]
+mod flood;
 #[path = "emulation/joining.rs"]
 mod joining;
 

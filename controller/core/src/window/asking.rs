@@ -108,8 +108,8 @@ impl Core {
         self.send(port, session, ControllerMessage::Welcome(terms), now);
     }
 
-    /// The term that this controller would need, where most agents have heard of a later one than its own and follow
-    /// none of its grants: it, or its state, is older than theirs. A few that say so may be wrong, or lie.
+    /// The term that this controller would need, where most agents have heard of a later one than its own and
+    /// follow none of its grants: it, or its state, is older than theirs. A few that say so may be wrong, or lie.
     pub fn least_term(&self) -> Option<Term> {
         let mut heard: BTreeMap<Term, usize> = BTreeMap::new();
         for agent in self.agents.values().filter(|agent| agent.term > self.config.term) {

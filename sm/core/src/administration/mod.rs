@@ -112,6 +112,11 @@ pub struct AdministrationMetrics {
     pub reports_given_up: u64,
 }
 
+/// What is said to a request that there is no room for, where who asks is to be told.
+pub fn busy(request: &Mad) -> Option<Box<Mad>> {
+    transport::busy_answer(request)
+}
+
 /// The core that answers.
 #[derive(Debug)]
 pub struct Administration {

@@ -143,17 +143,13 @@ pub(super) fn associations(query: &mut RecordQuery<'_>, world: &World<'_>) -> Re
 
 /// When the next lease ends.
 pub(super) fn next_end(database: &Database) -> Option<Time> {
-    database.all::<Services>().iter().filter_map(|(_, service)| service.until).min()
+    database.first_lease().map(|(until, _)| until)
 }
 
 /// Removes services whose lease is over.
 pub(super) fn end_leases(world: &mut World<'_>) {
     let now = world.now;
-    let over = |(key, service): (&ServiceKey, &Service)| {
-        service.until.is_some_and(|until| until <= now).then_some(*key)
-    };
-    let over: Vec<ServiceKey> = world.database.all::<Services>().iter().filter_map(over).collect();
-    for key in over {
+    while let Some((_, key)) = world.database.first_lease().filter(|(until, _)| *until <= now) {
         world.database.remove::<Services>(&key, now);
     }
 }

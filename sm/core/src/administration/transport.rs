@@ -103,7 +103,7 @@ impl Transport {
             if outputs.len() >= self.limits.waiting {
                 let most = self.limits.waiting + self.limits.waiting / 2;
                 if self.limits.busy && outputs.len() < most {
-                    self.refuse(from, &request, outputs);
+                    outputs.extend(busy(&request).map(|answer| (from, answer)));
                 }
                 return Err(Unanswered::Overload);
             }
@@ -118,20 +118,6 @@ impl Transport {
             _ if self.receivers.contains_key(&key) => self.segment(key, mad, now, outputs),
             _ => Err(Unanswered::StrayRmpp),
         }
-    }
-
-    /// Says that there is too much to do just now.
-    fn refuse(&self, from: Origin, request: &SaRequest, outputs: &mut Outputs) {
-        let Some(method) = request.method.response() else { return };
-        let answer = SaRequest {
-            method,
-            status: Status::BUSY,
-            attribute_offset: 0,
-            sm_key: SmKey(0),
-            data: Vec::new(),
-            ..request.clone()
-        };
-        outputs.push_back((from, Box::new(answer.mad())));
     }
 
     /// A part of a request that is longer than a MAD.
@@ -301,4 +287,24 @@ impl Transport {
         }
         given_up
     }
+}
+
+/// That there is too much to do just now, to a request that has an answer.
+fn busy(request: &SaRequest) -> Option<Box<Mad>> {
+    let answer = SaRequest {
+        method: request.method.response()?,
+        status: Status::BUSY,
+        attribute_offset: 0,
+        sm_key: SmKey(0),
+        data: Vec::new(),
+        ..request.clone()
+    };
+    Some(Box::new(answer.mad()))
+}
+
+/// The same to a request as it came: none to what is no request, or a part of one.
+pub(super) fn busy_answer(mad: &Mad) -> Option<Box<Mad>> {
+    let whole = !rmpp::is_active(mad) || mad.rmpp().kind() == RmppType::None;
+    let request = SaRequest::parse(mad).ok().filter(|_| whole)?;
+    busy(&request)
 }

@@ -101,7 +101,7 @@ kinds! {
     /// The members of groups.
     members: Members(MemberKey => Member);
     /// Services that ports offer.
-    services: Services(ServiceKey => Service);
+    services: Services(ServiceKey => Service) index index_lease;
     /// The subscribers, and what they want to be told of.
     subscriptions: Subscriptions(Subscriber => Subscription);
     /// Further GUIDs of ports, by the port's own and the entry's number.
@@ -294,6 +294,14 @@ fn release(database: &mut Database, lid: Lid, place: &Place) {
     if !others.is_empty() {
         database.clashes.insert(lid, others);
     }
+}
+
+/// Services by the end of their leases.
+fn index_lease(database: &mut Database, key: &ServiceKey, new: Option<&Service>) {
+    if let Some(old) = database.tables.services.get(key).and_then(|service| service.until) {
+        database.by_lease.remove(&(old, *key));
+    }
+    database.by_lease.extend(new.and_then(|service| service.until).map(|until| (until, *key)));
 }
 
 /// An alias leads to the port that has it, wherever that is, and also before it is found.

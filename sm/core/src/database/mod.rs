@@ -46,6 +46,8 @@ pub struct Database {
     /// Further ports with a first address that another one has.
     clashes: BTreeMap<Lid, BTreeSet<Place>>,
     by_guid: BTreeMap<Guid, Place>,
+    /// Services whose leases end.
+    by_lease: BTreeSet<(Time, ServiceKey)>,
     /// Ports' own GUIDs.
     by_alias: BTreeMap<Guid, Guid>,
 }
@@ -61,6 +63,7 @@ impl Database {
             by_lid: BTreeMap::new(),
             clashes: BTreeMap::new(),
             by_guid: BTreeMap::new(),
+            by_lease: BTreeSet::new(),
             by_alias: BTreeMap::new(),
         }
     }
@@ -174,6 +177,11 @@ impl Database {
     pub fn ends(&self) -> impl Iterator<Item = (Place, &Port)> {
         let end = |&place| Some((place, self.get::<Ports>(&place)?));
         self.by_lid.values().filter_map(end)
+    }
+
+    /// The service whose lease ends first, and when.
+    pub(crate) fn first_lease(&self) -> Option<(Time, ServiceKey)> {
+        self.by_lease.first().copied()
     }
 
     /// The ports of a node.

@@ -28,6 +28,16 @@ impl Manager {
         self.administration.metrics()
     }
 
+    /// Whether the fabric is as it was meant to be, for all that is known, even if groups are under way.
+    pub fn has_swept(&self) -> bool {
+        self.sweep.has_swept()
+    }
+
+    /// Whether who asks while there is no room is to be told so.
+    pub const fn tells_busy(&self) -> bool {
+        self.config.sa_busy
+    }
+
     /// Requests to administration that wait for a discovery.
     pub fn undiscovered(&self) -> usize {
         self.administration.undiscovered()

@@ -123,7 +123,7 @@ impl Sweep {
                 self.settle(now);
             }
             // Something happened meanwhile.
-            Ok(_) if !self.pending.is_empty() => self.pending.learnt = true,
+            Ok(_) if self.looks_again() => self.pending.learnt = true,
             Ok((target, plan)) if regroups => self.begin_regrouping(target, plan),
             Ok((target, plan)) => self.begin_applying(target, plan, now),
         }

@@ -45,13 +45,22 @@ impl Sweep {
         let (true, Some(target), Some(plan)) = (self.regroups(), &self.target, &self.plan) else {
             return false;
         };
-        if !unread(&self.graph, &self.groups).is_empty() {
+        let unread = unread(&self.graph, &self.groups);
+        // What a switch holds that is silent just now is not asked again before it is known why it is.
+        let is_silent = |agent| self.unsent.contains_key(&agent);
+        if unread.iter().any(|query| !query.agent().is_some_and(is_silent)) {
             self.surveys += 1;
+            self.metrics.surveys += 1;
+            self.regrouping = true;
             self.stage = Stage::Survey(Box::new(Survey::local(self.surveys)));
             return true;
         }
+        if !unread.is_empty() {
+            return false;
+        }
         let work = Work::Groups(target.clone(), plan.clone());
         let incapable = self.incapable(&target.discovered);
+        self.regrouping = true;
         self.stage = Stage::Computing(self.run(work, self.groups.clone(), incapable));
         true
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use snin_protocol::Time;
 
+use super::lanes::Wanted;
 use super::{Stage, Sweep};
 use crate::events::Output;
 use crate::graph::{Port, Trouble};
@@ -29,7 +30,7 @@ pub(super) struct Pending {
     /// Switches that took no writes, and get them again.
     pub(super) readmit: BTreeSet<PortId>,
     /// Nodes whose tables of lanes administration was asked for.
-    pub(super) lanes: BTreeSet<NodeId>,
+    pub(super) lanes: Wanted,
     /// What is known is worth nothing: all is read again.
     pub(super) anew: bool,
     /// Something was learnt that no computation has seen yet.
@@ -81,6 +82,8 @@ impl Sweep {
 
     pub(super) fn begin_survey(&mut self) -> bool {
         self.surveys += 1;
+        self.metrics.surveys += 1;
+        self.regrouping = false;
         let pending = std::mem::take(&mut self.pending);
         (self.pending.learnt, self.pending.judge) = (pending.learnt, pending.judge);
         if pending.full {
@@ -182,7 +185,8 @@ impl Sweep {
         }
         let learnt = std::mem::take(&mut self.pending.learnt);
         let judge = std::mem::take(&mut self.pending.judge) || learnt;
-        if !self.pending.is_empty() {
+        self.regrouping &= !judge;
+        if self.looks_again() {
             (self.pending.learnt, self.pending.judge) = (learnt, judge);
         } else if judge && self.judged {
             self.stage = Stage::Judging(learnt);

@@ -43,7 +43,7 @@ impl Sweep {
             Look::Switch => self.suspect(end.0),
             Look::Port => {
                 self.pending.refresh.insert(end);
-                self.interrupt();
+                self.make_way();
             }
             Look::Keys if self.config.m_key_lease_s > 0 => {
                 self.pending.verify.insert(end.0);
@@ -77,7 +77,7 @@ impl Sweep {
         self.metrics.health_reports += 1;
         let Some(id) = self.graph.find(node) else {
             self.pending.light = true;
-            return self.interrupt();
+            return self.make_way();
         };
         let cables: Vec<PortId> =
             self.graph.node(id).ports.iter().filter_map(|port| Some(port.link?.to)).collect();
@@ -92,7 +92,7 @@ impl Sweep {
             Stage::Survey(survey) if !survey.is_full() => survey.suspect(id),
             _ => {
                 self.pending.suspects.insert(id);
-                self.interrupt();
+                self.make_way();
             }
         }
     }

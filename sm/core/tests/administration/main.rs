@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_macros, reason = "a long run says how far it is")]
 
 mod clients;
+mod flood;
 mod fuzz;
 mod messages;
 mod notices;

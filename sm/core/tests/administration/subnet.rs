@@ -25,11 +25,13 @@ pub(crate) struct Subnet {
     /// What was to be kept, in order.
     pub(crate) kept: Vec<KeptRecord>,
     pub(crate) saved: Saved,
-    client: ClientId,
+    pub(crate) client: ClientId,
     /// SMPs sent by attribute and method, those for multicast tables apart.
     pub(crate) sent: BTreeMap<(AttributeId, u8), u64>,
     /// MADs of administration on their way to hosts.
     pub(crate) mail: VecDeque<(Origin, Mad)>,
+    /// How often tables, or trees of groups, were computed.
+    pub(crate) computed: u64,
     count: u64,
 }
 
@@ -73,8 +75,9 @@ impl Subnet {
         let client = emulator.attach(first.unwrap().0).unwrap();
         let manager = Manager::new(config, saved.clone(), kept.clone()).unwrap();
         let (sent, mail, count) = (BTreeMap::new(), VecDeque::new(), 0x1000);
+        let computed = 0;
         let mut subnet =
-            Self { topology, emulator, manager, kept, saved, client, sent, mail, count };
+            Self { topology, emulator, manager, kept, saved, client, sent, mail, computed, count };
         let now = subnet.emulator.now();
         subnet.manager.handle(Event::Start, now);
         subnet.settle();
@@ -94,9 +97,10 @@ impl Subnet {
         let client = emulator.attach(ends.nth(host).unwrap().0).unwrap();
         let manager = Manager::new(config, saved.clone(), []).unwrap();
         let (sent, mail, count) = (BTreeMap::new(), VecDeque::new(), 0x1000);
+        let computed = 0;
         let kept = Vec::new();
         let mut subnet =
-            Self { topology, emulator, manager, kept, saved, client, sent, mail, count };
+            Self { topology, emulator, manager, kept, saved, client, sent, mail, computed, count };
         let now = subnet.emulator.now();
         subnet.manager.handle(Event::Start, now);
         subnet
@@ -163,6 +167,7 @@ impl Subnet {
                     Output::Answer { to, mad, .. } => self.mail.push_back((to, *mad)),
                     Output::Keep(changes) => self.kept.extend(changes),
                     Output::Compute(job) => {
+                        self.computed += 1;
                         self.manager.handle(Event::Computed(Box::new(job.run())), now);
                     }
                     Output::Save(saved) => self.saved = (*saved).clone(),

@@ -69,6 +69,10 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     if let Some(why) = said["not_stored"].as_str() {
         out.line(format_args!("the state is not stored: {why}"))?;
     }
+    let refused = said["requests"]["refused"].as_u64().unwrap_or_default();
+    if refused > 0 {
+        out.line(format_args!("{refused} requests of hosts were refused: too many came"))?;
+    }
     out.line(format_args!(
         "{} SMPs sent, {} of them again, {} table blocks written",
         said["smps"]["sent"], said["smps"]["retries"], said["smps"]["lft_blocks"]

@@ -16,6 +16,11 @@ use crate::database::{Place, Port};
 use choice::Wish;
 use ends::{Endpoint, between};
 
+/// Between more pairs of ports no paths are looked for in one request: from any port to all of the largest fabric
+/// there are fewer. And so many where a request names every port.
+const MOST_PAIRS: usize = 16_384;
+const MOST_NAMED: usize = 1_024;
+
 /// What a request says of the paths that it wants: of PathRecord and of MultiPathRecord.
 struct Wanted {
     path: PathRecord,
@@ -84,13 +89,21 @@ pub(super) fn paths(requester: &Requester, request: &SaRequest, world: &World<'_
     }
     let sources = Endpoint::source(&wanted, world)?;
     let destinations = Endpoint::destination(&wanted, world)?;
+    if sources.len() * destinations.len() > MOST_PAIRS {
+        return Err(if get { SaStatus::TOO_MANY_RECORDS } else { SaStatus::NO_RESOURCES });
+    }
     let most = if get { 1 } else { wanted.most(usize::from(u8::MAX >> 1)) };
+    let longest = if get { 16 * usize::from(PathRecord::stride()) } else { LONGEST };
     let mut found = Vec::new();
     for source in sources.iter().filter(|end| requester.sees(end.port)) {
         for destination in destinations.iter().filter(|end| requester.sees(end.port)) {
             for path in between(source, destination, &wanted, most, world) {
-                if found.len() >= LONGEST {
-                    return Err(SaStatus::NO_RESOURCES);
+                if found.len() >= longest {
+                    return Err(if get {
+                        SaStatus::TOO_MANY_RECORDS
+                    } else {
+                        SaStatus::NO_RESOURCES
+                    });
                 }
                 append(&mut found, &path);
             }
@@ -111,6 +124,9 @@ pub(super) fn multi_paths(
     let (sources, destinations) = (usize::from(multi.sources), usize::from(multi.destinations));
     if !mask.has(19) || !mask.has(20) || sources == 0 || destinations == 0 {
         return Err(SaStatus::INSUFFICIENT_COMPONENTS);
+    }
+    if sources * destinations > MOST_NAMED {
+        return Err(SaStatus::NO_RESOURCES);
     }
     let gids: Vec<Gid> = request.data[24..]
         .chunks_exact(16)

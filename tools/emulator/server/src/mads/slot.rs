@@ -11,7 +11,7 @@ use snin_protocol::software_port::management::{FRAME, MadFrame};
 
 /// Frames that are taken from a client at once, so that the other clients get the thread too.
 const AT_ONCE: usize = 64;
-/// Frames that wait for a client that does not read.
+/// Frames that wait for a client that does not read, of each of its two queue pairs.
 const BACKLOG: usize = 4096;
 
 /// A client.
@@ -25,7 +25,8 @@ pub(super) struct Slot {
     pub(super) manager: bool,
     /// Requests that may be answered yet.
     pub(super) waits: usize,
-    owed: VecDeque<[u8; FRAME]>,
+    /// By queue pair, as adapters have it: what comes for the second takes no room of the first's, and is later.
+    owed: [VecDeque<[u8; FRAME]>; 2],
     gone: bool,
 }
 
@@ -37,13 +38,13 @@ impl Slot {
         port: PortIndex,
         manager: bool,
     ) -> Self {
-        let owed = VecDeque::new();
+        let owed = [VecDeque::new(), VecDeque::new()];
         Self { socket, peer, id, port, manager, waits: 0, owed, gone: false }
     }
 
     pub(super) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         watch.readable(self.socket.as_fd());
-        if !self.owed.is_empty() {
+        if self.owed.iter().any(|owed| !owed.is_empty()) {
             watch.writable(self.socket.as_fd());
         }
     }
@@ -71,18 +72,21 @@ impl Slot {
 
     /// Sends it a frame, now or when it reads; how many were dropped.
     pub(super) fn send(&mut self, frame: &MadFrame) -> u64 {
-        if self.owed.len() >= BACKLOG {
+        let owed = &mut self.owed[usize::from(frame.to_qp > 0)];
+        if owed.len() >= BACKLOG {
             return 1;
         }
-        self.owed.push_back(frame.bytes());
+        owed.push_back(frame.bytes());
         self.flush();
         0
     }
 
     pub(super) fn flush(&mut self) {
-        while let Some(frame) = self.owed.front() {
+        while let Some(owed) = self.owed.iter_mut().find(|owed| !owed.is_empty())
+            && let Some(frame) = owed.front()
+        {
             match self.socket.send(frame) {
-                Ok(_) => drop(self.owed.pop_front()),
+                Ok(_) => drop(owed.pop_front()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.gone |= error.kind() != ErrorKind::WouldBlock;
