@@ -94,8 +94,8 @@ fn agents_are_told_to_test_their_links() {
     assert_eq!(core.poll_output(), Some(Output::LinkTested(ports[0], tested)));
 }
 
-/// A controller that lost its state begins at term 1: agents heed none of its grants, and it says what it needs. One
-/// that says so alone may lie.
+/// A controller that lost its state begins at term 1: agents heed none of its grants, and it says what it
+/// needs. One that says so alone may lie.
 #[test]
 fn a_controller_whose_agents_know_a_later_term_says_which_one_it_needs() {
     let fabric = Fabric::generated("clos:2,2,2");

@@ -307,8 +307,8 @@ impl Ports<'_> {
     }
 }
 
-/// Whether a port has the manager's key, and guards it as it shall; without one, whether it has none either. One that
-/// hides its key has one.
+/// Whether a port has the manager's key, and guards it as it shall; without one, whether it has none either.
+/// One that hides its key has one.
 fn is_protected(graph: &Graph, end: PortId, info: &PortInfo) -> bool {
     let held = (info.m_key, info.m_key_protect, info.m_key_lease_period);
     let wanted = graph.protection(end);

@@ -192,7 +192,8 @@ impl Default for Config {
             in_band: false,
             sa_repeats: 1,
             packet_lifetime: 18,
-            subnet_timeout: 18,
+            // OpenSM's is 18, with which a switch tells of a second change a second after the first.
+            subnet_timeout: 12,
             head_of_queue_lifetime: 18,
             leaf_head_of_queue_lifetime: 16,
             vl_stall_count: 7,

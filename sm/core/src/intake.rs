@@ -1,10 +1,11 @@
-//! Where hosts' requests wait for their turn: answers to the manager's own questions, and traps, have theirs first.
+//! Where hosts' requests wait for their turn: answers to the manager's own questions, and traps, have theirs
+//! first.
 //!
 //! A driver takes in all that came, hands management of the subnet to the [`Manager`](crate::Manager) at once and
-//! puts what hosts ask in here. Then it serves some of that, for a [slice](Intake::slice) of time, and looks at its
-//! ports again. While the manager is at work on the fabric it serves for half of the time at most; so a sweep takes
-//! at most twice as long as without any requests, however many there are. What there is no room for is given back,
-//! to be refused, and counted.
+//! puts what hosts ask in here. Then it serves some of that, for a [slice](Intake::slice) of time, and looks at
+//! its ports again. While the manager is at work on the fabric it serves for half of the time at most; so a
+//! sweep takes at most twice as long as without any requests, however many there are. What there is no room for
+//! is given back, to be refused, and counted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -134,8 +135,8 @@ const MOST_BEHIND: Time = Time::millis(300);
 const CATCHES_UP: u64 = 4;
 
 /// Until when everything was heard that was said to a manager. While it is at work it hears nothing, and what was
-/// said meanwhile may wait in queues of which it sees the nearest end only. So the time for which it was at work does
-/// not count against those who have answered: it is caught up with by listening.
+/// said meanwhile may wait in queues of which it sees the nearest end only. So the time for which it was at
+/// work does not count against those who have answered: it is caught up with by listening.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Hearing {
     heard: Time,

@@ -1,5 +1,6 @@
 //! How long packets wait before a port drops them, and how many errors it bears before it says so: as configured,
-//! with OpenSM's defaults. A switch that was reset may hold zeros, by which a packet that waits for 4 us is dropped.
+//! with OpenSM's defaults. A switch that was reset may hold zeros, by which a packet that waits for 4 us is
+//! dropped.
 
 use snin_fabric::PortNum;
 use snin_mad::{NodeType, PortInfo, SwitchInfo};

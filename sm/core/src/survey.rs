@@ -80,8 +80,8 @@ pub(crate) struct Survey {
     /// A GUID that two had is in use once only: what was learnt while the two could not be told apart
     /// is worth nothing.
     pub(crate) distrusts: bool,
-    /// A GUID is in use twice of which this was not known. One of the two may be a node that is gone since, such as
-    /// a switch whose place, and hosts, another one has.
+    /// A GUID is in use twice of which this was not known. One of the two may be a node that is gone since,
+    /// such as a switch whose place, and hosts, another one has.
     pub(crate) clashes: bool,
     /// It began with nothing that was known before.
     pub(crate) fresh: bool,

@@ -73,8 +73,8 @@ use crate::target::Target;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
-/// How often in a row what is under way makes room for what traps say. After so many they wait until the fabric was
-/// put right once: traps that never end do not keep it from that.
+/// How often in a row what is under way makes room for what traps say. After so many they wait until the fabric
+/// was put right once: traps that never end do not keep it from that.
 const MOST_WAYS: u32 = 16;
 /// The most ports that are gone of which it is remembered that their hosts have to register again.
 const MOST_LAPSED: usize = 65_536;
@@ -113,6 +113,8 @@ pub struct Sweep {
     rewritten: BTreeSet<Guid>,
     /// The last view of which the controller said that it is clear.
     cleared: u64,
+    /// The view that controllers are to clear, and since when it is waited for that.
+    clearing: Option<(u64, Time)>,
     next_light: Option<Time>,
     failures: Failures,
     silence: Silence,
@@ -193,6 +195,7 @@ impl Sweep {
             recalled: None,
             rewritten: BTreeSet::new(),
             cleared: 0,
+            clearing: None,
             next_light: None,
             failures: Failures::default(),
             silence: Silence::default(),

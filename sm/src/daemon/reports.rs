@@ -195,8 +195,8 @@ impl Daemon {
         }
     }
 
-    /// When nothing is left to be done: says so to the log, to systemd and to clients that asked for a sweep. These
-    /// wait for no groups: hosts may join without end.
+    /// When nothing is left to be done: says so to the log, to systemd and to clients that asked for a sweep.
+    /// These wait for no groups: hosts may join without end.
     pub(super) fn note_quiet(&mut self) {
         let is_waited_for = !self.ready || !self.waiting.is_empty();
         if !(self.manager.is_idle() || is_waited_for && self.manager.has_swept()) {

@@ -41,9 +41,9 @@ snin_daemon::settings! {
         /// The key on every SMP and every port, as "0x0123456789abcdef"; 0: none. A port with another manager's
         /// key is taken over if it shows that key, and else left alone and named as missing.
         m_key: Hex = Hex(0),
-        /// Where m_key is given: keys that ports may have from before, when it was another. Each is tried at a port
-        /// that hides its key, which has m_key from then on. At most 16; with protection level 2 or 3 at most as many
-        /// as transaction_retries. Unlike m_key they may go once every port was seen.
+        /// Where m_key is given: keys that ports may have from before, when it was another. Each is tried at a
+        /// port that hides its key, which has m_key from then on. At most 16; with protection level 2 or 3 at
+        /// most as many as transaction_retries. Unlike m_key they may go once every port was seen.
         former_m_keys: Vec<Hex> = Vec::new(),
         /// What a port refuses to whom lacks its key (IBA 14.2.4.1). 0: writes; 1: writes, and it shows no key; 2
         /// and 3: reads too.
@@ -86,8 +86,8 @@ snin_daemon::settings! {
         /// switches drop them; 20 to 63: never.
         packet_life_time: u8 = 18,
         /// The least time between two traps of a port, as every host and switch is told it: 4.096 us times 2 to
-        /// this.
-        subnet_timeout: u8 = 18,
+        /// this. OpenSM's is 18: a switch then tells of a second change a second after the first.
+        subnet_timeout: u8 = 12,
         /// How long a packet may be the next one at a switch's port to another switch before it is dropped: 4.096
         /// us times 2 to this; 20 to 31: for ever.
         head_of_queue_lifetime: u8 = 18,

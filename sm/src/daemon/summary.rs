@@ -23,8 +23,8 @@ pub struct Summary {
     pub schema_version: u32,
     /// What the manager is: discovering, master, or standby where there is another.
     pub state: String,
-    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, and the state is
-    /// stored.
+    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, and the
+    /// state is stored.
     pub healthy: bool,
     /// The manager's port.
     pub port: PortSummary,

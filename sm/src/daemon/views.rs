@@ -183,8 +183,8 @@ impl Views {
                 match self.tables.are_same(version, tables) {
                     Some(true) => info!("{peer} computes the same tables of view {version}"),
                     Some(false) => error!(
-                        "{peer} computes other tables of view {version} than this manager: it grants nothing by it; \
-                         are both of one version?"
+                        "{peer} computes other tables of view {version} than this manager: it grants nothing by \
+                         it; are both of one version?"
                     ),
                     None => info!("{peer} has computed view {version}, which is long past"),
                 }

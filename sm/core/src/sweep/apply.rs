@@ -36,7 +36,11 @@ impl Sweep {
         self.publish(&target, true);
         let wait = self.config.clear_wait();
         let version = self.view.as_ref().map_or(0, |view| view.version());
-        let waits = (wait > Time::ZERO && version > self.cleared).then_some((version, now + wait));
+        // Who looks again at the same, since a trap was repeated, does not begin to wait anew.
+        let since = self.clearing.filter(|&(of, _)| of == version).map_or(now, |(_, since)| since);
+        self.clearing = Some((version, since));
+        let waits =
+            (wait > Time::ZERO && version > self.cleared).then_some((version, since + wait));
         let mut schedule = Schedule::default();
         if manager != Lid::NONE {
             if std::mem::take(&mut self.forgot) {

@@ -12,8 +12,9 @@ use crate::report::Report;
 use crate::trap::{self, Look};
 
 impl Sweep {
-    /// A trap that came to the master is answered, whatever becomes of it, and even if it handed over meanwhile: the
-    /// port that sent it repeats it until then, and OpenSM waits for the answer to its own before it looks at anything.
+    /// A trap that came to the master is answered, whatever becomes of it, and even if it handed over
+    /// meanwhile: the port that sent it repeats it until then, and OpenSM waits for the answer to its own
+    /// before it looks at anything.
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
         // The master is told too, and looks at all that an earlier one left.
         if self.leave.follows() {
@@ -52,8 +53,8 @@ impl Sweep {
         }
     }
 
-    /// Stops the trap from being repeated (IBA 14.3.1). A port that is not known is shown no key: one that has this
-    /// manager's is known.
+    /// Stops the trap from being repeated (IBA 14.3.1). A port that is not known is shown no key: one that has
+    /// this manager's is known.
     fn repress(&mut self, (port, source): (LocalPort, Lid), mad: &Mad, smp: &Smp) {
         if source == PERMISSIVE || source == Lid::NONE || smp.route != Route::Lid {
             return;

@@ -36,8 +36,8 @@ impl Cables {
 }
 
 impl Sweep {
-    /// Cables that were in use and are not any more. Not those of a switch that is gone, which is named itself; nor
-    /// where another cable is now, nor where this manager keeps a link down.
+    /// Cables that were in use and are not any more. Not those of a switch that is gone, which is named itself;
+    /// nor where another cable is now, nor where this manager keeps a link down.
     pub(crate) fn uncabled(&self) -> Vec<Missing> {
         let graph = &self.graph;
         let gone = |ends: &&[Place; 2]| {

@@ -332,8 +332,8 @@ fn tell(subnet: &mut Subnet, from: Lid, trap: &Trap) -> Option<(Method, Destinat
     answer.map(|(to, mad)| (mad.header().method(), to))
 }
 
-/// OpenSM says by trap 144 that it goes before the master, and looks at nothing before that was answered: also where
-/// the master has handed over by then. Later it is for the other one to answer.
+/// OpenSM says by trap 144 that it goes before the master, and looks at nothing before that was answered: also
+/// where the master has handed over by then. Later it is for the other one to answer.
 #[test]
 fn a_trap_is_answered_by_whom_its_sender_takes_for_the_master() {
     let mut subnet = beside(SmState::Standby, 15);

@@ -43,8 +43,8 @@ fn a_switch_that_is_gone_is_missing_spine_or_leaf() {
     }
 }
 
-/// Another switch in the place of one that is gone, as after a repair: the same hosts are behind it, and no GUID is
-/// in use twice. Nothing but traps tells of it.
+/// Another switch in the place of one that is gone, as after a repair: the same hosts are behind it, and no
+/// GUID is in use twice. Nothing but traps tells of it.
 #[test]
 fn a_leaf_that_was_replaced_has_its_hosts_at_once() {
     for pause in [0, 5, 2_000] {

@@ -1,7 +1,7 @@
 //! A flood of requests at subnet administration: the manager sweeps, answers traps and loses nobody meanwhile.
 //!
-//! `SNIN_FLOOD="6000 clos:36,18,18"` takes other figures than those of every day: requests a second, and the fabric.
-//! What it takes is printed, and judged by nobody: that depends on the machine.
+//! `SNIN_FLOOD="6000 clos:36,18,18"` takes other figures than those of every day: requests a second, and the
+//! fabric. What it takes is printed, and judged by nobody: that depends on the machine.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -149,8 +149,8 @@ fn two_jobs(out: &TempDir) {
     let said = read(out, "slices-client0");
     assert!(said.contains("snin: 10.9.0."), "{said}");
     let (with, without) = (shared(&slices), shared(&none));
+    // Without slices it depends on the base addresses: those of few hosts may meet on no link.
     assert_eq!(with, 0, "{slices:#}");
-    assert!(without > 0, "{none:#}");
     println!("two jobs at once: {with} directed links carried both with slices, {without} without");
 }
 
