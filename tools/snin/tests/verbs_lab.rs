@@ -49,10 +49,10 @@ fn one_wrong_entry(folder: &Path) -> (PathBuf, u16) {
     let file = folder.join("dump_fts.txt");
     let text = fs::read_to_string(&file).unwrap();
     // host2, on the other leaf, along its second tree.
-    let wrong = "0x0011 004 : ";
+    let wrong = "0x0012 004 : ";
     assert!(text.contains(wrong), "{text}");
-    fs::write(&file, text.replacen(wrong, "0x0011 005 : ", 1)).unwrap();
-    (file, 0x11)
+    fs::write(&file, text.replacen(wrong, "0x0012 005 : ", 1)).unwrap();
+    (file, 0x12)
 }
 
 #[test]
