@@ -10,9 +10,11 @@ use snin_fabric::check::tree::{CheckedTree, Stages, trees};
 use snin_fabric::check::walk::walk;
 use snin_fabric::clos::NotClos;
 use snin_fabric::generate::{Recipe, cut_cables};
-use snin_fabric::routing::{Engine, Routing};
+use snin_fabric::routing::{Engine, Placement, Routing};
 use snin_fabric::topology::TopologyBuilder;
-use snin_fabric::{Guid, Lid, Lmc, NodeIndex, NodeKind, PortNum, Topology};
+use snin_fabric::{
+    Addresses, ForwardingTable, Guid, Lid, Lmc, NodeIndex, NodeKind, PortIndex, PortNum, Topology,
+};
 
 fn generated(recipe: &str) -> Topology {
     recipe.parse::<Recipe>().unwrap().build().unwrap()
@@ -249,7 +251,14 @@ fn joined(parts: &[(usize, usize, usize)], joints: &[(usize, usize)]) -> Topolog
 
 /// What a switch has for a host's address, by the names of both and the place among the host's addresses.
 fn entries(topology: &Topology, routing: &Routing) -> BTreeMap<(Guid, Guid, u16), PortNum> {
-    let addresses = routing.plan.addresses();
+    entries_at(topology, routing.plan.addresses(), &routing.tables)
+}
+
+fn entries_at(
+    topology: &Topology,
+    addresses: &Addresses,
+    tables: &[ForwardingTable],
+) -> BTreeMap<(Guid, Guid, u16), PortNum> {
     let ends = addresses.iter().filter(|(port, ..)| !topology.is_switch(topology.port(*port).node));
     let all = ends.flat_map(|(port, base, lmc)| {
         let guid = topology.node(topology.port(port).node).guid;
@@ -257,7 +266,7 @@ fn entries(topology: &Topology, routing: &Routing) -> BTreeMap<(Guid, Guid, u16)
     });
     let all: Vec<_> = all.collect();
     let of = |switch: NodeIndex| {
-        let (name, table) = (topology.node(switch).guid, &routing.tables[switch.index()]);
+        let (name, table) = (topology.node(switch).guid, &tables[switch.index()]);
         all.iter().map(move |&(guid, offset, lid)| ((name, guid, offset), table.get(lid)))
     };
     topology.switches().flat_map(of).collect()
@@ -275,15 +284,29 @@ fn joined_clos_keep_their_routes() {
         let routing = judged(&name, &topology, Lmc::new(lmc));
         assert_eq!(routing.shape.as_ref().err(), Some(&NotClos::Joined(2)), "{name}");
         assert_eq!(routing.unreachable, [], "{name}");
-        let whole = entries(&topology, &routing);
         // Alone: the same fabric without these cables, the other one's hosts and switches not cabled to it.
         let alone = joined(&[north], &[]);
-        let before = entries(&alone, &judged("alone", &alone, Lmc::new(lmc)));
+        let routed = judged("alone", &alone, Lmc::new(lmc));
+        let before = entries(&alone, &routed);
         assert_eq!(before.len(), (7 * 12) << lmc, "{name}");
-        // Base addresses that are no tree's own lead along another tree, as the LIDs are others.
-        let first = u16::from(1 << lmc > north.1);
-        let of_trees = before.iter().filter(|((_, _, offset), _)| *offset >= first);
-        let changed = of_trees.filter(|(key, port)| whole[key] != **port).count();
+        // Its ports keep the addresses that they had.
+        let node =
+            |topology: &Topology, port: PortIndex| topology.node(topology.port(port).node).guid;
+        let had: BTreeMap<Guid, Lid> = routed
+            .plan
+            .addresses()
+            .iter()
+            .map(|(port, base, _)| (node(&alone, port), base))
+            .collect();
+        let mut kept = Addresses::none(topology.port_count());
+        for (port, base, lmc) in routing.plan.addresses().iter() {
+            let new = Lid(1024 + base.0);
+            let base = had.get(&node(&topology, port)).copied().unwrap_or(new);
+            kept.assign(port, base, lmc).unwrap();
+        }
+        let tables = Placement::new(Vec::new(), &routing.plan).tables(&routing, &kept);
+        let whole = entries_at(&topology, &kept, &tables);
+        let changed = before.iter().filter(|(key, port)| whole[key] != **port).count();
         assert_eq!(changed, 0, "{name}");
     }
     // A leaf with its hosts, which had a manager of its own, is cabled to all spines: the whole is a Clos.

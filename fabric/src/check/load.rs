@@ -1,4 +1,4 @@
-//! How evenly do tables load the links, where programs use base addresses and ask nobody?
+//! How evenly do tables load the links, where programs use base addresses?
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -22,7 +22,7 @@ pub struct LoadReport {
     /// Switches on the way, on average over the pairs.
     pub hops: f64,
     /// In random matchings, where every host sends to one other and receives from one: what a flow gets of its
-    /// link, at most one part of the most loaded link on its way; 1: nobody is in anybody's way.
+    /// link, at most one part of the most loaded link on its way; 1: no two flows share a link.
     pub bisection: f64,
 }
 

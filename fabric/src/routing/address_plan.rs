@@ -53,16 +53,43 @@ pub struct AddressPlan {
     trees: usize,
     /// Place of every port among the end ports; [`NO_END`] for switches' and unused ports.
     end_of_port: Vec<u32>,
-    /// By end port, the switch that it hangs on.
-    leaf: Vec<NodeIndex>,
     /// The trees that are home trees, in the order in which ports take turns; empty where the base address is
     /// a tree's own.
     unmanaged: Vec<TreeId>,
+    /// By switch with end ports: the home trees of these; and by end port: which of them, or [`NO_END`].
+    homes: Vec<HomeTrees>,
+    home_of_end: Vec<u32>,
     /// The trees of every end port's offsets, 2^LMC each; empty where tree `t` has the same offset everywhere.
     choices: Vec<TreeId>,
 }
 
 const NO_END: u32 = u32::MAX;
+
+/// The trees that base addresses of one switch's ports lead along.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct HomeTrees {
+    /// In turn.
+    turns: Vec<TreeId>,
+    /// Those of them that have the cable to the switch, and those that have not.
+    covering: Vec<TreeId>,
+    lacking: Vec<TreeId>,
+}
+
+impl HomeTrees {
+    fn new(turns: &[TreeId], forest: &Forest, switch: NodeIndex) -> Self {
+        let (covering, lacking) = turns.iter().partition(|&&tree| forest.covers(switch, tree));
+        Self { turns: turns.to_vec(), covering, lacking }
+    }
+
+    /// The tree of turn number `turn`. Instead of a tree that lacks the cable another one is taken, and instead of each
+    /// such tree a different one.
+    fn of(&self, turn: usize) -> TreeId {
+        let (round, own) = (turn / self.turns.len(), self.turns[turn % self.turns.len()]);
+        let lacking = self.lacking.iter().position(|&tree| tree == own);
+        let instead = lacking.and_then(|place| (place + round).checked_rem(self.covering.len()));
+        instead.map_or(own, |place| self.covering[place])
+    }
+}
 
 impl AddressPlan {
     /// Plans addresses: `lmc` where given, else the least that gives every tree an address of its own beside
@@ -96,14 +123,21 @@ impl AddressPlan {
         for (n, end) in ends.iter().enumerate() {
             end_of_port[end.port.index()] = n as u32;
         }
-        let leaf = ends.iter().map(|end| end.switch).collect();
-        let (unmanaged, choices) = (Vec::new(), Vec::new());
-        let mut plan = Self { addresses, lmc, trees, end_of_port, leaf, unmanaged, choices };
+        let (unmanaged, homes, choices) = (Vec::new(), Vec::new(), Vec::new());
+        let home_of_end = vec![NO_END; ends.len()];
+        let mut plan =
+            Self { addresses, lmc, trees, end_of_port, unmanaged, homes, home_of_end, choices };
         match shape.filter(|_| trees > 1) {
             Some((_, forest)) if trees < lmc.addresses() => {
                 plan.unmanaged = in_turn(forest);
                 let most = if unmanaged_trees == 0 { trees } else { unmanaged_trees };
                 plan.unmanaged.truncate(most);
+                for (n, end) in ends.iter().enumerate() {
+                    if n == 0 || ends[n - 1].switch != end.switch {
+                        plan.homes.push(HomeTrees::new(&plan.unmanaged, forest, end.switch));
+                    }
+                    plan.home_of_end[n] = plan.homes.len() as u32 - 1;
+                }
             }
             Some((clos, forest)) => plan.rotate(topology, clos, forest, &ends),
             None => {}
@@ -116,8 +150,16 @@ impl AddressPlan {
         let ends = end_ports(topology);
         let lmc = ends.iter().map(|end| addresses.lmc(end.port)).min().unwrap_or(Lmc::ZERO);
         let end_of_port = vec![NO_END; topology.port_count()];
-        let (leaf, unmanaged, choices) = (Vec::new(), Vec::new(), Vec::new());
-        Self { addresses, lmc, trees: 0, end_of_port, leaf, unmanaged, choices }
+        Self {
+            addresses,
+            lmc,
+            trees: 0,
+            end_of_port,
+            unmanaged: Vec::new(),
+            homes: Vec::new(),
+            home_of_end: Vec::new(),
+            choices: Vec::new(),
+        }
     }
 
     /// One address a port, leading along the tree that D-mod-K gives the host: uplinks of a leaf, then of
@@ -163,20 +205,27 @@ impl AddressPlan {
     }
 
     /// The tree that a base address of an end port leads along, where it is no tree's own: which one depends on
-    /// the address. Instead of trees that lack the cable to the port's switch others are taken, each by the ports
-    /// of another one that lacks it.
-    pub fn home(&self, port: PortIndex, base: Lid, forest: &Forest) -> Option<TreeId> {
-        let leaf = *self.leaf.get(self.end_of_port[port.index()] as usize)?;
-        let turn = base.index() / self.lmc.addresses();
-        let (round, place) = (turn.checked_div(self.unmanaged.len())?, turn % self.unmanaged.len());
-        let own = self.unmanaged[place];
-        if forest.covers(leaf, own) {
-            return Some(own);
+    /// the address.
+    pub fn home(&self, port: PortIndex, base: Lid) -> Option<TreeId> {
+        let home = *self.home_of_end.get(self.end_of_port[port.index()] as usize)?;
+        Some(self.homes.get(home as usize)?.of(base.index() / self.lmc.addresses()))
+    }
+
+    /// The offset of the tree that a base address leads along: [`Self::home`]'s.
+    pub(super) fn home_offset(&self, port: PortIndex, base: Lid) -> Option<u16> {
+        self.home(port, base).map(|tree| 1 + tree.0)
+    }
+
+    /// Takes over the home trees of a part of the fabric, which has a plan of its own for the same ports.
+    pub(super) fn adopt_homes(&mut self, part: &Self) {
+        let first = self.homes.len() as u32;
+        self.homes.extend_from_slice(&part.homes);
+        for (&end, &of_part) in self.end_of_port.iter().zip(&part.end_of_port) {
+            let home = part.home_of_end.get(of_part as usize).filter(|home| **home != NO_END);
+            if let (Some(own), Some(home)) = (self.home_of_end.get_mut(end as usize), home) {
+                *own = first + home;
+            }
         }
-        let (covering, lacking): (Vec<TreeId>, Vec<TreeId>) =
-            self.unmanaged.iter().partition(|&&tree| forest.covers(leaf, tree));
-        let instead = lacking.iter().position(|&tree| tree == own)? + round;
-        Some(instead.checked_rem(covering.len()).map_or(own, |place| covering[place]))
     }
 
     /// The tree that the address `base + offset` of an end port leads along; `None` for base addresses that are

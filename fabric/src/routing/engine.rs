@@ -153,11 +153,11 @@ impl Routing {
         };
         let ranks = Ranks::of_any(topology, &hosts);
         let forest = Forest::bare(topology);
-        let plan = AddressPlan::new(topology, None, lmc, 0)?;
+        let mut plan = AddressPlan::new(topology, None, lmc, 0)?;
         let (mut tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
         let parts = Part::all(topology, &hosts);
         for part in &parts {
-            part.fill(topology, &ranks, &plan, &mut tables)?;
+            part.fill(topology, &ranks, &mut plan, &mut tables)?;
         }
         let joined = NotClos::Joined(parts.len());
         let (shape, ranks) = (Err(if parts.is_empty() { not_clos } else { joined }), Some(ranks));

@@ -56,7 +56,8 @@ impl Part {
         (!clos.roots.is_empty()).then(|| Self { topology, clos, switches: switches.to_vec() })
     }
 
-    /// Puts the routes between its hosts into the tables of the whole fabric, which has these ranks and addresses.
+    /// Puts the routes between its hosts into the tables of the whole fabric, which has these ranks and addresses, and
+    /// their home trees into the plan.
     ///
     /// # Errors
     /// Never, where the addresses of the whole fit.
@@ -64,7 +65,7 @@ impl Part {
         &self,
         whole: &Topology,
         ranks: &Ranks,
-        plan: &AddressPlan,
+        plan: &mut AddressPlan,
         tables: &mut [ForwardingTable],
     ) -> Result<(), PlanError> {
         let forest = Forest::grow(&self.topology, &self.clos);
@@ -78,10 +79,12 @@ impl Part {
             }
             let Some(real) = plan.addresses().base(port) else { continue };
             for offset in 0..lmc.addresses() as u16 {
-                let (from, to) = (Lid(base.0 + offset), Lid(real.0 + offset));
+                let home = if offset == 0 { own.home_offset(port, real) } else { None };
+                let (from, to) = (Lid(base.0 + home.unwrap_or(offset)), Lid(real.0 + offset));
                 self.put(whole, ranks, tables, to, |switch| along[switch.index()].get(from));
             }
         }
+        plan.adopt_homes(&own);
         Ok(())
     }
 

@@ -63,7 +63,7 @@ impl Placement {
     ) -> Option<TreeId> {
         let (base, plan) = (addresses.base(port)?, &routing.plan);
         if offset < plan.first_offset() {
-            return plan.home(port, base, &routing.forest);
+            return plan.home(port, base);
         }
         plan.tree(port, *self.planned.get(usize::from(offset))?)
     }
@@ -84,15 +84,12 @@ impl Placement {
 
     /// The planned tables with every column moved to the address that its port and tree really have.
     pub fn tables(&self, routing: &Routing, addresses: &Addresses) -> Vec<ForwardingTable> {
-        let (plan, first) = (&routing.plan, routing.plan.first_offset());
-        let planned =
-            |port: PortIndex, base: Lid, offset: u16| match self.planned.get(usize::from(offset)) {
-                _ if offset < first => {
-                    plan.home(port, base, &routing.forest).map_or(offset, |tree| first + tree.0)
-                }
-                Some(&planned) => planned,
-                None => offset,
-            };
+        let plan = &routing.plan;
+        let planned = |port: PortIndex, base: Lid, offset: u16| {
+            let home = if offset == 0 { plan.home_offset(port, base) } else { None };
+            let planned = || self.planned.get(usize::from(offset)).copied();
+            home.or_else(planned).unwrap_or(offset)
+        };
         let columns: Vec<(Lid, Lid)> = addresses
             .iter()
             .filter_map(|(port, base, lmc)| Some((port, base, plan.addresses().base(port)?, lmc)))

@@ -363,7 +363,7 @@ impl Trees {
         }
         match offset.checked_sub(1) {
             Some(tree) => Some(usize::from(tree)).filter(|&tree| tree < self.list.len()),
-            None => Some(plan.home(port, addresses.base(port)?, &self.routing.forest)?.index()),
+            None => Some(plan.home(port, addresses.base(port)?)?.index()),
         }
     }
 

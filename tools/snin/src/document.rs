@@ -172,7 +172,7 @@ fn address_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, V
 
 fn home_trees(topology: &Topology, routing: &Routing) -> BTreeMap<GuidText, u16> {
     let home = |(port, base)| {
-        let tree = routing.plan.home(port, base, &routing.forest)?;
+        let tree = routing.plan.home(port, base)?;
         Some((GuidText(topology.port(port).guid), tree.0))
     };
     ends(topology, routing).filter_map(home).collect()
