@@ -17,6 +17,7 @@ mod commit;
 mod compute;
 mod gauges;
 mod groups;
+mod interrupting;
 mod judged;
 mod lanes;
 mod lineage;
@@ -58,7 +59,6 @@ use crate::events::{Event, Output};
 use crate::failures::Failures;
 use crate::graph::Graph;
 use crate::keyring::Keyring;
-use crate::keys::KeyPolicy;
 use crate::mad_address::{Destination, LocalPort};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
@@ -73,9 +73,6 @@ use crate::target::Target;
 
 /// How often in a row a switch may fail to take what is written to its tables before it is left out.
 const MOST_FAILURES: u32 = 2;
-/// How often in a row what is under way makes room for what traps say. After so many they wait until the fabric
-/// was put right once: traps that never end do not keep it from that.
-const MOST_WAYS: u32 = 16;
 /// The most ports that are gone of which it is remembered that their hosts have to register again.
 const MOST_LAPSED: usize = 65_536;
 
@@ -124,7 +121,11 @@ pub struct Sweep {
     back_off: (u32, u32),
     /// All but groups is as it is to be.
     regrouping: bool,
-    /// How often in a row something made room for what was said meanwhile.
+    /// The last answer to each port's traps since the fabric was settled, and how many blocks of tables were written
+    /// before the first.
+    answered_traps: BTreeMap<(LocalPort, Lid), Box<Mad>>,
+    blocks_before_traps: u64,
+    /// How often in a row traps have interrupted something.
     gave_way: u32,
     /// Switches with ports that were written since they were last asked whether something changed: a reset
     /// meanwhile may have gone unnoticed.
@@ -202,6 +203,8 @@ impl Sweep {
             unsent: BTreeMap::new(),
             back_off: (0, 0),
             regrouping: false,
+            answered_traps: BTreeMap::new(),
+            blocks_before_traps: 0,
             gave_way: 0,
             unverified: BTreeSet::new(),
             leave: Leave::default(),
@@ -365,20 +368,6 @@ impl Sweep {
         self.advance(now);
     }
 
-    /// Whether M_Keys are generated, so that [`Event::RotateKeys`] changes them.
-    pub fn generates_keys(&self) -> bool {
-        self.config.m_key_policy != KeyPolicy::Given
-    }
-
-    /// Every port gets another key. What the keys follow from is stored before the first is written.
-    fn rotate_keys(&mut self) {
-        let Some(secret) = self.graph.keyring.rotate().cloned() else { return };
-        self.saved = Arc::new(Saved { keys: Some(secret), ..(*self.saved).clone() });
-        self.outputs.push_back(Output::Save(self.saved.clone()));
-        self.pending.learnt = true;
-        self.interrupt();
-    }
-
     /// Counters.
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -479,36 +468,6 @@ impl Sweep {
         self.publish_early();
     }
 
-    /// The present stage makes room for a new survey, as soon as it can.
-    fn interrupt(&mut self) {
-        if let Stage::Applying(applying) = &mut self.stage {
-            applying.schedule.stop();
-        }
-    }
-
-    /// A trap, or something like it: the present stage makes room, unless that happened too often.
-    fn make_way(&mut self) {
-        let applies = |stage: &Stage| match stage {
-            Stage::Applying(applying) => !applying.schedule.is_stopped(),
-            _ => false,
-        };
-        if applies(&self.stage) && self.gives_way() {
-            self.interrupt();
-        }
-    }
-
-    /// Whether what was learnt waits for one more survey, since something was said meanwhile.
-    fn looks_again(&mut self) -> bool {
-        !self.pending.is_empty() && (self.pending.full || self.gives_way())
-    }
-
-    /// Whether there is way to be made; that counts as once.
-    fn gives_way(&mut self) -> bool {
-        let gives = self.gave_way < MOST_WAYS;
-        self.gave_way += u32::from(gives);
-        gives
-    }
-
     /// Goes as far as it can without further answers.
     fn advance(&mut self, now: Time) {
         while self.leave.is_given() || self.explores() {
@@ -527,17 +486,13 @@ impl Sweep {
         }
     }
 
-    /// The address of this manager, once it gave itself one.
-    fn manager(&self) -> Option<Lid> {
-        self.view.as_ref().map(|view| view.manager()).filter(|&lid| lid != Lid::NONE)
-    }
-
     /// Nothing is left to be done: the fabric stays as it is until the next event.
     fn settle(&mut self, now: Time) {
         // Even if events keep coming, the next look at everything is not put off.
         let interval = self.config.sweep_interval();
         self.next_light = self.next_light.or_else(|| interval.map(|interval| now + interval));
         self.gave_way = 0;
+        self.repress_again();
         self.silence.update(&self.graph, now);
         self.failures.postpone(now);
         self.failures.retain(|end| self.graph.path_to(end).is_some());

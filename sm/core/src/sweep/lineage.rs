@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use snin_fabric::Guid;
+use snin_fabric::{Guid, Lid};
 use snin_mad::PKey;
 
 use super::Sweep;
 use crate::events::Output;
 use crate::keyring::Keyring;
+use crate::keys::KeyPolicy;
 use crate::merge::{Lineage, Number, PortTable, Subnet};
 use crate::partitioning::PartitionPlan;
 use crate::partitioning::key_tables;
@@ -24,6 +25,25 @@ impl Sweep {
     /// From now on tables are read as the partitions need it.
     pub(super) fn note_partitions(&mut self) {
         self.graph.key_tables = key_tables(self.partitions());
+    }
+
+    /// Whether M_Keys are generated, so that [`Event::RotateKeys`](crate::events::Event::RotateKeys) changes them.
+    pub fn generates_keys(&self) -> bool {
+        self.config.m_key_policy != KeyPolicy::Given
+    }
+
+    /// The address of this manager, once it gave itself one.
+    pub(super) fn manager(&self) -> Option<Lid> {
+        self.view.as_ref().map(|view| view.manager()).filter(|&lid| lid != Lid::NONE)
+    }
+
+    /// Every port gets another key. What the keys follow from is stored before the first is written.
+    pub(super) fn rotate_keys(&mut self) {
+        let Some(secret) = self.graph.keyring.rotate().cloned() else { return };
+        self.saved = Arc::new(Saved { keys: Some(secret), ..(*self.saved).clone() });
+        self.outputs.push_back(Output::Save(self.saved.clone()));
+        self.pending.learnt = true;
+        self.interrupt();
     }
 
     /// Another manager gave these addresses and trees, and its keys follow from this.

@@ -1,7 +1,7 @@
 //! The sweep's reaction to a trap.
 
 use snin_fabric::{Guid, Lid, PortNum};
-use snin_mad::{LidRouted, MKey, Mad, Method, Notice, PERMISSIVE, Route, Smp};
+use snin_mad::{Attribute as _, LidRouted, MKey, Mad, Method, Notice, PERMISSIVE, Route, Smp};
 
 use super::{Stage, Sweep};
 use crate::error::Dropped;
@@ -11,10 +11,12 @@ use crate::query::{NodeId, PortId};
 use crate::report::Report;
 use crate::trap::{self, Look};
 
+/// The most ports whose trap is answered once more.
+const MOST_ANSWERED: usize = 1_024;
+
 impl Sweep {
-    /// A trap that came to the master is answered, whatever becomes of it, and even if it handed over
-    /// meanwhile: the port that sent it repeats it until then, and OpenSM waits for the answer to its own
-    /// before it looks at anything.
+    /// The master answers every trap, also one that it cannot use, and also after it handed over: the port that sent
+    /// it repeats it until it is answered, and OpenSM waits for the answer to its own before it sweeps.
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
         // The master is told too, and looks at all that an earlier one left.
         if self.leave.follows() {
@@ -64,7 +66,29 @@ impl Sweep {
         // It is a write (IBA 14.2.4.1).
         let key = self.owner(source).map_or(MKey(0), |end| self.graph.key_to_show(end, 0));
         LidRouted::edit(&mut answer.0).m_key(key);
-        self.metrics.count_sent(smp.attribute, Method::TrapRepress);
+        if self.answered_traps.is_empty() {
+            self.blocks_before_traps = self.metrics.blocks_written;
+        }
+        if self.answered_traps.len() < MOST_ANSWERED {
+            self.answered_traps.insert((port, source), answer.clone());
+        }
+        self.send_repress(port, source, answer);
+    }
+
+    /// Says once more what was answered to traps since the fabric was settled, where tables were written: by those
+    /// from before an answer may have been lost on the very cable that was cut. A port that waits for its answer
+    /// sends no other trap, so that the next cut would be told late.
+    pub(super) fn repress_again(&mut self) {
+        let answered = std::mem::take(&mut self.answered_traps);
+        if self.metrics.blocks_written > self.blocks_before_traps {
+            for ((port, source), answer) in answered {
+                self.send_repress(port, source, answer);
+            }
+        }
+    }
+
+    fn send_repress(&mut self, port: LocalPort, source: Lid, answer: Box<Mad>) {
+        self.metrics.count_sent(Notice::ID, Method::TrapRepress);
         let to = Destination::Lid(source);
         self.outputs.push_back(Output::Send { port, to, mad: answer });
     }

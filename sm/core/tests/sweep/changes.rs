@@ -89,12 +89,9 @@ fn tables_are_left_alone_until_nobody_uses_what_a_view_takes_away() {
             assert_eq!(blocks(&lab), before, "not until this view is clear");
             lab.sweep.handle(Event::Clear { version: told }, lab.now());
         }
-        // A trap whose answer was lost on the cut cable is looked into once more, but writes nothing.
-        lab.run(Time((now + longest).0.saturating_sub(lab.now().0)));
-        let written = blocks(&lab);
-        assert!(written > before, "{controller_says:?}: nothing written {longest} after {now}");
         lab.settle();
-        assert_eq!(blocks(&lab), written, "{controller_says:?}: written by {}", lab.now());
+        assert!(blocks(&lab) > before);
+        assert!(lab.now() <= now + longest, "{controller_says:?}: {} after {now}", lab.now());
         lab.check();
     }
 }

@@ -238,7 +238,7 @@ fn cuts_are_repaired_and_nobody_gets_a_copy_twice_on_the_way() {
             for fault in [Fault::Cut(cable), Fault::Restore(cable)] {
                 let written = counts(&lab).1;
                 lab.strike(fault.clone());
-                lab.run(Time::millis(60));
+                lab.run(Time::millis(6));
                 lab.settle();
                 check(&lab, &groups);
                 println!("{recipe}: {fault:?}: {} writes of masks", counts(&lab).1 - written);
