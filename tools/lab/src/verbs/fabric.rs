@@ -48,13 +48,19 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Has the subnet manager bring an emulated fabric up.
+    /// Has the subnet manager bring an emulated fabric up. Base addresses lead along `unmanaged_trees` trees; 0:
+    /// along all.
     ///
     /// # Errors
     /// When it does not come up, or is no Clos.
-    pub fn bring_up(topology: &Topology, lmc: Option<Lmc>) -> Result<Self, VerbsLabError> {
+    pub fn bring_up(
+        topology: &Topology,
+        lmc: Option<Lmc>,
+        unmanaged_trees: u16,
+    ) -> Result<Self, VerbsLabError> {
+        let lmc = lmc.map(Lmc::bits);
         let manager =
-            snin_sm_core::Config { lmc: lmc.map(Lmc::bits), ..snin_sm_core::Config::default() };
+            snin_sm_core::Config { lmc, unmanaged_trees, ..snin_sm_core::Config::default() };
         let hardware = snin_emulator::Config::default();
         let mut subnet = Subnet::new(topology, hardware, manager)?;
         let cost = subnet.bring_up(PATIENCE);

@@ -205,7 +205,7 @@ mod tests {
 
     fn fabric() -> Fabric {
         let topology = "clos:4,4,2".parse::<Recipe>().unwrap().build().unwrap();
-        Fabric::bring_up(&topology, None).unwrap()
+        Fabric::bring_up(&topology, None, 0).unwrap()
     }
 
     /// Sends a frame each along a tree; gives what was counted.

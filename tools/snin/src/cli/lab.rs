@@ -135,6 +135,13 @@ pub(crate) enum Policy {
     Off,
 }
 
+impl Lab {
+    /// How many trees base addresses lead along; 0: all.
+    pub(crate) fn unmanaged_trees(&self) -> u16 {
+        u16::from(self.policy == Policy::Strict)
+    }
+}
+
 impl From<Policy> for snin_controller_core::config::Policy {
     fn from(policy: Policy) -> Self {
         match policy {

@@ -140,16 +140,12 @@ impl From<WorldError> for Failure {
     }
 }
 
-/// How many trees base addresses lead along; 0: all.
-fn unmanaged_trees(args: &cli::Lab) -> usize {
-    usize::from(args.policy == cli::Policy::Strict)
-}
-
 impl<'a> Lab<'a> {
     /// All checks of what the user gave are here.
     fn new(args: &'a cli::Lab, name: &str, topology: &'a Topology) -> Result<Self, Failure> {
-        let routing = Routing::with_unmanaged_trees(topology, args.lmc, unmanaged_trees(args))
-            .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
+        let routing =
+            Routing::with_unmanaged_trees(topology, args.lmc, args.unmanaged_trees().into())
+                .map_err(|error| Failure::Routing { name: name.to_owned(), error })?;
         if let Err(reason) = &routing.shape {
             return Err(Failure::content(
                 name,
@@ -203,7 +199,7 @@ impl<'a> Lab<'a> {
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
         let manager = snin_sm_core::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
-            unmanaged_trees: unmanaged_trees(args) as u16,
+            unmanaged_trees: args.unmanaged_trees(),
             // As long as grants may be in force of agents that the controller does not hear of any more.
             clear_wait_ms: 200,
             seed: args.seed,

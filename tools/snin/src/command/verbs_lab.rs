@@ -29,7 +29,7 @@ fn stage<W: Write>(
 ) -> Result<Verdict, Failure> {
     let json = Target::open(args.format.json.as_deref())?;
     let topology = input::topology(args.topology.as_deref().unwrap_or_default())?;
-    let fabric = Fabric::bring_up(&topology, args.lmc)?;
+    let fabric = Fabric::bring_up(&topology, args.lmc, args.unmanaged_trees())?;
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]);
     let bandwidth = args.bandwidth.unwrap_or(STAGE_BANDWIDTH);
@@ -76,7 +76,7 @@ pub(crate) fn run<W: Write>(args: &cli::Lab, out: &mut Output<W>) -> Result<Verd
     let is_terminal = io::stderr().is_terminal();
     let told = |what: String| if is_terminal { progress.step(what) } else { note(what) };
     told(format!("bringing up {} nodes", topology.node_count()));
-    let mut fabric = Fabric::bring_up(&topology, args.lmc)?;
+    let mut fabric = Fabric::bring_up(&topology, args.lmc, args.unmanaged_trees())?;
     if let Some(file) = &args.lfts {
         fabric.replace_tables(input::tables(file, &topology)?);
     }

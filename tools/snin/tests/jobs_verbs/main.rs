@@ -94,7 +94,8 @@ fn run() -> TempDir {
         stage("times.sh with", "times"),
         stage("times.sh without", "times-without"),
         stage("two.sh slices", "with"),
-        stage("two.sh none", "without"),
+        // On one tree: base addresses of four hosts that are spread over four trees meet on no link.
+        stage("two.sh none", "without").replace("--verbs", "--verbs --policy strict"),
         stage("alone.sh", "alone"),
         stage("agents.sh", "agents"),
     ];
@@ -149,8 +150,8 @@ fn two_jobs(out: &TempDir) {
     let said = read(out, "slices-client0");
     assert!(said.contains("snin: 10.9.0."), "{said}");
     let (with, without) = (shared(&slices), shared(&none));
-    // Without slices it depends on the base addresses: those of few hosts may meet on no link.
     assert_eq!(with, 0, "{slices:#}");
+    assert!(without > 0, "{none:#}");
     println!("two jobs at once: {with} directed links carried both with slices, {without} without");
 }
 

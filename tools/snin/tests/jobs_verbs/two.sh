@@ -1,5 +1,5 @@
 # In the virtual machine: two jobs of two hosts each at once, host0 and host2, host1 and host3. With the argument
-# `slices` each has links of its own and the preload library; without it both go as everything goes that asks nobody.
+# `slices` each has links of its own and the preload library; without it both use base addresses.
 set -eu
 . /root/common.sh
 way=$1
