@@ -42,6 +42,17 @@ pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(Failure::file(path))
 }
 
+/// The routing in force: tables from a dump, and the LIDs that the topology reports.
+pub(crate) fn found_routing(
+    name: &str,
+    topology: &Topology,
+    dump: &Path,
+) -> Result<Routing, Failure> {
+    Routing::found(topology, tables(dump, topology)?).map_err(|(port, error)| {
+        Failure::content(name, format_args!(" {}: {error}", topology.port_name(port)))
+    })
+}
+
 /// Forwarding tables, line by line: a dump of 11,664 hosts' fabric takes gigabytes.
 pub(crate) fn tables(path: &Path, topology: &Topology) -> Result<Vec<ForwardingTable>, Failure> {
     let wrong = |error| Failure::content(&path.display().to_string(), error);

@@ -49,10 +49,7 @@ pub(crate) fn run<W: Write>(
     let mut rows = Vec::new();
     if let Some(file) = &args.tables {
         progress.step("walking the tables in force");
-        let tables = input::tables(file, &topology)?;
-        let routing = Routing::found(&topology, tables).map_err(|(port, error)| {
-            Failure::content(name, format_args!(" {}: {error}", topology.port_name(port)))
-        })?;
+        let routing = input::found_routing(name, &topology, file)?;
         rows.push(row("these tables", None, &topology, &routing, drawn));
     }
     let unmanaged = args.unmanaged_trees.into();

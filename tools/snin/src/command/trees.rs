@@ -78,10 +78,7 @@ pub(crate) fn run<W: Write>(
     progress.step("reading the topology");
     let topology = input::topology(name)?;
     progress.step("reading the tables");
-    let tables = input::tables(&args.tables, &topology)?;
-    let routing = Routing::found(&topology, tables).map_err(|(port, error)| {
-        Failure::content(name, format_args!(" {}: {error}", topology.port_name(port)))
-    })?;
+    let routing = input::found_routing(name, &topology, &args.tables)?;
     let Ok(clos) = &routing.shape else {
         let why = routing.shape.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let what = format!(" no Clos, so it has no trees that could be granted: {why}");
