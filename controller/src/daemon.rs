@@ -470,7 +470,7 @@ impl Daemon {
             service::alive();
             *due = now + *every;
         }
-        self.heed_state()?;
+        self.check_state()?;
         self.serve();
         self.meter.charge(Cause::Answering, now);
         Ok(false)

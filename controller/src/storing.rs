@@ -23,7 +23,7 @@ impl Daemon {
     }
 
     /// Says whether the state is stored, and does what had to wait for that.
-    pub(crate) fn heed_state(&mut self) -> Result<(), Failure> {
+    pub(crate) fn check_state(&mut self) -> Result<(), Failure> {
         match self.state.news() {
             None => {}
             Some(News::Failed(why)) => {

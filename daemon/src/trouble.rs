@@ -60,7 +60,7 @@ impl Trouble {
     /// All of it works.
     pub fn works(&mut self) {
         if let Some(current) = self.now.take() {
-            // Nobody has heard of what was over before it was told.
+            // A failure that ended before it was told, and this one, are told together.
             self.over = Some(self.over.take().unwrap_or(0) + current.attempts);
         }
     }

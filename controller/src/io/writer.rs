@@ -21,16 +21,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// See the module's documentation. The thread ends when this is dropped, after a last attempt.
 pub struct Writer {
-    desk: Arc<Desk>,
+    inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where the daemon and the thread meet.
+/// What the daemon and the thread share.
 #[derive(Default)]
-struct Desk {
-    waits: Mutex<Waiting>,
+struct Inner {
+    waiting: Mutex<Waiting>,
     /// Something to do, or something done.
-    bell: Condvar,
+    condvar: Condvar,
 }
 
 #[derive(Default)]
@@ -52,12 +52,12 @@ impl Writer {
     /// # Errors
     /// When the system refuses it.
     pub fn start(store: Arc<Embedded>, clock: Clock) -> io::Result<Self> {
-        let desk = Arc::new(Desk::default());
-        let its = desk.clone();
+        let inner = Arc::new(Inner::default());
+        let its = inner.clone();
         let thread = thread::Builder::new()
             .name("state".to_owned())
             .spawn(move || work(&its, &store, clock))?;
-        Ok(Self { desk, thread: Some(thread) })
+        Ok(Self { inner, thread: Some(thread) })
     }
 
     /// Has something written soon.
@@ -66,8 +66,8 @@ impl Writer {
             // It was never promised, and would keep all else from the disk.
             error!("not kept: {why}");
         } else if !changes.is_empty() {
-            lock(&self.desk).later.extend(changes);
-            self.desk.bell.notify_all();
+            lock(&self.inner).later.extend(changes);
+            self.inner.condvar.notify_all();
         }
     }
 
@@ -79,11 +79,11 @@ impl Writer {
     pub fn write(&self, changes: Changes) -> Result<(), Failure> {
         Embedded::check(&changes)?;
         let before = Instant::now();
-        let mut waits = lock(&self.desk);
+        let mut waits = lock(&self.inner);
         waits.last += 1;
         let number = waits.last;
         waits.urgent = Some((number, changes));
-        self.desk.bell.notify_all();
+        self.inner.condvar.notify_all();
         loop {
             if let Some((_, done)) = waits.done.take_if(|(of, _)| *of == number) {
                 return Ok(done?);
@@ -92,31 +92,31 @@ impl Writer {
                 waits.urgent = None;
                 return Err(Failure::Slow(PATIENCE.as_secs()));
             };
-            let waited = self.desk.bell.wait_timeout(waits, left);
+            let waited = self.inner.condvar.wait_timeout(waits, left);
             waits = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// What there is to tell that was not told yet.
     pub fn news(&self) -> Option<News> {
-        lock(&self.desk).trouble.news()
+        lock(&self.inner).trouble.news()
     }
 
     /// Why the state is not stored, where it is not.
     pub fn trouble(&self) -> Option<String> {
-        lock(&self.desk).trouble.why().map(str::to_owned)
+        lock(&self.inner).trouble.why().map(str::to_owned)
     }
 
     /// How often writing has failed.
     pub fn failures(&self) -> u64 {
-        lock(&self.desk).trouble.failures()
+        lock(&self.inner).trouble.failures()
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        lock(&self.desk).ended = true;
-        self.desk.bell.notify_all();
+        lock(&self.inner).ended = true;
+        self.inner.condvar.notify_all();
         if let Some(thread) = self.thread.take() {
             // Where it panicked there is nothing to wait for.
             let _ = thread.join();
@@ -124,8 +124,8 @@ impl Drop for Writer {
     }
 }
 
-fn work(desk: &Desk, store: &Embedded, clock: Clock) {
-    let mut waits = lock(desk);
+fn work(inner: &Inner, store: &Embedded, clock: Clock) {
+    let mut waits = lock(inner);
     loop {
         let now = clock.now();
         // After a failure it is looked whether there is room, also where nothing waits for it.
@@ -139,7 +139,7 @@ fn work(desk: &Desk, store: &Embedded, clock: Clock) {
                 .trouble
                 .next_retry()
                 .map_or(PATIENCE, |at| Duration::from_nanos((at - now).nanos()));
-            let waited = desk.bell.wait_timeout(waits, pause);
+            let waited = inner.condvar.wait_timeout(waits, pause);
             waits = waited.unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
@@ -149,7 +149,7 @@ fn work(desk: &Desk, store: &Embedded, clock: Clock) {
         all.extend(urgent.iter().flat_map(|(_, changes)| changes.clone()));
         drop(waits);
         let done = store.put_all(&all);
-        waits = lock(desk);
+        waits = lock(inner);
         match &done {
             Ok(()) => waits.trouble.works(),
             Err(error) => {
@@ -162,13 +162,13 @@ fn work(desk: &Desk, store: &Embedded, clock: Clock) {
         }
         if let Some((number, _)) = urgent {
             waits.done = Some((number, done));
-            desk.bell.notify_all();
+            inner.condvar.notify_all();
         } else if done.is_err() && waits.ended {
             return;
         }
     }
 }
 
-fn lock(desk: &Desk) -> MutexGuard<'_, Waiting> {
-    desk.waits.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(inner: &Inner) -> MutexGuard<'_, Waiting> {
+    inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -86,8 +86,8 @@ impl Embedded {
         changes.iter().try_for_each(|(key, value)| check(key, value.as_deref()))
     }
 
-    /// Changes many keys at once, whatever they were: all of them are durable when this returns, or none is
-    /// changed.
+    /// Changes many keys in one transaction, without looking at their old values: all of them are durable when this
+    /// returns, or none is changed.
     ///
     /// # Errors
     /// When they cannot be kept.
@@ -204,7 +204,7 @@ impl Embedded {
         answer
     }
 
-    /// The same for who only reads, whatever the disk says. None: there is no store yet.
+    /// Reads from the store, or from a copy in memory where the disk refuses. None: there is no store yet.
     fn look<T>(
         &self,
         look: impl Fn(&Database) -> Result<T, Error>,

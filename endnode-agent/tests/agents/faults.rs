@@ -331,18 +331,18 @@ fn what_is_refused_is_counted_and_said_in_one_line() {
     };
     until("the controller is heard", PATIENCE, || count("counters", "leases") > 0);
     controller.speak_in(3);
-    until("old terms are refused", PATIENCE, || count("counters", "stale_term") > 1);
+    until("old terms are refused", SOON, || count("counters", "stale_term") > 1);
     assert!(daemon.said("CONTROLLER_STALE", 0));
     controller.speak_in(9);
     controller.talk_nonsense();
-    until("the controller's nonsense is counted", PATIENCE, || {
+    until("the controller's nonsense is counted", SOON, || {
         count("io_counters", "malformed_streams") == 1
     });
     let address =
         daemon.ask(&json!({ "command": "status" }))["listen"].as_str().unwrap().to_owned();
     let address = address.strip_prefix("plain://").unwrap();
     TcpStream::connect(address).unwrap().write_all(&[0xff; 40]).unwrap();
-    until("a stranger's is, too", PATIENCE, || count("io_counters", "malformed_streams") == 2);
+    until("a stranger's is, too", SOON, || count("io_counters", "malformed_streams") == 2);
     let said = [
         "term 3 is not obeyed: term 9 is in charge",
         "the session with controller/test: ",

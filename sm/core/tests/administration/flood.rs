@@ -77,7 +77,7 @@ fn a_silent_switch_is_not_asked_again_and_again_for_a_group() {
     }
     for _ in 0..1_000 {
         subnet.run(Time::millis(1));
-        // Whatever else happens: a trap that means nothing.
+        // A trap that means nothing.
         trap(&mut subnet, "leaf0");
     }
     let surveys = subnet.manager.metrics().surveys - before;

@@ -1,7 +1,7 @@
-//! A flood of requests at subnet administration: the manager sweeps, answers traps and loses nobody meanwhile.
+//! A flood of requests at subnet administration: the manager sweeps, answers traps and loses no node meanwhile.
 //!
 //! `SNIN_FLOOD="6000 clos:36,18,18"` takes other figures than those of every day: requests a second, and the
-//! fabric. What it takes is printed, and judged by nobody: that depends on the machine.
+//! fabric. The times are printed and not judged: they depend on the machine.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,9 +25,9 @@ use crate::emulation::{Emulation, manager, wait};
 /// Requests a second, and the fabric.
 const FLOOD: &str = "6000 clos:12,6,6";
 
-/// What a flood is made of.
+/// What hosts ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum Requests {
     /// Joins to ever more groups.
     Joins,
     /// Whole tables.
@@ -44,7 +44,7 @@ struct Flood {
 }
 
 impl Flood {
-    fn begin(emulation: &Emulation, kind: Kind, pace: f64, to: Lid) -> Self {
+    fn begin(emulation: &Emulation, kind: Requests, pace: f64, to: Lid) -> Self {
         let topology = emulation.topology();
         let hosts: Vec<_> = topology.nodes().filter(|&node| !topology.is_switch(node)).collect();
         let gids: Vec<Gid> = hosts
@@ -76,7 +76,7 @@ impl Flood {
 fn flood(
     mut ports: Vec<IbsimPort>,
     gids: &[Gid],
-    (kind, pace, to): (Kind, f64, Lid),
+    (kind, pace, to): (Requests, f64, Lid),
     ends: &AtomicBool,
     sent: &AtomicU64,
 ) -> u64 {
@@ -88,14 +88,14 @@ fn flood(
         for (n, port) in ports.iter_mut().enumerate() {
             count += 1;
             let mad = match kind {
-                Kind::Joins => join(count, gids[n + 1], &mut random),
-                Kind::Tables => {
+                Requests::Joins => join(count, gids[n + 1], &mut random),
+                Requests::Tables => {
                     let all =
                         SaRequest::new(Method::GetTable, &NodeRecord::default(), ComponentMask(0));
                     all.transaction(count).mad()
                 }
-                Kind::Mixed if random.random_bool(0.2) => join(count, gids[n + 1], &mut random),
-                Kind::Mixed => anything(count, gids, &mut random),
+                Requests::Mixed if random.random_bool(0.2) => join(count, gids[n + 1], &mut random),
+                Requests::Mixed => anything(count, gids, &mut random),
             };
             // What there is no room for is not sent.
             let _ = port.send(&mad, &to).unwrap();
@@ -215,7 +215,7 @@ fn a_flood_stops_neither_sweeps_nor_repairs_and_loses_nobody() -> Result<(), Jud
     let figures = std::env::var("SNIN_FLOOD").unwrap_or_else(|_| FLOOD.to_owned());
     let (pace, recipe) = figures.split_once(' ').unwrap();
     let pace = pace.parse().unwrap();
-    for kind in [Kind::Mixed, Kind::Joins, Kind::Tables] {
+    for kind in [Requests::Mixed, Requests::Joins, Requests::Tables] {
         // A flood is as large as it is said to be: the emulator repeats none of it.
         let emulation = Emulation::start(recipe, &["--patience", "10s"])?;
         let topology = emulation.topology();
