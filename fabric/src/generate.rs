@@ -1,4 +1,6 @@
-//! Fabrics from a few numbers: two-stage Clos and three-stage fat trees.
+//! Fabrics from a few numbers: two-stage Clos, three-stage fat trees, and networks that are neither.
+
+mod direct;
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +11,9 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::topology::{Handle, MAX_PORTS, TopologyBuilder, TopologyError};
 use crate::{Guid, LinkRate, NodeKind, PortIndex, PortNum, Speed, Topology, Width};
+
+/// The most rows, columns, groups or switches of a fabric in which all switches carry hosts.
+const MOST_OF_A_KIND: u32 = 4_096;
 
 /// How fast the cables of a fabric are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,8 +35,9 @@ impl Default for Rates {
     }
 }
 
-/// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]` or `fattree:RADIX[,PODS]`, both with
-/// `[,host=RATE][,up=RATE]` where cables are not 4xNDR.
+/// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]`, `fattree:RADIX[,PODS]`,
+/// `torus:WIDTH,HEIGHT,HOSTS`, `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`, all with
+/// `[,host=RATE][,up=RATE]` where cables are not 4xNDR. `HOSTS` are those of each switch that carries some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipe {
     /// Two stages: every leaf has `planes` cables to every spine and `hosts` hosts.
@@ -57,6 +63,41 @@ pub enum Recipe {
         /// How fast its cables are.
         rates: Rates,
     },
+    /// Switches in rows and columns that are rings.
+    Torus {
+        /// Switches of a row.
+        width: u32,
+        /// Switches of a column.
+        height: u32,
+        /// Hosts a switch.
+        hosts: u32,
+        /// How fast its cables are.
+        rates: Rates,
+    },
+    /// Groups of switches that are cabled each to each, and each group to each other one.
+    Dragonfly {
+        /// Groups.
+        groups: u32,
+        /// Switches a group.
+        switches: u32,
+        /// Hosts a switch.
+        hosts: u32,
+        /// How fast its cables are.
+        rates: Rates,
+    },
+    /// Switches cabled by chance.
+    Random {
+        /// Switches.
+        switches: u32,
+        /// Cables between switches, of each switch.
+        cables: u32,
+        /// Hosts a switch.
+        hosts: u32,
+        /// What chance follows from.
+        seed: u32,
+        /// How fast its cables are.
+        rates: Rates,
+    },
 }
 
 /// A recipe that cannot be read or built.
@@ -64,7 +105,8 @@ pub enum Recipe {
 pub enum RecipeError {
     /// Not of the form the recipes have.
     #[error(
-        "`{0}` is no fabric (expected clos:LEAVES,SPINES,HOSTS[,PLANES] or fattree:RADIX[,PODS], with \
+        "`{0}` is no fabric (expected clos:LEAVES,SPINES,HOSTS[,PLANES], fattree:RADIX[,PODS], \
+         torus:WIDTH,HEIGHT,HOSTS, dragonfly:GROUPS,SWITCHES,HOSTS or random:SWITCHES,CABLES,HOSTS[,SEED], with \
          host=RATE or up=RATE behind)"
     )]
     Form(String),
@@ -124,6 +166,16 @@ impl FromStr for Recipe {
             }
             ("fattree", &[radix]) => Self::FatTree { radix, pods: radix, rates },
             ("fattree", &[radix, pods]) => Self::FatTree { radix, pods, rates },
+            ("torus", &[width, height, hosts]) => Self::Torus { width, height, hosts, rates },
+            ("dragonfly", &[groups, switches, hosts]) => {
+                Self::Dragonfly { groups, switches, hosts, rates }
+            }
+            ("random", &[switches, cables, hosts]) => {
+                Self::Random { switches, cables, hosts, seed: 1, rates }
+            }
+            ("random", &[switches, cables, hosts, seed]) => {
+                Self::Random { switches, cables, hosts, seed, rates }
+            }
             _ => return Err(form()),
         };
         let what = recipe.out_of_range();
@@ -156,6 +208,18 @@ impl fmt::Display for Recipe {
             }
             Self::FatTree { radix, pods, rates } => {
                 write!(f, "fattree:{radix},{pods}")?;
+                rates
+            }
+            Self::Torus { width, height, hosts, rates } => {
+                write!(f, "torus:{width},{height},{hosts}")?;
+                rates
+            }
+            Self::Dragonfly { groups, switches, hosts, rates } => {
+                write!(f, "dragonfly:{groups},{switches},{hosts}")?;
+                rates
+            }
+            Self::Random { switches, cables, hosts, seed, rates } => {
+                write!(f, "random:{switches},{cables},{hosts},{seed}")?;
                 rates
             }
         };
@@ -194,22 +258,63 @@ impl Recipe {
                     None
                 }
             }
+            Self::Torus { width, height, hosts, .. } => {
+                let ports = u64::from(hosts) + 4;
+                Self::direct_out_of_range([width, height, hosts], ports)
+            }
+            Self::Dragonfly { groups, switches, hosts, .. } => {
+                let between = u64::from(groups).div_ceil(u64::from(switches.max(1)));
+                let ports = u64::from(hosts) + u64::from(switches) + between;
+                Self::direct_out_of_range([groups, switches, hosts], ports)
+            }
+            Self::Random { switches, cables, hosts, .. } => {
+                let ports = u64::from(hosts) + u64::from(cables);
+                let few = (switches < 3 || cables < 2).then(|| "3 switches and 2 cables at least");
+                few.map(str::to_owned)
+                    .or_else(|| Self::direct_out_of_range([switches, cables, hosts], ports))
+            }
+        }
+    }
+
+    fn direct_out_of_range(numbers: [u32; 3], ports: u64) -> Option<String> {
+        let max = u64::from(MAX_PORTS);
+        if numbers.contains(&0) {
+            Some("every number is at least 1".to_owned())
+        } else if ports > max {
+            Some(format!("a switch would need {ports} ports ({max} are possible)"))
+        } else {
+            (numbers[0].max(numbers[1]) > MOST_OF_A_KIND)
+                .then(|| format!("{MOST_OF_A_KIND} at most of a kind"))
         }
     }
 
     /// Builds the fabric. Hosts are `host0` upwards in the order snin numbers them, switches `leaf0`,
-    /// `spine0`, `agg0`, `core0` upwards.
+    /// `spine0`, `agg0`, `core0` upwards, or `switch0` where all carry hosts.
     ///
     /// # Errors
     /// When it would have more nodes than a topology can.
     pub fn build(self) -> Result<Topology, RecipeError> {
-        let (Self::Clos { rates, .. } | Self::FatTree { rates, .. }) = self;
+        let (Self::Clos { rates, .. }
+        | Self::FatTree { rates, .. }
+        | Self::Torus { rates, .. }
+        | Self::Dragonfly { rates, .. }
+        | Self::Random { rates, .. }) = self;
         let mut fabric = Fabric { rates, ..Fabric::default() };
         match self {
             Self::Clos { leaves, spines, hosts, planes, .. } => {
                 fabric.clos(leaves, spines, hosts, planes)?;
             }
             Self::FatTree { radix, pods, .. } => fabric.fat_tree(radix, pods)?,
+            Self::Torus { width, height, hosts, .. } => {
+                fabric.direct(width * height, hosts, &direct::torus(width, height))?;
+            }
+            Self::Dragonfly { groups, switches, hosts, .. } => {
+                let cables = direct::dragonfly(groups, switches);
+                fabric.direct(groups * switches, hosts, &cables)?;
+            }
+            Self::Random { switches, cables, hosts, seed, .. } => {
+                fabric.direct(switches, hosts, &direct::random(switches, cables, seed.into()))?;
+            }
         }
         Ok(fabric.builder.build()?)
     }
@@ -285,6 +390,30 @@ impl Fabric {
                     self.cable((this, half + c + 1), (up, pod + 1), self.rates.up)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Switches that all carry hosts, and the cables between them.
+    fn direct(
+        &mut self,
+        count: u32,
+        hosts: u32,
+        cables: &[(u32, u32)],
+    ) -> Result<(), TopologyError> {
+        let mut ports = vec![hosts; count as usize];
+        let mut next = |switch: u32| {
+            ports[switch as usize] += 1;
+            (switch as usize, ports[switch as usize])
+        };
+        let cables: Vec<_> = cables.iter().map(|&(a, b)| (next(a), next(b))).collect();
+        let most = ports.iter().copied().max().unwrap_or(hosts);
+        let switches = self.switches("switch", 1, count, most)?;
+        for &switch in &switches {
+            self.hosts(switch, hosts)?;
+        }
+        for ((a, a_port), (b, b_port)) in cables {
+            self.cable((switches[a], a_port), (switches[b], b_port), self.rates.up)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! one of several Clos that cables join has the tables of each inside it.
 
 mod address_plan;
+mod balanced;
 mod engine;
 mod forest;
 mod found;

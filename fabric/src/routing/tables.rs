@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::balanced::{self, Ends};
 use super::reach::{Links, Reach};
 use super::{AddressPlan, Forest, Ranks};
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology, TreeId};
@@ -20,8 +21,9 @@ pub struct Unreachable {
 const BATCH: usize = 64;
 
 /// Fills the tables, one a switch: among legal next hops the tree's own link first, then the nearest: by turns
-/// of the addresses, but the lowest port where an address is on no tree that reaches its switch. Also says which
-/// pairs of switches have no legal route. All parts belong to one topology.
+/// of the addresses, but the lowest port where an address is on no tree that reaches its switch. Without trees the
+/// nearest are [balanced](super::balanced). Also says which pairs of switches have no legal route. All parts belong
+/// to one topology.
 ///
 /// A regular Clos has few tables that are filled in whole: the others share one's but for what makes them
 /// differ.
@@ -85,9 +87,6 @@ fn fill_by(
                 let port = reach.port(links, switch);
                 apart[switch.index()].push((column, port, detours(&reach, switch)));
             });
-            if forest.is_empty() {
-                column.spread(&reach, links, &mut tables);
-            }
         }
         let own: Vec<Lid> = batch.iter().map(|column| column.own).collect();
         let runs_of_own = runs(&own);
@@ -113,6 +112,11 @@ fn fill_by(
             table.set(column.own, PortNum(*nearest));
             column.fill(forest, switch, (*nearest, detours), &mut row, table);
         }
+    }
+    if forest.is_empty() {
+        let ends = columns.iter().map(|it| Ends { switch: it.destination, lids: &it.ends });
+        let ends: Vec<Ends<'_>> = ends.collect();
+        balanced::fill(topology, links, ranks, &ends, plan.lmc().addresses(), &mut tables);
     }
     for column in &columns {
         deliver(topology, plan, column.destination, &mut tables[column.destination.index()]);
@@ -165,7 +169,7 @@ impl Kin {
             let (up, down) = links.twins(switch);
             let met = by_cables_up.entry(up).or_default();
             let kindred = |&&other: &&NodeIndex| {
-                // Without trees a switch's ports take turns by address.
+                // Without trees each route is chosen by itself.
                 !forest.is_empty()
                     && forest.ups(other) == forest.ups(switch)
                     && forest.groups_of(other) == forest.groups_of(switch)
@@ -294,23 +298,6 @@ impl Column {
         }
         for &(first, end) in &self.runs {
             table.set_row(self.ends[first as usize], &row[first as usize..end as usize]);
-        }
-    }
-
-    /// Without trees: the addresses take a switch's nearest ports in turn.
-    fn spread(&self, reach: &Reach, links: &Links, tables: &mut [ForwardingTable]) {
-        let mut ports = Vec::new();
-        for (switch, table) in tables.iter_mut().enumerate() {
-            let switch = NodeIndex(switch as u32);
-            if switch == self.destination {
-                continue;
-            }
-            reach.nearest(links, switch, &mut ports);
-            for &lid in self.ends.iter().filter(|_| !ports.is_empty()) {
-                // A port's addresses take different ports, and so do the base addresses of successive ports.
-                let turn = lid.index() / self.block + lid.index() % self.block;
-                table.set(lid, ports[turn % ports.len()]);
-            }
         }
     }
 
