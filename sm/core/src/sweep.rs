@@ -62,10 +62,9 @@ use crate::keyring::Keyring;
 use crate::mad_address::{Destination, LocalPort};
 use crate::metrics::Metrics;
 use crate::multicast::{Groups, McPlan};
-use crate::partitioning::PartitionPlan;
-use crate::partitioning::key_tables;
+use crate::partitioning::{PartitionPlan, key_tables};
 use crate::planning::Found;
-use crate::query::{NodeId, Query};
+use crate::query::{NodeId, PortId, Query};
 use crate::report::Missing;
 use crate::saved::Saved;
 use crate::silence::Silence;
@@ -121,10 +120,8 @@ pub struct Sweep {
     back_off: (u32, u32),
     /// All but groups is as it is to be.
     regrouping: bool,
-    /// The last answer to each port's traps since the fabric was settled, and how many blocks of tables were written
-    /// before the first.
-    answered_traps: BTreeMap<(LocalPort, Lid), Box<Mad>>,
-    blocks_before_traps: u64,
+    /// The last answer to each port's traps since the fabric was settled, and the ports that it left by.
+    answered_traps: BTreeMap<(LocalPort, Lid), (Box<Mad>, Vec<PortId>)>,
     /// How often in a row traps have interrupted something.
     gave_way: u32,
     /// Switches with ports that were written since they were last asked whether something changed: a reset
@@ -204,7 +201,6 @@ impl Sweep {
             back_off: (0, 0),
             regrouping: false,
             answered_traps: BTreeMap::new(),
-            blocks_before_traps: 0,
             gave_way: 0,
             unverified: BTreeSet::new(),
             leave: Leave::default(),

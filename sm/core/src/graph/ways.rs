@@ -3,11 +3,15 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
-use snin_fabric::PortNum;
+use snin_fabric::{Lid, PortNum};
 
 use super::{Graph, Port};
+use crate::mad_address::LocalPort;
 use crate::query::{NodeId, PortId, Query};
 use crate::trail::Trail;
+
+/// The most switches that a packet is followed through.
+const MOST_HOPS: usize = 64;
 
 impl Graph {
     /// The node that answers a question, as far as it is known.
@@ -66,6 +70,27 @@ impl Graph {
             at = link.to.0;
         }
         way
+    }
+
+    /// The ports that a packet to `lid` leaves by, the first at this manager's own port: as the tables lead that are
+    /// in force, for all that is known of them.
+    pub(crate) fn forwarding_path(&self, from: LocalPort, lid: Lid) -> Vec<PortId> {
+        let mut path = Vec::new();
+        let Some((mut node, mut out)) = self.homes.end(from) else { return path };
+        while path.len() < MOST_HOPS {
+            if self.node(node).is_switch() {
+                out = PortNum(self.node(node).shadow.forwards(lid));
+                if matches!(out, PortNum::ZERO | PortNum::NONE) {
+                    break;
+                }
+            }
+            path.push((node, out));
+            match self.link((node, out)) {
+                Some(link) if self.node(link.to.0).is_switch() => node = link.to.0,
+                _ => break,
+            }
+        }
+        path
     }
 
     /// Whether a question's SMP gets to its end along this way, for all that is known of cables.

@@ -66,22 +66,20 @@ impl Sweep {
         // It is a write (IBA 14.2.4.1).
         let key = self.owner(source).map_or(MKey(0), |end| self.graph.key_to_show(end, 0));
         LidRouted::edit(&mut answer.0).m_key(key);
-        if self.answered_traps.is_empty() {
-            self.blocks_before_traps = self.metrics.blocks_written;
-        }
         if self.answered_traps.len() < MOST_ANSWERED {
-            self.answered_traps.insert((port, source), answer.clone());
+            let path = self.graph.forwarding_path(port, source);
+            self.answered_traps.insert((port, source), (answer.clone(), path));
         }
         self.send_repress(port, source, answer);
     }
 
-    /// Says once more what was answered to traps since the fabric was settled, where tables were written: by those
-    /// from before an answer may have been lost on the very cable that was cut. A port that waits for its answer
-    /// sends no other trap, so that the next cut would be told late.
+    /// Sends once more the answers to traps that were lost: those which left along a cable that is gone by now, and
+    /// often is what the trap was about. A port that waits for its answer sends no other trap, so that the manager
+    /// would hear of the next cut late.
     pub(super) fn repress_again(&mut self) {
         let answered = std::mem::take(&mut self.answered_traps);
-        if self.metrics.blocks_written > self.blocks_before_traps {
-            for ((port, source), answer) in answered {
+        for ((port, source), (answer, path)) in answered {
+            if path.iter().any(|&end| self.graph.link(end).is_none()) {
                 self.send_repress(port, source, answer);
             }
         }
