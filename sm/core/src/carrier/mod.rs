@@ -177,7 +177,7 @@ impl Carrier {
         for (guid, peer) in &mut self.peers {
             peer.named &= others.contains_key(guid);
         }
-        self.peers.retain(|_, peer| peer.named || peer.session.is_some() || peer.is_new());
+        self.peers.retain(|_, peer| peer.named || peer.session.is_some() || peer.is_new(now));
     }
 
     /// The other manager with this GUID, known from now on, if there is room.

@@ -12,9 +12,12 @@ use super::{Refused, Topic};
 /// Messages that may wait for one manager, and their bytes: twice as much as a mirror has on its way.
 const MOST_WAITING: usize = 64;
 const MOST_BYTES: usize = 2 << 20;
-/// How long after one hello comes the next, at first and at most; each wait is twice the last.
+/// How long after one hello comes the next, at first and at most; each wait is twice the last. Subnets that are
+/// joined wait for the first hello that finds tables by which it is answered.
 const SOON: Time = Time::millis(250);
-const LATE: Time = Time::secs(8);
+const LATE: Time = Time::secs(1);
+/// How long a manager that spoke by itself is greeted.
+const PATIENCE: Time = Time::secs(8);
 
 /// A session: both managers have echoed each other's challenge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +42,8 @@ pub(super) struct Peer {
     pub(super) theirs: u64,
     pub(super) session: Option<Session>,
     hello: (Time, Time),
+    /// When it is greeted no more, unless the manager knows of it.
+    patience: Time,
     waiting: VecDeque<(Topic, Vec<u8>)>,
     bytes: usize,
     /// The message on its way, and its transaction.
@@ -55,6 +60,7 @@ impl Peer {
             theirs: 0,
             session: None,
             hello: (now, SOON),
+            patience: now + PATIENCE,
             waiting: VecDeque::new(),
             bytes: 0,
             sending: None,
@@ -84,6 +90,7 @@ impl Peer {
         self.waiting.clear();
         (self.bytes, self.sending, self.session) = (0, None, None);
         (self.challenge, self.theirs, self.hello) = (challenge, 0, (now + SOON, SOON));
+        self.patience = now + PATIENCE;
     }
 
     /// Each message comes once, and none is left out.
@@ -119,8 +126,8 @@ impl Peer {
     }
 
     /// Whether it was not said hello to for long.
-    pub(super) fn is_new(&self) -> bool {
-        self.hello.1 < LATE
+    pub(super) fn is_new(&self, now: Time) -> bool {
+        now < self.patience
     }
 
     /// When the next hello is due.
