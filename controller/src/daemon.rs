@@ -274,11 +274,17 @@ impl Daemon {
                     now,
                 );
             }
-            (News::Found(who), _) => {
+            (News::Found(who), core) => {
+                if let Some(core) = core {
+                    core.handle(Event::Manager(true), now);
+                }
                 info!("{who} says what the fabric is");
                 self.outlets.notify("MANAGER_FOUND", json!({ "manager": who }));
             }
-            (News::Lost(why), _) => {
+            (News::Lost(why), core) => {
+                if let Some(core) = core {
+                    core.handle(Event::Manager(false), now);
+                }
                 warn!("{why}; the fabric is taken to be as it was");
                 self.outlets.notify("MANAGER_LOST", json!({ "why": why }));
             }

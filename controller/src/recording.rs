@@ -51,6 +51,7 @@ enum Told {
     View(Seen),
     Unusable(String),
     Policy(Policy),
+    Manager(bool),
     Superseded(u64),
     CreateSlice(String, SliceHosts),
     ResizeSlice(String, SliceHosts),
@@ -262,6 +263,7 @@ fn told(event: &Event) -> Option<Told> {
         Event::View(view) => Told::View(seen(&**view)?),
         Event::Unusable(change) => Told::Unusable(frame(change)?),
         Event::Policy(policy) => Told::Policy(*policy),
+        Event::Manager(is_heard) => Told::Manager(*is_heard),
         Event::Superseded { by } => Told::Superseded(by.0),
         Event::TestLink(port, test) => Told::TestLink(*port, *test),
     })
@@ -325,6 +327,7 @@ impl Told {
                 core.handle(Event::Unusable(message::<ViewChange>(&frame)?), now);
             }
             Self::Policy(policy) => core.handle(Event::Policy(policy), now),
+            Self::Manager(is_heard) => core.handle(Event::Manager(is_heard), now),
             Self::Superseded(term) => core.handle(Event::Superseded { by: Term(term) }, now),
             Self::CreateSlice(owner, wanted) => drop(core.create_slice(&owner, &wanted)),
             Self::ResizeSlice(owner, wanted) => drop(core.resize_slice(&owner, &wanted)),

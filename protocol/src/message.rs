@@ -284,6 +284,9 @@ pub enum Wait {
     /// Its links are not clear yet of those who had them.
     #[error("its links have not been confirmed to be clear")]
     Draining,
+    /// No subnet manager was heard for [`VIEW_LEASE`](crate::view::VIEW_LEASE): its tables may be others by now.
+    #[error("no subnet manager is heard, whose tables may be others by now")]
+    NoManager,
 }
 
 /// Why a connection gets nothing.

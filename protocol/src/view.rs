@@ -14,6 +14,7 @@ use snin_fabric::routing::{Placement, Routing, RoutingError, tables_hash};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Guid, Lmc, NodeIndex, PortIndex, Topology, TreeId, ibnet};
 
+use crate::Time;
 use crate::message::{MAX_PAIRS, Preferred, UnusablePair, ViewChange, ViewClear};
 
 /// The most bytes of a [`ViewPart`].
@@ -22,6 +23,11 @@ pub const MAX_PART: usize = 48 << 10;
 pub const MAX_TREES: usize = 4096;
 /// The most bytes of a view.
 pub const MAX_VIEW: usize = 64 << 20;
+
+/// Under [`Policy::Strict`] a controller grants nothing new by a view from so long after its session with the subnet
+/// manager ended. A manager whose last controller is gone takes as long, and as long as either of them may take to
+/// notice, until it repairs tables without waiting for a controller.
+pub const VIEW_LEASE: Time = Time::secs(10);
 
 /// Is non-interference in effect?
 #[derive(

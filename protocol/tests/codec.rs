@@ -94,6 +94,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         Wait::PinnedAway,
         Wait::Rests,
         Wait::Draining,
+        Wait::NoManager,
     ];
     let refusals = [
         Refusal::Off,

@@ -32,6 +32,8 @@ pub enum Event {
     Unusable(ViewChange),
     /// The operator changed the policy.
     Policy(Policy),
+    /// The session with the subnet manager has begun (true), or ended.
+    Manager(bool),
     /// The link of this port's agent is to be tested.
     TestLink(Guid, LinkTest),
     /// The store of terms says that another controller has begun a later one.

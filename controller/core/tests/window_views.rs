@@ -3,12 +3,15 @@
 mod window_support;
 
 use snin_controller_core::Core;
+use snin_controller_core::config::{Config, Policy};
 use snin_controller_core::events::{Event, Output};
 use snin_fabric::Guid;
+use snin_fabric::routing::Routing;
 use snin_protocol::message::{
     AgentMessage, Ask, Change, ControllerMessage, FromAgent, Grant, Hello, LinkTest, LinkTested,
     Request,
 };
+use snin_protocol::view::VIEW_LEASE;
 use snin_protocol::{ConnectionNumber, Session, Term, Time};
 use window_support::fabric::Fabric;
 use window_support::life::Life;
@@ -22,15 +25,15 @@ fn hello(port: Guid) -> AgentMessage {
     AgentMessage::Hello(Hello { port, term: Term(0) })
 }
 
-/// The grants of the next windows.
-fn granted(core: &mut Core) -> Vec<Grant> {
+/// The grants of the next windows, and who gets them.
+fn granted(core: &mut Core) -> Vec<(Guid, Grant)> {
     let mut grants = Vec::new();
     for _ in 0..20 {
         while let Some(output) = core.poll_output() {
-            if let Output::Send { message, .. } = output
+            if let Output::Send { to, message } = output
                 && let ControllerMessage::Lease(lease) = message.body
             {
-                grants.extend(lease.grants);
+                grants.extend(lease.grants.into_iter().map(|grant| (to, grant)));
             }
         }
         let now = core.next_deadline().unwrap();
@@ -116,4 +119,49 @@ fn a_controller_whose_agents_know_a_later_term_says_which_one_it_needs() {
     assert_eq!(greets(&mut core, ports[3], own + 6), Some(Term(own + 7)), "what most say");
     // Another one began meanwhile.
     assert_eq!(greets(&mut core, ports[2], own), None);
+}
+
+/// A manager that is not heard may have repaired tables: a link that the last view gives to one tree may carry what
+/// goes along another by now.
+#[test]
+fn a_strict_controller_grants_nothing_new_when_its_manager_was_not_heard_for_long() {
+    let mut fabric = Fabric::generated("clos:2,4,2");
+    fabric.routing = Routing::with_unmanaged_trees(&fabric.topology, None, 1).unwrap();
+    let ports = fabric.ports();
+    let asks = |core: &mut Core, from: usize, to: usize| {
+        let request = Request {
+            connection: ConnectionNumber(0),
+            destination: ports[to],
+            windows: 0,
+            rate: 0,
+            class: 0,
+            pinned: false,
+            tree: None,
+        };
+        let now = core.next_deadline().unwrap();
+        let changes = vec![Change::Request(request)].into();
+        says(core, ports[from], hello(ports[from]), now);
+        says(core, ports[from], AgentMessage::Ask(Ask { number: 1, changes }), now);
+    };
+    for policy in [Policy::Shared, Policy::Strict] {
+        let config = Config { policy, silence: 10_000, ..Life::config() };
+        let mut core = Core::new(config, fabric.view(1), Time::ZERO).unwrap();
+        let sends =
+            |core: &mut Core, from: usize| granted(core).iter().any(|(to, _)| *to == ports[from]);
+        asks(&mut core, 0, 2);
+        assert!(sends(&mut core, 0), "{policy:?}");
+        let lost = core.next_deadline().unwrap();
+        core.handle(Event::Manager(false), lost);
+        asks(&mut core, 1, 3);
+        assert!(sends(&mut core, 1), "{policy:?}: a moment later");
+        while core.next_deadline().unwrap() < lost + VIEW_LEASE {
+            granted(&mut core);
+        }
+        asks(&mut core, 2, 0);
+        assert_eq!(sends(&mut core, 2), policy == Policy::Shared, "what is new waits");
+        assert!(sends(&mut core, 1), "{policy:?}: what was granted stays");
+        let now = core.next_deadline().unwrap();
+        core.handle(Event::Manager(true), now);
+        assert!(sends(&mut core, 2), "{policy:?}: the manager is back");
+    }
 }

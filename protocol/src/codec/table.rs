@@ -95,6 +95,7 @@ choices! {
     Verdict { 0 Served, 1 Deferred(it), 2 Refused(it) }
     Wait {
         0 PortsBusy, 1 SourceFull, 2 DestinationFull, 3 NoTreeFreed, 4 PinnedAway, 5 Rests, 6 Draining,
+        7 NoManager,
     }
     Refusal {
         0 Off, 1 UnknownSource, 2 UnknownDestination, 3 Itself, 4 TooFast, 5 TooMany, 6 SourceCut,

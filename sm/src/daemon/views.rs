@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use snin_daemon::session::{Credentials, Files, Limits, Listen, MissingFile, Peer, Post, Received};
 use snin_daemon::watch::Watch;
@@ -13,8 +14,8 @@ use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::ViewChange;
 use snin_protocol::view::{
-    Computed, FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, ViewError, frames,
-    unusable_pairs,
+    Computed, FromManager, MAX_VIEW, Policy, PortTest, PortTested, ToManager, VIEW_LEASE,
+    ViewError, frames, unusable_pairs,
 };
 use snin_sm_core::FabricView;
 use snin_sm_core::events::Preferences;
@@ -25,6 +26,10 @@ use super::link_tests::LinkTests;
 use super::preferring::Preferring;
 use super::settings::Settings;
 
+/// How long a controller may grant on by the last view, after its session ended here: until it notices, and then
+/// for [`VIEW_LEASE`].
+const GRANTS_ON: Duration = Duration::from_secs(30 + VIEW_LEASE.nanos() / 1_000_000_000);
+
 /// See the module's documentation.
 pub struct Views {
     post: Post<ToManager, FromManager>,
@@ -33,6 +38,10 @@ pub struct Views {
     now: Option<Arc<FabricView>>,
     whole: Option<Arc<FabricView>>,
     controllers: Vec<Peer>,
+    /// When the last of them was gone, while it may grant on by the view that it was told.
+    last_gone: Option<Instant>,
+    /// Something that controllers had to be told was dropped: they are told the whole view anew.
+    untold: bool,
     /// What the tables of views that were told come to.
     tables: Tables,
     /// Versions that controllers say are clear.
@@ -73,6 +82,8 @@ impl Views {
             now: None,
             whole: None,
             controllers,
+            last_gone: None,
+            untold: false,
             tables: Tables::default(),
             clear,
             link_tests: LinkTests::default(),
@@ -91,8 +102,10 @@ impl Views {
         self.now = Some(view.clone());
         if self.controllers.is_empty() {
             self.whole = None;
-            // No controller grants anything.
-            self.clear.push_back(view.version());
+            if self.last_gone.is_none_or(|gone| gone.elapsed() >= GRANTS_ON) {
+                // No controller grants anything.
+                self.clear.push_back(view.version());
+            }
             return;
         }
         let said = match self.whole.as_ref().filter(|whole| more_is_unusable(whole, view)) {
@@ -101,12 +114,19 @@ impl Views {
             }),
             None => self.whole(view),
         };
+        self.tell(said, view.version());
+    }
+
+    /// Tells every controller. What the session has no room for is told whole, with the view of then.
+    fn tell(&mut self, said: Result<Vec<FromManager>, ViewError>, version: u64) {
+        let lost = self.post.lost();
         match said {
             Ok(frames) => self.controllers.iter().for_each(|to| {
                 frames.iter().for_each(|frame| self.post.send_to(to, frame.clone()));
             }),
-            Err(error) => error!("controllers are not told of view {}: {error}", view.version()),
+            Err(error) => error!("controllers are not told of view {version}: {error}"),
         }
+        self.untold = self.post.lost() > lost;
     }
 
     fn whole(&mut self, view: &Arc<FabricView>) -> Result<Vec<FromManager>, ViewError> {
@@ -120,6 +140,12 @@ impl Views {
     pub fn next_clear(&mut self) -> Option<u64> {
         for heard in self.post.work() {
             self.receive(heard);
+        }
+        if self.untold
+            && let Some(view) = self.now.clone()
+        {
+            let whole = self.whole(&view);
+            self.tell(whole, view.version());
         }
         self.clear.pop_front()
     }
@@ -169,6 +195,9 @@ impl Views {
                 info!("{peer} is gone: {end}");
                 self.controllers.retain(|known| *known != peer);
                 self.link_tests.gone(&peer);
+                if self.controllers.is_empty() {
+                    self.last_gone = Some(Instant::now());
+                }
             }
             Received::Said(_, ToManager::Clear(clear)) => self.clear.push_back(clear.version),
             Received::Said(peer, ToManager::Tested(tested)) => {

@@ -1,11 +1,15 @@
 //! `snin emulate`: infiniband-diags, OpenSM, snin-sm and agents on a fabric that it serves.
 #![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
+#[path = "emulation/clearing.rs"]
+mod clearing;
 mod emulation;
 #[path = "emulation/flood.rs"]
 mod flood;
 #[path = "emulation/joining.rs"]
 mod joining;
+#[path = "emulation/manager.rs"]
+mod manager;
 
 use std::path::Path;
 use std::process::Command;

@@ -8,6 +8,7 @@ use snin_fabric::TreeId;
 use snin_fabric::check::owner::{PlannedPath, owner};
 use snin_fabric::hosts::HostId;
 use snin_protocol::message::{Answer, Refusal, Verdict, Wait};
+use snin_protocol::view::VIEW_LEASE;
 use snin_protocol::{Epoch, Time};
 
 use super::Core;
@@ -15,6 +16,7 @@ use super::connections::Connection;
 use super::domains::{DomainId, Done, Placed, Wanted, Work};
 use super::ledger::Claim;
 use super::transition::pausing;
+use crate::config::Policy;
 use crate::events::{Note, Output, WindowReport};
 use crate::owners::Untrue;
 use crate::packing::Deferral;
@@ -30,14 +32,18 @@ impl Core {
         if now < self.quiet_until {
             return;
         }
-        let renewed = self.stale;
+        let held = self.is_held(now);
+        let renewed = self.stale && !held;
         if renewed {
             for (_, connection) in self.connections.iter_mut() {
                 connection.packed = false;
             }
             self.renew();
         }
-        let chosen = self.choose(epoch);
+        let mut chosen = self.choose(epoch);
+        if held {
+            self.hold(&mut chosen);
+        }
         let trees = self.pack(&chosen);
         self.find_ways(&trees, renewed);
         let (links, max_link_load) = self.certify();
@@ -97,6 +103,24 @@ impl Core {
         self.rest(&mut chosen);
         self.choose_frames(&mut chosen);
         chosen
+    }
+
+    /// Whether nothing new is granted, since the subnet manager may have written other tables than those of the view
+    /// that it told last.
+    fn is_held(&self, now: Time) -> bool {
+        let strict = self.config.policy == Policy::Strict;
+        strict && self.manager_lost.is_some_and(|since| now >= since + VIEW_LEASE)
+    }
+
+    /// What has its links keeps them.
+    fn hold(&mut self, chosen: &mut BTreeSet<u32>) {
+        chosen.retain(|&slot| {
+            let Some(connection) = self.connections.get_mut(slot) else { return false };
+            if !connection.packed {
+                connection.verdict = Some(Verdict::Deferred(Wait::NoManager));
+            }
+            connection.packed
+        });
     }
 
     /// How many connections want each host's link out (0) and in (1).

@@ -93,6 +93,8 @@ pub struct Core {
     /// The window decided last, once there is one, and the next.
     window: Epoch,
     next: Epoch,
+    /// Since when the subnet manager is not heard.
+    manager_lost: Option<Time>,
     /// Nothing is granted before: a predecessor's grants may be in force.
     quiet_until: Time,
     deposed: bool,
@@ -136,6 +138,7 @@ impl Core {
             clearing: BTreeMap::new(),
             window: Epoch(0),
             next: Epoch::of(now + config.lead, config.window).after(1),
+            manager_lost: None,
             quiet_until: before.map_or(Time::ZERO, |before| now + before),
             deposed: false,
             next_owner: 0,
@@ -159,6 +162,7 @@ impl Core {
             Event::View(view) => self.take_view(view),
             Event::Unusable(change) => self.take_change(&change),
             Event::Policy(policy) => self.take_policy(policy),
+            Event::Manager(is_heard) => self.manager_lost = (!is_heard).then_some(now),
             Event::TestLink(port, test) => self.test_link(port, test, now),
             Event::Superseded { by } => {
                 self.deposed = true;
