@@ -206,7 +206,9 @@ impl Fabric {
     pub(super) fn route(&self, ends: (HostId, HostId), tree: TreeId) -> Result<Route, Refusal> {
         let destination = self.host(ends.1).ok_or(Refusal::UnknownDestination)?.port;
         let (tree, dlid) = if self.on_one_leaf(ends) {
-            (WITHIN_LEAF, self.view.addresses().base(destination).map(Dlid))
+            // Queue pairs along that tree are there already. Any address of the host leads there.
+            let own = self.view.dlid(destination, WITHIN_LEAF);
+            (WITHIN_LEAF, own.or_else(|| self.view.addresses().base(destination).map(Dlid)))
         } else {
             (tree, self.view.dlid(destination, tree))
         };

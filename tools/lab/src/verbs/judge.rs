@@ -96,8 +96,6 @@ impl Judge {
         let roots: Vec<NodeIndex> = trees().map(|tree| fabric.root(tree)).collect();
         let mut owners = BTreeMap::new();
         for (host, place) in fabric.places().iter().enumerate() {
-            // Within a leaf the base address is granted, and called tree 0's.
-            owners.insert(place.base, Owner { host, leaf: place.leaf, tree: TreeId(0) });
             for tree in trees() {
                 if let Some(lid) = fabric.address(host, tree) {
                     owners.insert(lid, Owner { host, leaf: place.leaf, tree });
