@@ -35,7 +35,7 @@ DEMO := target/demo
 
 RUN ?= ibv_devinfo
 
-.PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench \
+.PHONY: demo check test install toolchain deps deps-build deps-verbs deps-judges deps-vm vm lab lab-jobs lint space clean bench bench-against \
 	bench-tables bench-bring-up bench-election bench-emulator bench-failover bench-jobs bench-merge bench-packing \
 	bench-reconfiguration bench-sa bench-sm bench-verbs bench-window \
 	soak soak-sm soak-merge soak-agent \
@@ -135,6 +135,12 @@ toolchain:
 # Every benchmark at full size; each appends lines to target/bench/results.jsonl.
 bench: bench-tables bench-bring-up bench-emulator bench-sm bench-sa bench-reconfiguration bench-failover bench-election bench-merge \
 	bench-packing bench-jobs bench-window bench-verbs
+
+# Today's programs beside an earlier commit's, in turns: make bench-against REV=HEAD~20 [ROUNDS=3]
+# [BENCH=sm,packing,administration,window] [SNIN_CASE=36,18,18]; ends with 1 where a figure lost 10 % or more.
+bench-against: deps-judges
+	$(CARGO) run --release --quiet -p snin-benches --bin against -- "$(REV)" --rounds $(or $(ROUNDS),3) \
+		$(if $(BENCH),--bench $(BENCH))
 
 bench-tables: deps-build
 	$(CARGO) run --release --quiet -p snin-benches --bin tables

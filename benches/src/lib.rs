@@ -4,6 +4,7 @@
 //! one at [`Size::Small`], so none rots; `make bench` runs them at [`Size::Full`].
 
 pub mod administration;
+pub mod against;
 pub mod bring_up;
 pub mod election;
 pub mod emulator_data;

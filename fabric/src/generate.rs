@@ -269,7 +269,8 @@ impl Recipe {
             }
             Self::Random { switches, cables, hosts, .. } => {
                 let ports = u64::from(hosts) + u64::from(cables);
-                let few = (switches < 3 || cables < 2).then(|| "3 switches and 2 cables at least");
+                let few =
+                    (switches < 3 || cables < 2).then_some("3 switches and 2 cables at least");
                 few.map(str::to_owned)
                     .or_else(|| Self::direct_out_of_range([switches, cables, hosts], ports))
             }

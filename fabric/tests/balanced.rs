@@ -1,5 +1,6 @@
 //! Where there are no trees, routes are spread over all that are as short: loads are counted by a walker of this
 //! file's own, and so are loops.
+#![allow(clippy::disallowed_macros, reason = "what is measured is printed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
