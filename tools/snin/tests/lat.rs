@@ -58,15 +58,17 @@ const MACHINE: &str = "
     taskset -c 1 snin lat --device rxe1 --keep 2>$OUT/server & server=$!
     until grep -q waiting $OUT/server; do sleep 0.05; done
 ";
-/// Datagrams to one who stands still for a while after the first hundred: without a new process, so that it is
-/// soon seen that they came.
+/// Datagrams to one who stands still after the first hundred until all were sent: without a new process, so that it
+/// is soon seen that they came.
 const LOST: &str = "
     came() { read -r packets </sys/class/net/host1/statistics/rx_packets; }
     came; before=$packets
     { ask --bandwidth --transport ud --size 1k --iterations 20000 --json $OUT/lost >/dev/null 2>$OUT/lost-said
       echo $? >>$OUT/lost-said; } & client=$!
     until came; [ $packets -gt $((before + 100)) ]; do :; done
-    kill -STOP $server; sleep 0.5; kill -CONT $server
+    kill -STOP $server
+    for turn in {1..600}; do came; [ $packets -ge $((before + 20000)) ] && break; sleep 0.1; done
+    kill -CONT $server
     wait $client
 ";
 /// What cannot be, each with what is said of it.
