@@ -86,8 +86,8 @@ impl Embedded {
         changes.iter().try_for_each(|(key, value)| check(key, value.as_deref()))
     }
 
-    /// Changes many keys in one transaction, without looking at their old values: all of them are durable when this
-    /// returns, or none is changed.
+    /// Changes many keys in one transaction, without looking at their old values: all of them are durable when
+    /// this returns, or none is changed.
     ///
     /// # Errors
     /// When they cannot be kept.
