@@ -17,6 +17,8 @@ pub enum Engine {
     /// that cables join.
     #[default]
     Trees,
+    /// Balanced up*/down*, on a Clos too.
+    UpDown,
     /// Balanced shortest paths at LMC 0.
     MinHop,
     /// D-mod-K at LMC 0, Clos only.
@@ -27,6 +29,7 @@ impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Trees => "trees",
+            Self::UpDown => "updown",
             Self::MinHop => "minhop",
             Self::DModK => "dmodk",
         })
@@ -37,9 +40,9 @@ impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let engines = [Self::Trees, Self::MinHop, Self::DModK];
+        let engines = [Self::Trees, Self::UpDown, Self::MinHop, Self::DModK];
         let found = engines.into_iter().find(|engine| engine.to_string() == text);
-        found.ok_or_else(|| format!("`{text}` is no routing (expected trees, minhop or dmodk)"))
+        found.ok_or_else(|| format!("`{text}` is no routing (expected trees, updown, minhop or dmodk)"))
     }
 }
 
@@ -96,6 +99,7 @@ impl Routing {
             Engine::MinHop | Engine::DModK if lmc.is_some_and(|lmc| lmc != Lmc::ZERO) => {
                 Err(RoutingError::NeedsLmcZero(engine, lmc.unwrap_or_default()))
             }
+            Engine::UpDown => Self::up_down(topology, hosts, shape, lmc),
             Engine::MinHop => Self::min_hop(topology, hosts, shape),
             Engine::DModK => Self::d_mod_k(topology, hosts, shape),
         }
@@ -151,16 +155,31 @@ impl Routing {
                 NotClos::Unjoined(name(pair.from), name(pair.to))
             }
         };
+        let mut routing = Self::up_down(topology, hosts, Err(not_clos), lmc)?;
+        routing.engine = engine;
+        let parts = Part::all(topology, &routing.hosts);
+        if let Some(ranks) = &routing.ranks {
+            for part in &parts {
+                part.fill(topology, ranks, &mut routing.plan, &mut routing.tables)?;
+            }
+        }
+        if !parts.is_empty() {
+            routing.shape = Err(NotClos::Joined(parts.len()));
+        }
+        Ok(routing)
+    }
+
+    fn up_down(
+        topology: &Topology,
+        hosts: Hosts,
+        shape: Result<Clos, NotClos>,
+        lmc: Option<Lmc>,
+    ) -> Result<Self, RoutingError> {
         let ranks = Ranks::of_any(topology, &hosts);
         let forest = Forest::bare(topology);
-        let mut plan = AddressPlan::new(topology, None, lmc, 0)?;
-        let (mut tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
-        let parts = Part::all(topology, &hosts);
-        for part in &parts {
-            part.fill(topology, &ranks, &mut plan, &mut tables)?;
-        }
-        let joined = NotClos::Joined(parts.len());
-        let (shape, ranks) = (Err(if parts.is_empty() { not_clos } else { joined }), Some(ranks));
+        let plan = AddressPlan::new(topology, None, lmc, 0)?;
+        let (tables, unreachable) = tables::fill(topology, &ranks, &forest, &plan);
+        let (engine, ranks) = (Engine::UpDown, Some(ranks));
         Ok(Self { engine, hosts, shape, ranks, forest, plan, tables, unreachable })
     }
 

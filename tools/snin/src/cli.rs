@@ -326,7 +326,7 @@ pub(crate) struct Plan {
     /// Seed of random patterns: the same seed gives the same bytes
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// trees, minhop or dmodk
+    /// trees, updown, minhop or dmodk
     #[arg(long, default_value_t = Engine::Trees, value_name = "ENGINE")]
     pub(crate) routing: Engine,
     /// Addresses a port, as a power of two (0 to 7); by default one for every tree, or as many as fit

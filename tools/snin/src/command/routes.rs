@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use snin_fabric::check::load::{LoadReport, load};
 use snin_fabric::routing::{Engine, Routing};
-use snin_fabric::{NodeIndex, PortIndex, Topology};
+use snin_fabric::{Lmc, NodeIndex, PortIndex, Topology};
 
 use crate::failure::Failure;
 use crate::output::{Output, Progress, Target};
@@ -26,7 +26,7 @@ struct Report {
 
 #[derive(Serialize)]
 struct Row {
-    /// "these tables", "snin-sm", "dmodk" or "minhop".
+    /// "these tables", "snin-sm", "dmodk", "updown" or "minhop".
     routing: String,
     /// 2^lmc addresses a host port; absent of tables that were read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,10 +59,10 @@ pub(crate) fn run<W: Write>(
     progress.step("walking snin-sm's tables");
     let lmc = Some(ours.plan.lmc().bits());
     rows.push(row("snin-sm", lmc, &topology, &ours, drawn));
-    for engine in [Engine::DModK, Engine::MinHop] {
+    for engine in [Engine::DModK, Engine::UpDown, Engine::MinHop] {
         progress.step(format!("walking {engine}'s tables"));
         // D-mod-K is for a Clos.
-        if let Ok(routing) = Routing::compute(&topology, engine, None) {
+        if let Ok(routing) = Routing::compute(&topology, engine, Some(Lmc::ZERO)) {
             rows.push(row(&engine.to_string(), Some(0), &topology, &routing, drawn));
         }
     }
