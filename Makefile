@@ -82,8 +82,12 @@ TESTS := $(CARGO) test --workspace $(FEATURES) --quiet --no-fail-fast
 # The same random cases for everyone who runs the tests; `make soak-properties` looks at others.
 check test: export PROPTEST_RNG_SEED ?= 1
 MACHINE := in_the_virtual_machine
-test: toolchain space deps lint
+test: toolchain space deps-verbs
 	@rm -f target/not-run
+	@# What judges, and the virtual machine, are installed while the lints run.
+	@mkdir -p target; $(MAKE) --no-print-directory deps > target/deps.log 2>&1 & deps=$$!; \
+	$(MAKE) --no-print-directory lint || { wait $$deps; exit 1; }; \
+	wait $$deps || { cat target/deps.log; exit 1; }
 	@# The programs that tests start: a test that has to build one itself builds what it depends on once more.
 	$(CARGO) build --workspace $(FEATURES) --quiet --bins --lib --examples
 	@# Of the programs only snin has tests inside; those of the others would each be one more to link.

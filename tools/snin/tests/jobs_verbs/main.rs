@@ -63,7 +63,7 @@ fn run() -> TempDir {
         ("agents.sh", include_str!("agents.sh")),
     ];
     let mut machine = Command::new(tool("run"));
-    machine.args(["--limit", "900", "--memory", "2048", "--out"]).arg(out.path());
+    machine.args(["--limit", "1800", "--memory", "2048", "--out"]).arg(out.path());
     for (name, arguments) in [("mpi", &["mpich"][..]), ("mpi", &["openmpi"]), ("slurm", &[])] {
         machine.arg("--cpio").arg(made(name, arguments));
     }
@@ -88,11 +88,12 @@ fn run() -> TempDir {
             "snin lab --verbs /root/fabric --run 'bash /root/{script}' --json $OUT/{name}.json >/dev/null; "
         )
     };
+    let runs = ranks::runs();
     let command = [
         stage("srun.sh mpich pmi2", "mpich"),
         stage("srun.sh openmpi pmix", "openmpi"),
-        stage("times.sh with", "times"),
-        stage("times.sh without", "times-without"),
+        stage(&format!("times.sh with {runs}"), "times"),
+        stage(&format!("times.sh without {runs}"), "times-without"),
         stage("two.sh slices", "with"),
         // On one tree: base addresses of four hosts that are spread over four trees meet on no link.
         stage("two.sh none", "without").replace("--verbs", "--verbs --policy strict"),

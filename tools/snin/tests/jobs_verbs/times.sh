@@ -1,5 +1,6 @@
 # In the virtual machine: what the preload library, which asks the hosts' agents, adds to meeting peers, and how long
-# ranks of Open MPI take until MPI_Init returns and until all have met; with the argument `with` or `without` it.
+# ranks of Open MPI take until MPI_Init returns and until all have met; with the argument `with` or `without` it, so
+# many times.
 set -eu
 . /root/common.sh
 way=$1
@@ -31,7 +32,7 @@ ranks() { # COUNT RUN
         --personality ompi --allow-run-as-root --map-by :oversubscribe --bind-to none -np "$1" \
         bash /root/rank.sh "$way" /opt/openmpi/bin/pairs 20 stop >"$OUT/times-$way-$1-$2" 2>&1 || true
 }
-for run in 1 2 3; do
+for run in $(seq "$2"); do
     for count in 2 4; do ranks $count $run; done
 done
 # Each host has pairs on several trees.
