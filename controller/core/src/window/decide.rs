@@ -105,8 +105,8 @@ impl Core {
         chosen
     }
 
-    /// Whether nothing new is granted, since the subnet manager may have written other tables than those of the view
-    /// that it told last.
+    /// Whether nothing new is granted, since the subnet manager may have written other tables than those of the
+    /// view that it told last.
     fn is_held(&self, now: Time) -> bool {
         let strict = self.config.policy == Policy::Strict;
         strict && self.manager_lost.is_some_and(|since| now >= since + VIEW_LEASE)
