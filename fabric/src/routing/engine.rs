@@ -42,7 +42,9 @@ impl FromStr for Engine {
     fn from_str(text: &str) -> Result<Self, String> {
         let engines = [Self::Trees, Self::UpDown, Self::MinHop, Self::DModK];
         let found = engines.into_iter().find(|engine| engine.to_string() == text);
-        found.ok_or_else(|| format!("`{text}` is no routing (expected trees, updown, minhop or dmodk)"))
+        found.ok_or_else(|| {
+            format!("`{text}` is no routing (expected trees, updown, minhop or dmodk)")
+        })
     }
 }
 

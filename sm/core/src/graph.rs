@@ -127,6 +127,8 @@ pub(crate) struct Node {
     pub(crate) shaken: bool,
     /// The survey that last took its table for unknown.
     pub(crate) mirrored: u32,
+    /// Something of it or its ports may be other than it was when it was last written into the database.
+    pub(crate) touched: bool,
 }
 
 impl Node {
@@ -151,6 +153,7 @@ impl Node {
             lost: false,
             shaken: false,
             mirrored: 0,
+            touched: true,
             info,
         }
     }
@@ -217,7 +220,9 @@ impl Graph {
     }
 
     pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.index()]
+        let node = &mut self.nodes[id.index()];
+        node.touched = true;
+        node
     }
 
     pub(crate) fn port(&self, (node, port): PortId) -> Option<&Port> {
@@ -225,7 +230,14 @@ impl Graph {
     }
 
     pub(crate) fn port_mut(&mut self, (node, port): PortId) -> Option<&mut Port> {
-        self.nodes.get_mut(node.index())?.ports.get_mut(port.index())
+        let node = self.nodes.get_mut(node.index())?;
+        node.touched = true;
+        node.ports.get_mut(port.index())
+    }
+
+    /// Everything of these nodes is in the database.
+    pub(crate) fn settle(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        nodes.into_iter().for_each(|id| self.nodes[id.index()].touched = false);
     }
 
     /// Every node ever met.

@@ -41,6 +41,7 @@ use snin_protocol::Time;
 
 use self::applying::Applying;
 use self::bridge::Bridges;
+use self::commit::Committed;
 use self::gauges::Gauges;
 use self::judged::Orders;
 use self::link_tests::LinkTests;
@@ -137,6 +138,7 @@ pub struct Sweep {
     forgot: bool,
     /// A stage has ended: there may be something new for the database.
     stage_ended: bool,
+    committed: Committed,
     /// Configuration judges what was discovered before anything is computed.
     judged: bool,
     /// What came of questions that configuration had asked.
@@ -208,6 +210,7 @@ impl Sweep {
             lapsed: BTreeSet::new(),
             forgot: false,
             stage_ended: false,
+            committed: Committed::default(),
             judged: false,
             asked: VecDeque::new(),
             gauges: Gauges::default(),

@@ -1,6 +1,8 @@
-//! Found and programmed values, written into the database: once a stage, and only what differs.
+//! Found and programmed values, written into the database: once a stage, and only what differs. What was not touched
+//! since is not even compared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use snin_fabric::multicast::{BLOCK, POSITION};
 use snin_fabric::{Guid, Lid, Lmc, PortNum};
@@ -10,7 +12,32 @@ use super::Sweep;
 use crate::database::{Database, Links, Node, Nodes, Place, Port, Ports, Programmed, Programs};
 use crate::graph;
 use crate::mad_address::LocalPort;
+use crate::multicast::McPlan;
 use crate::query::PortId;
+use crate::target::Target;
+
+/// Up to what the database has what was found and programmed.
+#[derive(Debug)]
+pub(super) struct Committed {
+    /// All of it is compared: another manager may have written the database.
+    pub(super) all: bool,
+    target: Option<Arc<Target>>,
+    plan: Option<Arc<McPlan>>,
+}
+
+impl Default for Committed {
+    fn default() -> Self {
+        Self { all: true, target: None, plan: None }
+    }
+}
+
+fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
+    }
+}
 
 impl Sweep {
     /// Whether a stage has ended since this was last asked.
@@ -26,22 +53,33 @@ impl Sweep {
     }
 
     /// Writes nodes, ports and cables. What cannot be reached any more is removed.
-    pub(crate) fn commit(&self, database: &mut Database, now: Time) {
-        let (mut nodes, mut places) = (BTreeSet::new(), BTreeSet::new());
+    pub(crate) fn commit(&mut self, database: &mut Database, now: Time) {
+        let Committed { all, target, plan } = &self.committed;
+        let all = *all || !is_same(target.as_ref(), self.target.as_ref());
+        let same_plan = is_same(plan.as_ref(), self.plan.as_ref());
+        let (mut nodes, mut places) = (BTreeMap::new(), BTreeSet::new());
+        let mut written = Vec::new();
         for (id, node) in self.graph.managed() {
             let guid = node.guid();
-            nodes.insert(guid);
+            let looks = all || node.touched || database.get::<Nodes>(&guid).is_none();
+            nodes.insert(guid, looks);
+            if looks || !same_plan {
+                match self.programmed(id) {
+                    programmed if programmed == Programmed::default() => {
+                        database.remove::<Programs>(&guid, now);
+                    }
+                    programmed => {
+                        database.put::<Programs>(guid, programmed, now);
+                    }
+                }
+            }
+            if !looks {
+                continue;
+            }
+            written.push(id);
             let name = node.name.clone().unwrap_or_default();
             let record = Node { info: node.info.clone(), name, switch: node.switch.clone() };
             database.put::<Nodes>(guid, record, now);
-            match self.programmed(id) {
-                programmed if programmed == Programmed::default() => {
-                    database.remove::<Programs>(&guid, now);
-                }
-                programmed => {
-                    database.put::<Programs>(guid, programmed, now);
-                }
-            }
             for (num, port) in (0..).map(PortNum).zip(&node.ports) {
                 let Some(record) = self.port_record((id, num), node, port) else { continue };
                 places.insert((guid, num));
@@ -57,10 +95,18 @@ impl Sweep {
                 }
             }
         }
-        database.retain::<Nodes>(now, |guid| nodes.contains(guid));
-        database.retain::<Programs>(now, |guid| nodes.contains(guid));
-        database.retain::<Ports>(now, |place| places.contains(place));
-        database.retain::<Links>(now, |place| places.contains(place));
+        let stays = |place: &Place| match nodes.get(&place.0) {
+            Some(true) => places.contains(place),
+            Some(false) => true,
+            None => false,
+        };
+        database.retain::<Nodes>(now, |guid| nodes.contains_key(guid));
+        database.retain::<Programs>(now, |guid| nodes.contains_key(guid));
+        database.retain::<Ports>(now, stays);
+        database.retain::<Links>(now, stays);
+        self.graph.settle(written);
+        let (target, plan) = (self.target.clone(), self.plan.clone());
+        self.committed = Committed { all: false, target, plan };
     }
 
     pub(super) fn place(&self, (node, num): PortId) -> Place {
@@ -76,20 +122,7 @@ impl Sweep {
         port: &graph::Port,
     ) -> Option<Port> {
         let info = port.info.as_ref()?;
-        let is_switch = node.is_switch();
-        if !is_switch && end.1 == PortNum::ZERO {
-            return None;
-        }
-        let addressed = if is_switch { node.ports.first()?.info.as_ref()? } else { info };
-        let (base, lmc) = match addressed.lid {
-            lid @ Lid(1..=0xBFFF) => (lid, addressed.lmc),
-            _ => (Lid::NONE, Lmc::ZERO),
-        };
-        let guid = match (is_switch, end.1) {
-            (true, PortNum::ZERO) => Some(node.info.port_guid),
-            (true, _) => None,
-            (false, _) => port.guid,
-        };
+        let (guid, base, lmc) = addressing(end.1, node, port)?;
         let lanes =
             port.qos_tables.iter().filter_map(|(table, lanes)| Some((*table, lanes.clone()?)));
         Some(Port {
@@ -129,7 +162,7 @@ impl Sweep {
     }
 
     /// What survives a restart, as it was last stored.
-    pub(crate) const fn saved(&self) -> &std::sync::Arc<crate::saved::Saved> {
+    pub(crate) const fn saved(&self) -> &Arc<crate::saved::Saved> {
         &self.saved
     }
 
@@ -147,4 +180,28 @@ impl Sweep {
         let guid = self.graph.port(end).and_then(|port| port.guid);
         guid.unwrap_or_else(|| self.graph.node(end.0).info.port_guid)
     }
+}
+
+/// A port's GUID and addresses; none of an adapter's port 0, or where nothing was read.
+pub(super) fn addressing(
+    num: PortNum,
+    node: &graph::Node,
+    port: &graph::Port,
+) -> Option<(Option<Guid>, Lid, Lmc)> {
+    let info = port.info.as_ref()?;
+    let is_switch = node.is_switch();
+    if !is_switch && num == PortNum::ZERO {
+        return None;
+    }
+    let addressed = if is_switch { node.ports.first()?.info.as_ref()? } else { info };
+    let (base, lmc) = match addressed.lid {
+        lid @ Lid(1..=0xBFFF) => (lid, addressed.lmc),
+        _ => (Lid::NONE, Lmc::ZERO),
+    };
+    let guid = match (is_switch, num) {
+        (true, PortNum::ZERO) => Some(node.info.port_guid),
+        (true, _) => None,
+        (false, _) => port.guid,
+    };
+    Some((guid, base, lmc))
 }

@@ -293,7 +293,7 @@ impl Sweep {
         self.recalled = None;
         let Leave { consults, written, .. } = self.leave;
         self.leave = Leave { consults, written, follows: true, ..Leave::default() };
-        self.stage_ended = true;
+        (self.stage_ended, self.committed.all) = (true, true);
     }
 
     /// Counts a MAD that was dropped.

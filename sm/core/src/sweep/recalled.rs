@@ -132,7 +132,7 @@ impl Sweep {
             return true;
         }
         // Ports know who is master: now what was recalled is looked at.
-        (self.stage, self.stage_ended) = (Stage::Idle, true);
+        (self.stage, self.stage_ended, self.committed.all) = (Stage::Idle, true, true);
         (self.pending.light, self.pending.learnt) = (true, true);
         self.pending.awake.extend(self.graph.unexplained());
         true

@@ -10,6 +10,7 @@ use snin_mad::port::Capabilities;
 use snin_protocol::Time;
 
 use super::Sweep;
+use super::commit::addressing;
 use crate::database::{Node, Port, Stamp};
 use crate::merge::{Entry, PortTable, Snapshot};
 
@@ -24,11 +25,12 @@ impl Sweep {
         let mut has_switch = false;
         for (id, node) in self.graph.managed() {
             for (num, port) in (0..).map(snin_fabric::PortNum).zip(&node.ports) {
-                let Some(record) = self.port_record((id, num), node, port) else { continue };
+                let Some((guid, base, _)) = addressing(num, node, port) else { continue };
                 let is_known = |guid: Guid| self.saved.lids.contains_key(&guid);
-                if record.base == Lid::NONE || record.guid.is_none_or(is_known) {
+                if base == Lid::NONE || guid.is_none_or(is_known) {
                     continue;
                 }
+                let Some(record) = self.port_record((id, num), node, port) else { continue };
                 has_switch |= node.is_switch();
                 let name = node.name.clone().unwrap_or_default();
                 let of = Node { info: node.info.clone(), name, switch: node.switch.clone() };

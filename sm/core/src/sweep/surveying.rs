@@ -166,6 +166,7 @@ impl Sweep {
         }
         self.pending.learnt |= survey.has_learnt();
         self.stage_ended = true;
+        self.committed.all |= survey.is_full();
         if (survey.distrusts && !survey.is_full()) || (survey.clashes && !survey.fresh) {
             (self.pending.full, self.pending.anew) = (true, true);
         }
