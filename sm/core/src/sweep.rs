@@ -121,6 +121,8 @@ pub struct Sweep {
     back_off: (u32, u32),
     /// All but groups is as it is to be.
     regrouping: bool,
+    /// The survey reads what administration was asked for, and nothing else.
+    only_lanes: bool,
     /// The last answer to each port's traps since the fabric was settled, and the ports that it left by.
     answered_traps: BTreeMap<(LocalPort, Lid), (Box<Mad>, Vec<PortId>)>,
     /// How often in a row traps have interrupted something.
@@ -202,6 +204,7 @@ impl Sweep {
             unsent: BTreeMap::new(),
             back_off: (0, 0),
             regrouping: false,
+            only_lanes: false,
             answered_traps: BTreeMap::new(),
             gave_way: 0,
             unverified: BTreeSet::new(),
@@ -391,9 +394,14 @@ impl Sweep {
             && !self.pending.judge
     }
 
-    /// The same, even if groups are under way.
+    /// The same, even if groups are under way, or tables of lanes for administration.
     pub(crate) fn has_swept(&self) -> bool {
-        self.pending.is_empty() && (self.regrouping || matches!(self.stage, Stage::Idle))
+        let beside = match self.stage {
+            Stage::Idle => true,
+            Stage::Survey(_) => self.only_lanes,
+            _ => self.regrouping,
+        };
+        self.pending.is_quiet() && beside
     }
 
     /// Whether it waits for something to happen.

@@ -28,7 +28,8 @@ impl Manager {
         self.administration.metrics()
     }
 
-    /// Whether the fabric is as it was meant to be, for all that is known, even if groups are under way.
+    /// Whether the fabric is as it was meant to be, for all that is known, even if groups are under way,
+    /// or tables of lanes that hosts asked for.
     pub fn has_swept(&self) -> bool {
         self.sweep.has_swept()
     }

@@ -41,6 +41,11 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn is_empty(&self) -> bool {
+        self.is_quiet() && self.lanes.is_empty()
+    }
+
+    /// Nothing but what administration was asked for.
+    pub(super) fn is_quiet(&self) -> bool {
         !self.full
             && !self.light
             && !self.learnt
@@ -52,7 +57,6 @@ impl Pending {
             && self.awake.is_empty()
             && self.verify.is_empty()
             && self.readmit.is_empty()
-            && self.lanes.is_empty()
     }
 }
 
@@ -84,6 +88,7 @@ impl Sweep {
         self.surveys += 1;
         self.metrics.surveys += 1;
         self.regrouping = false;
+        self.only_lanes = self.pending.is_quiet();
         let pending = std::mem::take(&mut self.pending);
         (self.pending.learnt, self.pending.judge) = (pending.learnt, pending.judge);
         if pending.full {
