@@ -15,8 +15,9 @@ use snin_fabric::check::{credit, walk};
 use snin_fabric::clos::recognise;
 use snin_fabric::generate::Recipe;
 use snin_fabric::hosts::Hosts;
+use snin_fabric::names::HostNames;
 use snin_fabric::routing::{Engine, Routing};
-use snin_fabric::traffic::{HostNames, Pattern};
+use snin_fabric::traffic::Pattern;
 use snin_fabric::{Guid, LinkRate, Lmc, Topology, dump, ibnet, traffic};
 
 fn number(name: &str, otherwise: u64) -> u64 {

@@ -219,6 +219,17 @@ impl Topology {
         topology
     }
 
+    /// A copy whose nodes have the names that `name` gives their GUIDs; others keep theirs.
+    pub fn renamed<'a>(&self, name: impl Fn(Guid) -> Option<&'a str>) -> Self {
+        let mut topology = self.clone();
+        for node in &mut topology.nodes {
+            if let Some(name) = name(node.guid) {
+                node.name = name.into();
+            }
+        }
+        topology
+    }
+
     /// A copy without the given cables (either end names one). Used to plan for faults, and by tests.
     pub fn without_cables(&self, cut: &[PortIndex]) -> Self {
         let mut topology = self.clone();

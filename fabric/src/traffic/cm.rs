@@ -1,7 +1,8 @@
 //! htsim's connection matrix.
 
+use super::Demand;
 use super::file::{FileError, Problem, demand};
-use super::{Demand, HostNames};
+use crate::names::HostNames;
 
 /// What a connection line may say besides the pair, each with a number; only the size is used.
 const KEYS: [&str; 7] =
@@ -90,10 +91,10 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::super::parse;
     use super::*;
-    use crate::Guid;
+    use crate::{Guid, PortNum};
 
     fn names(hosts: u64) -> HostNames {
-        HostNames::new((0..hosts).map(|host| (Guid(host), "host")))
+        HostNames::new((0..hosts).map(|host| (Guid(host), PortNum(1), "host")))
     }
 
     #[test]

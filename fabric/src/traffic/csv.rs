@@ -2,8 +2,9 @@
 
 use csv::{ReaderBuilder, StringRecord, Terminator, Trim};
 
+use super::Demand;
 use super::file::{FileError, Problem, demand};
-use super::{Demand, HostNames};
+use crate::names::HostNames;
 
 pub(super) fn parse(text: &str, names: &HostNames) -> Result<Vec<Demand>, FileError> {
     let mut reader = ReaderBuilder::new()
@@ -68,15 +69,15 @@ fn rate(text: &str) -> Result<u64, Problem> {
 mod tests {
     use super::super::parse;
     use super::*;
-    use crate::Guid;
     use crate::hosts::HostId;
+    use crate::{Guid, PortNum};
 
     fn names() -> HostNames {
         HostNames::new([
-            (Guid(0xa0), "rack 1, node 1"),
-            (Guid(0xa1), "node 2"),
-            (Guid(0xa2), "twin"),
-            (Guid(0xa3), "twin"),
+            (Guid(0xa0), PortNum(1), "rack 1, node 1"),
+            (Guid(0xa1), PortNum(1), "node 2"),
+            (Guid(0xa2), PortNum(1), "twin"),
+            (Guid(0xa3), PortNum(1), "twin"),
         ])
     }
 
@@ -108,16 +109,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let cases: [(&[u8], &str); 14] = [
-            (b"0,1\n\n# x\n0,nobody\n", "4: no host has description `nobody`"),
+            (b"0,1\n\n# x\n0,nobody\n", "4: no host is called `nobody`"),
             (b"0,1\n0,4", "2: no host has number 4 (4 hosts, numbered from 0)"),
             (b"# x\r\n\r\n0,0xb0\r\n", "3: no host has port GUID `0xb0`"),
-            (
-                b"source,destination\n0,1\nsource,destination\n",
-                "3: no host has description `source`",
-            ),
+            (b"source,destination\n0,1\nsource,destination\n", "3: no host is called `source`"),
             (
                 b"0,twin\n",
-                "1: description `twin` is ambiguous: hosts 2 and 3 have it (use a port GUID or a number)",
+                "1: `twin` may be twin (0x00000000000000a2) or twin (0x00000000000000a3): name one of them, or its \
+                 port GUID",
             ),
             (b"0\n", "1: 1 fields (expected source,destination or source,destination,rate)"),
             (b"0,1,2,3\n", "1: 4 fields (expected source,destination or source,destination,rate)"),

@@ -1,7 +1,8 @@
 //! Demands from files, in either of the two forms.
 
-use super::{Demand, HostNames, NameError, cm, csv};
+use super::{Demand, cm, csv};
 use crate::hosts::HostId;
+use crate::names::{HostNames, NameError};
 
 /// What is wrong with a file of demands, and on which line (from 1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +77,7 @@ pub enum Problem {
 /// of which hosts are numbers, and the pairs and sizes (in bytes; 0 is without end) are used: not when or
 /// after what. Lines that say what triggers what, and what fails, are passed over.
 ///
-/// All else is CSV, `source,destination[,rate]`: hosts by port GUID (`0x...`), number or node description
+/// All else is CSV, `source,destination[,rate]`: hosts as in [`names`](crate::names)
 /// (in quotes where it holds a comma; spaces around it do not count), rates in bit/s, with k, M or G for
 /// 10^3, 10^6 and 10^9. Empty lines and lines that begin with `#` do not count, nor does a header
 /// (`source,destination,...`) on the first line that does.

@@ -1,17 +1,15 @@
 //! The demands of hosts: generated patterns, and files.
 //!
-//! Everything here speaks of hosts by number (see [`Hosts`](crate::hosts::Hosts)); [`HostNames`]
-//! translates the GUIDs and descriptions that people write.
+//! Everything here speaks of hosts by number (see [`Hosts`](crate::hosts::Hosts));
+//! [`HostNames`](crate::names::HostNames) translates what people write.
 
 mod adversarial;
 mod cm;
 mod csv;
 mod file;
-mod names;
 mod pattern;
 
 pub use file::{FileError, Problem, parse};
-pub use names::{HostNames, NameError};
 pub use pattern::{Listed, MAX_DEMANDS, Pattern, PatternError, Shape};
 
 use crate::hosts::HostId;

@@ -161,6 +161,6 @@ proptest::proptest! {
         text.splice(at..at, noise.into_bytes());
         let _ = parse(&text, &topology);
         let _ = crate::dump::guid2lid::parse(&text, &topology);
-        let _ = crate::traffic::parse(&text, &crate::traffic::HostNames::default());
+        let _ = crate::traffic::parse(&text, &crate::names::HostNames::default());
     }
 }

@@ -6,8 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use snin_controller_core::plan::plan_window;
 use snin_emulator::data::{Config, Message, MessageId, Network, Outcome, Queues, Transport};
+use snin_fabric::names::HostNames;
 use snin_fabric::routing::Engine;
-use snin_fabric::traffic::{Demand, HostNames, parse};
+use snin_fabric::traffic::{Demand, parse};
 use snin_fabric::{ForwardingTable, Guid, Lid, NodeIndex, PortNum};
 use snin_judges::shared;
 use snin_protocol::Time;
@@ -17,7 +18,7 @@ use crate::support::Fabric;
 /// The file lies beside the repository, not in it.
 fn matrix() -> Option<Vec<Demand>> {
     let (_, text) = shared("traffic/perm_1024_seed7.cm")?;
-    let names = HostNames::new((0..1_024).map(|host| (Guid(host), "")));
+    let names = HostNames::new((0..1_024).map(|host| (Guid(host), PortNum(1), "")));
     Some(parse(&text, &names).unwrap())
 }
 
