@@ -83,13 +83,6 @@ pub enum Irregularity {
         /// That switch's stage.
         stage: &'static str,
     },
-    /// An aggregation node on a spine, core or aggregation switch: addressed, no host.
-    AggregationNodeOffLeaf {
-        /// Its port.
-        node: Place,
-        /// Where it hangs.
-        switch: Place,
-    },
     /// A router: addressed, no host.
     Router {
         /// Its port.
@@ -166,9 +159,6 @@ impl fmt::Display for Irregularity {
             }
             Self::HostOffLeaf { host, switch, stage } => {
                 write!(f, "host off the leaves: {host} hangs on {stage} {switch}")
-            }
-            Self::AggregationNodeOffLeaf { node, switch } => {
-                write!(f, "aggregation node off the leaves: {node} hangs on {switch}")
             }
             Self::Router { router, switch } => write!(f, "router: {router} hangs on {switch}"),
             Self::OddRate { one, other, rate, usual } => {
@@ -324,20 +314,21 @@ fn end_nodes(topology: &Topology, hosts: &Hosts, clos: &Clos, found: &mut Vec<Ir
             found.push(Irregularity::Uncabled { node: name(topology, node) });
             continue;
         };
-        let level = clos.level(topology.port(peer).node);
-        let (end, switch) = (Place::port(topology, port), Place::port(topology, peer));
+        // An aggregation node may hang on any switch, as each has one built in.
         if topology.node(node).kind == NodeKind::Router {
-            found.push(Irregularity::Router { router: end, switch });
-        } else if level != Level::Leaf && is_aggregation_node(topology, node) {
-            found.push(Irregularity::AggregationNodeOffLeaf { node: end, switch });
+            let (router, switch) = (Place::port(topology, port), Place::port(topology, peer));
+            found.push(Irregularity::Router { router, switch });
         }
     }
 }
 
-/// Rates are compared among the cables between the same two stages.
+/// Rates are compared among the cables between the same two stages; those to aggregation nodes, which have a rate
+/// of their own, with each other.
 fn rates(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
-    let stage = |node: NodeIndex| {
-        if topology.is_switch(node) { clos.level(node) as u8 } else { u8::MAX }
+    let stage = |node: NodeIndex| match topology.is_switch(node) {
+        true => clos.level(node) as u8,
+        false if is_aggregation_node(topology, node) => u8::MAX - 1,
+        false => u8::MAX,
     };
     let mut of_stages: BTreeMap<(u8, u8), Vec<(LinkRate, PortIndex)>> = BTreeMap::new();
     for index in topology.ports() {
@@ -353,6 +344,8 @@ fn rates(topology: &Topology, clos: &Clos, found: &mut Vec<Irregularity>) {
             });
         }
         let (a, b) = (stage(port.node), stage(other.node));
+        // Of an aggregation node, wherever it hangs.
+        let (a, b) = if a.max(b) == u8::MAX - 1 { (a.max(b), a.max(b)) } else { (a, b) };
         let stages = of_stages.entry((a.min(b), a.max(b))).or_default();
         stages.push((rate.min(other_rate), index));
     }

@@ -16,6 +16,9 @@ pub enum NotClos {
     /// The fabric has no host.
     #[error("no host hangs on any switch")]
     NoHosts,
+    /// Hosts that are cabled to each other.
+    #[error("hosts are cabled back to back, no switch is between them")]
+    BackToBack,
     /// Parts that no cable joins.
     #[error("`{0}` and `{1}` are not connected")]
     Islands(String, String),
@@ -60,6 +63,9 @@ pub enum NotClos {
 /// # Errors
 /// Exactly why the fabric is neither.
 pub fn recognise(topology: &Topology, hosts: &Hosts) -> Result<Clos, NotClos> {
+    if topology.switch_count() == 0 && topology.cable_count() > 0 {
+        return Err(NotClos::BackToBack);
+    }
     if hosts.is_empty() {
         return Err(NotClos::NoHosts);
     }
