@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::line::{Attribute, Header, Line, PortLine, classify, clip};
+use crate::mistaken;
 use crate::topology::{Handle, TopologyBuilder, TopologyError};
 use crate::{Guid, NodeKind, PortNum, Topology};
 
@@ -63,6 +64,18 @@ pub enum Problem {
         /// Where it was first.
         first: usize,
     },
+    /// The output of another command, or of another option.
+    #[error(
+        "this is {0}; what is read is what `ibnetdiscover` prints without options (`ibnetdiscover > FILE`), or \
+         an ibsim netlist"
+    )]
+    Mistaken(&'static str),
+    /// A message of the tool's among what it found.
+    #[error(
+        "`{0:.80}` is a message of a tool, not what it found: keep stderr apart (`ibnetdiscover > FILE 2> ERRORS`), \
+         and see whether the fabric was found as a whole"
+    )]
+    Message(String),
     /// The other end's node has no record.
     #[error("peer `{0}` has no record in this file (is it truncated?)")]
     NoSuchPeer(String),
@@ -135,7 +148,12 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, number: usize, text: &str) -> Result<(), Problem> {
-        match classify(text)? {
+        let line = classify(text).map_err(|problem| match mistaken::output_of(text) {
+            _ if mistaken::is_message(text) => Problem::Message(text.trim().to_owned()),
+            Some(output) => Problem::Mistaken(output),
+            None => problem,
+        });
+        match line? {
             // A blank line ends a record, a comment does not.
             Line::Blank if text.trim().is_empty() => self.current = None,
             Line::Blank => {}

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::dump::DumpError;
 use crate::id::BadGuid;
+use crate::lft::BLOCK;
+use crate::mistaken;
 use crate::{ForwardingTable, Guid, Lid, NodeIndex, PortNum, Topology};
 
 /// The error in a line.
@@ -18,6 +20,18 @@ pub enum Problem {
     /// No known kind of line.
     #[error("not understood: `{0:.60}`")]
     Unknown(String),
+    /// The output of another command.
+    #[error(
+        "this is {0}; what is read is the output of `dump_fts`, `dump_lfts.sh` or `ibroute`, or OpenSM's \
+         opensm-lfts.dump"
+    )]
+    Mistaken(&'static str),
+    /// A message of the tool's among the tables.
+    #[error(
+        "`{0:.80}` is a message of a tool, not a table: keep stderr apart (`dump_fts > FILE 2> ERRORS`), and see \
+         whether every table was read"
+    )]
+    Message(String),
     /// A table's first line without the switch's GUID.
     #[error("no switch GUID in `{0:.80}`")]
     NoGuid(String),
@@ -93,6 +107,8 @@ pub fn parse(text: &[u8], topology: &Topology) -> Result<Vec<ForwardingTable>, D
 struct Open {
     switch: NodeIndex,
     entries: usize,
+    /// The highest LID that its first line says.
+    top: Lid,
 }
 
 /// Reads tables line by line, as [`parse`] does a whole text: dumps of large fabrics take gigabytes.
@@ -104,6 +120,7 @@ pub struct Reader<'a> {
     /// By switch: where its table began, and the table.
     tables: Vec<Option<(usize, ForwardingTable)>>,
     open: Option<Open>,
+    cut_short: Vec<NodeIndex>,
 }
 
 impl<'a> Reader<'a> {
@@ -111,7 +128,7 @@ impl<'a> Reader<'a> {
     pub fn new(topology: &'a Topology) -> Self {
         let by_guid = topology.switches().map(|switch| (topology.node(switch).guid, switch));
         let (by_guid, tables) = (by_guid.collect(), vec![None; topology.switch_count()]);
-        Self { lines: 0, topology, by_guid, tables, open: None }
+        Self { lines: 0, topology, by_guid, tables, open: None, cut_short: Vec::new() }
     }
 
     /// Reads the next line, with or without its line break.
@@ -127,6 +144,12 @@ impl<'a> Reader<'a> {
         // Only names can be other than ASCII, and those are not used.
         let text = String::from_utf8_lossy(line);
         self.line(number, text.trim()).map_err(|problem| DumpError { line: number, problem })
+    }
+
+    /// Switches whose highest LID is left out because of the tool: infiniband-diags' dump_fts reads blocks of 64
+    /// entries, and one too few where the highest LID is the first of a block.
+    pub fn cut_short(&self) -> &[NodeIndex] {
+        &self.cut_short
     }
 
     /// The tables, once every line has been read.
@@ -149,7 +172,11 @@ impl<'a> Reader<'a> {
         } else if line.is_empty() || starts("#") || starts("Lid ") || starts("Port ") {
             Ok(())
         } else {
-            Err(Problem::Unknown(line.to_owned()))
+            Err(match mistaken::output_of(line) {
+                _ if mistaken::is_message(line) => Problem::Message(line.to_owned()),
+                Some(output) => Problem::Mistaken(output),
+                None => Problem::Unknown(line.to_owned()),
+            })
         }
     }
 
@@ -161,9 +188,9 @@ impl<'a> Reader<'a> {
         if let Some((first, _)) = self.tables[switch.index()] {
             return Err(Problem::TableTwice { name: self.name(switch), first });
         }
-        let table = ForwardingTable::up_to(top(line)?);
-        self.tables[switch.index()] = Some((number, table));
-        self.open = Some(Open { switch, entries: 0 });
+        let top = top(line)?;
+        self.tables[switch.index()] = Some((number, ForwardingTable::up_to(top)));
+        self.open = Some(Open { switch, entries: 0, top });
         Ok(())
     }
 
@@ -194,12 +221,18 @@ impl<'a> Reader<'a> {
     /// `4 valid lids dumped` counts entries; `4 lids dumped` is OpenSM's highest LID, or a count of all.
     fn end(&mut self, line: &str) -> Result<(), Problem> {
         let open = self.open.take().ok_or(Problem::Stray)?;
-        match line.strip_suffix("valid lids dumped").map(str::trim) {
-            Some(declared) if declared.parse() != Ok(open.entries) => {
-                Err(Problem::Count { found: open.entries, declared: declared.to_owned() })
-            }
-            _ => Ok(()),
+        let Some(declared) = line.strip_suffix("valid lids dumped").map(str::trim) else {
+            return Ok(());
+        };
+        if declared.parse() != Ok(open.entries) {
+            return Err(Problem::Count { found: open.entries, declared: declared.to_owned() });
         }
+        let table = self.tables[open.switch.index()].as_ref();
+        let has = table.is_some_and(|(_, table)| table.get(open.top) != PortNum::NONE);
+        if !has && open.top != Lid::NONE && open.top.index().is_multiple_of(BLOCK) {
+            self.cut_short.push(open.switch);
+        }
+        Ok(())
     }
 
     fn complete(self) -> Result<Vec<ForwardingTable>, Problem> {

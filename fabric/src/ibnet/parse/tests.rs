@@ -54,6 +54,21 @@ fn an_ibsim_netlist_gets_ibsims_guids() {
     assert_eq!(topology.port(port).guid.0, 0x10_0001);
 }
 
+/// Not brought up yet: every port has the permissive LID, or none.
+#[test]
+fn ports_that_were_given_no_address_have_none() {
+    for lid in ["65535", "0"] {
+        let text = NETLIST
+            .replace("\"leaf0\"\n", &format!("\"leaf0\" # \"leaf0\" base port 0 lid {lid} lmc 0\n"))
+            .replace(
+                "\"leaf0\"[1]\n",
+                &format!("\"leaf0\"[1] # lid {lid} lmc 0 \"leaf0\" lid {lid}\n"),
+            );
+        let topology = parse(text.as_bytes()).unwrap();
+        assert_eq!(topology.reported_addresses().unwrap().iter().count(), 0, "{text}");
+    }
+}
+
 #[test]
 fn every_truncation_is_noticed() {
     let text = write(&generated("clos:2,2,1"));
@@ -102,6 +117,51 @@ fn what_is_wrong_is_said_with_its_line_and_value() {
     for (from, to, expected) in cases {
         assert!(NETLIST.contains(from), "{from}");
         assert_eq!(message(&NETLIST.replacen(from, to, 1)), expected);
+    }
+}
+
+#[test]
+fn outputs_of_other_commands_are_named() {
+    let read = "; what is read is what `ibnetdiscover` prints without options (`ibnetdiscover > FILE`), or an \
+                ibsim netlist";
+    let cases = [
+        (
+            "CA     5  1 0x0002c903000a0001 4x EDR - SW     1  3 0x0002c903000b0001 ( 'n1' - 's' )",
+            "`ibnetdiscover -p`",
+        ),
+        (
+            "SW     1 36 0x0002c903000b0001 4x ???                                    's'",
+            "`ibnetdiscover -p`",
+        ),
+        ("Ca\t : 0x0002c903000a0001 ports 1 \"n1 mlx5_0\"", "`ibhosts`"),
+        ("Switch\t : 0x0002c903000b0001 ports 36 \"s\" base port 0 lid 1 lmc 0", "`ibswitches`"),
+        ("CA: n1 mlx5_0:", "`iblinkinfo`"),
+        (
+            "      0x0002c903000a0001 5 1[  ] ==( 4X 25.78125 Gbps Active/  LinkUp)==>  1 3[  ] \"s\" ( )",
+            "`iblinkinfo`",
+        ),
+        ("{ SW Ports:25 SystemGUID:0002c903000b0003 NodeGUID:0002c903000b0001", "ibdiagnet's .lst"),
+        ("0x0002c903000a0001 0x0005 0x0005", "guid2lid"),
+        (
+            "Unicast lids [0x0-0x1b] of switch Lid 8 guid 0x0002c903000b0001 (s):",
+            "forwarding tables",
+        ),
+        ("CA 'mlx5_0'", "`ibstat`"),
+        ("NodeRecord dump:", "`saquery`"),
+    ];
+    for (line, named) in cases {
+        let told = message(&format!("#\n{line}\n"));
+        assert!(told.starts_with("2: this is ") && told.ends_with(read), "{told}");
+        assert!(told.contains(named), "{told}");
+    }
+    let messages = [
+        "ibwarn: [4711] mad_rpc_open_port: can't open UMAD port ((null):0)",
+        "src/query_smp.c:196; umad (DR path slid 0; dlid 0; 0,1) bad status 110; Connection timed out",
+        "/usr/sbin/ibnetdiscover: iberror: failed: discover failed",
+    ];
+    for line in messages {
+        let told = message(&NETLIST.replacen("Hca 1", &format!("{line}\nHca 1"), 1));
+        assert!(told.starts_with("6: `") && told.contains("keep stderr apart"), "{told}");
     }
 }
 
