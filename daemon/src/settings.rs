@@ -22,7 +22,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,6 +29,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
+
+use crate::text::{self, NotUtf8, TextError};
 
 /// One key.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,14 @@ pub enum SettingsError {
         path: PathBuf,
         /// The system's error.
         error: io::Error,
+    },
+    /// It is in another encoding.
+    #[error("{}:{error}", path.display())]
+    NotUtf8 {
+        /// Which.
+        path: PathBuf,
+        /// Where.
+        error: NotUtf8,
     },
     /// It is not there.
     #[error("{}: there is no such file: --dump-config prints one to begin with", path.display())]
@@ -151,9 +160,12 @@ impl<T> Loaded<T> {
 /// When it cannot be read, and as [`parse`].
 pub fn load<T: Settings>(path: &Path) -> Result<Loaded<T>, SettingsError> {
     let path = path.to_owned();
-    let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => SettingsError::Missing { path: path.clone() },
-        _ => SettingsError::File { path: path.clone(), error },
+    let text = text::read(&path).map_err(|error| match error {
+        TextError::File(error) if error.kind() == io::ErrorKind::NotFound => {
+            SettingsError::Missing { path: path.clone() }
+        }
+        TextError::File(error) => SettingsError::File { path: path.clone(), error },
+        TextError::NotUtf8(error) => SettingsError::NotUtf8 { path: path.clone(), error },
     })?;
     parse(&text, &path.display().to_string())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use snin_daemon::control::Client;
 use snin_daemon::shared::Embedded;
+use snin_daemon::text;
 use snin_daemon::trouble::Trouble;
 use snin_sm_core::Event;
 use snin_sm_core::cluster::ClusterEvent;
@@ -65,7 +66,7 @@ impl Versions {
         let (forced, named) = match (versions.book.newest(), &settings.expected_configuration) {
             (Some(newest), _) => (newest.forced, format!("version {}", newest.version)),
             (None, Some(path)) => {
-                versions.text = fs::read_to_string(path).map_err(Failure::file(path))?;
+                versions.text = text::read(path).map_err(Failure::text(path))?;
                 (false, path.display().to_string())
             }
             (None, None) => return Ok((versions, None)),

@@ -6,13 +6,12 @@
 //! has a line a port that failed or is in quarantine.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use snin_daemon::control::Client;
-use snin_daemon::store;
+use snin_daemon::{store, text};
 use snin_fabric::{Guid, PortNum};
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{
@@ -255,7 +254,7 @@ fn file(body: &Value) -> Result<&str, String> {
 
 fn read(file: &str) -> Result<(String, Expected), String> {
     let path = Path::new(file);
-    let text = fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
+    let text = text::read(path).map_err(|error| error.at(path))?;
     let expected = parse(&text, file)?;
     Ok((text, expected))
 }

@@ -10,6 +10,7 @@ use snin_daemon::session::{BadAddress, CredentialsError, ListenError, MissingFil
 use snin_daemon::settings::SettingsError;
 use snin_daemon::shared::SharedError;
 use snin_daemon::store::{StoreError, is_of_disk};
+use snin_daemon::text::TextError;
 use snin_protocol::identity::BadIdentity;
 
 use crate::port::PortError;
@@ -100,6 +101,15 @@ impl Failure {
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::File { path, error }
+    }
+
+    /// A file that people write.
+    pub(crate) fn text(path: &Path) -> impl FnOnce(TextError) -> Self {
+        let path = path.to_owned();
+        move |error| match error {
+            TextError::File(error) => Self::File { path, error },
+            TextError::NotUtf8(error) => Self::Content { path, what: error.to_string() },
+        }
     }
 
     /// Whether it is the disk that refuses: what is asked may work later.

@@ -1,8 +1,8 @@
 //! The file of partitions.
 
-use std::fs;
 use std::path::Path;
 
+use snin_daemon::text;
 use snin_sm_core::Partitions;
 
 use super::failure::Failure;
@@ -13,7 +13,7 @@ use super::failure::Failure;
 /// When it cannot be read, or a line of it means nothing.
 pub fn read(path: Option<&Path>) -> Result<Partitions, Failure> {
     let Some(path) = path else { return Ok(Partitions::default()) };
-    let text = fs::read_to_string(path).map_err(Failure::file(path))?;
+    let text = text::read(path).map_err(Failure::text(path))?;
     text.parse().map_err(|error: snin_sm_core::partitions::BadPartitions| Failure::Content {
         path: path.to_owned(),
         what: error.to_string(),
