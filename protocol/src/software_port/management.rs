@@ -165,6 +165,8 @@ pub struct MadFrame {
     pub from_qp: u32,
     /// 0, or [`TIMED_OUT`].
     pub status: u32,
+    /// How many bytes of the MAD count, at most [`MAD`].
+    pub length: u16,
     /// The MAD.
     pub mad: [u8; MAD],
 }
@@ -181,6 +183,7 @@ impl MadFrame {
             to_qp: u32::from_be(own_word(bytes, 8)),
             from_qp: u32::from_be(own_word(bytes, 12)),
             status: u32::from_be(own_word(bytes, 16)),
+            length: u64::from_be_bytes(*bytes[24..HEAD].first_chunk()?).min(MAD as u64) as u16,
             mad,
         })
     }
@@ -195,7 +198,7 @@ impl MadFrame {
         bytes[8..12].copy_from_slice(&self.to_qp.to_be_bytes());
         bytes[12..16].copy_from_slice(&self.from_qp.to_be_bytes());
         bytes[16..20].copy_from_slice(&self.status.to_be_bytes());
-        bytes[24..HEAD].copy_from_slice(&(MAD as u64).to_be_bytes());
+        bytes[24..HEAD].copy_from_slice(&u64::from(self.length).to_be_bytes());
         bytes[HEAD..].copy_from_slice(&self.mad);
         bytes
     }
@@ -221,7 +224,15 @@ mod tests {
         assert_eq!(read, Some(question));
         assert_eq!(Connect::parse(&question.data), connect);
         let (to, from) = (Lid(7), Lid(0xFFFF));
-        let frame = MadFrame { to, from, to_qp: 1, from_qp: 2, status: TIMED_OUT, mad: [5; MAD] };
+        let frame = MadFrame {
+            to,
+            from,
+            to_qp: 1,
+            from_qp: 2,
+            status: TIMED_OUT,
+            length: 76,
+            mad: [5; MAD],
+        };
         assert_eq!(MadFrame::parse(&frame.bytes()), Some(frame));
     }
 

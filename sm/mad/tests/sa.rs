@@ -144,3 +144,23 @@ fn tables_are_cut_by_their_offset() {
     answer.attribute_offset = 0;
     assert_eq!(answer.records::<LinkRecord>().count(), 0);
 }
+
+/// A client counts records by the length that it is handed.
+#[test]
+fn a_message_of_one_segment_is_handed_on_as_long_as_it_is() {
+    use snin_mad::rmpp::{Policy, Sender, handed_on};
+    use snin_protocol::Time;
+    let mut header = Mad::ZERO;
+    Header::edit(&mut header.0).base_version(1).class(Class::Administration).class_version(2);
+    let first = |data: usize| {
+        let mut sender = Sender::new(&header, vec![7; data], Policy::default(), Time::ZERO);
+        handed_on(&sender.poll(Time::ZERO).unwrap())
+    };
+    // SA's header is 56 bytes, and a record of groups 56 more.
+    assert_eq!([first(0), first(56), first(200), first(201)], [56, 112, 256, 256]);
+    // What is no RMPP's, and what only looks like it: bytes of an SMP's M_Key.
+    assert_eq!(handed_on(&header), 256);
+    let mut smp = Mad([0xFF; 256]);
+    Header::edit(&mut smp.0).class(Class::DirectedSubnet);
+    assert_eq!(handed_on(&smp), 256);
+}

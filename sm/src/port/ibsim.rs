@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use snin_fabric::{Guid, Lid, PortNum};
+use snin_mad::rmpp::handed_on;
 use snin_mad::{Attribute, DrPath, Mad, NodeInfo, PERMISSIVE, PortInfo, QKey, Route, Smp};
 
 use super::{Address, Counters, LocalInfo, Port, PortError, Received, Sent};
@@ -268,7 +269,7 @@ fn frame(mad: &Mad, to: &Address) -> [u8; FRAME] {
     frame[SOURCE..][..4].copy_from_slice(&u32::from(from.0.to_be()).to_ne_bytes());
     frame[8..12].copy_from_slice(&to.qp.to_be_bytes());
     frame[SOURCE_QP..][..4].copy_from_slice(&own_qp.to_be_bytes());
-    frame[LENGTH..MAD].copy_from_slice(&(mad.0.len() as u64).to_be_bytes());
+    frame[LENGTH..MAD].copy_from_slice(&(handed_on(mad) as u64).to_be_bytes());
     frame[MAD..].copy_from_slice(&mad.0);
     frame
 }

@@ -186,6 +186,29 @@ fn saquery_reads_every_record_that_it_knows() -> Result<(), JudgeError> {
     Ok(())
 }
 
+/// A client counts records by how long the response is that it is handed: one record is one, with no zeros behind it.
+#[test]
+fn saquery_counts_as_many_records_as_there_are() -> Result<(), JudgeError> {
+    let lab = Lab::new(&fabric("clos:2,2,2"))?;
+    let keeper = lab.keep("lmc = 1\n")?;
+    is_up(&keeper);
+    let mut first = Host::new(&lab.simulator, &host(&lab, 3), manager(&lab));
+    let wanted = broadcast(&first);
+    first.one(Method::Set, &wanted, &BROADCAST).unwrap();
+    let pair = format!("{}-{}", first.gid(), first.gid());
+    for (arguments, head, records) in [
+        (vec!["MCMR"], "MCMember Record dump:", 1),
+        (vec!["SMIR"], "SMInfoRecord dump:", 1),
+        (vec!["SR"], "ServiceRecord dump:", 0),
+        // Two addresses, and paths of their offsets.
+        (vec!["PR", "--sgid-to-dgid", &pair], "PathRecord dump:", 2),
+    ] {
+        let said = saquery(&lab, &arguments)?;
+        assert_eq!(said.matches(head).count(), records, "saquery {arguments:?}: {said}");
+    }
+    Ok(())
+}
+
 #[test]
 fn names_are_looked_up_and_ibqueryerrors_asks_for_service_levels() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:4,2,3"))?;

@@ -149,6 +149,20 @@ pub fn is_active(mad: &Mad) -> bool {
     mad.rmpp().version() != 0 && mad.rmpp().flags().has(RmppFlags::ACTIVE)
 }
 
+/// How many bytes of a MAD a client is handed. Of a message in one segment those that count, as the kernel and
+/// OpenSM hand it on: who counts records by the length would take the zeros behind them for more.
+pub fn handed_on(mad: &Mad) -> usize {
+    let (rmpp, at) = (mad.rmpp(), data_at(mad.header().class()));
+    let only = RmppFlags::FIRST.0 | RmppFlags::LAST.0;
+    let whole = at != RMPP_END
+        && is_active(mad)
+        && rmpp.kind() == RmppType::Data
+        && rmpp.flags().0 & only == only;
+    let length = usize::try_from(rmpp.length())
+        .map_or(usize::MAX, |counted| counted.saturating_add(RMPP_END));
+    if whole && (at..=mad.0.len()).contains(&length) { length } else { mad.0.len() }
+}
+
 /// A message about another: the same header, the other direction.
 fn reply(to: &Mad, kind: RmppType, status: RmppStatus, segment: u32, window_last: u32) -> Mad {
     let mut mad = Mad::ZERO;

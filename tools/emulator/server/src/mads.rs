@@ -15,9 +15,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use snin_daemon::watch::Watch;
 use snin_emulator::{ClientId, Emulator};
 use snin_fabric::{Lid, PortIndex};
+use snin_mad::rmpp::{COUNTED, Rmpp, RmppFlags, RmppType, handed_on, is_active};
 use snin_mad::{Header, Mad, Method, TransactionId};
 use snin_protocol::Time;
-use snin_protocol::software_port::management::{MadFrame, TIMED_OUT};
+use snin_protocol::software_port::management::{MAD, MadFrame, TIMED_OUT};
 use snin_protocol::software_port::socket;
 
 use crate::error::ServerError;
@@ -32,6 +33,8 @@ const WAITING: usize = 16_384;
 const TRIES: u32 = 4;
 /// How often clients are looked for that left without a word.
 const LOOK: Time = Time::millis(500);
+/// Bytes of a MAD before those that RMPP counts.
+const RMPP_HEADER: u32 = (MAD - COUNTED) as u32;
 /// The slot's place in a transaction id.
 const SLOT_SHIFT: u32 = 48;
 
@@ -83,6 +86,18 @@ pub(crate) struct Mads {
 /// An abstract address of this fabric.
 pub(crate) fn address(fabric: &str, what: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(socket(fabric, what))
+}
+
+/// Makes a message of one segment of an answer that OpenSM hands on whole: it leaves RMPP's header to the kernel,
+/// which writes there how long it is.
+fn segmented(mad: &mut Mad, length: u16) {
+    let rmpp = mad.rmpp();
+    let begun = !mad.header().class().is_subnet() && is_active(mad) && rmpp.segment() == 0;
+    if begun && rmpp.kind() == RmppType::Data && length < MAD as u16 {
+        let flags = RmppFlags::ACTIVE.with(RmppFlags::FIRST).with(RmppFlags::LAST);
+        let counted = u32::from(length).saturating_sub(RMPP_HEADER);
+        Rmpp::edit(&mut mad.0).flags(flags).segment(1).length(counted);
+    }
 }
 
 impl Mads {
@@ -154,6 +169,7 @@ impl Mads {
         let Some(client) = self.ports.get(&port).map(|sitting| sitting.client) else { return };
         self.counts.sent += 1;
         let mut mad = Mad(frame.mad);
+        segmented(&mut mad, frame.length);
         let header = mad.header();
         let method = header.method();
         if !method.is_response() {
@@ -254,7 +270,8 @@ impl Mads {
             return;
         };
         let qp = u32::from(!header.class().is_subnet());
-        let frame = MadFrame { to, from, to_qp: qp, from_qp: qp, status: 0, mad: mad.0 };
+        let length = handed_on(mad) as u16;
+        let frame = MadFrame { to, from, to_qp: qp, from_qp: qp, status: 0, length, mad: mad.0 };
         self.counts.received += 1;
         self.counts.dropped += slot.send(&frame);
     }
