@@ -9,6 +9,7 @@ use snin_controller::config::{Settings, check};
 use snin_controller::daemon::Daemon;
 use snin_controller::error::Failure;
 use snin_controller::io::outlets::Outlets;
+use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_daemon::settings::{load, template};
 
@@ -36,7 +37,11 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     let loaded = load::<Settings>(&cli.config)?;
     let checked = check(&loaded)?;
     let settings = &loaded.value;
-    let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
+    let log = log::start(
+        &settings.log_file.as_str().into(),
+        log::level(&settings.log_level)?,
+        Limit::mib(settings.log_max_size),
+    )?;
     let outlets = Outlets::open(settings, log)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(Failure::system("a runtime"))?;

@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value};
 
 use crate::control::{Client, Control};
+use crate::generations::{Generations, Limit};
 use crate::http::{Asked, Follower};
 
 /// So many events are kept ...
@@ -39,7 +40,7 @@ pub struct Journal {
     /// As text, which takes a tenth of what values do.
     last: VecDeque<String>,
     bytes: usize,
-    file: Option<(PathBuf, File)>,
+    file: Option<Generations>,
     listeners: Vec<Client>,
     /// By HTTP.
     followers: Vec<Follower>,
@@ -56,12 +57,13 @@ impl Journal {
         Self::default()
     }
 
-    /// Writes every event to the end of a file too.
+    /// Writes every event to the end of a file too, which is begun anew at its limit.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn to_file(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: Some((path.to_owned(), append(path)?)), ..Self::default() })
+    pub fn to_file(path: &Path, limit: Limit) -> io::Result<Self> {
+        mend(path)?;
+        Ok(Self { file: Some(Generations::open(path, limit)?), ..Self::default() })
     }
 
     /// Goes on in a new file of the same name, after the old one was moved away.
@@ -69,8 +71,9 @@ impl Journal {
     /// # Errors
     /// When it cannot be written; the old one is written on.
     pub fn reopen(&mut self) -> io::Result<()> {
-        if let Some((path, file)) = &mut self.file {
-            *file = append(path)?;
+        if let Some(file) = &mut self.file {
+            mend(file.path())?;
+            file.reopen()?;
         }
         Ok(())
     }
@@ -132,8 +135,8 @@ impl Journal {
         }
         let text = format!("{line}\n");
         self.tell_followers(&text);
-        if let Some((_, file)) = &mut self.file
-            && write_whole(file, text.as_bytes()).is_err()
+        if let Some(file) = &mut self.file
+            && file.add(text.as_bytes()).is_err()
         {
             self.lost += 1;
         }
@@ -222,13 +225,12 @@ impl Journal {
 }
 
 /// What an end of the process left of a last line is taken away: the next one begins a line.
-fn append(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().append(true).create(true).open(path)?;
-    let length = file.metadata()?.len();
-    // What is no file, such as a pipe, has no end.
-    if length == 0 {
-        return Ok(file);
-    }
+fn mend(path: &Path) -> io::Result<()> {
+    let length = match path.metadata() {
+        Ok(found) if found.is_file() => found.len(),
+        // What is no file, such as a pipe, has no end.
+        _ => return Ok(()),
+    };
     let (mut end, mut piece, mut read) = (length, [0; 4_096], File::open(path)?);
     while end > 0 {
         let size = end.min(piece.len() as u64);
@@ -244,18 +246,9 @@ fn append(path: &Path) -> io::Result<File> {
         }
     }
     if end < length {
-        file.set_len(end)?;
+        OpenOptions::new().append(true).open(path)?.set_len(end)?;
     }
-    Ok(file)
-}
-
-/// All of a line or, on a disk that is full, nothing of it.
-fn write_whole(file: &mut File, line: &[u8]) -> io::Result<()> {
-    let before = file.metadata()?.len();
-    file.write_all(line).inspect_err(|_| {
-        // Where that fails too, the file ends in half a line until it is opened again.
-        let _ = file.set_len(before);
-    })
+    Ok(())
 }
 
 #[cfg(test)]
@@ -296,14 +289,18 @@ mod tests {
             (&format!("{{}}\n{}", "x".repeat(10_000)), "{}\n"),
         ] {
             std::fs::write(&path, before).unwrap();
-            let mut journal = Journal::to_file(&path).unwrap();
+            let mut journal = Journal::to_file(&path, Limit::NONE).unwrap();
             journal.notify(None, "SUBNET_UP", Map::new());
             let text = std::fs::read_to_string(&path).unwrap();
             let event = text.strip_prefix(left).unwrap();
             assert_eq!(serde_json::from_str::<Value>(event).unwrap()["event"], "SUBNET_UP");
         }
         // What is no file is written to as it is.
-        Journal::to_file(Path::new("/dev/null")).unwrap().notify(None, "SUBNET_UP", Map::new());
+        Journal::to_file(Path::new("/dev/null"), Limit::NONE).unwrap().notify(
+            None,
+            "SUBNET_UP",
+            Map::new(),
+        );
     }
 
     #[test]

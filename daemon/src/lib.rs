@@ -43,6 +43,7 @@
 
 pub mod clock;
 pub mod control;
+pub mod generations;
 pub mod http;
 pub mod journal;
 pub mod log;
@@ -57,6 +58,7 @@ pub mod settings;
 pub mod shared;
 pub mod signals;
 pub mod store;
+pub mod text;
 pub mod trouble;
 pub mod watch;
 

@@ -1,8 +1,7 @@
 //! Messages for people: to journald, to a file, or to stderr.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Level;
@@ -10,6 +9,8 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::generations::{Generations, Limit};
 
 /// Where messages go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,7 +36,7 @@ impl From<&str> for Sink {
 
 /// The log of a process.
 pub struct Log {
-    file: Option<(PathBuf, Shared)>,
+    file: Option<Shared>,
 }
 
 /// Why there is no log.
@@ -65,11 +66,12 @@ pub fn level(name: &str) -> Result<Level, LogError> {
     name.parse().map_err(|_| LogError::Level(name.to_owned()))
 }
 
-/// From now on messages of this level and above go there. Once a process: later calls change nothing.
+/// From now on messages of this level and above go there; a file is begun anew at its limit. Once a process: later
+/// calls change nothing.
 ///
 /// # Errors
 /// When that place cannot be written.
-pub fn start(sink: &Sink, level: Level) -> Result<Log, LogError> {
+pub fn start(sink: &Sink, level: Level, limit: Limit) -> Result<Log, LogError> {
     let filter = LevelFilter::from_level(level);
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_target(false);
@@ -83,9 +85,11 @@ pub fn start(sink: &Sink, level: Level) -> Result<Log, LogError> {
             (registry.with(layer).try_init(), None)
         }
         Sink::File(path) => {
-            let file = Shared(Arc::new(Mutex::new(open(path)?)));
+            let failed = |error| LogError::File { path: path.clone(), error };
+            let file = Generations::open(path, limit).map_err(failed)?;
+            let file = Shared(Arc::new(Mutex::new(file)));
             let lines = lines.with_writer(file.clone()).with_ansi(false);
-            (registry.with(lines).try_init(), Some((path.clone(), file)))
+            (registry.with(lines).try_init(), Some(file))
         }
     };
     // The first log stays: in one process there is one.
@@ -99,30 +103,26 @@ impl Log {
     /// # Errors
     /// When it cannot be written; the old one is written on.
     pub fn reopen(&self) -> Result<(), LogError> {
-        if let Some((path, file)) = &self.file {
-            let new = open(path)?;
-            *file.0.lock().unwrap_or_else(PoisonError::into_inner) = new;
-        }
-        Ok(())
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut file = file.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = file.path().to_owned();
+        file.reopen().map_err(|error| LogError::File { path, error })
     }
-}
-
-fn open(path: &Path) -> Result<File, LogError> {
-    let failed = |error| LogError::File { path: path.to_owned(), error };
-    OpenOptions::new().append(true).create(true).open(path).map_err(failed)
 }
 
 /// A file that can be exchanged while it is written to.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<File>>);
+struct Shared(Arc<Mutex<Generations>>);
 
 impl Write for Shared {
+    /// A message comes as a whole.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(bytes)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::generations::Limit;
 use snin_daemon::http::{Courier, HttpError, Server, Wanted};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::{self, Log, LogError};
@@ -109,9 +110,13 @@ impl Daemon {
     /// What is missing or cannot be used.
     pub fn start(settings: &Loaded<Settings>, record: Option<&Path>) -> Result<Self, Failure> {
         let value = &settings.value;
-        let log = log::start(&value.log_file.as_str().into(), log::level(&value.log_level)?)?;
+        let log = log::start(
+            &value.log_file.as_str().into(),
+            log::level(&value.log_level)?,
+            Limit::mib(value.log_max_size),
+        )?;
         let journal = match &value.events_file {
-            Some(file) => Journal::to_file(Path::new(file))
+            Some(file) => Journal::to_file(Path::new(file), Limit::mib(value.log_max_size))
                 .map_err(|error| Failure::Events { file: file.clone(), error })?,
             None => Journal::new(),
         };

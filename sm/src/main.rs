@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_daemon::settings::{Loaded, load, template};
 use snin_protocol::Time;
@@ -49,7 +50,11 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     cli.override_settings(&mut loaded.value);
     fill_in(&mut loaded.value);
     let settings = &loaded.value;
-    let log = log::start(&settings.log_file.as_str().into(), log::level(&settings.log_level)?)?;
+    let log = log::start(
+        &settings.log_file.as_str().into(),
+        log::level(&settings.log_level)?,
+        Limit::mib(settings.log_max_size),
+    )?;
     let (memory, mut saved) = Memory::open(settings.state_dir.as_deref())?;
     let mut config = settings.core(RandomState::new().build_hasher().finish());
     let mut unmade = None;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
+use snin_daemon::generations::Limit;
 use snin_daemon::http::{Offer, Server};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
@@ -38,7 +39,8 @@ impl Outlets {
     /// What cannot be opened.
     pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
         let journal = match &settings.events_file {
-            Some(path) => Journal::to_file(path).map_err(|error| Failure::file(path, error))?,
+            Some(path) => Journal::to_file(path, Limit::mib(settings.log_max_size))
+                .map_err(|error| Failure::file(path, error))?,
             None => Journal::new(),
         };
         let control = Control::listen(&settings.control_socket)?;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use snin_agent_software::{Process, Settings, options};
+use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_daemon::settings::{Loaded, load, template};
 
@@ -48,6 +49,10 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         None => Loaded::defaults(),
     };
     let value = &settings.value;
-    let _log = log::start(&value.log_file.as_str().into(), log::level(&value.log_level)?)?;
+    let _log = log::start(
+        &value.log_file.as_str().into(),
+        log::level(&value.log_level)?,
+        Limit::mib(value.log_max_size),
+    )?;
     Ok(Process::start(options(&settings)?)?.run()?)
 }

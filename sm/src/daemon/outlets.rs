@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
+use snin_daemon::generations::Limit;
 use snin_daemon::http::Server;
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
@@ -47,7 +48,8 @@ impl Outlets {
     /// What cannot be opened.
     pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
         let journal = match &settings.events_file {
-            Some(path) => Journal::to_file(path).map_err(Failure::file(path))?,
+            Some(path) => Journal::to_file(path, Limit::mib(settings.log_max_size))
+                .map_err(Failure::file(path))?,
             None => Journal::new(),
         };
         let control = settings.control_socket.as_deref().map(Control::listen).transpose()?;

@@ -242,3 +242,50 @@ fn put_right(topology: &Topology, trees: Option<&Trees>, count: u64) -> Result<(
     keeper.end(Signal::TERM);
     Ok(())
 }
+
+/// Dumps of a large fabric are gigabytes: a cable that flaps does not have them written at each change, and what is
+/// left behind is the newest.
+#[test]
+fn a_cable_that_flaps_has_tables_dumped_once_a_second_at_most() -> Result<(), JudgeError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let lab = Lab::new(&fabric("clos:4,3,2"))?;
+    let keeper = lab.keep("sweep_interval = 0\n")?;
+    let ups = |events: &[serde_json::Value]| {
+        events.iter().filter(|event| event["event"] == "SUBNET_UP").count()
+    };
+    keeper.wait(|events| ups(events) > 0);
+    let dump = lab.file("dump").join("opensm-lfts.dump");
+    let inode = || std::fs::metadata(&dump).map(|found| found.ino()).ok();
+    let (mut seen, mut last) = (0, None);
+    let mut look = |moment: Duration| {
+        let begin = Instant::now();
+        while begin.elapsed() < moment {
+            let now = inode();
+            seen += usize::from(now != last && now.is_some());
+            last = now;
+            sleep(Duration::from_millis(2));
+        }
+        seen
+    };
+    look(Duration::from_millis(100));
+    let leaf = id(&lab.topology, lab.topology.switches().next().unwrap());
+    let begin = Instant::now();
+    for _ in 0..10 {
+        let before = keeper.events().len();
+        lab.simulator.unlink(&leaf, Some(3))?;
+        keeper.wait(|events| events.len() > before);
+        look(Duration::from_millis(20));
+        let before = keeper.events().len();
+        lab.simulator.relink(&leaf, Some(3))?;
+        keeper.wait(|events| events.len() > before);
+        look(Duration::from_millis(20));
+    }
+    let dumps = look(Duration::from_millis(20));
+    let most = begin.elapsed().as_secs() as usize + 2;
+    assert!(dumps <= most, "{dumps} dumps, {most} at most");
+    keeper.end(Signal::TERM);
+    let (told, _) = lab.told();
+    assert_eq!(lab.held()?.fault(None), None);
+    assert!(told.iter().all(|table| table.len() > 1));
+    Ok(())
+}

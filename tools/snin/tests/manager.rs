@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{PortIndex, Topology, ibnet};
@@ -24,7 +25,7 @@ use snin_sm_core::Manager;
 /// The daemon's own loop, on a thread of this test: it ends with the simulator.
 fn manage(name: String, socket: PathBuf) {
     let settings = Settings { control_socket: Some(socket), ..Settings::default() };
-    let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
+    let log = log::start(&"stderr".into(), log::level("error").unwrap(), Limit::NONE).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
     let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
     let clock = Clock::start();

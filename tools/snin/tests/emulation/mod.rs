@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use snin_daemon::clock::Clock;
+use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_fabric::generate::Recipe;
 use snin_fabric::{Guid, Topology, ibnet};
@@ -151,7 +152,7 @@ pub(crate) fn manage(
     record: Option<&Path>,
 ) -> Summary {
     let settings = Settings::default();
-    let log = log::start(&"stderr".into(), log::level("error").unwrap()).unwrap();
+    let log = log::start(&"stderr".into(), log::level("error").unwrap(), Limit::NONE).unwrap();
     let (memory, saved) = Memory::open(None).unwrap();
     let (kept, said) = KeptFile::open(None, Time::ZERO).unwrap();
     let (clock, mut config) = (SmClock::start(), settings.core(1));
