@@ -18,6 +18,8 @@ use crate::port::SoftwarePort;
 const PATIENCE: Time = Time::secs(5);
 /// Bytes of the longest message of a test.
 const LONGEST: u32 = 1 << 20;
+/// Messages whose time is kept.
+const LATENCIES: usize = 1 << 16;
 /// Events of the port that are taken in one turn.
 const AT_ONCE: usize = 256;
 
@@ -41,11 +43,16 @@ pub struct Job {
 pub enum Outcome {
     /// All of it was sent.
     Done {
+        /// The port that it was sent to.
+        peer: Guid,
         /// From when it was asked for until the last message had arrived.
         took: Time,
     },
     /// The controller refuses the connection.
-    Refused,
+    Refused {
+        /// To this port.
+        peer: Guid,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +110,8 @@ pub struct Host {
     tests: BTreeMap<FlowId, Time>,
     /// Pieces that came.
     received: u64,
+    /// How long messages took, the first so many.
+    latencies: Vec<Time>,
 }
 
 impl Host {
@@ -125,6 +134,7 @@ impl Host {
             notices: Vec::new(),
             tests: BTreeMap::new(),
             received: 0,
+            latencies: Vec::new(),
         })
     }
 
@@ -133,12 +143,12 @@ impl Host {
         self.guid
     }
 
-    /// Begins to send; false where it has as many connections as it may, or there is nothing to send.
-    pub fn send(&mut self, job: Job, now: Time) -> bool {
+    /// Begins to send, on this flow; `None` where it has as many connections as it may, or there is nothing to send.
+    pub fn send(&mut self, job: Job, now: Time) -> Option<FlowId> {
         if job.messages == 0 {
-            return false;
+            return None;
         }
-        let Some(number) = self.free.pop() else { return false };
+        let number = self.free.pop()?;
         let running = Running { job, since: now, left: job.messages, refused: false };
         self.jobs[number as usize] = Some(running);
         let flow = FlowId(number);
@@ -148,7 +158,7 @@ impl Host {
         let wanted = Wanted { windows: job.windows, ..Wanted::default() };
         self.mesh.handle(Event::App(Call::Open { flow, peer: job.peer, wanted }), now);
         self.offer(flow, 0, job.bytes, now);
-        true
+        Some(flow)
     }
 
     fn offer(&mut self, flow: FlowId, id: u64, bytes: u64, now: Time) {
@@ -199,8 +209,11 @@ impl Host {
 
     fn heed(&mut self, notice: Notice, now: Time) {
         match notice {
-            Notice::Sent { flow, message, .. } => {
+            Notice::Sent { flow, message, latency } => {
                 let Some(running) = &mut self.jobs[flow.index()] else { return };
+                if running.job.test.is_none() && self.latencies.len() < LATENCIES {
+                    self.latencies.push(latency);
+                }
                 running.left -= 1;
                 let (left, bytes) = (running.left, running.job.bytes);
                 if left > 0 {
@@ -223,14 +236,18 @@ impl Host {
                 }
                 let took = now - running.since;
                 let done = running.left == 0;
-                self.outcomes.push(if done { Outcome::Done { took } } else { Outcome::Refused });
+                let peer = running.job.peer;
+                self.outcomes.push(match done {
+                    true => Outcome::Done { peer, took },
+                    false => Outcome::Refused { peer },
+                });
             }
             Notice::Received { .. } => self.received += 1,
             Notice::LinkTest(LinkTest { number, peer, messages, bytes }) => {
                 let (bytes, messages) =
                     (bytes.min(LONGEST).into(), messages.min(MAX_TEST_MESSAGES));
                 let job = Job { peer, bytes, messages, windows: 0, test: Some(number) };
-                if !self.send(job, now) {
+                if self.send(job, now).is_none() {
                     self.tested(number, 0, now);
                 }
             }
@@ -256,6 +273,11 @@ impl Host {
     /// Jobs that are not done.
     pub fn open(&self) -> usize {
         self.jobs.len() - self.free.len()
+    }
+
+    /// How long messages took that were sent, from when they were due.
+    pub fn latencies(&self) -> &[Time] {
+        &self.latencies
     }
 
     /// Pieces that came.

@@ -4,6 +4,7 @@
 //! [software port](snin_protocol::software_port)'s messages. One process may hold the agents of many hosts,
 //! over one connection to the fabric; each has its own session with the controller.
 
+mod answers;
 mod config;
 mod host;
 mod link;

@@ -1,9 +1,7 @@
 //! The agents of many hosts in one process: one connection to the fabric, a session a host with the
 //! controller, and a control socket for all.
 //!
-//! Requests on the control socket: `status`, `jobs` (of what was to be sent, how much is), `flows`, `send`
-//! (`moves`: a list of `from`, `to`, `bytes`, `messages`,
-//! `windows`; or `to` alone where there is one host).
+//! What is asked on the control socket: `answers`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use snin_agent_core::{Config, ConfigError, ControllerState};
 use snin_daemon::clock::Clock;
-use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::control::{Control, ControlError};
+use snin_daemon::journal::Journal;
 use snin_daemon::service;
 use snin_daemon::session::{
     Address, Call, Credentials, CredentialsError, Files, Limits, Post, Received,
@@ -29,7 +28,7 @@ use snin_protocol::message::{FromAgent, ToAgent};
 use snin_protocol::software_port::messages::{Attach, FromFabric, RefusedReason, ToFabric};
 use tracing::info;
 
-use crate::host::{Host, Job, Outcome};
+use crate::host::{Host, Outcome};
 use crate::link::{Link, LinkError};
 
 /// How long the fabric may take to attach all ports.
@@ -88,20 +87,24 @@ pub enum Failure {
     System(#[from] io::Error),
 }
 
-type Session = Post<ToAgent, FromAgent>;
+pub(crate) type Session = Post<ToAgent, FromAgent>;
 
 /// See the module's documentation.
 pub struct Process {
-    clock: Clock,
+    pub(crate) fabric: String,
+    pub(crate) clock: Clock,
     link: Link,
-    hosts: BTreeMap<Guid, (Host, Option<Session>)>,
-    control: Control,
+    pub(crate) hosts: BTreeMap<Guid, (Host, Option<Session>)>,
+    pub(crate) control: Control,
+    pub(crate) journal: Journal,
     signals: Signals,
-    done: u64,
-    refused: u64,
-    declined: u64,
+    pub(crate) done: u64,
+    pub(crate) refused: u64,
+    pub(crate) declined: u64,
     /// Of those that are done, the first so many.
-    took: Vec<Time>,
+    pub(crate) took: Vec<Time>,
+    /// How each host's controller was when it was looked at last.
+    heard: BTreeMap<Guid, ControllerState>,
 }
 
 impl Process {
@@ -146,7 +149,21 @@ impl Process {
         let signals = Signals::new()?;
         info!("{} agents on {}", hosts.len(), options.fabric);
         let (done, refused, declined, took) = (0, 0, 0, Vec::new());
-        Ok(Self { clock, link, hosts, control, signals, done, refused, declined, took })
+        let (fabric, journal, heard) = (options.fabric, Journal::new(), BTreeMap::new());
+        Ok(Self {
+            fabric,
+            clock,
+            link,
+            hosts,
+            control,
+            journal,
+            signals,
+            done,
+            refused,
+            declined,
+            took,
+            heard,
+        })
     }
 
     /// Until a signal ends it, or the fabric.
@@ -215,8 +232,14 @@ impl Process {
     }
 
     fn poll(&mut self) {
-        let Self { clock, link, hosts, done, refused, took, .. } = self;
-        for (host, session) in hosts.values_mut() {
+        let Self { clock, link, hosts, done, refused, took, journal, heard, .. } = self;
+        let mut tell = |event: &str, port: Guid, peer: Option<Guid>| {
+            let fields =
+                json!({ "port": port.to_string(), "peer": peer.map(|peer| peer.to_string()) });
+            let fields = fields.as_object().cloned().unwrap_or_default();
+            journal.notify(None, event, fields);
+        };
+        for (&port, (host, session)) in hosts {
             host.poll(clock.now(), |said| link.send(said));
             for said in host.take_says() {
                 if let Some(session) = session {
@@ -225,115 +248,27 @@ impl Process {
             }
             for outcome in host.take_outcomes() {
                 match outcome {
-                    Outcome::Done { took: one } => {
+                    Outcome::Done { took: one, peer } => {
                         *done += 1;
                         if took.len() < TIMES {
                             took.push(one);
                         }
+                        tell("SENT", port, Some(peer));
                     }
-                    Outcome::Refused => *refused += 1,
+                    Outcome::Refused { peer } => {
+                        *refused += 1;
+                        tell("REFUSED", port, Some(peer));
+                    }
                 }
             }
-        }
-    }
-
-    fn answer(&mut self, request: &Request) {
-        let answer = match request.command.as_str() {
-            "status" => Ok(self.status()),
-            "jobs" => Ok(self.jobs()),
-            "flows" => Ok(self.flows()),
-            "send" => self.send(&request.body),
-            other => Err(format!("no command {other}: there are status, jobs, flows and send")),
-        };
-        match answer {
-            Ok(value) => self.control.answer(request.client, &value),
-            Err(why) => self.control.refuse(request.client, &why),
-        }
-    }
-
-    fn jobs(&self) -> Value {
-        let open: usize = self.hosts.values().map(|(host, _)| host.open()).sum();
-        json!({ "open": open, "done": self.done, "refused": self.refused, "declined": self.declined })
-    }
-
-    fn status(&self) -> Value {
-        let hosts = || self.hosts.values().map(|(host, _)| host);
-        let heard = hosts().filter(|host| host.controller() == ControllerState::Received).count();
-        let mut counters = Map::new();
-        for host in hosts() {
-            for (name, _, count) in host.counters().all() {
-                let sum = counters.get(name).and_then(Value::as_u64).unwrap_or(0);
-                counters.insert(name.to_owned(), (sum + count).into());
+            let now = host.controller();
+            match heard.insert(port, now) {
+                before if before == Some(now) => {}
+                _ if now == ControllerState::Lost => tell("CONTROLLER_LOST", port, None),
+                _ if now == ControllerState::Received => tell("CONTROLLER_FOUND", port, None),
+                _ => {}
             }
         }
-        let mut took = self.took.clone();
-        took.sort_unstable();
-        let at = |share: f64| {
-            let place = ((took.len() as f64 * share) as usize).min(took.len().saturating_sub(1));
-            took.get(place).copied().map(Time::nanos)
-        };
-        json!({
-            "agents": self.hosts.len(),
-            "controller_heard": heard,
-            "open": hosts().map(Host::open).sum::<usize>(),
-            "done": self.done,
-            "refused": self.refused,
-            "declined": self.declined,
-            "received": hosts().map(Host::received).sum::<u64>(),
-            "malformed": hosts().map(Host::malformed).sum::<u64>(),
-            "took_ns": { "median": at(0.5), "p99": at(0.99), "max": at(1.0) },
-            "counters": counters,
-        })
-    }
-
-    fn flows(&self) -> Value {
-        let flow = |host: &Host| {
-            let guid = host.guid().to_string();
-            let flows = host.mesh().flows().map(|flow| {
-                json!({
-                    "from": guid, "flow": flow.flow.0, "to": flow.peer.to_string(),
-                    "tree": flow.current.map(|grant| grant.tree.0),
-                    "wait": flow.wait.map(|wait| wait.to_string()),
-                    "waiting": flow.waiting, "outstanding": flow.outstanding,
-                })
-            });
-            flows.collect::<Vec<_>>()
-        };
-        self.hosts.values().flat_map(|(host, _)| flow(host)).collect()
-    }
-
-    fn send(&mut self, body: &Value) -> Result<Value, String> {
-        let alone = [body.clone()];
-        let moves = body["moves"].as_array().map_or(&alone[..], Vec::as_slice);
-        let mut accepted = 0_u64;
-        let now = self.clock.now();
-        for wanted in moves {
-            let (from, job) = self.job(wanted)?;
-            let (host, _) =
-                self.hosts.get_mut(&from).ok_or_else(|| format!("no agent of {from} here"))?;
-            if host.send(job, now) {
-                accepted += 1;
-            } else {
-                self.declined += 1;
-            }
-        }
-        Ok(json!({ "accepted": accepted }))
-    }
-
-    fn job(&self, wanted: &Value) -> Result<(Guid, Job), String> {
-        let guid = |key: &str| -> Result<Option<Guid>, String> {
-            let text = wanted[key].as_str();
-            text.map(str::parse).transpose().map_err(|error| format!("`{key}`: {error}"))
-        };
-        let number = |key: &str, usual: u64| wanted[key].as_u64().unwrap_or(usual);
-        let small = |key: &str, usual| {
-            u32::try_from(number(key, usual)).map_err(|_| format!("`{key}` is too large"))
-        };
-        let alone = self.hosts.keys().next().copied().filter(|_| self.hosts.len() == 1);
-        let from = guid("from")?.or(alone).ok_or("`from` is a port's GUID")?;
-        let peer = guid("to")?.ok_or("`to` is a port's GUID")?;
-        let (messages, windows) = (small("messages", 1)?, small("windows", 0)?);
-        Ok((from, Job { peer, bytes: number("bytes", 64), messages, windows, test: None }))
     }
 }
 
