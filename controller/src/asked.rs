@@ -22,8 +22,8 @@ use snin_controller_core::Core;
 use snin_controller_core::events::{GrantStatus, WindowReport};
 use snin_daemon::http::{Asked, Client, Server, Wanted};
 use snin_fabric::hosts::{Host, HostId};
-use snin_fabric::traffic::HostNames;
-use snin_fabric::{Guid, NodeIndex, PortIndex, PortNum, Topology};
+use snin_fabric::names::{HostNames, is_called, node_name};
+use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_protocol::view::Policy;
 
 use crate::asker::{Asker, NotKnown, Rank, Refused};
@@ -166,7 +166,7 @@ impl Daemon {
         })
     }
 
-    /// Of the hosts, where `names` are given, only those so called, by their whole name or its first word: a
+    /// Of the hosts, where `names` are given, only those so called, by their whole name or their host's: a
     /// launcher asks this for every job, and a large fabric's list of all takes long.
     fn fabric(&self, body: &Value) -> Result<Value, Refused> {
         let core = self.core()?;
@@ -174,8 +174,10 @@ impl Daemon {
         let wanted: Option<BTreeSet<&str>> =
             wanted.map(|names| names.iter().filter_map(Value::as_str).collect());
         let is_wanted = |name: &str| {
-            let first = name.split_whitespace().next().unwrap_or(name);
-            wanted.as_ref().is_none_or(|wanted| wanted.contains(name) || wanted.contains(first))
+            let called = |wanted: &BTreeSet<&str>| {
+                wanted.contains(name) || node_name(name).is_some_and(|node| wanted.contains(node))
+            };
+            wanted.as_ref().is_none_or(called)
         };
         let view = core.view();
         let (topology, routing) = (view.topology(), view.routing());
@@ -190,8 +192,10 @@ impl Daemon {
             let port = topology.port(host.port);
             let own = topology.node(port.node).name.to_string();
             is_wanted(&own).then(|| {
+                let (node, switch) = (topology.node(port.node).guid, topology.node(host.switch).guid);
                 json!({
                     "host": id.0, "name": own, "port": port.guid.to_string(), "switch": name(host.switch),
+                    "node_guid": node.to_string(), "switch_guid": switch.to_string(),
                     "lid": view.addresses().base(host.port).map(|lid| lid.0),
                 })
             })
@@ -309,7 +313,8 @@ fn find_port(topology: &Topology, text: &str) -> Result<PortIndex, String> {
         parts.ok_or_else(|| format!("`{text:.80}`: NODE/PORT is meant, such as leaf3/20"))?;
     let is_named = |&node: &NodeIndex| {
         let node = topology.node(node);
-        *node.name == *name || name.parse() == Ok(node.guid)
+        let is_host = node.kind == NodeKind::Adapter && is_called(&node.name, name);
+        *node.name == *name || name.parse() == Ok(node.guid) || is_host
     };
     let mut named = topology.nodes().filter(is_named);
     let node = named.next().ok_or_else(|| format!("no node is called {name:.80}"))?;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Value, json};
 use snin_controller_core::events::Event;
 use snin_fabric::Guid;
-use snin_fabric::traffic::HostNames;
+use snin_fabric::names::HostNames;
 use snin_protocol::Time;
 use snin_protocol::message::{LinkTest, LinkTested, MAX_TEST_MESSAGES};
 use snin_protocol::view::PortTested;

@@ -25,7 +25,7 @@ use snin_controller_core::window::{
 };
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
-use snin_fabric::traffic::HostNames;
+use snin_fabric::names::HostNames;
 use snin_protocol::Time;
 use tracing::warn;
 
@@ -328,21 +328,32 @@ fn host_port(core: &Core, body: &Value, key: &str) -> Result<Guid, Refused> {
 }
 
 fn find_port(core: &Core, names: &HostNames, text: &str) -> Result<Guid, Refused> {
-    let host: HostId = names.find(text).map_err(|error| error.to_string())?;
+    port_of(core, names.find(text).map_err(|error| error.to_string())?)
+}
+
+fn port_of(core: &Core, host: HostId) -> Result<Guid, Refused> {
     let view = core.view();
     let host = view.routing().hosts.get(host).ok_or(NotKnown)?;
     Ok(view.topology().port(host.port).guid)
 }
 
-/// `count`, or `hosts` by name.
+/// `count`, or `hosts` by name, each a host or a list of them.
 fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, Refused> {
     match (&body["count"], &body["hosts"]) {
         (Value::Null, Value::Array(hosts)) => {
             let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);
-            let find = |host: &Value| {
-                find_port(core, &names, host.as_str().ok_or("`hosts` are names of hosts")?)
-            };
-            Ok(SliceHosts::Ports(hosts.iter().map(find).collect::<Result<_, Refused>>()?))
+            let mut ports = Vec::new();
+            for host in hosts {
+                let text = host.as_str().ok_or("`hosts` are names of hosts")?;
+                for host in names.find_all(text).map_err(|error| error.to_string())? {
+                    ports.push(port_of(core, host)?);
+                }
+                // One more than there are is one twice.
+                if ports.len() > names.len() {
+                    return Err(format!("`{text:.80}`: more hosts than the fabric has").into());
+                }
+            }
+            Ok(SliceHosts::Ports(ports))
         }
         (count, Value::Null) => {
             let count = count.as_u64().and_then(|count| u32::try_from(count).ok());

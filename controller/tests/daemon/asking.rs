@@ -60,7 +60,7 @@ fn it_says_who_owns_what_and_which_way_it_goes() {
             "`loud` is no policy: strict, shared or off",
         ),
         (json!({ "command": "owner", "port": "nowhere/1" }), "no node is called nowhere"),
-        (json!({ "command": "path", "from": "0", "to": "x" }), "no host has description `x`"),
+        (json!({ "command": "path", "from": "0", "to": "x" }), "no host is called `x`"),
     ] {
         assert_eq!(controller.ask(&request).unwrap_err(), told);
     }
