@@ -28,7 +28,14 @@ figure{margin:0;overflow-x:auto}svg{max-width:100%;height:auto;display:block;fil
 .paper{fill:var(--paper)}.grid{stroke:var(--line)}.axis{stroke:var(--soft)}.idle{stroke:var(--idle)}
 .cells{fill:var(--idle)}.switch{fill:var(--paper);stroke:var(--soft)}.halo{stroke:var(--paper)}
 .key{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin:0 .35em 0 1em;vertical-align:-.1em}
-.key:first-child{margin-left:0}";
+.key:first-child{margin-left:0}
+@media(max-width:700px){body{padding:0 1em;margin:1em auto}h1{font-size:1.4em}
+.runs{grid-template-columns:1fr}dl{grid-template-columns:1fr}dt{margin-top:.4em}
+section{overflow-x:auto}th,td{padding-left:1em}svg{max-width:none;min-width:640px}}";
+
+/// What comes before a page's title: on a narrow screen it is as wide as that.
+pub(super) const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
 
 /// A command whose lines end between words only, not at their hyphens.
 pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
@@ -38,7 +45,7 @@ pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 
 /// The page.
 pub fn html(report: &Report<'_>) -> String {
-    let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
+    let mut page = String::from(HEAD);
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin lab</title>\n<style>{STYLE}</style>");
     let _ = writeln!(page, "<h1>The same traffic, three ways</h1>");

@@ -33,7 +33,7 @@ const STYLE: &str = "td b{font-weight:600}.wide th,.wide td{padding-left:1.6em}\
 
 /// The page of a study that was made so.
 pub fn html(study: &Study, made: &str, command: &str) -> String {
-    let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
+    let mut page = String::from(page::HEAD);
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin study</title>\n<style>{}{STYLE}</style>", page::STYLE);
     let _ = writeln!(

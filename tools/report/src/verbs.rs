@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use snin_lab::verbs::{Document, Moved, Way};
 
-use super::page::STYLE;
+use super::page::{HEAD, STYLE};
 use super::time;
 use crate::svg::escape;
 
@@ -82,7 +82,7 @@ pub fn table(document: &Document) -> Vec<[String; 3]> {
 
 /// The page.
 pub fn html(document: &Document) -> String {
-    let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
+    let mut page = String::from(HEAD);
     // Writing to a String cannot fail.
     let _ = writeln!(page, "<title>snin lab --verbs</title>\n<style>{STYLE}</style>");
     let _ = writeln!(page, "<h1>Real verbs across the emulated fabric</h1>");

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use snin_daemon::store::Draft;
 use snin_fabric::printable;
@@ -151,6 +151,10 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::new_spinner();
+        // As wide as the terminal at most: of a line that is broken in two only one would be cleared.
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
         if io::stderr().is_terminal() {
             bar.enable_steady_tick(Duration::from_millis(100));
         }

@@ -18,7 +18,7 @@ pub use self::frame::Frame;
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 44.0;
 /// With more cables between switches than this, lines would be a tangle.
-const TANGLE: usize = 300;
+const TANGLE: usize = 120;
 
 /// How a directed link is drawn.
 struct Stroke {
@@ -80,6 +80,7 @@ pub fn draw(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &P
     let height = top + matrix.height + MARGIN;
 
     let mut svg = head(width, height);
+    svg.push_str(DARK);
     // Writing to a String cannot fail.
     let _ = writeln!(
         svg,
@@ -179,6 +180,11 @@ pub fn head(width: f64, height: f64) -> String {
          fill=\"#222\">\n<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
     )
 }
+
+/// The colours of a picture that stands alone, where the reader has a dark screen; a page brings its own.
+const DARK: &str = "<style>@media(prefers-color-scheme:dark){svg{fill:#e6e9ec}.paper,.switch{fill:#14181c}\
+.switch{stroke:#9aa4ae}.halo{stroke:#14181c}.idle{stroke:#3d454c}.grid{stroke:#2d343a}.axis{stroke:#9aa4ae}\
+.cells{fill:#3d454c}}</style>\n";
 
 /// Where a part of a picture is drawn.
 struct Sheet<'a> {
