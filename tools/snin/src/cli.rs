@@ -157,6 +157,17 @@ pub(crate) enum Command {
     },
 }
 
+/// Where a daemon is asked: what a variable of the environment says (`snin up --env`), or else where it usually is.
+pub(crate) fn socket(variable: &str, usual: &str) -> PathBuf {
+    let said = std::env::var_os(variable).filter(|path| !path.is_empty());
+    said.map_or_else(|| PathBuf::from(usual), PathBuf::from)
+}
+
+/// The controller's control socket.
+pub(crate) fn controller_socket() -> PathBuf {
+    socket("SNIN_CONTROLLER_SOCKET", "/run/snin/controller.sock")
+}
+
 /// What is asked of a command that is not in this build.
 #[cfg(not(feature = "verbs"))]
 #[derive(Args, Debug)]
@@ -256,6 +267,17 @@ pub(crate) struct TopologyFile {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
     #[arg(value_name = "TOPOLOGY")]
     pub(crate) topology: String,
+    #[command(flatten)]
+    pub(crate) names: NodeNames,
+}
+
+/// What a site calls its nodes.
+#[derive(Args, Debug)]
+pub(crate) struct NodeNames {
+    /// Names of nodes in place of their descriptions: a line each, `0x0002c90300a1b2c3 "leaf 1"`, as OpenSM and
+    /// infiniband-diags read it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) node_name_map: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -315,12 +337,14 @@ pub(crate) struct Plan {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
     #[arg(value_name = "TOPOLOGY", required = true)]
     pub(crate) topology: Option<String>,
+    #[command(flatten)]
+    pub(crate) names: NodeNames,
     /// Who talks to whom: a CSV file `source,destination[,rate]`, an htsim `.cm` file, or a pattern
     /// (permutation, shift:K, transpose, bitreverse, bisection, ring, stencil2d, stencil3d, incast,
     /// alltoall, adversarial)
     ///
-    /// In CSV, hosts are port GUIDs, node descriptions or host numbers; rates are in bit/s (suffixes k, M,
-    /// G). Hosts are numbered from 0 by (leaf GUID, leaf port).
+    /// In CSV, hosts are names (n1, n1/mlx5_0), port GUIDs, node descriptions or host numbers; rates are in
+    /// bit/s (suffixes k, M, G). Hosts are numbered from 0 by (leaf GUID, leaf port).
     #[arg(long, value_name = "FILE|PATTERN")]
     pub(crate) traffic: Option<String>,
     /// Seed of random patterns: the same seed gives the same bytes

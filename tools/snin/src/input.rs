@@ -2,14 +2,17 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use snin_fabric::generate::Recipe;
+use snin_fabric::names::{HostNames, NodeNameMap};
 use snin_fabric::routing::Routing;
-use snin_fabric::traffic::{self, Demand, HostNames, Pattern};
-use snin_fabric::{ForwardingTable, Topology, dump, ibnet};
+use snin_fabric::traffic::{self, Demand, Pattern};
+use snin_fabric::{ForwardingTable, NodeIndex, Topology, dump, ibnet};
 
+use crate::cli::NodeNames;
 use crate::failure::Failure;
+use crate::output::note;
 
 /// The largest file that is read: 11,664 hosts' topology is 10 MB, their plan 30 MB.
 const MAX_FILE: u64 = 1 << 30;
@@ -30,6 +33,24 @@ pub(crate) fn topology(name: &str) -> Result<Topology, Failure> {
         return Ok(name.parse::<Recipe>()?.build()?);
     }
     ibnet::parse(&file(path)?).map_err(|error| Failure::content(name, error))
+}
+
+/// A fabric with the names that a map gives its nodes.
+pub(crate) fn named_topology(name: &str, names: &NodeNames) -> Result<Topology, Failure> {
+    let topology = topology(name)?;
+    Ok(match node_names(names)? {
+        Some(map) => map.applied(&topology),
+        None => topology,
+    })
+}
+
+/// The map of names that is given, in OpenSM's form.
+pub(crate) fn node_names(names: &NodeNames) -> Result<Option<NodeNameMap>, Failure> {
+    let read = |path: &PathBuf| {
+        NodeNameMap::parse(&file(path)?)
+            .map_err(|error| Failure::content(&path.display().to_string(), error))
+    };
+    names.node_name_map.as_ref().map(read).transpose()
 }
 
 /// A whole file, up to a gigabyte.
@@ -64,10 +85,24 @@ pub(crate) fn tables(path: &Path, topology: &Topology) -> Result<Vec<ForwardingT
         line.clear();
         let mut rest = (&mut file).take(MAX_LINE);
         if rest.read_until(b'\n', &mut line).map_err(Failure::file(path))? == 0 {
+            told_short(path, topology, reader.cut_short());
             return reader.finish().map_err(wrong);
         }
         reader.read(&line).map_err(wrong)?;
     }
+}
+
+/// Says of entries that are missing in a dump that its tool left them out.
+fn told_short(path: &Path, topology: &Topology, switches: &[NodeIndex]) {
+    let Some(&first) = switches.first() else { return };
+    let name = &topology.node(first).name;
+    note(format_args!(
+        "{}: the tables of {} switches ({name} first) end one entry early, at a highest LID that is a multiple of 64: \
+         that is a fault of infiniband-diags' dump_fts, not of the fabric; what is said of that LID is not so \
+         (`ibroute`, or OpenSM's opensm-lfts.dump, has the entry)",
+        path.display(),
+        switches.len()
+    ));
 }
 
 /// The demands: from a file, or from a pattern where no file has that name.

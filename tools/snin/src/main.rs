@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             command::topo::generate(recipe, cut, seed, &mut out)
         }
         Command::Topo(Topo::Check { topology, format }) => {
-            command::topo::check(&topology.topology, format.json.as_deref(), &mut out)
+            command::topo::check(&topology, format.json.as_deref(), &mut out)
         }
         Command::Topo(Topo::Trees(args)) => command::trees::run(&args, &mut out),
         Command::Topo(Topo::Routes(args)) => command::routes::run(&args, &mut out),

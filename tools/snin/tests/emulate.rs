@@ -19,7 +19,10 @@ use serde_json::Value;
 
 use emulation::{Emulation, manage, manage_once, snin};
 use snin_fabric::{Guid, Lid, Topology, ibnet};
-use snin_judges::{JudgeError, OpenSm, Simulated as _, iblinkinfo, ibnetdiscover, smpquery};
+use snin_judges::{
+    JudgeError, OpenSm, Program, Running, Simulated as _, finish, iblinkinfo, ibnetdiscover,
+    smpquery,
+};
 use snin_mad::tables::PKeyTable;
 use snin_mad::{Attribute as _, DrPath, NodeInfo, PKey, Route, Smp};
 use snin_protocol::Time;
@@ -153,6 +156,45 @@ fn many_clients_sit_at_one_port_and_at_second_ones() -> Result<(), JudgeError> {
     emulation::wait("clients", || emulation.ask(&["status"])["clients"] == serde_json::json!([]));
     let again = attach(None).unwrap();
     assert_eq!(again.info().guid, Guid(0x21));
+    Ok(())
+}
+
+/// Of snin-sm and of OpenSM: a client counts records by how long the response is that it is handed.
+#[test]
+fn saquery_counts_as_many_records_as_there_are() -> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:2,2,2", &[])?;
+    let records = |head: &str, what: &str| -> Result<(usize, String), JudgeError> {
+        let mut command = emulation.command(Program::SAQUERY, Some("host1"))?;
+        let said = finish(command.arg(what), emulation.folder(), Duration::from_secs(60))?;
+        let text = String::from_utf8_lossy(&said.out).into_owned();
+        Ok((text.matches(head).count(), text))
+    };
+    let ours = Running::start(
+        Command::new(emulation::manager()).args(["--ibsim", emulation.name()]),
+        emulation.folder(),
+        "snin-sm",
+    )?;
+    emulation::wait("snin-sm", || records("SMInfoRecord dump:", "SMIR").is_ok_and(|(n, _)| n > 0));
+    assert_eq!(records("SMInfoRecord dump:", "SMIR")?.0, 1, "{}", records("", "SMIR")?.1);
+    drop(ours);
+    let opensm = OpenSm::default().keep(&emulation)?;
+    emulation::wait("OpenSM", || records("SMInfoRecord dump:", "SMIR").is_ok_and(|(n, _)| n > 0));
+    assert_eq!(records("SMInfoRecord dump:", "SMIR")?.0, 1, "{}", records("", "SMIR")?.1);
+    drop(opensm);
+    Ok(())
+}
+
+/// Two hosts and no switch: both are addressed and reach each other.
+#[test]
+fn hosts_back_to_back_are_brought_up() -> Result<(), JudgeError> {
+    let netlist = "Ca 1 \"a\" # \"n1\"\n[1] \"b\"[1]\n\nCa 1 \"b\" # \"n2\"\n[1] \"a\"[1]\n";
+    let emulation = Emulation::of(netlist, &[])?;
+    let summary = manage_once(&emulation);
+    assert!(summary.healthy, "{summary}");
+    let found = discovered(&emulation)?;
+    let lids = found.reported_addresses().unwrap();
+    assert_eq!(lids.iter().count(), 2);
+    assert_eq!(iblinkinfo(&emulation)?.lines().filter(|line| line.contains("Active")).count(), 2);
     Ok(())
 }
 

@@ -319,6 +319,34 @@ fn agents_send_over_links_under_test() {
     assert_eq!(up.wait().unwrap().code(), Some(0));
 }
 
+/// Two leaves; a host with an adapter on each.
+const BY_HAND: &str = "\
+Switch 8 \"a\" # \"A\"\n[1] \"h1\"[1]\n[2] \"h3\"[1]\n[7] \"s\"[1]\n[8] \"t\"[1]\n
+Switch 8 \"b\" # \"B\"\n[1] \"h2\"[1]\n[2] \"h4\"[1]\n[7] \"s\"[2]\n[8] \"t\"[2]\n
+Switch 8 \"s\" # \"S\"\n[1] \"a\"[7]\n[2] \"b\"[7]\n
+Switch 8 \"t\" # \"T\"\n[1] \"a\"[8]\n[2] \"b\"[8]\n
+Ca 1 \"h1\" # \"n1 mlx5_0\"\n[1] \"a\"[1]\n
+Ca 1 \"h2\" # \"n2 mlx5_0\"\n[1] \"b\"[1]\n
+Ca 1 \"h3\" # \"n3 mlx5_0\"\n[1] \"a\"[2]\n
+Ca 1 \"h4\" # \"n3 mlx5_1\"\n[1] \"b\"[2]\n";
+
+/// What is typed in another shell works there as it is typed: the sockets come from the environment.
+#[test]
+fn a_person_talks_to_it_from_another_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let fabric = folder.path().join("fabric");
+    std::fs::write(&fabric, BY_HAND).unwrap();
+    // Has the daemons built.
+    drop(snin());
+    let run = folder.path().join("run");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/up_by_hand.sh");
+    let mut command = Command::new("sh");
+    command.arg(script).arg(env!("CARGO_BIN_EXE_snin")).arg(&run).arg(&fabric);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(processes_of(&run), Vec::<u32>::new());
+}
+
 #[test]
 fn a_script_that_cannot_be_followed_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use snin_fabric::Guid;
 
-use super::Format;
+use super::{Format, socket};
 
 /// What a running agent is asked.
 #[derive(Subcommand, Debug)]
@@ -34,9 +33,9 @@ pub(crate) enum Agent {
     },
     /// Have it send messages of its own, to see whether a peer is reached
     Send {
-        /// The peer's port GUID
-        #[arg(long, value_name = "GUID")]
-        peer: Guid,
+        /// The peer: its port GUID, or its name, by which the controller is asked (SNIN_CONTROLLER_SOCKET)
+        #[arg(long, value_name = "HOST")]
+        peer: String,
         /// How many
         #[arg(long, default_value_t = 1, value_name = "N")]
         count: u64,
@@ -54,8 +53,8 @@ pub(crate) enum Agent {
 /// An agent that runs.
 #[derive(Args, Debug)]
 pub(crate) struct AgentSocket {
-    /// The agent's control socket
-    #[arg(long, default_value = "/run/snin/agent.sock", value_name = "SOCKET")]
+    /// The agent's control socket; SNIN_AGENT_SOCKET in the environment names another one
+    #[arg(long, default_value_os_t = socket("SNIN_AGENT_SOCKET", "/run/snin/agent.sock"), value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
     #[command(flatten)]
     pub(crate) format: Format,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use snin_daemon::session::Address;
 
-use super::Format;
 use super::reserving::ByAgent;
+use super::{Format, controller_socket};
 
 /// What a running controller is asked.
 #[derive(Subcommand, Debug)]
@@ -79,7 +79,7 @@ pub(crate) enum PolicyName {
 /// The way from one host to another: of its grant if it has one, else of ordinary traffic.
 #[derive(Args, Debug)]
 pub(crate) struct PathOf {
-    /// The host that sends: its name, port GUID or number
+    /// The host that sends: its name (n1; of several adapters n1/mlx5_0), port GUID or number
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
     /// The host that receives
@@ -102,8 +102,8 @@ pub(crate) struct OwnerOf {
 /// A controller that runs.
 #[derive(Args, Debug)]
 pub(crate) struct ControllerSocket {
-    /// Its control socket
-    #[arg(long, default_value = "/run/snin/controller.sock", value_name = "SOCKET")]
+    /// Its control socket; SNIN_CONTROLLER_SOCKET in the environment names another one
+    #[arg(long, default_value_os_t = controller_socket(), value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
     #[command(flatten)]
     pub(crate) remote: Remote,

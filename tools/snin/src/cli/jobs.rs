@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use snin_protocol::Time;
 
 use super::reserving::SliceHosts;
-use super::{Format, some_time};
+use super::{Format, NodeNames, some_time};
 
 /// Links, and an environment that leads onto them, for a job of any launcher.
 #[derive(Subcommand, Debug)]
@@ -169,6 +169,8 @@ pub(crate) struct TopologyOf {
     /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe; by default the controller is asked
     #[arg(value_name = "TOPOLOGY")]
     pub(crate) topology: Option<String>,
+    #[command(flatten)]
+    pub(crate) names: NodeNames,
     /// topology.yaml (Slurm 25.05 and later) instead
     #[arg(long)]
     pub(crate) yaml: bool,

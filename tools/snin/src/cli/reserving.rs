@@ -52,7 +52,7 @@ pub(crate) enum Slice {
         #[arg(long, value_name = "N", conflicts_with = "on")]
         hosts: Option<u32>,
         /// One of these hosts
-        #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
+        #[arg(long, value_name = "HOST,...")]
         on: Option<Vec<String>>,
         #[command(flatten)]
         socket: ControllerSocket,
@@ -66,15 +66,15 @@ pub(crate) struct SliceHosts {
     /// So many, wherever there is room
     #[arg(long, value_name = "N")]
     pub(crate) hosts: Option<u32>,
-    /// These, by name, port GUID or number
-    #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
+    /// These, by name, port GUID or number; also a list as Slurm writes it, such as n[1-4,7],login
+    #[arg(long, value_name = "HOST,...")]
     pub(crate) on: Option<Vec<String>>,
 }
 
 /// Have the ports of two hosts kept for a connection.
 #[derive(Args, Debug)]
 pub(crate) struct RequestOf {
-    /// The host that sends: its name, port GUID or number; with --agent the agent's own
+    /// The host that sends: its name (n1; of several adapters n1/mlx5_0), port GUID or number; with --agent the agent's own
     #[arg(long, value_name = "HOST", required_unless_present = "agent")]
     pub(crate) from: Option<String>,
     /// The host that receives

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use snin_lab::event;
 use snin_protocol::Time;
 
-use super::{Format, Share, TopologyFile, share, some_time};
+use super::{Format, NodeNames, Share, TopologyFile, share, some_time};
 
 #[derive(Args, Debug)]
 pub(crate) struct Emulate {
@@ -34,10 +34,16 @@ pub(crate) struct Emulate {
     pub(crate) seed: u64,
 }
 
+/// The fabric that programs attach to.
+fn fabric() -> String {
+    std::env::var("IBSIM_SOCKNAME").unwrap_or_else(|_| "sim".to_owned())
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct EmulatorSocket {
-    /// What the fabric's sockets are called; several fabrics need several names
-    #[arg(long = "socket", default_value = "sim", value_name = "NAME")]
+    /// What the fabric's sockets are called; several fabrics need several names. IBSIM_SOCKNAME in the environment
+    /// says another one
+    #[arg(long = "socket", default_value_t = fabric(), value_name = "NAME")]
     pub(crate) name: String,
     /// The emulator's control socket; by default one that follows from the name, in $XDG_RUNTIME_DIR
     #[arg(long, value_name = "SOCKET")]
@@ -75,8 +81,15 @@ pub(crate) enum Emulator {
 
 #[derive(Args, Debug)]
 pub(crate) struct Up {
+    /// Output of ibnetdiscover, an ibsim netlist, `-` for stdin, or a recipe such as clos:36,18,18
+    #[arg(value_name = "TOPOLOGY", required_unless_present = "env")]
+    pub(crate) topology: Option<String>,
     #[command(flatten)]
-    pub(crate) topology: TopologyFile,
+    pub(crate) names: NodeNames,
+    /// Print lines for the shell by which commands find the daemons of a run in this folder:
+    /// `eval "$(snin up --env DIR)"`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["topology", "script", "folder"])]
+    pub(crate) env: Option<PathBuf>,
     /// What happens: lines such as `windows 60`, `cut leaf1/3 @window 20`, `restore leaf1/3 @window 40`,
     /// `kill controller @window 30`
     #[arg(long, value_name = "FILE")]

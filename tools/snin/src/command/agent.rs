@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
+use snin_fabric::names::HostNames;
+use snin_fabric::{Guid, PortNum};
 
 use crate::Verdict;
-use crate::cli::{Agent, AgentSocket};
+use crate::cli::{Agent, AgentSocket, controller_socket};
+use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -16,15 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks, and shows the answer.
 pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let (socket, request) = request(agent);
+    let (socket, request) = request(agent)?;
     let answer = Connection::open(&socket.socket, Some(PATIENCE))?.ask(&request)?;
     let json = Target::open(socket.format.json.as_deref())?;
     out.report(json, &answer, |out| show(agent, &answer, out))?;
     Ok(if answer["controller"] == "lost" { Verdict::Unwell } else { Verdict::Well })
 }
 
-fn request(agent: &Agent) -> (&AgentSocket, Value) {
-    match agent {
+fn request(agent: &Agent) -> Result<(&AgentSocket, Value), Failure> {
+    Ok(match agent {
         Agent::Status(socket) => (socket, json!({ "command": "status" })),
         Agent::Flows(socket) => (socket, json!({ "command": "flows" })),
         Agent::Mesh(socket) => (socket, json!({ "command": "mesh" })),
@@ -33,13 +36,33 @@ fn request(agent: &Agent) -> (&AgentSocket, Value) {
         }
         Agent::Events { since, socket } => (socket, json!({ "command": "events", "since": since })),
         Agent::Send { peer, count, size, rate, socket } => {
-            let peer = peer.to_string();
             let request = json!({
-                "command": "send", "peer": peer, "count": count, "size": size, "rate": rate
+                "command": "send", "peer": port(peer)?, "count": count, "size": size, "rate": rate
             });
             (socket, request)
         }
+    })
+}
+
+/// The port of a host: the agent knows ports, the controller names.
+fn port(host: &str) -> Result<String, Failure> {
+    if host.starts_with("0x") {
+        return Ok(host.to_owned());
     }
+    let node = host.split('/').next().unwrap_or(host);
+    let request = json!({ "command": "fabric", "names": [host, node] });
+    let fabric = Connection::open(&controller_socket(), Some(PATIENCE))?.ask(&request)?;
+    let known = rows(&fabric["hosts"]).iter();
+    let known = known.map(|known| (text(&known["port"]), text(&known["name"])));
+    let known: Vec<(Guid, String)> =
+        known.filter_map(|(port, name)| Some((port.parse().ok()?, name))).collect();
+    let called = known.iter().map(|(port, name)| (*port, PortNum(1), name.as_str()));
+    let found = HostNames::new(called).find(host);
+    let found = found.map_err(|error| Failure::Content {
+        name: "--peer".to_owned(),
+        what: format!(" {error}"),
+    })?;
+    Ok(known.get(found.index()).map_or_else(String::new, |(port, _)| port.to_string()))
 }
 
 fn show<W: Write>(agent: &Agent, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
@@ -86,7 +109,9 @@ fn show<W: Write>(agent: &Agent, answer: &Value, out: &mut Output<W>) -> Result<
 
 fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
     let text = |key: &str| answer[key].as_str().unwrap_or("").to_owned();
-    out.line(format!("port {}, listens at {}", text("guid"), text("listen")))?;
+    let more = answer["agents"].as_u64().unwrap_or(1).saturating_sub(1);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    out.line(format!("port {}{more}, listens at {}", text("guid"), text("listen")))?;
     out.line(format!(
         "controller {}, {} flows, {} queue pairs",
         text("controller"),

@@ -165,11 +165,11 @@ fn owners<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     })
 }
 
-pub(super) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(super) fn rows(value: &Value) -> &[Value] {
+pub(crate) fn rows(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 

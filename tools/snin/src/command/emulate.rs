@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
+use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_emulator::{Config, Noise, messages};
 use snin_emulator_server::{Options, Server};
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Serves a fabric until a signal ends it.
 pub(crate) fn run(args: &cli::Emulate) -> Result<Verdict, Failure> {
-    let topology = input::topology(&args.topology.topology)?;
+    let topology = input::named_topology(&args.topology.topology, &args.topology.names)?;
     let hardware = Config {
         seed: args.seed,
         link_latency: args.link_latency,
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &cli::Emulate) -> Result<Verdict, Failure> {
     let (name, control) = (args.socket.name.clone(), control(&args.socket));
     let patience = args.patience;
     // The log's file is stderr: nothing is to be opened anew.
-    let _log = log::start(&"stderr".into(), log::level("info")?)?;
+    let _log = log::start(&"stderr".into(), log::level("info")?, Limit::NONE)?;
     let server = Server::start(&topology, Options { name, control, hardware, messages, patience })?;
     let switches = topology.switch_count();
     output::note(format_args!(
@@ -52,6 +53,14 @@ fn control(socket: &cli::EmulatorSocket) -> PathBuf {
     })
 }
 
+/// The same, or what the environment says of the fabric that it names.
+fn asked(socket: &cli::EmulatorSocket) -> PathBuf {
+    let said = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let named = socket.control.is_none() && said("IBSIM_SOCKNAME").as_ref() == Some(&socket.name);
+    let path = said("SNIN_EMULATOR_SOCKET").filter(|_| named);
+    path.map_or_else(|| control(socket), PathBuf::from)
+}
+
 /// Asks a running emulator.
 pub(crate) fn ask<W: Write>(args: &cli::Emulator, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let (socket, request) = match args {
@@ -62,7 +71,7 @@ pub(crate) fn ask<W: Write>(args: &cli::Emulator, out: &mut Output<W>) -> Result
             (emulator, json!({ "command": "fault", "fault": what.join(" ") }))
         }
     };
-    let said = Connection::open(&control(&socket.socket), Some(PATIENCE))?.ask(&request)?;
+    let said = Connection::open(&asked(&socket.socket), Some(PATIENCE))?.ask(&request)?;
     out.report(Target::open(socket.format.json.as_deref())?, &said, |out| match args {
         cli::Emulator::Status(_) => describe(&said, out),
         cli::Emulator::Owners(_) => owners(&said, out),

@@ -230,8 +230,9 @@ pub(super) fn connect(daemon: &SmDaemon) -> Result<Connection, Failure> {
 
 /// The socket that is meant.
 fn socket(daemon: &SmDaemon) -> Result<PathBuf, Failure> {
-    match &daemon.socket {
-        Some(path) => Ok(path.clone()),
+    let said = std::env::var_os("SNIN_SM_SOCKET").filter(|path| !path.is_empty());
+    match daemon.socket.clone().or_else(|| said.map(PathBuf::from)) {
+        Some(path) => Ok(path),
         None => only(Path::new(SOCKETS)).map_err(Failure::WhichDaemon),
     }
 }

@@ -6,6 +6,7 @@ use std::io::Write;
 use snin_controller_core::plan::{Plan, plan_window};
 use snin_fabric::Topology;
 use snin_fabric::check::owner::{OwnerReport, PlannedPath, owner};
+use snin_fabric::clos::NotClos;
 use snin_fabric::routing::{Engine, Routing};
 use snin_fabric::traffic::Demand;
 
@@ -27,7 +28,7 @@ pub(crate) fn run<W: Write>(args: &cli::Plan, out: &mut Output<W>) -> Result<Ver
     Target::one_on_stdout(&[("--json", &json), ("--svg", &svg)])?;
     let progress = Progress::new();
     progress.step("reading the topology");
-    let topology = input::topology(fabric)?;
+    let topology = input::named_topology(fabric, &args.names)?;
     progress.step("computing addresses, trees and tables");
     let routing = match (args.routing, args.unmanaged_trees) {
         (Engine::Trees, some @ 1..) => {
@@ -119,14 +120,23 @@ fn print<W: Write>(
             clos.leaves.len(),
             clos.roots.len()
         ),
+        Err(NotClos::BackToBack) => {
+            "no switch: hosts back to back, one path each way, which nobody shares".to_owned()
+        }
         Err(reason) => format!("no Clos: {reason}"),
     };
+    let back_to_back = match &routing.shape {
+        Err(NotClos::BackToBack) => 2 * topology.cable_count(),
+        _ => 0,
+    };
     let lmc = routing.plan.lmc();
+    // Nothing has to be packed there: a pattern would be one of no hosts.
+    let traffic = traffic && back_to_back == 0;
     let lids = routing.plan.addresses().iter().map(|(_, _, lmc)| lmc.addresses()).sum::<usize>();
     let routes: usize = routing.tables.iter().map(|table| table.iter().count()).sum();
     let mut row = |key: &str, value: String| out.line(format_args!("{key:<18}{value}"));
     row("fabric", shape)?;
-    row("hosts", format!("{}", routing.hosts.len()))?;
+    row("hosts", format!("{}", routing.hosts.len() + back_to_back))?;
     row("switches", format!("{}", topology.switch_count()))?;
     row("routing", format!("{}, {} trees", routing.engine, routing.forest.len()))?;
     row("addresses", format!("{lids} LIDs, LMC {lmc} ({} a host port)", lmc.addresses()))?;

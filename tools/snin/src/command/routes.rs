@@ -44,7 +44,7 @@ pub(crate) fn run<W: Write>(
     let name = &args.topology.topology;
     let progress = Progress::new();
     progress.step("reading the topology");
-    let topology = input::topology(name)?;
+    let topology = input::named_topology(name, &args.topology.names)?;
     let drawn = (args.matchings, args.seed);
     let mut rows = Vec::new();
     if let Some(file) = &args.tables {

@@ -4,12 +4,13 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
-use snin_fabric::clos::{Clos, Irregularity, recognise};
+use snin_fabric::clos::{Clos, Irregularity, NotClos, recognise};
 use snin_fabric::generate::{Recipe, cut_cables};
 use snin_fabric::hosts::{Hosts, is_aggregation_node};
 use snin_fabric::{NodeKind, Topology, ibnet};
 
 use crate::Verdict;
+use crate::cli::TopologyFile;
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{Output, Target};
@@ -45,6 +46,8 @@ struct Check {
     cables: usize,
     aggregation_nodes: usize,
     routers: usize,
+    /// Cables from host to host, where there is no switch.
+    back_to_back: usize,
     /// Absent when the fabric is no Clos.
     clos: Option<ClosSummary>,
     /// Absent when it is one.
@@ -66,27 +69,28 @@ struct ClosSummary {
 
 /// Says which Clos a fabric is.
 pub(crate) fn check<W: Write>(
-    name: &str,
+    file: &TopologyFile,
     json: Option<&Path>,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let json = Target::open(json)?;
-    let topology = input::topology(name)?;
+    let topology = input::named_topology(&file.topology, &file.names)?;
     let hosts = Hosts::of(&topology);
     let shape = recognise(&topology, &hosts);
     let check = summarise(&topology, &hosts, shape);
     out.report(json, &check, |out| print(&check, out))?;
-    let regular = check.not_clos.is_none() && check.irregularities.is_empty();
+    let regular =
+        check.irregularities.is_empty() && (check.not_clos.is_none() || check.back_to_back > 0);
     Ok(if regular { Verdict::Well } else { Verdict::Unwell })
 }
 
-fn summarise(
-    topology: &Topology,
-    hosts: &Hosts,
-    shape: Result<Clos, snin_fabric::clos::NotClos>,
-) -> Check {
+fn summarise(topology: &Topology, hosts: &Hosts, shape: Result<Clos, NotClos>) -> Check {
     let count = |kind| topology.nodes().filter(|&n| topology.node(n).kind == kind).count();
     let built_in = topology.nodes().filter(|&node| is_aggregation_node(topology, node)).count();
+    let back_to_back = match &shape {
+        Err(NotClos::BackToBack) => topology.cable_count(),
+        _ => 0,
+    };
     let (clos, not_clos, irregularities) = match shape {
         Err(reason) => (None, Some(reason.to_string()), Vec::new()),
         Ok(clos) => {
@@ -104,11 +108,12 @@ fn summarise(
     };
     Check {
         schema_version: CHECK_VERSION,
-        hosts: hosts.len(),
+        hosts: hosts.len() + 2 * back_to_back,
         switches: topology.switch_count(),
         cables: topology.cable_count(),
         aggregation_nodes: built_in,
         routers: count(NodeKind::Router),
+        back_to_back,
         clos,
         not_clos,
         irregularities,
@@ -125,6 +130,9 @@ fn print<W: Write>(check: &Check, out: &mut Output<W>) -> Result<(), Failure> {
         out.line(format_args!("{routers} routers: addressed, but no hosts"))?;
     }
     match (&check.clos, &check.not_clos) {
+        _ if check.back_to_back > 0 => {
+            out.line("no switch: hosts are cabled back to back, each pair has its cable for itself")?;
+        }
         (Some(c), _) if c.roots == 0 => {
             out.line("one switch, the smallest Clos: its hosts need no routing tree")?;
         }

@@ -76,7 +76,7 @@ pub(crate) fn run<W: Write>(
     let name = &args.topology.topology;
     let progress = Progress::new();
     progress.step("reading the topology");
-    let topology = input::topology(name)?;
+    let topology = input::named_topology(name, &args.topology.names)?;
     progress.step("reading the tables");
     let routing = input::found_routing(name, &topology, &args.tables)?;
     let Ok(clos) = &routing.shape else {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::store;
 use snin_fabric::job::{JobTrees, Mode, file_name};
+use snin_fabric::names::node_name;
 
 use super::environment::Process;
 use super::settings::{Checked, NoRoom};
@@ -150,11 +151,11 @@ fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<Vec<String>>, Failu
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for host in rows(&fabric["hosts"]) {
         let (name, port) = (text(&host["name"]), text(&host["port"]));
-        let first = name.split_whitespace().next().unwrap_or(&name).to_owned();
-        by_name.entry(first).or_default().push(port.clone());
-        if name.contains(' ') {
-            by_name.entry(name).or_default().push(port);
+        let node = node_name(&name).filter(|node| *node != name).map(str::to_owned);
+        if let Some(node) = node {
+            by_name.entry(node).or_default().push(port.clone());
         }
+        by_name.entry(name).or_default().push(port);
     }
     let mut found = Vec::new();
     for node in nodes {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::store;
 use snin_fabric::job::{JobHost, JobTrees, file_name};
+use snin_fabric::names::is_called;
 use snin_protocol::Time;
 
 use super::controller::{rows, text};
@@ -153,13 +154,13 @@ fn open_to_all(path: &std::path::Path) -> Result<(), Failure> {
     std::fs::set_permissions(path, all).map_err(Failure::file(path))
 }
 
-/// The host that a node's name means: the whole of a host's name, its first word, or its port's GUID.
+/// The host that a node's name means, or its port's GUID; of several adapters the first.
 fn host<'a>(trees: &'a JobTrees, node: &str) -> Option<&'a JobHost> {
     trees.hosts().iter().find(|host| is_named(&host.name, &host.port.to_string(), node))
 }
 
 fn is_named(name: &str, port: &str, node: &str) -> bool {
-    name == node || name.split_whitespace().next() == Some(node) || port == node
+    is_called(name, node) || port == node
 }
 
 fn print_environment<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict, Failure> {
@@ -186,7 +187,7 @@ fn print_environment<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdi
 }
 
 /// As a shell reads it back.
-fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:/@+-=,%".contains(&b);
     if !value.is_empty() && value.bytes().all(plain) {
         return value.to_owned();

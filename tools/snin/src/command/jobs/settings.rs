@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use snin_daemon::settings::{Loaded, load};
 use snin_fabric::job::Mode;
 
+use crate::cli::controller_socket;
 use crate::failure::Failure;
 
 snin_daemon::settings! {
@@ -60,6 +61,8 @@ pub(crate) struct Checked {
     pub(crate) value: Settings,
     pub(crate) mode: Mode,
     pub(crate) no_room: NoRoom,
+    /// Where `agent` was set: file and line.
+    pub(crate) agent_place: String,
 }
 
 impl Checked {
@@ -82,7 +85,9 @@ pub(crate) fn read(path: &Path, socket: Option<&Path>) -> Result<Checked, Failur
     let mut loaded = if path.exists() {
         load::<Settings>(path).map_err(|error| Failure::Settings(error.to_string()))?
     } else {
-        Loaded::defaults()
+        let mut loaded = Loaded::<Settings>::defaults();
+        loaded.value.controller = controller_socket().display().to_string();
+        loaded
     };
     if let Some(socket) = socket {
         loaded.value.controller = socket.display().to_string();
@@ -101,7 +106,15 @@ fn check(loaded: Loaded<Settings>) -> Result<Checked, String> {
         "shared" => NoRoom::Shared,
         other => return Err(refuse("no_room", format!("`{other}`: requeue, hold or shared"))),
     };
-    Ok(Checked { value: loaded.value, mode, no_room })
+    let places = [("controller", Some(&value.controller)), ("jobs", Some(&value.jobs))];
+    let optional = [("shared", value.shared.as_ref()), ("pairs", value.pairs.as_ref())];
+    for (key, path) in places.into_iter().chain(optional) {
+        if path.is_some_and(String::is_empty) {
+            return Err(refuse(key, format!("{key} is empty: expected a path")));
+        }
+    }
+    let agent_place = loaded.place("agent");
+    Ok(Checked { value: loaded.value, mode, no_room, agent_place })
 }
 
 #[cfg(test)]
@@ -115,6 +128,10 @@ mod tests {
         let refused = |text: &str| check(parse(text, "jobs.toml").unwrap()).unwrap_err();
         assert_eq!(refused("\nmode = \"all\""), "jobs.toml:2: `all`: slice, pinned or off");
         assert_eq!(refused("no_room = \"\""), "jobs.toml:1: ``: requeue, hold or shared");
+        for key in ["controller", "jobs", "shared", "pairs"] {
+            let said = refused(&format!("\n\n{key} = \"\""));
+            assert_eq!(said, format!("jobs.toml:3: {key} is empty: expected a path"));
+        }
         let checked = check(Loaded::defaults()).unwrap();
         assert_eq!((checked.mode, checked.no_room), (Mode::Slice, NoRoom::Requeue));
     }

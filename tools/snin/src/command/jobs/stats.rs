@@ -28,6 +28,12 @@ pub(super) fn run<W: Write>(
 ) -> Result<Verdict, Failure> {
     let checked = read(settings)?;
     let own = [PathBuf::from(&checked.value.agent)];
+    if agents.is_empty() && checked.value.agent.is_empty() {
+        return Err(Failure::Settings(format!(
+            "{}: agent is empty, so no agent is asked here: name others with --agents SOCKET,...",
+            checked.agent_place
+        )));
+    }
     let agents = if agents.is_empty() { &own[..] } else { agents };
     let mut told: Vec<(&Path, Value)> = Vec::new();
     for agent in agents {

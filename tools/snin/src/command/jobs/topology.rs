@@ -4,18 +4,17 @@
 //! a pod under one, and the pods under one. Slurm places a job under as few of them as it can, which is where
 //! slices fit.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod tree;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use snin_daemon::store;
-use snin_fabric::Topology;
-use snin_fabric::clos::recognise;
-use snin_fabric::hosts::Hosts;
+use snin_fabric::names::NodeNameMap;
 
 use super::hooks::run_slurm;
 use super::settings::Checked;
@@ -26,29 +25,26 @@ use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{Output, Target, note};
-
-/// A switch of Slurm's: its name, and its nodes or the switches below it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Switch {
-    name: String,
-    nodes: Vec<String>,
-    below: Vec<String>,
-}
+use tree::{End, Switch, Tree};
 
 /// Prints it, or keeps a file as the fabric is.
 pub(super) fn run<W: Write>(asked: &TopologyOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let settings = read(&asked.settings)?;
+    let mut warned = Vec::new();
     let Some(path) = &asked.write else {
-        return print(&switches(asked, &settings)?, asked, out);
+        let tree = tree(asked, &settings)?;
+        warn(&tree, &mut warned);
+        return print(&tree, asked, out);
     };
     let Some(every) = asked.every else {
-        let said = if keep(path, asked, &settings)? { "changed" } else { "is so already" };
+        let said =
+            if keep(path, asked, &settings, &mut warned)? { "changed" } else { "is so already" };
         out.line(format!("{}: {said}", path.display()))?;
         return Ok(Verdict::Well);
     };
     loop {
         // A controller or slurmctld that is down now is asked again.
-        match keep(path, asked, &settings) {
+        match keep(path, asked, &settings, &mut warned) {
             Ok(true) => note(format!("{}: changed", path.display())),
             Ok(false) => {}
             Err(failure) => note(failure),
@@ -57,9 +53,24 @@ pub(super) fn run<W: Write>(asked: &TopologyOf, out: &mut Output<W>) -> Result<V
     }
 }
 
+/// What cannot be said to Slurm as the fabric has it; once, as long as it stays the same.
+fn warn(tree: &Tree, before: &mut Vec<String>) {
+    if tree.warnings != *before {
+        tree.warnings.iter().for_each(note);
+        before.clone_from(&tree.warnings);
+    }
+}
+
 /// Whether the file had to be changed. Slurm is told then.
-fn keep(path: &Path, asked: &TopologyOf, settings: &Checked) -> Result<bool, Failure> {
-    let text = written(&switches(asked, settings)?, asked.yaml);
+fn keep(
+    path: &Path,
+    asked: &TopologyOf,
+    settings: &Checked,
+    warned: &mut Vec<String>,
+) -> Result<bool, Failure> {
+    let tree = tree(asked, settings)?;
+    warn(&tree, warned);
+    let text = written(&tree.switches, asked.yaml);
     if fs::read_to_string(path).is_ok_and(|before| before == text) {
         return Ok(false);
     }
@@ -69,128 +80,54 @@ fn keep(path: &Path, asked: &TopologyOf, settings: &Checked) -> Result<bool, Fai
     Ok(true)
 }
 
-fn switches(asked: &TopologyOf, settings: &Checked) -> Result<Vec<Switch>, Failure> {
-    if let Some(name) = &asked.topology {
-        return Ok(of_topology(&input::topology(name)?));
+fn tree(asked: &TopologyOf, settings: &Checked) -> Result<Tree, Failure> {
+    let tree = match &asked.topology {
+        Some(name) => tree::of_topology(&input::named_topology(name, &asked.names)?),
+        None => {
+            let map = input::node_names(&asked.names)?.unwrap_or_default();
+            let fabric = ask(settings, &json!({ "command": "fabric" }))?;
+            let ends: Vec<End> =
+                rows(&fabric["hosts"]).iter().map(|host| end(host, &map)).collect();
+            tree::under_one(&ends)
+        }
+    };
+    if tree.switches.is_empty() {
+        let why = tree.warnings.join("; ");
+        return Err(Failure::Job(format!("no host of the fabric has a name for Slurm; {why}")));
     }
-    let fabric = ask(settings, &json!({ "command": "fabric" }))?;
-    let hosts = rows(&fabric["hosts"]).iter();
-    let hosts = hosts.map(|host| (text(&host["switch"]), text(&host["name"])));
-    Ok(under_one(leaves(hosts), "fabric"))
+    Ok(tree)
+}
+
+/// A host as the controller tells of it.
+fn end(host: &Value, map: &NodeNameMap) -> End {
+    let guid = |key: &str| text(&host[key]).parse().unwrap_or_default();
+    let named =
+        |key: &str, name: &str| map.get(guid(key)).map_or_else(|| text(&host[name]), str::to_owned);
+    End {
+        leaf: guid("switch_guid"),
+        leaf_name: named("switch_guid", "switch"),
+        description: named("node_guid", "name"),
+        port: guid("port"),
+    }
 }
 
 fn print<W: Write>(
-    switches: &[Switch],
+    tree: &Tree,
     asked: &TopologyOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
     let row = |of: &Switch| json!({ "switch": of.name, "nodes": of.nodes, "switches": of.below });
-    let rows: Vec<_> = switches.iter().map(row).collect();
+    let switches: Vec<_> = tree.switches.iter().map(row).collect();
     let json = Target::open(asked.settings.format.json.as_deref())?;
-    out.report(json, &json!({ "switches": rows }), |out| {
-        out.line(written(switches, asked.yaml).trim_end())
+    out.report(json, &json!({ "switches": switches, "warnings": tree.warnings }), |out| {
+        out.line(written(&tree.switches, asked.yaml).trim_end())
     })?;
-    Ok(Verdict::Well)
+    Ok(if tree.lacks { Verdict::Unwell } else { Verdict::Well })
 }
 
 /// The file.
 fn written(switches: &[Switch], yaml: bool) -> String {
     let head = "- topology: snin\n  cluster_default: true\n  tree:\n    switches:\n";
-    let lines = switches.iter().map(|switch| line(switch, yaml) + "\n");
+    let lines = switches.iter().map(|switch| switch.line(yaml) + "\n");
     yaml.then(|| head.to_owned()).into_iter().chain(lines).collect()
-}
-
-fn line(Switch { name, nodes, below }: &Switch, yaml: bool) -> String {
-    let (key, members) =
-        if below.is_empty() { ("nodes", nodes.join(",")) } else { ("children", below.join(",")) };
-    if yaml {
-        return format!("      - switch: {name}\n        {key}: {members}");
-    }
-    let key = if below.is_empty() { "Nodes" } else { "Switches" };
-    format!("SwitchName={name} {key}={members}")
-}
-
-/// A name as Slurm takes it.
-fn plain(name: &str) -> String {
-    let fits = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    name.chars().map(fits).collect()
-}
-
-/// Leaves by name, from (leaf, host) pairs. A node with several ports on a leaf is there once.
-fn leaves(hosts: impl Iterator<Item = (String, String)>) -> Vec<Switch> {
-    let mut nodes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut order = Vec::new();
-    for (leaf, host) in hosts {
-        let node = plain(host.split_whitespace().next().unwrap_or(&host));
-        if !nodes.contains_key(&leaf) {
-            order.push(leaf.clone());
-        }
-        nodes.entry(leaf).or_default().insert(node);
-    }
-    let of = |leaf: String| {
-        let nodes = nodes.remove(&leaf).unwrap_or_default().into_iter().collect();
-        Switch { name: plain(&leaf), nodes, below: Vec::new() }
-    };
-    order.into_iter().map(of).collect()
-}
-
-fn under_one(mut leaves: Vec<Switch>, name: &str) -> Vec<Switch> {
-    let below = leaves.iter().map(|leaf| leaf.name.clone()).collect();
-    leaves.push(Switch { name: name.to_owned(), nodes: Vec::new(), below });
-    leaves
-}
-
-fn of_topology(topology: &Topology) -> Vec<Switch> {
-    let hosts = Hosts::of(topology);
-    let name = |node| topology.node(node).name.to_string();
-    let ends = hosts.iter();
-    let ends = ends.map(|(_, host)| (name(host.switch), name(topology.port(host.port).node)));
-    let mut switches = leaves(ends);
-    let pods = recognise(topology, &hosts).ok().filter(|clos| clos.stages() == 3);
-    let Some(clos) = pods else { return under_one(switches, "fabric") };
-    let mut pods: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for (_, host) in hosts.iter() {
-        let leaf = plain(&name(host.switch));
-        let pod = clos.pod(host.switch);
-        let leaves = pods.entry(pod).or_default();
-        if !leaves.contains(&leaf) {
-            leaves.push(leaf);
-        }
-    }
-    let mut below = Vec::new();
-    for (pod, leaves) in pods {
-        let pod = format!("pod{pod}");
-        switches.push(Switch { name: pod.clone(), nodes: Vec::new(), below: leaves });
-        below.push(pod);
-    }
-    switches.push(Switch { name: "fabric".to_owned(), nodes: Vec::new(), below });
-    switches
-}
-
-#[cfg(test)]
-mod tests {
-    use snin_fabric::generate::Recipe;
-
-    use super::*;
-
-    fn lines(recipe: &str) -> Vec<String> {
-        let topology = recipe.parse::<Recipe>().unwrap().build().unwrap();
-        of_topology(&topology).iter().map(|switch| line(switch, false)).collect()
-    }
-
-    #[test]
-    fn leaves_have_nodes_and_pods_have_leaves() {
-        assert_eq!(
-            lines("clos:2,2,2"),
-            [
-                "SwitchName=leaf0 Nodes=host0,host1",
-                "SwitchName=leaf1 Nodes=host2,host3",
-                "SwitchName=fabric Switches=leaf0,leaf1",
-            ]
-        );
-        let three = lines("fattree:4");
-        assert_eq!(three.len(), 8 + 4 + 1, "{three:?}");
-        assert!(three[8].starts_with("SwitchName=pod0 Switches="), "{three:?}");
-        assert!(three[12].starts_with("SwitchName=fabric Switches=pod0,pod1,pod2,pod3"));
-    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use snin_fabric::{Guid, Topology, ibnet};
 
+use super::environment;
 use super::sessions::Sessions;
 use crate::cli;
 use crate::failure::Failure;
@@ -77,6 +78,7 @@ impl Folder {
     /// Writes the fabric and the configuration of every daemon.
     pub(super) fn write(&mut self, topology: &Topology) -> Result<(), Failure> {
         self.put("fabric.ibnetdiscover", &ibnet::write(topology))?;
+        self.put(environment::FABRIC, &format!("{}\n", self.fabric))?;
         let path = |name: &str| toml_text(&self.path.join(name).display().to_string());
         let sessions = &self.sessions;
         let sm = format!(

@@ -3,6 +3,7 @@
 
 mod children;
 mod drive;
+mod environment;
 mod folder;
 mod script;
 mod sessions;
@@ -15,8 +16,9 @@ use serde_json::{Value, json};
 use snin_daemon::control::Connection;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
-use snin_fabric::{Guid, PortNum};
+use snin_fabric::{Guid, PortNum, Topology};
 
+use crate::command::jobs::quoted;
 use crate::document::SCHEMA_VERSION;
 use crate::failure::Failure;
 use crate::output::{Output, Progress, Target};
@@ -100,7 +102,11 @@ struct Document {
 
 /// Starts everything, follows the script or waits for a signal, and ends everything.
 pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let topology = input::topology(&args.topology.topology)?;
+    if let Some(folder) = &args.env {
+        return environment::print(folder, out);
+    }
+    let name = args.topology.as_deref().unwrap_or_default();
+    let topology = input::named_topology(name, &args.names)?;
     let json = Target::open(args.format.json.as_deref())?;
     let text = args.script.as_deref().map(|path| {
         let read = std::fs::read_to_string(path).map_err(Failure::file(path));
@@ -135,10 +141,13 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
             return Ok(Some((up, driven)));
         }
         output::note(format_args!(
-            "{} hosts up after {:.1} s; everything is in {}; Ctrl-C ends it",
+            "{} hosts up after {:.1} s; everything is in {}; Ctrl-C ends it\n  in another shell: \
+             eval \"$(snin up --env {2})\" and then, for example: snin path {} {}",
             ports.len(),
             up.as_secs_f64(),
-            folder.path().display()
+            quoted(&folder.path().display().to_string()),
+            quoted(&host_name(&topology, ports.first())),
+            quoted(&host_name(&topology, ports.last()))
         ));
         children.wait_for_signal()?;
         Ok(None)
@@ -185,6 +194,13 @@ pub(crate) fn run<W: Write>(args: &cli::Up, out: &mut Output<W>) -> Result<Verdi
     };
     out.report(json, &document, |out| describe(&document, out))?;
     Ok(if healthy { Verdict::Well } else { Verdict::Unwell })
+}
+
+/// What a port's host is called.
+fn host_name(topology: &Topology, port: Option<&Guid>) -> String {
+    let place = port.and_then(|&port| snin_emulator::place::port_of(topology, port));
+    place
+        .map_or_else(String::new, |place| topology.node(topology.port(place).node).name.to_string())
 }
 
 /// One after the other, each when the one before is ready.
