@@ -92,8 +92,8 @@ snin_daemon::settings! {
         events_file: Option<PathBuf> = None,
         /// Messages go to stderr, journald, or a file.
         log_file: String = "stderr".to_owned(),
-        /// Files of log and events are moved to NAME.1, in place of the one before, and begun anew when they would be
-        /// larger than this, in MiB. 0: never, then logrotate may (SIGUSR1 opens them anew).
+        /// Files of log and events are moved to NAME.1, in place of the one before, and begun anew when they would
+        /// be larger than this, in MiB. 0: never, then logrotate may (SIGUSR1 opens them anew).
         log_max_size: u64 = 64,
         /// error, warn, info, debug or trace.
         log_level: String = "info".to_owned(),

@@ -34,7 +34,8 @@ pub(crate) fn output_of(line: &str) -> Option<&'static str> {
         _ if starts(&["CA: ", "Switch: ", "RT: "]) || line.contains("==(") => {
             Some("the output of `iblinkinfo`")
         }
-        _ if starts(&["Unicast lids ", "Multicast mlids "]) => Some("a dump of forwarding tables"),
+        _ if starts(&["Unicast lids "]) => Some("a dump of forwarding tables"),
+        _ if starts(&["Multicast mlids "]) => Some("a dump of multicast tables"),
         _ if starts(&["CA '", "Infiniband device '"]) => {
             Some("the output of `ibstat` or `ibstatus`")
         }

@@ -5,10 +5,11 @@
 //! | `status` | as an agent's; of several hosts the first is named, and counts are of all |
 //! | `flows`, `mesh`, `events` | as an agent's, of all hosts; each row says of which |
 //! | `histogram` | how long messages took that were sent from here, of all flows |
-//! | `send` | messages to `peer`, `count` of `size` bytes, or `moves`: a list of `from`, `to`, `bytes`, `messages`, `windows` |
+//! | `send` | messages to `peer`, `count` of `size` bytes, or `moves` |
 //! | `jobs` | of what was to be sent, how much is |
 //!
-//! Where a host is not named, the first one is meant.
+//! `moves` are a list of `from`, `to`, `bytes`, `messages`, `windows`. Where a host is not named, the first one is
+//! meant.
 
 use serde_json::{Map, Value, json};
 use snin_agent_core::ControllerState;

@@ -143,7 +143,7 @@ impl Host {
         self.guid
     }
 
-    /// Begins to send, on this flow; `None` where it has as many connections as it may, or there is nothing to send.
+    /// Begins to send, on this flow; `None` where it has as many connections as it may, or nothing is to be sent.
     pub fn send(&mut self, job: Job, now: Time) -> Option<FlowId> {
         if job.messages == 0 {
             return None;

@@ -72,8 +72,8 @@ pub enum Problem {
     Mistaken(&'static str),
     /// A message of the tool's among what it found.
     #[error(
-        "`{0:.80}` is a message of a tool, not what it found: keep stderr apart (`ibnetdiscover > FILE 2> ERRORS`), \
-         and see whether the fabric was found as a whole"
+        "`{0:.80}` is a message of a tool, not what it found: keep stderr apart (`ibnetdiscover > FILE \
+         2> ERRORS`), and see whether the fabric was found as a whole"
     )]
     Message(String),
     /// The other end's node has no record.

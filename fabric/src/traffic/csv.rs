@@ -115,8 +115,8 @@ mod tests {
             (b"source,destination\n0,1\nsource,destination\n", "3: no host is called `source`"),
             (
                 b"0,twin\n",
-                "1: `twin` may be twin (0x00000000000000a2) or twin (0x00000000000000a3): name one of them, or its \
-                 port GUID",
+                "1: `twin` may be twin (0x00000000000000a2) or twin (0x00000000000000a3): name one of \
+                 them, or its port GUID",
             ),
             (b"0\n", "1: 1 fields (expected source,destination or source,destination,rate)"),
             (b"0,1,2,3\n", "1: 4 fields (expected source,destination or source,destination,rate)"),

@@ -200,8 +200,7 @@ fn saquery_counts_as_many_records_as_there_are() -> Result<(), JudgeError> {
         (vec!["MCMR"], "MCMember Record dump:", 1),
         (vec!["SMIR"], "SMInfoRecord dump:", 1),
         (vec!["SR"], "ServiceRecord dump:", 0),
-        // Two addresses, and paths of their offsets.
-        (vec!["PR", "--sgid-to-dgid", &pair], "PathRecord dump:", 2),
+        (vec!["PR", "--sgid-to-dgid", &pair], "PathRecord dump:", 1),
     ] {
         let said = saquery(&lab, &arguments)?;
         assert_eq!(said.matches(head).count(), records, "saquery {arguments:?}: {said}");

@@ -333,7 +333,7 @@ fn what_is_no_frame_ends_a_connection_and_nothing_else() -> Result<(), JudgeErro
     assert!(ask(&mut port, &[1]).num_ports > 0);
     emulation::wait("counts", || emulation.ask(&["status"])["mads"]["malformed"] == 2);
     // The second emulator of one name is told so.
-    let second = snin_judges::finish(
+    let second = finish(
         Command::new(env!("CARGO_BIN_EXE_snin")).args([
             "emulate",
             "clos:2,2,1",

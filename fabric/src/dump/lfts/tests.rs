@@ -99,7 +99,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ("x\n", "1: not understood: `x`"),
         (
             "Multicast mlids [0xc000-0xc3ff]\n",
-            "1: not understood: `Multicast mlids [0xc000-0xc3ff]`",
+            "1: this is a dump of multicast tables; what is read is the output of `dump_fts`, `dump_lfts.sh` or \
+             `ibroute`, or OpenSM's opensm-lfts.dump",
         ),
         ("0x0001 001\n", "1: entry outside a table"),
         ("2 lids dumped\n", "1: entry outside a table"),

@@ -15,8 +15,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use snin_daemon::watch::Watch;
 use snin_emulator::{ClientId, Emulator};
 use snin_fabric::{Lid, PortIndex};
-use snin_mad::rmpp::{COUNTED, Rmpp, RmppFlags, RmppType, handed_on, is_active};
-use snin_mad::{Header, Mad, Method, TransactionId};
+use snin_mad::rmpp::{COUNTED, Rmpp, RmppFlags, RmppType, handed_on};
+use snin_mad::{Class, Header, Mad, Method, TransactionId};
 use snin_protocol::Time;
 use snin_protocol::software_port::management::{MAD, MadFrame, TIMED_OUT};
 use snin_protocol::software_port::socket;
@@ -88,15 +88,17 @@ pub(crate) fn address(fabric: &str, what: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(socket(fabric, what))
 }
 
-/// Makes a message of one segment of an answer that OpenSM hands on whole: it leaves RMPP's header to the kernel,
-/// which writes there how long it is.
+/// Makes a message of one segment of an answer that OpenSM hands on whole. It says that it is RMPP's and leaves the
+/// rest of that header to the kernel, which writes there how long it is.
 fn segmented(mad: &mut Mad, length: u16) {
-    let rmpp = mad.rmpp();
-    let begun = !mad.header().class().is_subnet() && is_active(mad) && rmpp.segment() == 0;
-    if begun && rmpp.kind() == RmppType::Data && length < MAD as u16 {
+    let (header, rmpp) = (mad.header(), mad.rmpp());
+    let is_answer = header.class() == Class::Administration && header.method().is_response();
+    let begun = rmpp.flags().has(RmppFlags::ACTIVE) && rmpp.version() == 0 && rmpp.segment() == 0;
+    if is_answer && begun && length < MAD as u16 {
         let flags = RmppFlags::ACTIVE.with(RmppFlags::FIRST).with(RmppFlags::LAST);
         let counted = u32::from(length).saturating_sub(RMPP_HEADER);
-        Rmpp::edit(&mut mad.0).flags(flags).segment(1).length(counted);
+        let edit = Rmpp::edit(&mut mad.0).version(1).kind(RmppType::Data);
+        edit.flags(flags).segment(1).length(counted);
     }
 }
 

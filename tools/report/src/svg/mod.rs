@@ -76,7 +76,7 @@ pub fn draw(topology: &Topology, routing: &Routing, demands: &[Demand], plan: &P
     let fabric = draw_fabric(&scene, &paint, sheet);
     let top = MARGIN + TITLE + fabric.height + MARGIN;
     let matrix = paull::draw(&scene, &mut body, MARGIN, top);
-    let width = fabric.width.max(matrix.width).max(600.0) + 2.0 * MARGIN;
+    let width = fabric.width.max(matrix.width).max(760.0) + 2.0 * MARGIN;
     let height = top + matrix.height + MARGIN;
 
     let mut svg = head(width, height);

@@ -49,8 +49,10 @@ fn slurm_is_told_of_hosts_and_switches_by_names_of_their_own() {
     // Names in OpenSM's form: of the adapter that nobody named, and of a leaf.
     let map = "# of the site\n0x0000000000200001 \"row 2\"\n0x0000000000100006 \"n9\" # new\n";
     let map = folder.file("names", map);
-    let lines = done(&["slurm", "topology", &file, "--node-name-map", &map, "--json"]);
-    let known: serde_json::Value = serde_json::from_str(&lines).unwrap_or_default();
+    let lines = snin(&["slurm", "topology", &file, "--node-name-map", &map, "--json"]);
+    assert_eq!(code(&lines), 0, "a warning of n1 only: {}", String::from_utf8_lossy(&lines.stderr));
+    let lines = stdout(&lines);
+    let known: serde_json::Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(known["switches"][1]["switch"], "row_2", "{lines}");
     assert_eq!(known["switches"][1]["nodes"][0], "n9", "{lines}");
     for command in [&["topo", "check", &file][..], &["plan", &file], &["slurm", "topology", &file]]
