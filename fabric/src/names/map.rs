@@ -10,13 +10,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::dump::DumpError;
 use crate::{Guid, Topology};
 
 /// The longest line.
 const MAX_LINE: usize = 4096;
 /// The most nodes.
 const MAX_NODES: usize = crate::topology::MAX_NODES;
+
+/// What is wrong with a map, and on which line (from 1).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {problem}")]
+pub struct MapError {
+    /// Line number, from 1.
+    pub line: usize,
+    /// The error.
+    pub problem: MapProblem,
+}
 
 /// The error in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,10 +60,10 @@ impl NodeNameMap {
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
-    pub fn parse(text: &[u8]) -> Result<Self, DumpError<MapProblem>> {
+    pub fn parse(text: &[u8]) -> Result<Self, MapError> {
         let mut names: BTreeMap<Guid, (Box<str>, usize)> = BTreeMap::new();
         for (number, bytes) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-            let at = |problem| DumpError { line: number, problem };
+            let at = |problem| MapError { line: number, problem };
             if bytes.len() > MAX_LINE || bytes.contains(&0) {
                 return Err(at(MapProblem::Binary));
             }

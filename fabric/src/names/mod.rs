@@ -17,7 +17,7 @@ mod map;
 use std::collections::BTreeMap;
 
 pub use list::{ListError, MAX_NAMES, expand};
-pub use map::{MapProblem, NodeNameMap};
+pub use map::{MapError, MapProblem, NodeNameMap};
 
 use crate::hosts::{HostId, Hosts};
 use crate::{Guid, PortNum, Topology};
