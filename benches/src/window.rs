@@ -157,6 +157,7 @@ async fn measure(recipe: &str, rounds: usize) -> Measured {
         identity: identity.clone(),
         roles: vec![Role::Agent],
         users: Vec::new(),
+        group: None,
         limits,
         credentials: Some(site.credentials(&identity)),
     });

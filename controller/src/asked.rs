@@ -15,20 +15,23 @@
 //!
 //! Slices and requests for later: `reserving`, `jobs`.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::events::{GrantStatus, WindowReport};
-use snin_daemon::http::{Asked, Client, Server, Wanted};
+use snin_daemon::http::{Asked, Client, Refusal, Server, Wanted};
+use snin_daemon::session::Expiry;
 use snin_fabric::hosts::{Host, HostId};
-use snin_fabric::names::{HostNames, is_called, node_name};
+use snin_fabric::names::{HostNames, is_called};
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_protocol::view::Policy;
 
 use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
 use crate::daemon::{Daemon, not_clos};
+use crate::describing::{self, Making};
 use crate::metrics;
 use crate::punctuality::Decided;
 
@@ -41,14 +44,28 @@ impl Daemon {
     pub(crate) fn serve(&mut self) {
         for request in self.outlets.control.work() {
             let client = request.user.map_or(Client::Unknown, Client::User);
-            match self.answer(&client, &request.command, &request.body) {
-                Ok(answer) => self.outlets.control.answer(request.client, &answer),
-                Err(refused) => self.outlets.control.refuse(request.client, &refused.why),
+            let answer = match self.long_answer(&request.command, &request.body) {
+                Some(Ok(making)) => {
+                    let client = describing::Client::Socket(request.client);
+                    self.outlets.describer.ask(client, making, &mut self.outlets.control);
+                    continue;
+                }
+                Some(Err(refused)) => Err(refused),
+                None => self.answer(&client, &request.command, &request.body),
+            };
+            let control = &mut self.outlets.control;
+            match answer {
+                Ok(answer) => control.answer(request.client, &answer),
+                Err(Refused { refusal: Refusal::NoRoom, why }) => {
+                    control.no_room(request.client, &why)
+                }
+                Err(Refused { why, .. }) => control.refuse(request.client, &why),
             }
             if request.command == "events" && request.body["follow"] == true {
                 self.outlets.journal.follow(request.client);
             }
         }
+        self.outlets.describer.work(&mut self.outlets.control);
         let servers = [&mut self.outlets.server, &mut self.outlets.api];
         let asked = servers.into_iter().flatten().flat_map(Server::work).collect::<Vec<_>>();
         for asked in asked {
@@ -67,14 +84,38 @@ impl Daemon {
                 let since = body["since"].as_u64().unwrap_or(0);
                 self.outlets.journal.answer(asked, since);
             }
-            Wanted::Command(command, body) => match self.answer(&asked.client, command, body) {
-                Ok(answer) => asked.answer(answer),
-                Err(refused) => asked.refuse(refused.refusal, &refused.why),
-            },
+            Wanted::Command(command, body) => {
+                let answer = match self.long_answer(command, body) {
+                    Some(Ok(making)) => {
+                        let client = describing::Client::Http(asked);
+                        let control = &mut self.outlets.control;
+                        return self.outlets.describer.ask(client, making, control);
+                    }
+                    Some(Err(refused)) => Err(refused),
+                    None => self.answer(&asked.client, command, body),
+                };
+                match answer {
+                    Ok(answer) => asked.answer(answer),
+                    Err(refused) => asked.refuse(refused.refusal, &refused.why),
+                }
+            }
         }
     }
 
+    /// The certificate that has ended, or ends within a month.
+    fn certificate(&self) -> Option<Expiry> {
+        self.listen.credentials.as_ref()?.expiry(SystemTime::now())
+    }
+
     fn health(&self) -> (bool, String) {
+        let (well, word) = self.grants_well();
+        match self.certificate() {
+            Some(Expiry { is_over, line }) => (well && !is_over, format!("{word}; {line}")),
+            None => (well, word),
+        }
+    }
+
+    fn grants_well(&self) -> (bool, String) {
         let (well, word) = match (&self.core, &self.manager) {
             _ if self.state.trouble().is_some() => (false, "the state is not stored"),
             (None, _) => (false, NotKnown::WHY),
@@ -108,11 +149,6 @@ impl Daemon {
                 let windows = self.windows.iter().skip(skip);
                 Ok(windows.map(|(report, decided)| window_json(report, decided)).collect())
             }
-            "grants" => {
-                let core = self.core()?;
-                Ok(core.grants().map(|grant| grant_json(core, &grant)).collect())
-            }
-            "fabric" => self.fabric(body),
             "policy" => self.change_policy(asker, body),
             "path" => path(self.core()?, body),
             "owner" => owner(self.core()?, body),
@@ -132,7 +168,7 @@ impl Daemon {
     }
 
     fn status(&self) -> Value {
-        let (well, word) = self.health();
+        let ((well, _), (_, word)) = (self.health(), self.grants_well());
         let mut counters = Map::new();
         if let Some(core) = &self.core {
             let counts = core.metrics();
@@ -155,6 +191,8 @@ impl Daemon {
             "now_ns": self.clock.now().nanos(),
             "listen": listen,
             "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
+            "certificate": self.certificate(),
+            "clients_turned_away": self.outlets.control.turned_away(),
             "not_stored": self.state.trouble(),
             "storage_failures": self.state.failures(),
             "view": self.core.as_ref().map(|core| core.view().version()),
@@ -166,53 +204,26 @@ impl Daemon {
         })
     }
 
-    /// Of the hosts, where `names` are given, only those so called, by their whole name or their host's: a
-    /// launcher asks this for every job, and a large fabric's list of all takes long.
-    fn fabric(&self, body: &Value) -> Result<Value, Refused> {
-        let core = self.core()?;
-        let wanted = body["names"].as_array();
-        let wanted: Option<BTreeSet<&str>> =
-            wanted.map(|names| names.iter().filter_map(Value::as_str).collect());
-        let is_wanted = |name: &str| {
-            let called = |wanted: &BTreeSet<&str>| {
-                wanted.contains(name) || node_name(name).is_some_and(|node| wanted.contains(node))
-            };
-            wanted.as_ref().is_none_or(called)
-        };
-        let view = core.view();
-        let (topology, routing) = (view.topology(), view.routing());
-        let name = |switch: NodeIndex| topology.node(switch).name.to_string();
-        let unusable = view.unusable().iter();
-        let unusable =
-            unusable.map(|&(switch, tree)| json!({ "switch": name(switch), "tree": tree.0 }));
-        let trees = routing.forest.trees().iter();
-        let trees = trees
-            .map(|tree| json!({ "tree": tree.id.0, "root": name(tree.root), "plane": tree.plane }));
-        let hosts = routing.hosts.iter().filter_map(|(id, host)| {
-            let port = topology.port(host.port);
-            let own = topology.node(port.node).name.to_string();
-            is_wanted(&own).then(|| {
-                let (node, switch) = (topology.node(port.node).guid, topology.node(host.switch).guid);
-                json!({
-                    "host": id.0, "name": own, "port": port.guid.to_string(), "switch": name(host.switch),
-                    "node_guid": node.to_string(), "switch_guid": switch.to_string(),
-                    "lid": view.addresses().base(host.port).map(|lid| lid.0),
-                })
-            })
-        });
-        let source = match &self.source {
-            Source::Manager(address) => address.to_string(),
-            Source::File(path, _) => path.display().to_string(),
-        };
-        Ok(json!({
-            "source": source,
-            "version": view.version(),
-            "switches": topology.switch_count(),
-            "lmc": routing.plan.lmc().bits(),
-            "trees": trees.collect::<Vec<_>>(),
-            "hosts": hosts.collect::<Vec<_>>(),
-            "unusable": unusable.collect::<Vec<_>>(),
-        }))
+    /// What a long answer is made of, where the command has one.
+    fn long_answer(&self, command: &str, body: &Value) -> Option<Result<Making, Refused>> {
+        match command {
+            "grants" => {
+                Some(self.core().map_err(Refused::from).map(|core| {
+                    describing::grants(Arc::clone(core.view()), core.grants().collect())
+                }))
+            }
+            "fabric" => Some(self.core().map_err(Refused::from).map(|core| {
+                let names = body["names"].as_array().map(|names| {
+                    names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+                });
+                let source = match &self.source {
+                    Source::Manager(address) => address.to_string(),
+                    Source::File(path, _) => path.display().to_string(),
+                };
+                describing::fabric(Arc::clone(core.view()), source, names)
+            })),
+            _ => None,
+        }
     }
 
     fn change_policy(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
@@ -249,12 +260,7 @@ pub(crate) fn host_name(core: &Core, port: Guid) -> String {
 }
 
 fn grant_json(core: &Core, grant: &GrantStatus) -> Value {
-    json!({
-        "from": host_name(core, grant.source), "from_port": grant.source.to_string(),
-        "to": host_name(core, grant.destination), "to_port": grant.destination.to_string(),
-        "connection": grant.connection.0, "class": grant.class, "tree": grant.tree.0, "dlid": grant.dlid.0.0,
-        "from_ns": grant.from.nanos(), "until_ns": grant.until.nanos(), "pinned": grant.pinned,
-    })
+    describing::grant_json(grant, |port| host_name(core, port))
 }
 
 /// The way from one host to another.

@@ -83,6 +83,11 @@ impl Refused {
         Self { refusal: Refusal::Conflict, why: why.to_string() }
     }
 
+    /// There is no room for it.
+    pub(crate) fn no_room(why: impl ToString) -> Self {
+        Self { refusal: Refusal::NoRoom, why: why.to_string() }
+    }
+
     /// The daemon itself fails.
     pub(crate) fn failed(why: impl ToString) -> Self {
         Self { refusal: Refusal::NotReady, why: why.to_string() }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use snin_controller_core::config::Config;
 use snin_controller_core::error::ConfigError;
+use snin_daemon::group::{self, GroupName, SocketGroup};
 use snin_daemon::session::{Address, Credentials, CredentialsError, Files, Limits, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Lmc;
@@ -81,8 +82,12 @@ snin_daemon::settings! {
         launchers: BTreeMap<String, String> = BTreeMap::new(),
         /// Where `snin controller` asks.
         control_socket: PathBuf = PathBuf::from("/run/snin/controller.sock"),
-        /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
-        metrics: Option<String> = None,
+        /// The group, by name or number, whose members may open the controller's Unix sockets, beside root and its
+        /// own user: "slurm" where Slurm's hooks ask. What each of them may do is said by operators, launchers and
+        /// agent_users. Unset: the controller's own group.
+        socket_group: Option<GroupName> = None,
+        /// Where /metrics and /healthz are served, such as "127.0.0.1:9406". Unset: nowhere.
+        metrics_listen: Option<String> = None,
         /// Where the API is offered: unix:///path (users as at the control socket), tls://host:port (operators,
         /// launchers and agents by certificate), or plain://127.0.0.1:port (programs of this machine only look).
         api: Vec<String> = Vec::new(),
@@ -124,6 +129,8 @@ pub struct Checked {
     pub api: Vec<Address>,
     /// Launchers (`user/990`, `launcher/pbs`), and how the names of their slices begin.
     pub launchers: BTreeMap<String, String>,
+    /// Whose members may open Unix sockets.
+    pub socket_group: Option<SocketGroup>,
 }
 
 /// What is wrong is named by file and line.
@@ -180,7 +187,8 @@ pub fn check(loaded: &Loaded<Settings>) -> Result<Checked, SettingsError> {
     if files.is_none() && all.clone().any(|address| matches!(address, Address::Tls(_))) {
         return Err(loaded.refuse("certificate", SessionEnd::NoCredentials));
     }
-    Ok(Checked { listen, source, core, files, api, launchers: launchers(loaded)? })
+    let socket_group = group::configured(loaded, value.socket_group.as_ref())?;
+    Ok(Checked { listen, source, core, files, api, launchers: launchers(loaded)?, socket_group })
 }
 
 fn launchers(loaded: &Loaded<Settings>) -> Result<BTreeMap<String, String>, SettingsError> {

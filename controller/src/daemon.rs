@@ -99,7 +99,7 @@ impl Daemon {
         record: Option<PathBuf>,
     ) -> Result<Self, Failure> {
         let credentials = checked.credentials()?.map(Arc::new);
-        outlets.offer(checked.api.clone(), credentials.clone())?;
+        outlets.offer(checked.api.clone(), credentials.clone(), checked.socket_group)?;
         let identity = identity(settings, credentials.as_deref())?;
         let state = State::open(&settings.state_dir)?;
         let config = checked.core.clone();
@@ -110,6 +110,7 @@ impl Daemon {
             identity: identity.clone(),
             roles: vec![Role::Agent],
             users: settings.agent_users.clone(),
+            group: checked.socket_group,
             limits,
             credentials: credentials.clone(),
         };

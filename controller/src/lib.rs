@@ -13,6 +13,7 @@ pub mod recording;
 
 mod asked;
 mod asker;
+mod describing;
 mod jobs;
 mod link_tests;
 mod punctuality;

@@ -42,7 +42,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         log::level(&settings.log_level)?,
         Limit::mib(settings.log_max_size),
     )?;
-    let outlets = Outlets::open(settings, log)?;
+    let outlets = Outlets::open(settings, checked.socket_group, log)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(Failure::system("a runtime"))?;
     runtime.block_on(async {

@@ -2,9 +2,10 @@
 
 use snin_controller_core::Core;
 use snin_controller_core::metrics::Metrics;
+use snin_daemon::control::Control;
 use snin_daemon::journal::Journal;
 use snin_daemon::metrics::Page;
-use snin_daemon::session::Tally;
+use snin_daemon::session::{Credentials, Tally};
 
 use crate::daemon::Daemon;
 use crate::punctuality::Punctuality;
@@ -31,6 +32,8 @@ struct Seen<'a> {
     slices: usize,
     broken: usize,
     requests: usize,
+    control: Option<&'a Control>,
+    credentials: Option<&'a Credentials>,
     /// By the beginning of their names.
     tallies: Vec<(&'static str, &'a Tally)>,
 }
@@ -57,6 +60,8 @@ pub(crate) fn page(daemon: &Daemon) -> String {
         slices: slices.len(),
         broken: slices.iter().filter(|slice| !slice.whole).count(),
         requests: core.map_or(0, |core| core.frames().count()),
+        control: Some(&daemon.outlets.control),
+        credentials: daemon.listen.credentials.as_deref(),
         tallies: tallies.into_iter().filter_map(|(of, tally)| Some((of, &**tally?))).collect(),
     };
     seen.page().encode()
@@ -78,6 +83,8 @@ pub fn names() -> Vec<(String, String)> {
         slices: 0,
         broken: 0,
         requests: 0,
+        control: None,
+        credentials: None,
         tallies: [API, AGENT, MANAGER].map(|of| (of, &tally)).into(),
     };
     seen.page().names()
@@ -120,6 +127,12 @@ impl Seen<'_> {
         page.gauge("snin_controller_slices_broken", help, self.broken as f64);
         let help = "Requests with a time of their own";
         page.gauge("snin_controller_requests", help, self.requests as f64);
+        if let Some(control) = self.control {
+            control.export("snin_controller_control", &mut page);
+        }
+        if let Some(credentials) = self.credentials {
+            credentials.export("snin_controller", &mut page);
+        }
         for (of, tally) in &self.tallies {
             tally.export(of, &mut page);
         }

@@ -21,7 +21,7 @@
 use serde_json::{Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::window::{
-    Frame, FrameStatus, MAX_FRAMES_OF_OWNER, SliceHosts, SliceStatus,
+    Frame, FrameStatus, MAX_FRAMES_OF_OWNER, SliceError, SliceHosts, SliceStatus,
 };
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
@@ -134,14 +134,14 @@ impl Daemon {
         let wanted = slice_hosts(core, body)?;
         let before = core.slice_record(&owner).cloned();
         if command == "slice_create" {
-            created = core.create_slice(&owner, &wanted).map_err(Refused::conflict)?;
+            created = core.create_slice(&owner, &wanted).map_err(not_made)?;
             // Asked for once more without a word of sharing, a slice stays as it is.
             let shared = body["shared"].as_bool().or_else(|| created.then_some(false));
             if let Some(shared) = shared {
                 core.share_slice(&owner, shared);
             }
         } else {
-            core.resize_slice(&owner, &wanted).map_err(Refused::conflict)?;
+            core.resize_slice(&owner, &wanted).map_err(not_made)?;
         }
         if let Err(failure) = self.promise_slices() {
             // A user is not told of what a restart would forget: it is as it was before.
@@ -335,6 +335,14 @@ fn port_of(core: &Core, host: HostId) -> Result<Guid, Refused> {
     let view = core.view();
     let host = view.routing().hosts.get(host).ok_or(NotKnown)?;
     Ok(view.topology().port(host.port).guid)
+}
+
+/// Why a slice is not made: that there is no room is told apart from what else is in the way.
+fn not_made(error: SliceError) -> Refused {
+    match error {
+        SliceError::Refused(why) => Refused::no_room(why),
+        other => Refused::conflict(other),
+    }
 }
 
 /// `count`, or `hosts` by name, each a host or a list of them.

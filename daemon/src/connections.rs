@@ -1,5 +1,9 @@
-//! Connections of one Unix socket, for a thread that polls: bounded in number, in what they ask at once,
-//! in what waits for them and in the time for which nothing happens on them.
+//! Connections of one Unix socket, for a thread that polls: bounded in number, also of one user, in what they ask
+//! at once, in what waits for them and in the time for which nothing happens on them.
+//!
+//! One that comes when there are as many as may be takes the place of one that asks nothing: of its own user's,
+//! where that user has its share, else of the user's that has most. Only where none such is there it is refused,
+//! with the reason. So nobody keeps others out by connections on which nothing is asked.
 //!
 //! A turn takes a few requests, of each connection one, and none of a connection that waits for an answer: so
 //! a flood of them waits in its own socket, and everything else has its turn in between.
@@ -10,10 +14,17 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+use tracing::warn;
+
 use crate::watch::Watch;
 
-/// At most so many at once; who comes then is turned away.
+/// At most so many at once.
 const MOST: usize = 64;
+/// At most so many of one user, but for root and the daemon's own.
+const MOST_OF_USER: usize = 16;
+/// One line of those that were turned away in so long.
+const QUIET: Duration = Duration::from_secs(10);
 /// The longest request.
 const LONGEST: usize = 64 * 1024;
 /// The most bytes that wait for one who does not read; who is slower than that is cut off.
@@ -31,6 +42,8 @@ pub struct Client(pub(crate) u64);
 
 struct Connection {
     stream: UnixStream,
+    /// Whose process it is, as the system knew it when it came.
+    user: Option<u32>,
     asked: Vec<u8>,
     owed: VecDeque<u8>,
     /// The other end asks nothing more; it may still read.
@@ -52,13 +65,24 @@ pub(crate) struct Connections {
     next: u64,
     /// Whose turn is next, if he is still there.
     turn: u64,
+    /// Those that were refused when they came, and idle ones that gave way.
     pub(crate) turned_away: u64,
+    /// When that was last said, and how many of them were told by then.
+    said: Option<(Instant, u64)>,
     pub(crate) idle: Duration,
 }
 
 impl Connections {
     pub(crate) const fn new(listener: UnixListener) -> Self {
-        Self { listener, open: BTreeMap::new(), next: 0, turn: 0, turned_away: 0, idle: IDLE }
+        Self {
+            listener,
+            open: BTreeMap::new(),
+            next: 0,
+            turn: 0,
+            turned_away: 0,
+            said: None,
+            idle: IDLE,
+        }
     }
 
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
@@ -116,12 +140,15 @@ impl Connections {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            if self.open.len() >= MOST {
-                self.turned_away += 1;
+            let user = rustix::net::sockopt::socket_peercred(&stream);
+            let user = user.ok().map(|credentials| credentials.uid.as_raw());
+            if let Err(why) = self.make_room(user) {
+                self.turn_away(stream, &why, now);
                 continue;
             }
             let connection = Connection {
                 stream,
+                user,
                 asked: Vec::new(),
                 owed: VecDeque::new(),
                 silent: false,
@@ -133,6 +160,68 @@ impl Connections {
             };
             self.open.insert(self.next, connection);
             self.next += 1;
+        }
+    }
+
+    /// Sees to it that one more may come, or says why it may not.
+    fn make_room(&mut self, user: Option<u32>) -> Result<(), String> {
+        if self.open.len() < MOST && !self.has_its_share(user) {
+            return Ok(());
+        }
+        // Requests may have come since, and some may be over.
+        self.open.values_mut().for_each(Connection::hear);
+        self.open.retain(|_, open| !open.gone && !open.is_over());
+        if self.has_its_share(user) {
+            let whose = match user {
+                Some(number) => format!("user {number}"),
+                None => "a user that the system does not name".to_owned(),
+            };
+            let why = format!(
+                "{whose} has {MOST_OF_USER} connections here, and all of them ask or follow: end one first"
+            );
+            return self.give_way(user).ok_or(why);
+        }
+        if self.open.len() < MOST {
+            return Ok(());
+        }
+        let idle = self.open.values().filter(|open| open.is_idle());
+        let most = idle.map(|open| open.user).max_by_key(|&user| self.of_user(user));
+        let why = format!("{MOST} connections are here, and all of them ask or follow: try again");
+        most.and_then(|most| self.give_way(most)).ok_or(why)
+    }
+
+    fn of_user(&self, user: Option<u32>) -> usize {
+        self.open.values().filter(|open| open.user == user).count()
+    }
+
+    /// Whether the user may have no more; root and the daemon's own may have all.
+    fn has_its_share(&self, user: Option<u32>) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        user != Some(0) && user != Some(own) && self.of_user(user) >= MOST_OF_USER
+    }
+
+    /// Ends that connection of the user on which nothing was asked for the longest time, if there is one.
+    fn give_way(&mut self, user: Option<u32>) -> Option<()> {
+        let idle = self.open.iter().filter(|(_, open)| open.user == user && open.is_idle());
+        let (&id, _) = idle.min_by_key(|(_, open)| open.since)?;
+        let gone = self.open.remove(&id)?;
+        let why = "another one came, and this one asked nothing: connect again";
+        self.turn_away(gone.stream, why, Instant::now());
+        Some(())
+    }
+
+    /// Counts it, tells it why, and says so in a line now and then.
+    fn turn_away(&mut self, mut stream: UnixStream, why: &str, now: Instant) {
+        self.turned_away += 1;
+        // One who does not hear it sees that the connection ends.
+        let _ = stream.write_all(format!("{}\n", json!({ "error": why })).as_bytes());
+        let (at, told) = self.said.map_or((None, 0), |(at, told)| (Some(at), told));
+        if at.is_none_or(|at| now >= at + QUIET) {
+            let many = self.turned_away - told;
+            warn!(
+                "{many} connections of a Unix socket were turned away, the last one because: {why}"
+            );
+            self.said = Some((now, self.turned_away));
         }
     }
 
@@ -157,8 +246,7 @@ impl Connections {
 
     /// The user who asks, as the system knows it.
     pub(crate) fn user(&self, client: Client) -> Option<u32> {
-        let credentials = rustix::net::sockopt::socket_peercred(&self.open.get(&client.0)?.stream);
-        credentials.ok().map(|credentials| credentials.uid.as_raw())
+        self.open.get(&client.0)?.user
     }
 
     pub(crate) fn is_open(&self, client: Client) -> bool {
@@ -181,6 +269,16 @@ impl Connection {
         !self.owed.is_empty() || !self.pending && !self.kept
     }
 
+    /// Whether its other end is gone, and everything that it asked has been answered.
+    fn is_over(&self) -> bool {
+        self.silent && !self.pending && !self.ready && self.owed.is_empty()
+    }
+
+    /// Whether it may give way to another: it waits for nothing, and nothing of it waits.
+    fn is_idle(&self) -> bool {
+        self.owed.is_empty() && !self.pending && !self.kept && !self.ready
+    }
+
     /// The next request, if it is all there and none is being answered.
     fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.pending {
@@ -201,6 +299,14 @@ impl Connection {
         };
         self.ready = line(&self.asked).is_some();
         request
+    }
+
+    /// Reads what has come, unless a request is being answered: the next one waits where it is.
+    fn hear(&mut self) {
+        if !self.pending {
+            self.read();
+            self.ready = line(&self.asked).is_some();
+        }
     }
 
     /// Reads until a whole request is there, and no further: the rest waits where it is.
@@ -243,4 +349,69 @@ fn line(asked: &[u8]) -> Option<usize> {
 /// It will be better another time.
 fn passes(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufRead as _;
+    use std::io::BufReader;
+
+    use super::*;
+
+    /// Connections of these users, and their other ends.
+    fn of_users(
+        users: impl IntoIterator<Item = u32>,
+    ) -> (tempfile::TempDir, Connections, Vec<UnixStream>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = crate::unix::bind(&path, None).unwrap();
+        let mut connections = Connections::new(listener);
+        let mut ends = Vec::new();
+        for (number, user) in users.into_iter().enumerate() {
+            ends.push(UnixStream::connect(&path).unwrap());
+            connections.accept(Instant::now());
+            connections.open.get_mut(&(number as u64)).unwrap().user = Some(user);
+        }
+        (folder, connections, ends)
+    }
+
+    fn told(end: &UnixStream) -> String {
+        let mut line = String::new();
+        BufReader::new(end).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn a_user_has_its_share_and_the_idle_give_way() {
+        let full = std::iter::repeat_n(7, MOST_OF_USER).chain([8]);
+        let (_folder, mut connections, mut ends) = of_users(full);
+        assert_eq!(connections.make_room(Some(8)), Ok(()), "another user's share is not full");
+        assert_eq!(connections.turned_away, 0);
+        // The first has asked meanwhile: the second is idle the longest.
+        ends[0].write_all(b"{}\n").unwrap();
+        assert_eq!(connections.make_room(Some(7)), Ok(()));
+        assert_eq!((connections.turned_away, connections.is_open(Client(1))), (1, false));
+        assert!(connections.is_open(Client(0)));
+        assert!(told(&ends[1]).contains("another one came, and this one asked nothing"));
+        // Where all of them ask, one more is refused.
+        connections.open.get_mut(&0).unwrap().user = Some(7);
+        let (_folder, mut connections, mut ends) = of_users(std::iter::repeat_n(7, MOST_OF_USER));
+        ends.iter_mut().for_each(|end| end.write_all(b"{}\n").unwrap());
+        let why = connections.make_room(Some(7)).unwrap_err();
+        assert_eq!(
+            why,
+            "user 7 has 16 connections here, and all of them ask or follow: end one first"
+        );
+        assert_eq!(connections.make_room(Some(0)), Ok(()), "root has no share but the whole");
+    }
+
+    #[test]
+    fn of_a_full_socket_the_user_that_has_most_gives_way() {
+        let users = (0..MOST as u32).map(|nth| if nth < 15 { 1000 } else { 2000 + nth / 10 });
+        let (_folder, mut connections, ends) = of_users(users);
+        assert_eq!(connections.open.len(), MOST);
+        assert_eq!(connections.make_room(Some(3000)), Ok(()));
+        assert_eq!((connections.len(), connections.is_open(Client(0))), (MOST - 1, false));
+        assert!(told(&ends[0]).starts_with("{\"error\":"));
+    }
 }

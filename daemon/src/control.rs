@@ -8,9 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde_json::{Value, json};
 
 use crate::connections::Connections;
+use crate::group::SocketGroup;
+use crate::metrics::Page;
 use crate::unix;
 use crate::watch::Watch;
 
@@ -41,6 +45,9 @@ pub enum ControlError {
     /// The daemon refuses.
     #[error("{0}")]
     Refused(String),
+    /// The daemon refuses because there is no room for it.
+    #[error("{0}")]
+    NoRoom(String),
     /// What came is no answer.
     #[error("{}: {what}", path.display())]
     Garbled {
@@ -50,6 +57,9 @@ pub enum ControlError {
         what: String,
     },
 }
+
+/// What a refusal says besides where there is no room.
+pub(crate) const NO_ROOM: &str = "no room";
 
 /// The daemon's end.
 pub struct Control {
@@ -71,12 +81,13 @@ pub struct Request {
 }
 
 impl Control {
-    /// Listens. A socket that a daemon left behind is replaced; one at which a daemon listens is not.
+    /// Listens; `group`'s members may ask, beside root and the daemon's own user. A socket that a daemon left
+    /// behind is replaced; one at which a daemon listens is not.
     ///
     /// # Errors
     /// When the socket cannot be made.
-    pub fn listen(path: &Path) -> Result<Self, ControlError> {
-        let listener = unix::bind(path).map_err(|error| match error.kind() {
+    pub fn listen(path: &Path, group: Option<SocketGroup>) -> Result<Self, ControlError> {
+        let listener = unix::bind(path, group).map_err(|error| match error.kind() {
             ErrorKind::AddrInUse => ControlError::Taken(path.to_owned()),
             _ => ControlError::Socket { path: path.to_owned(), error },
         })?;
@@ -119,6 +130,16 @@ impl Control {
         self.line(client, &json!({ "ok": value }));
     }
 
+    /// Answers a request by a text of JSON.
+    pub fn answer_text(&mut self, client: Client, text: &str) {
+        self.say(client, &format!("{{\"ok\":{text}}}\n"));
+    }
+
+    /// Answers that there is no room for it, and why.
+    pub fn no_room(&mut self, client: Client, why: &str) {
+        self.line(client, &json!({ "error": why, "refusal": NO_ROOM }));
+    }
+
     /// Answers that it is not done, and why.
     pub fn refuse(&mut self, client: Client, why: &str) {
         self.line(client, &json!({ "error": why }));
@@ -126,10 +147,20 @@ impl Control {
 
     /// Sends a line that is no answer, as to one who follows events. Whether anybody is still there.
     pub fn line(&mut self, client: Client, value: &Value) -> bool {
-        let mut text = value.to_string();
-        text.push('\n');
-        self.connections.answer(client, text.as_bytes());
+        self.say(client, &format!("{value}\n"))
+    }
+
+    fn say(&mut self, client: Client, line: &str) -> bool {
+        self.connections.answer(client, line.as_bytes());
         self.connections.is_open(client)
+    }
+
+    /// Connections, as metrics whose names begin so.
+    pub fn export(&self, prefix: &str, page: &mut Page) {
+        let help = "Connections of a Unix socket";
+        page.gauge(&format!("{prefix}_clients"), help, self.clients() as f64);
+        let help = "Connections refused since there were too many, and idle ones that made room";
+        page.counter(&format!("{prefix}_clients_turned_away"), help, self.turned_away());
     }
 
     /// How many are connected.
@@ -137,10 +168,20 @@ impl Control {
         self.connections.len()
     }
 
-    /// How many were turned away because too many were there.
+    /// How many were turned away: there were as many as may be, or they asked nothing and others came.
     pub const fn turned_away(&self) -> u64 {
         self.connections.turned_away
     }
+}
+
+/// Connects: also that takes no longer than an answer may, where too many wait for a daemon that stands still.
+fn connect(path: &Path, patience: Option<Duration>) -> io::Result<UnixStream> {
+    let ours = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for what in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&ours, what, patience)?;
+    }
+    rustix::net::connect(&ours, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(ours))
 }
 
 /// The command's end: waits for every answer.
@@ -155,8 +196,7 @@ impl Connection {
     /// # Errors
     /// When no daemon listens there.
     pub fn open(path: &Path, patience: Option<Duration>) -> Result<Self, ControlError> {
-        let stream = UnixStream::connect(path)
-            .and_then(|stream| stream.set_read_timeout(patience).map(|()| stream));
+        let stream = connect(path, patience);
         let nobody = |error| ControlError::Nobody { path: path.to_owned(), error };
         Ok(Self { stream: BufReader::new(stream.map_err(nobody)?), path: path.to_owned() })
     }
@@ -169,12 +209,20 @@ impl Connection {
         let mut line = request.to_string();
         line.push('\n');
         let sent = self.stream.get_mut().write_all(line.as_bytes());
-        sent.map_err(|error| ControlError::Nobody { path: self.path.clone(), error })?;
-        let answer = self.line()?;
-        let mut answer = answer.ok_or_else(|| self.garbled("ended without an answer"))?;
+        let mut answer = match sent {
+            Ok(()) => self.line()?.ok_or_else(|| self.garbled("ended without an answer"))?,
+            // A daemon that does not hear it has said why, if it could.
+            Err(error) => {
+                let said = self.line().ok().flatten();
+                said.ok_or_else(|| ControlError::Nobody { path: self.path.clone(), error })?
+            }
+        };
         if let Some(error) = answer.get("error") {
             let text = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
-            return Err(ControlError::Refused(text));
+            return Err(match answer["refusal"] == NO_ROOM {
+                true => ControlError::NoRoom(text),
+                false => ControlError::Refused(text),
+            });
         }
         match answer.get_mut("ok") {
             Some(value) => Ok(value.take()),

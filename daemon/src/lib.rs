@@ -5,6 +5,7 @@
 //! | [`mod@settings`] | one table gives structure, defaults, the documented file and errors by line |
 //! | [`clock`] | nanoseconds since its start: what cores are told of the time |
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
+//! | [`group`] | whose members may open Unix sockets |
 //! | [`http`] | `/metrics`, `/healthz` and an API |
 //! | [`metrics`] | what `/metrics` says |
 //! | [`meter`] | what a thread's time went to after something was due |
@@ -44,6 +45,7 @@
 pub mod clock;
 pub mod control;
 pub mod generations;
+pub mod group;
 pub mod http;
 pub mod journal;
 pub mod log;

@@ -28,6 +28,8 @@ use crate::store::{self, StoreError};
 
 /// Clocks of a site's machines are within this of each other.
 const SKEW: Duration = Duration::from_secs(300);
+/// A hundred years: what is longer is a mistake, and no date of a certificate.
+const LONGEST: u32 = 36_500;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Why something is not done. One line.
@@ -67,6 +69,9 @@ pub enum PkiError {
     /// The certificate cannot be made.
     #[error("the certificate cannot be made: {0}")]
     Certificate(#[from] rcgen::Error),
+    /// A certificate for no time, or for longer than anybody means.
+    #[error("{0} days: a certificate is for 1 to {LONGEST} days")]
+    Days(u32),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     NoRandom,
@@ -132,9 +137,9 @@ impl Pki {
         if certificate.exists() || key.exists() {
             return Err(PkiError::Exists(self.folder.clone()));
         }
+        let mut params = params(days)?;
         fs::create_dir_all(&self.folder)
             .map_err(|error| PkiError::File { path: self.folder.clone(), error })?;
-        let mut params = params(days)?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -289,6 +294,9 @@ fn in_force<'a>(issued: &'a [Issued], who: &Identity) -> impl Iterator<Item = &'
 }
 
 fn params(days: u32) -> Result<CertificateParams, PkiError> {
+    if !(1..=LONGEST).contains(&days) {
+        return Err(PkiError::Days(days));
+    }
     let mut params = CertificateParams::new(Vec::new())?;
     let now = SystemTime::now();
     params.not_before = (now - SKEW).into();
@@ -311,7 +319,8 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-fn date(seconds: u64) -> String {
+/// As RFC 3339 has it.
+pub(crate) fn date(seconds: u64) -> String {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     humantime::format_rfc3339_seconds(time).to_string()
 }
@@ -351,7 +360,16 @@ mod tests {
         assert!(matches!(pki.issue(&who, 1, None), Err(PkiError::NoCa(_))));
         pki.init("a site", 10).unwrap();
         assert!(matches!(pki.init("a site", 10), Err(PkiError::Exists(_))));
+        for days in [0, 36_501, u32::MAX] {
+            let told = format!("{days} days: a certificate is for 1 to 36500 days");
+            assert_eq!(pki.issue(&who, days, None).unwrap_err().to_string(), told);
+            assert!(pki.issued().unwrap().is_empty() && !pki.file("controller-ctl1.crt").exists());
+            let elsewhere = folder.path().join("other");
+            assert_eq!(Pki::at(&elsewhere).init("a site", days).unwrap_err().to_string(), told);
+            assert!(!elsewhere.exists());
+        }
         let pair = pki.issue(&who, 1, None).unwrap();
+        assert!(matches!(pki.renew(&who, 0, None), Err(PkiError::Days(0))));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&pair.key), mode(&pair.certificate)), (0o600, 0o644));
         assert_eq!((mode(&pki.file("ca.key")), mode(&pki.file("revoked.pem"))), (0o600, 0o644));

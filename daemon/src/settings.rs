@@ -213,7 +213,12 @@ fn line_of(text: &str, at: usize) -> usize {
 fn nearest<T: Settings>(key: &str) -> String {
     let distance = |known: &&Key| strsim::damerau_levenshtein(known.name, key);
     let best = T::KEYS.iter().min_by_key(distance);
-    match best.filter(|best| distance(best) <= 2 + key.len() / 4) {
+    let near = best.filter(|best| distance(best) <= 2 + key.len() / 4);
+    // A name that has got longer since, or was cut short.
+    let goes_on =
+        |known: &Key| known.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('_'));
+    let longer = T::KEYS.iter().find(|known| goes_on(known));
+    match longer.or(near) {
         Some(best) => format!("{} is meant?", best.name),
         None => "none is like it; --dump-config prints all keys".to_owned(),
     }
@@ -269,6 +274,7 @@ mod tests {
             error("# why\nlmc = 300"),
             "sm.toml:2: lmc: invalid value: integer `300`, expected u8"
         );
+        assert_eq!(error("log = 1"), "sm.toml:1: there is no key log: log_file is meant?");
         assert!(error("lmc = 1\nlmc = 2").starts_with("sm.toml:2: duplicate key"));
         assert!(error("lmc 1").starts_with("sm.toml:1: "));
         assert!(!error("lmc = [\n1").contains('\n'));

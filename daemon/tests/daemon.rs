@@ -61,7 +61,7 @@ impl Daemon {
     fn with_life(life: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("run/daemon.sock");
-        let mut control = Control::listen(&socket).unwrap();
+        let mut control = Control::listen(&socket, None).unwrap();
         let at = "plain://127.0.0.1:0".parse().unwrap();
         let server = Server::offer(Offer { life, ..Offer::new(vec![at], &ROUTES) }).unwrap();
         control.set_idle(life);
@@ -201,7 +201,7 @@ fn requests_are_answered_and_events_followed() {
     assert!(flood.read(&mut [0; 8]).unwrap_or(0) == 0);
     drop(follower);
     assert_eq!(one.ask(&json!({"command": "happen"})).unwrap(), json!(2));
-    assert!(matches!(Control::listen(&daemon.socket), Err(ControlError::Taken(_))));
+    assert!(matches!(Control::listen(&daemon.socket, None), Err(ControlError::Taken(_))));
     // A client that asks and closes its sending half is still answered.
     let mut half = UnixStream::connect(&daemon.socket).unwrap();
     half.write_all(b"{\"command\": \"echo\", \"what\": 3}\n").unwrap();
@@ -377,6 +377,34 @@ fn idle_connections_end_after_a_time_and_those_who_wait_or_follow_do_not() {
     assert_eq!(by_http.event(), None);
     daemon.connect().ask(&json!({"command": "happen"})).unwrap();
     assert!(others.iter_mut().all(|other| other.event() == Some(3)));
+}
+
+/// Of more than there may be the one that asks nothing for longest is told so and ends; where all ask or follow,
+/// the next is told that.
+#[test]
+fn silent_clients_of_the_socket_make_room() {
+    let daemon = Daemon::start();
+    let line = |stream: &UnixStream| {
+        stream.set_read_timeout(PATIENCE).unwrap();
+        let mut text = String::new();
+        BufReader::new(stream).read_line(&mut text).unwrap();
+        text
+    };
+    let silent: Vec<UnixStream> =
+        (0..200).map(|_| UnixStream::connect(&daemon.socket).unwrap()).collect();
+    assert_eq!(daemon.connect().ask(&json!({"command": "echo", "what": 1})).unwrap(), json!(1));
+    assert!(line(&silent[0]).contains("this one asked nothing"));
+    drop(silent);
+    let mut followers: Vec<Connection> = (0..63).map(|_| daemon.connect()).collect();
+    for follower in &mut followers {
+        follower.ask(&json!({"command": "follow", "follow": true})).unwrap();
+    }
+    let mut last = daemon.connect();
+    last.ask(&json!({"command": "follow", "follow": true})).unwrap();
+    let why = daemon.connect().ask(&json!({"command": "turns"})).unwrap_err().to_string();
+    assert_eq!(why, "64 connections are here, and all of them ask or follow: try again");
+    drop(last);
+    drop(followers);
 }
 
 #[test]

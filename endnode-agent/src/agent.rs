@@ -280,6 +280,11 @@ impl Agent {
         Snapshot::take(&self.shared, latency_of)
     }
 
+    /// The port's certificate, if it has one.
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.shared.credentials.as_ref()
+    }
+
     /// The agent's clock, for [`Flow::send_due`].
     pub fn now(&self) -> snin_protocol::Time {
         self.shared.clock.now()
@@ -414,7 +419,7 @@ fn make(
         Arc::clone(&rings),
         clock,
         (guid, checked.listen.clone()),
-        credentials,
+        credentials.clone(),
         (admission, settings.inbound_peers),
     )?;
     let listen = inbound.address().unwrap_or(&checked.listen).clone();
@@ -448,6 +453,7 @@ fn make(
         threads: Mutex::default(),
         snapshot_lock: Mutex::default(),
         listen,
+        credentials,
         port_folder,
     };
     Ok((engine, control, shared))

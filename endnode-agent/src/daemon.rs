@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{Control, ControlError, Request};
@@ -18,7 +17,7 @@ use snin_daemon::journal::Journal;
 use snin_daemon::log::{self, Log, LogError};
 use snin_daemon::metrics::Page;
 use snin_daemon::service;
-use snin_daemon::session::Credentials;
+use snin_daemon::session::Expiry;
 use snin_daemon::settings::Loaded;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
@@ -27,6 +26,7 @@ use snin_protocol::Time;
 use tracing::{info, warn};
 
 use crate::agent::Agent;
+use crate::arrivals::Arrivals;
 use crate::error::AgentError;
 use crate::flow::Flow;
 use crate::jobs::Jobs;
@@ -77,21 +77,13 @@ pub struct Daemon {
     page: Option<Server>,
     signals: Signals,
     sending: BTreeMap<Guid, Sending>,
-    /// By peer.
-    came: BTreeMap<Guid, Came>,
+    came: Arrivals,
     jobs: Jobs,
     link_tests: LinkTests,
     /// Where programs of any user ask.
     programs: Option<Programs>,
-}
-
-/// What came from one peer.
-#[derive(Clone, Copy, Default)]
-struct Came {
-    messages: u64,
-    bytes: u64,
-    /// Pieces that did not come (ud).
-    lost: u64,
+    /// How often systemd's watchdog wants to hear, and when it does next.
+    watchdog: Option<(Duration, Instant)>,
 }
 
 /// Messages of the daemon's own to one peer.
@@ -121,12 +113,15 @@ impl Daemon {
             None => Journal::new(),
         };
         let agent = Agent::start_recorded(settings, record)?;
-        let control = Control::listen(Path::new(&value.control_socket))?;
-        let page = value.metrics.as_deref().map(Server::listen).transpose()?;
+        let checked = check(settings).map_err(AgentError::from)?;
+        let control = Control::listen(Path::new(&value.control_socket), checked.socket_group)?;
+        let page = value.metrics_listen.as_deref().map(Server::listen).transpose()?;
         let signals = Signals::new()?;
-        let (sending, came) = (BTreeMap::new(), BTreeMap::new());
+        let (sending, came) = (BTreeMap::new(), Arrivals::default());
         let jobs = Jobs::new(&value.jobs, agent.port_folder().to_owned());
-        let courier = courier(settings)?;
+        let courier =
+            checked.controller_api.map(|api| Courier::start(api, agent.credentials().cloned()));
+        let courier = courier.transpose()?;
         let programs = value.pair_socket.as_deref().map(Path::new);
         let programs = programs.map(|path| Programs::listen(path, courier)).transpose()?;
         info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
@@ -143,6 +138,7 @@ impl Daemon {
             jobs,
             link_tests,
             programs,
+            watchdog: service::watchdog().map(|every| (every, Instant::now())),
         })
     }
 
@@ -170,15 +166,11 @@ impl Daemon {
             self.send();
             self.link_tests.work(&self.agent);
             while let Some(message) = self.agent.try_recv() {
-                let came = self.came.entry(message.peer()).or_default();
-                came.messages += 1;
-                came.bytes += message.len() as u64;
+                self.came.message(message.peer(), message.len());
             }
             while let Some(notice) = self.agent.notice() {
                 match notice {
-                    Notice::Lost { peer, pieces, .. } => {
-                        self.came.entry(peer).or_default().lost += pieces;
-                    }
+                    Notice::Lost { peer, pieces, .. } => self.came.lost(peer, pieces),
                     Notice::LinkTest(test) => self.link_tests.begin(&self.agent, test),
                     _ => {}
                 }
@@ -194,8 +186,30 @@ impl Daemon {
             }
             self.jobs.look(Instant::now());
             self.serve_page();
-            service::alive();
+            if let Some((every, due)) = &mut self.watchdog
+                && *due <= Instant::now()
+            {
+                // An agent whose data thread stands still is of no use: it is not said to be alive.
+                if self.agent.snapshot(None).is_ok() {
+                    service::alive();
+                }
+                *due = Instant::now() + *every;
+            }
         }
+    }
+
+    /// The certificate that has ended, or ends within a month.
+    fn certificate(&self) -> Option<Expiry> {
+        self.agent.credentials()?.expiry(SystemTime::now())
+    }
+
+    /// Connections at the sockets, and those that were turned away.
+    fn clients(&self) -> Value {
+        let (open, turned_away) = self.programs.as_ref().map_or((0, 0), Programs::clients);
+        json!({
+            "control": self.control.clients(), "control_turned_away": self.control.turned_away(),
+            "programs": open, "programs_turned_away": turned_away,
+        })
     }
 
     fn wait(&self) -> io::Result<()> {
@@ -268,12 +282,6 @@ impl Daemon {
             .all()
             .map(|(name, _, count)| (name.to_owned(), count.into()))
             .collect();
-        let mut received = Vec::new();
-        for (peer, Came { messages, bytes, lost }) in &self.came {
-            let peer = peer.to_string();
-            let came = json!({ "peer": peer, "messages": messages, "bytes": bytes, "lost": lost });
-            received.push(came);
-        }
         let io_counters: Map<String, Value> = snapshot
             .io_counters
             .all()
@@ -285,7 +293,9 @@ impl Daemon {
             "controller": snapshot.controller.name(),
             "flows": snapshot.flows.len(),
             "pairs": snapshot.pairs.len(),
-            "received": received,
+            "received": self.came.told(),
+            "clients": self.clients(),
+            "certificate": self.certificate(),
             "counters": counters,
             "io_counters": io_counters,
         })
@@ -345,32 +355,29 @@ impl Daemon {
             match (&asked.wanted, self.agent.snapshot(None)) {
                 (Wanted::Metrics, Ok(snapshot)) => {
                     let mut metrics = metrics(&snapshot);
+                    self.control.export("snin_agent_control", &mut metrics);
+                    if let Some(credentials) = self.agent.credentials() {
+                        credentials.export("snin_agent", &mut metrics);
+                    }
                     if let Some(programs) = &self.programs {
-                        let help = "Commands of users that the controller was told";
-                        metrics.counter("snin_agent_user_commands", help, programs.told);
-                        let help =
-                            "What users asked for and were refused, here or by the controller";
-                        metrics.counter("snin_agent_user_refusals", help, programs.refused);
+                        programs.export(&mut metrics);
                     }
                     asked.metrics(metrics.encode());
                 }
                 (_, Err(error)) => asked.health(false, &format!("the data thread: {error}")),
                 (_, Ok(snapshot)) => {
                     let is_lost = snapshot.controller == ControllerState::Lost;
-                    asked.health(!is_lost, if is_lost { "no controller is heard" } else { "well" });
+                    let word = if is_lost { "no controller is heard" } else { "well" };
+                    match self.certificate() {
+                        Some(Expiry { is_over, line }) => {
+                            asked.health(!is_lost && !is_over, &format!("{word}; {line}"));
+                        }
+                        None => asked.health(!is_lost, word),
+                    }
                 }
             }
         }
     }
-}
-
-/// The way to the controller's API, if there is one.
-fn courier(settings: &Loaded<Settings>) -> Result<Option<Courier>, Failure> {
-    let checked = check(settings).map_err(AgentError::from)?;
-    let Some(api) = checked.controller_api else { return Ok(None) };
-    let credentials = checked.certificates.map(Credentials::load).transpose();
-    let credentials = credentials.map_err(AgentError::from)?.map(Arc::new);
-    Ok(Some(Courier::start(api, credentials)?))
 }
 
 fn metrics(snapshot: &Snapshot) -> Page {

@@ -188,6 +188,9 @@ impl Jobs {
             (Some(owner), Some(user)) if user != 0 && user != owner => {
                 Err(format!("user {user} asks for job {job}, which is user {owner}'s"))
             }
+            (Some(owner), None) => Err(format!(
+                "the system does not say whose program asks for job {job}, which is user {owner}'s"
+            )),
             _ => Ok(trees),
         }
     }
@@ -299,7 +302,7 @@ mod tests {
         let way = jobs.pair(Some(1000), &body("slurm/7", 32, 65)).unwrap();
         assert_eq!(way, json!({ "to": 65, "from": 33, "base": 32 }));
         jobs.pair(Some(0), &body("slurm/7", 33, 64)).unwrap();
-        assert_eq!(jobs.pair(None, &body("slurm/7", 32, 33)), Ok(Value::Null));
+        assert_eq!(jobs.pair(Some(0), &body("slurm/7", 32, 33)), Ok(Value::Null));
         let told = jobs.list(&json!({ "job": "slurm/7" }));
         assert_eq!(told["pairs"][0]["times"], 2);
         assert_eq!(
@@ -379,6 +382,12 @@ mod tests {
         let (folder, mut jobs) = jobs();
         let why = jobs.pair(Some(1001), &body("slurm/7", 32, 64)).unwrap_err();
         assert_eq!(why, "user 1001 asks for job slurm/7, which is user 1000's");
+        let unknown =
+            "the system does not say whose program asks for job slurm/7, which is user 1000's";
+        assert_eq!(jobs.pair(None, &body("slurm/7", 32, 64)).unwrap_err(), unknown);
+        assert_eq!(jobs.own(None, &json!({ "job": "slurm/7" })).unwrap_err(), unknown);
+        let end = json!({ "job": "slurm/7", "qp": 17, "psn": 9 });
+        assert_eq!(jobs.disconnected(None, &end).unwrap_err(), unknown);
         let why = jobs.pair(Some(1000), &body("slurm/8", 32, 64)).unwrap_err();
         assert!(why.starts_with("job slurm/8 is not here: "), "{why}");
         let copy = folder.path().join(file_name("slurm/8"));

@@ -15,6 +15,7 @@ pub mod replay;
 
 #[cfg(feature = "verbs")]
 mod agent;
+mod arrivals;
 #[cfg(feature = "verbs")]
 mod connections;
 #[cfg(feature = "verbs")]

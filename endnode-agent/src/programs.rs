@@ -18,6 +18,7 @@ use std::path::Path;
 use serde_json::Value;
 use snin_daemon::control::{Client, Control, ControlError, Request};
 use snin_daemon::http::Courier;
+use snin_daemon::metrics::Page;
 use snin_daemon::watch::Watch;
 use tracing::warn;
 
@@ -35,9 +36,9 @@ pub(crate) struct Programs {
     waiting: BTreeMap<u64, (Client, u32)>,
     next: u64,
     /// Commands that the controller was told.
-    pub(crate) told: u64,
+    told: u64,
     /// Commands that were refused, here or by the controller.
-    pub(crate) refused: u64,
+    refused: u64,
 }
 
 impl Programs {
@@ -46,7 +47,7 @@ impl Programs {
     /// # Errors
     /// When it cannot be made.
     pub(crate) fn listen(path: &Path, courier: Option<Courier>) -> Result<Self, ControlError> {
-        let socket = Control::listen(path)?;
+        let socket = Control::listen(path, None)?;
         let open = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
         let failed = |error: io::Error| ControlError::Socket { path: path.to_owned(), error };
         open.map_err(failed)?;
@@ -59,6 +60,20 @@ impl Programs {
         if let Some(courier) = &self.courier {
             courier.watch(watch);
         }
+    }
+
+    /// How many are connected, and how many were turned away.
+    pub(crate) fn clients(&self) -> (usize, u64) {
+        (self.socket.clients(), self.socket.turned_away())
+    }
+
+    /// What is counted, as metrics.
+    pub(crate) fn export(&self, page: &mut Page) {
+        self.socket.export("snin_agent_programs", page);
+        let help = "Commands of users that the controller was told";
+        page.counter("snin_agent_user_commands", help, self.told);
+        let help = "What users asked for and were refused, here or by the controller";
+        page.counter("snin_agent_user_refusals", help, self.refused);
     }
 
     /// Answers what can be answered.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use snin_daemon::group::{self, GroupName, SocketGroup};
 use snin_daemon::session::{Address, Files, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
@@ -98,8 +99,11 @@ snin_daemon::settings! {
         pair_socket: Option<String> = None,
         /// Where `snin agent` asks.
         control_socket: String = "/run/snin/agent.sock".to_owned(),
-        /// Where /metrics and /healthz are served, as host:port. Default: nowhere.
-        metrics: Option<String> = None,
+        /// The group, by name or number, whose members may open that socket, beside root and the agent's own user.
+        /// Unset: the agent's own group.
+        socket_group: Option<GroupName> = None,
+        /// Where /metrics and /healthz are served, such as "127.0.0.1:9407". Unset: nowhere.
+        metrics_listen: Option<String> = None,
         /// Events go to the end of this file too, as JSON lines.
         events_file: Option<String> = None,
         /// Messages go to stderr, journald, or a file.
@@ -121,6 +125,7 @@ pub(crate) struct Checked {
     pub(crate) controller: Option<Address>,
     pub(crate) controller_api: Option<Address>,
     pub(crate) certificates: Option<Files>,
+    pub(crate) socket_group: Option<SocketGroup>,
     pub(crate) datagrams: bool,
     pub(crate) busy: bool,
     loss: LossPolicy,
@@ -213,6 +218,7 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
         controller,
         controller_api,
         certificates,
+        socket_group: group::configured(settings, value.socket_group.as_ref())?,
         datagrams,
         busy,
         loss,

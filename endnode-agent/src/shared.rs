@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use snin_agent_core::Config;
 use snin_daemon::clock::Clock;
-use snin_daemon::session::Address;
+use snin_daemon::session::{Address, Credentials};
 use snin_fabric::Guid;
 use snin_protocol::Time;
 
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     /// Held by the thread that takes a snapshot.
     pub(crate) snapshot_lock: Mutex<()>,
     pub(crate) listen: Address,
+    /// The port's certificate.
+    pub(crate) credentials: Option<Arc<Credentials>>,
     /// The port, as the kernel shows it.
     pub(crate) port_folder: PathBuf,
 }

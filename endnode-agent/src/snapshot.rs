@@ -48,6 +48,8 @@ pub struct IoCounters {
     pub inbound: u64,
     /// Notices that the application did not read in time.
     pub unread: u64,
+    /// Commands that the control thread was not told: it stood still for too long.
+    pub untold: u64,
     /// Buffers that no message is in, at present.
     pub free_buffers: u64,
 }
@@ -55,8 +57,17 @@ pub struct IoCounters {
 impl IoCounters {
     /// Each: its name, what it counts, how many.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let Self { malformed, declined, gone, strange, unjoined, inbound, unread, free_buffers } =
-            *self;
+        let Self {
+            malformed,
+            declined,
+            gone,
+            strange,
+            unjoined,
+            inbound,
+            unread,
+            untold,
+            free_buffers,
+        } = *self;
         [
             ("malformed_streams", "Streams that ended because what came was no frame", malformed),
             ("declined_offers", "Peers turned away and offers declined", declined),
@@ -65,6 +76,7 @@ impl IoCounters {
             ("unjoined_messages", "Messages given up for want of a piece or of room", unjoined),
             ("inbound_pairs", "Queue pairs that receive", inbound),
             ("unread_notices", "Notices that nobody read in time", unread),
+            ("untold_commands", "Commands for which the control thread had no room", untold),
             ("free_buffers", "Buffers that no message is in", free_buffers),
         ]
         .into_iter()
@@ -116,6 +128,7 @@ impl IoCounters {
             unjoined: read(&counters.unjoined),
             inbound: read(&counters.inbound),
             unread: read(&counters.unread),
+            untold: read(&counters.untold),
             free_buffers: rings.buffers.len() as u64,
         }
     }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use snin_daemon::generations::Limit;
-use snin_daemon::log;
 use snin_daemon::settings::{Loaded, load, template};
+use snin_daemon::{group, log};
 use snin_protocol::Time;
 use snin_sm::daemon::Failure;
 use snin_sm::daemon::cli::Cli;
@@ -50,6 +50,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     cli.override_settings(&mut loaded.value);
     fill_in(&mut loaded.value);
     let settings = &loaded.value;
+    let group = group::configured(&loaded, settings.socket_group.as_ref())?;
     let log = log::start(
         &settings.log_file.as_str().into(),
         log::level(&settings.log_level)?,
@@ -83,7 +84,9 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
     let mut manager = manager.map_err(|error| objection(&loaded, &error))?;
     manager.set_epoch(clock.epoch());
     let timeout = Time::millis(settings.transaction_timeout.into());
-    let options = Options { timeout, in_band: settings.speaks_in_band() };
+    let keys: Vec<u64> =
+        [settings.m_key].iter().chain(&settings.former_m_keys).map(|key| key.0).collect();
+    let options = Options { timeout, in_band: settings.speaks_in_band(), keys: &keys };
     let mut ports = Vec::new();
     for (number, choice) in choices.iter().enumerate() {
         let mut port = open(choice, options)?;
@@ -96,7 +99,7 @@ fn run(cli: &Cli, clock: Clock) -> Result<bool, Failure> {
         }
         ports.push(port);
     }
-    let outlets = Outlets::open(settings, log)?;
+    let outlets = Outlets::open(settings, group, log)?;
     manager.set_readable(outlets.mirrors.is_readable());
     let mut storage = Storage::new(memory, kept);
     if let Some(failure) = unmade {

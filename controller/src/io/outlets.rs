@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
 use snin_daemon::generations::Limit;
+use snin_daemon::group::SocketGroup;
 use snin_daemon::http::{Offer, Server};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
@@ -14,6 +15,7 @@ use tracing::{info, warn};
 
 use crate::api::ROUTES;
 use crate::config::Settings;
+use crate::describing::Describer;
 use crate::error::Failure;
 
 /// Log, events, control socket, pages and signals.
@@ -24,6 +26,8 @@ pub struct Outlets {
     pub journal: Journal,
     /// The socket for `snin controller`.
     pub control: Control,
+    /// Long answers.
+    pub(crate) describer: Describer,
     /// `/metrics` and `/healthz`.
     pub server: Option<Server>,
     /// The API.
@@ -37,19 +41,24 @@ impl Outlets {
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
+    pub fn open(
+        settings: &Settings,
+        group: Option<SocketGroup>,
+        log: Log,
+    ) -> Result<Self, Failure> {
         let journal = match &settings.events_file {
             Some(path) => Journal::to_file(path, Limit::mib(settings.log_max_size))
                 .map_err(|error| Failure::file(path, error))?,
             None => Journal::new(),
         };
-        let control = Control::listen(&settings.control_socket)?;
-        let server = settings.metrics.as_deref().map(Server::listen).transpose()?;
+        let control = Control::listen(&settings.control_socket, group)?;
+        let server = settings.metrics_listen.as_deref().map(Server::listen).transpose()?;
         if let Some(server) = &server {
             info!("metrics at http://{}/metrics", server.addresses().join(", "));
         }
         let signals = Signals::new().map_err(Failure::system("signals"))?;
-        Ok(Self { log, journal, control, server, api: None, signals })
+        let describer = Describer::start().map_err(Failure::system("a thread"))?;
+        Ok(Self { log, journal, control, describer, server, api: None, signals })
     }
 
     /// Opens the API, if it is wanted.
@@ -60,9 +69,10 @@ impl Outlets {
         &mut self,
         at: Vec<Address>,
         credentials: Option<Arc<Credentials>>,
+        group: Option<SocketGroup>,
     ) -> Result<(), Failure> {
         if !at.is_empty() {
-            let api = Server::offer(Offer { credentials, ..Offer::new(at, &ROUTES) })?;
+            let api = Server::offer(Offer { credentials, group, ..Offer::new(at, &ROUTES) })?;
             info!("the API is at {}", api.addresses().join(", "));
             self.api = Some(api);
         }

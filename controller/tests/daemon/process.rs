@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use snin_daemon::control::Connection;
+use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::session::Address;
 use snin_fabric::Topology;
 use snin_fabric::generate::Recipe;
@@ -118,7 +118,7 @@ impl Controller {
             let asked = Connection::open(&self.file("control.sock"), Some(PATIENCE));
             match asked.and_then(|mut connection| connection.ask(request)) {
                 Ok(answer) => return Ok(answer),
-                Err(snin_daemon::control::ControlError::Refused(why)) => return Err(why),
+                Err(ControlError::Refused(why) | ControlError::NoRoom(why)) => return Err(why),
                 Err(error) => assert!(began.elapsed() < PATIENCE, "{error}: {}", self.log()),
             }
             std::thread::sleep(Duration::from_millis(20));

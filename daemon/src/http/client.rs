@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use super::entrance::Stream;
 use super::{ALPN, COMMAND};
 use crate::bell::{Bell, Joined, hand_over};
-use crate::control::ControlError;
+use crate::control::{ControlError, NO_ROOM};
 use crate::session::{Address, Credentials, SessionEnd, lookup, server_name};
 use crate::watch::Watch;
 
@@ -114,6 +114,7 @@ async fn timely(
         return Ok(answer);
     }
     match answer["error"].take() {
+        Value::String(why) if answer["refusal"] == NO_ROOM => Err(ControlError::NoRoom(why)),
         Value::String(why) => Err(ControlError::Refused(why)),
         _ => Err(ControlError::Garbled {
             path: to.to_string().into(),

@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::server::Desk;
 use super::{ALPN, Client};
+use crate::group::SocketGroup;
 use crate::session::{Address, Count, Credentials, SessionEnd, Tally, look, owner};
 use crate::unix;
 
@@ -54,9 +55,10 @@ impl Bound {
     pub(super) fn bind(
         address: &Address,
         credentials: Option<&Arc<Credentials>>,
+        group: Option<SocketGroup>,
     ) -> io::Result<Self> {
         Ok(match address {
-            Address::Unix(path) => Self::Unix(unix::bind(path)?, path.clone()),
+            Address::Unix(path) => Self::Unix(unix::bind(path, group)?, path.clone()),
             Address::Plain(address) => Self::Tcp(TcpListener::bind(address)?),
             Address::Tls(_) if credentials.is_none() => {
                 return Err(io::Error::new(ErrorKind::InvalidInput, SessionEnd::NoCredentials));

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use snin_protocol::identity::Identity;
 use tokio::sync::oneshot;
 
+use crate::control::NO_ROOM;
 use crate::metrics;
 
 pub use client::{Courier, ask, follow};
@@ -132,6 +133,8 @@ pub enum Refusal {
     Absent,
     /// As things are it cannot be: 409.
     Conflict,
+    /// There is no room for it: 409, and `"refusal": "no room"`.
+    NoRoom,
     /// The daemon cannot say yet: 503.
     NotReady,
 }
@@ -142,7 +145,7 @@ impl Refusal {
             Self::Wrong => StatusCode::BAD_REQUEST,
             Self::NotPermitted => StatusCode::FORBIDDEN,
             Self::Absent => StatusCode::NOT_FOUND,
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::NoRoom => StatusCode::CONFLICT,
             Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -208,6 +211,10 @@ impl Asked {
 
     /// Answers that it is not done, and why.
     pub fn refuse(self, refusal: Refusal, why: &str) {
+        if refusal == Refusal::NoRoom {
+            let said = json!({ "error": why, "refusal": NO_ROOM });
+            return self.respond((refusal.status(), axum::Json(said)).into_response());
+        }
         self.respond(refused(refusal.status(), why));
     }
 

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::entrance::{Bound, LONGEST, Rules, attend};
 use super::{Asked, Client, HttpError, Route, Wanted, refused};
 use crate::bell::{Bell, Joined, hand_over};
+use crate::group::SocketGroup;
 use crate::session::{Address, Credentials, Tally};
 use crate::watch::Watch;
 
@@ -36,6 +37,8 @@ pub struct Offer {
     pub routes: &'static [Route],
     /// For `tls://`.
     pub credentials: Option<Arc<Credentials>>,
+    /// Whose members may open Unix sockets, beside root and the daemon's own user.
+    pub group: Option<SocketGroup>,
     /// The longest that a connection lives.
     pub life: Duration,
 }
@@ -43,7 +46,7 @@ pub struct Offer {
 impl Offer {
     /// One with the usual limits.
     pub const fn new(at: Vec<Address>, routes: &'static [Route]) -> Self {
-        Self { at, routes, credentials: None, life: LIFE }
+        Self { at, routes, credentials: None, group: None, life: LIFE }
     }
 }
 
@@ -76,7 +79,7 @@ impl Server {
     pub fn offer(offer: Offer) -> Result<Self, HttpError> {
         let mut bound = Vec::new();
         for address in &offer.at {
-            let one = Bound::bind(address, offer.credentials.as_ref());
+            let one = Bound::bind(address, offer.credentials.as_ref(), offer.group);
             bound.push(one.map_err(|error| HttpError { address: address.to_string(), error })?);
         }
         let all = offer.at.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

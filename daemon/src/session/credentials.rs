@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -21,9 +21,14 @@ use snin_protocol::identity::Identity;
 use tokio::sync::watch;
 
 use super::end::SessionEnd;
+use super::expiry::{End, Expiry};
+use crate::metrics::Page;
 
 /// What both ends say that they speak within TLS.
 const ALPN: &[u8] = b"snin";
+
+/// That a certificate ends is logged so often.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// Where they are: PEM.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,6 +97,8 @@ pub(crate) struct Tls {
     callers: Arc<dyn ClientCertVerifier>,
     called: Arc<WebPkiServerVerifier>,
     own: Identity,
+    /// Of these certificates the one that ends first.
+    end: Option<End>,
 }
 
 /// See the module's documentation. Sessions see when it changes.
@@ -100,6 +107,8 @@ pub struct Credentials {
     files: Files,
     tls: watch::Sender<Arc<Tls>>,
     stamps: std::sync::Mutex<Vec<Option<(SystemTime, u64)>>>,
+    /// When it was logged that a certificate ends, and whether it had.
+    warned: std::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl Credentials {
@@ -110,7 +119,8 @@ impl Credentials {
     pub fn load(files: Files) -> Result<Self, CredentialsError> {
         let stamps = std::sync::Mutex::new(files.stamps());
         let tls = watch::Sender::new(Arc::new(Tls::load(&files)?));
-        Ok(Self { files, tls, stamps })
+        let warned = std::sync::Mutex::new(None);
+        Ok(Self { files, tls, stamps, warned })
     }
 
     /// Reads the files again if one of them is another than before; whether that was so. Sessions whose
@@ -128,6 +138,38 @@ impl Credentials {
         *known = stamps;
         self.tls.send_replace(Arc::new(Tls::load(&self.files)?));
         Ok(true)
+    }
+
+    /// The certificate that has ended, or ends within a month, its own or the CA's.
+    pub fn expiry(&self, now: SystemTime) -> Option<Expiry> {
+        self.tls.borrow().end.as_ref()?.expiry(now)
+    }
+
+    /// Seconds since 1970 at which the first of them ends.
+    pub fn until(&self) -> Option<u64> {
+        self.tls.borrow().end.as_ref().map(|end| end.until)
+    }
+
+    /// When the first of them ends, as a metric whose name begins so.
+    pub fn export(&self, prefix: &str, page: &mut Page) {
+        if let Some(until) = self.until() {
+            let help =
+                "Seconds since 1970 at which the first certificate ends, its own or the CA's";
+            page.gauge(&format!("{prefix}_certificate_end_seconds"), help, until as f64);
+        }
+    }
+
+    /// Logs once a day, and when it ends, that a certificate ends.
+    pub(crate) fn warn(&self) {
+        let mut warned = self.warned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(Expiry { is_over, line }) = self.expiry(SystemTime::now()) else {
+            *warned = None;
+            return;
+        };
+        if warned.is_none_or(|(at, was_over)| was_over != is_over || at.elapsed() >= DAY) {
+            *warned = Some((Instant::now(), is_over));
+            tracing::warn!("{line}");
+        }
     }
 
     /// Whose they are.
@@ -225,7 +267,8 @@ impl Tls {
         }
         let key = read(&files.key, PrivateKeyDer::from_pem_slice)?;
         let mut roots = RootCertStore::empty();
-        for root in all::<CertificateDer<'static>>(&files.ca_certificate)? {
+        let authorities = all::<CertificateDer<'static>>(&files.ca_certificate)?;
+        for root in authorities.clone() {
             roots.add(root).map_err(|error| unfit(&files.ca_certificate)(&error))?;
         }
         let roots = Arc::new(roots);
@@ -235,6 +278,14 @@ impl Tls {
         };
         let own = owner(&chain[0])
             .ok_or_else(|| CredentialsError::Nameless(files.certificate.clone()))?;
+        let name = own.to_string();
+        let renew = format!("`snin pki renew {name}` makes a new one");
+        let anew = "`snin pki init` in a new folder makes another, and all certificates are issued anew by it";
+        let ends = [
+            End::first(&chain, &files.certificate, (&name, &renew))?,
+            End::first(&authorities, &files.ca_certificate, ("the CA", anew))?,
+        ];
+        let end = ends.into_iter().flatten().min();
         let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
         // A CA without a list of its own has revoked nothing.
         let callers = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
@@ -267,7 +318,7 @@ impl Tls {
             .map_err(wrong)?;
         client.resumption = rustls::client::Resumption::disabled();
         client.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), callers, called, own })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), callers, called, own, end })
     }
 
     /// Whether a peer's certificate would still be accepted.

@@ -25,6 +25,7 @@ use super::limits::Limits;
 use super::pipe::Pipe;
 use super::socket::{Moving, Socket};
 use super::tally::{Count, Tally};
+use crate::group::SocketGroup;
 use crate::unix;
 
 /// After an accept that failed, as when descriptors are used up.
@@ -60,9 +61,9 @@ pub(super) enum Bound {
 
 impl Bound {
     /// Binds. A socket that a daemon left behind is replaced; one at which a daemon listens is not.
-    pub(super) fn bind(address: &Address) -> io::Result<Self> {
+    pub(super) fn bind(address: &Address, group: Option<SocketGroup>) -> io::Result<Self> {
         Ok(match address {
-            Address::Unix(path) => Self::Unix(unix::bind(path)?, path.clone()),
+            Address::Unix(path) => Self::Unix(unix::bind(path, group)?, path.clone()),
             Address::Plain(address) => Self::Plain(nonblocking(TcpListener::bind(address)?)?),
             Address::Tls(host) => {
                 Self::Tls(nonblocking(TcpListener::bind(Address::resolve(host)?)?)?)
@@ -140,6 +141,7 @@ impl Drop for Door {
 /// Reads certificates again when their files change.
 pub(crate) async fn look(credentials: Arc<Credentials>) {
     loop {
+        credentials.warn();
         tokio::time::sleep(LOOK).await;
         match credentials.refresh() {
             Ok(true) => tracing::info!("certificates were read again"),

@@ -20,6 +20,7 @@ use super::pipe::Pipe;
 use super::tally::{Count, Tally};
 use super::work::{NumberedEvent, Outbox, SessionEvent, Work};
 use super::{Peer, Received};
+use crate::group::SocketGroup;
 use crate::meter::Meter;
 
 /// What is offered, where, and to whom.
@@ -35,6 +36,8 @@ pub struct Listen {
     pub roles: Vec<Role>,
     /// Users whose processes may call over Unix sockets, beside root and the daemon's own.
     pub users: Vec<u32>,
+    /// Whose members may open Unix sockets: `users` have to be among them.
+    pub group: Option<SocketGroup>,
     /// What they may cost.
     pub limits: Limits,
     /// For `tls://`.
@@ -90,7 +93,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         let mut addresses = Vec::new();
         for address in &listen.at {
             let failed = |error| ListenError { address: address.to_string(), error };
-            let one = Bound::bind(address).map_err(failed)?;
+            let one = Bound::bind(address, listen.group).map_err(failed)?;
             addresses.push(one.address().map_err(failed)?);
             bound.push(one);
         }

@@ -102,13 +102,17 @@ impl Pipe {
     /// A frame to be written.
     pub(super) fn put(&mut self, frame: &[u8]) -> Result<(), SessionEnd> {
         let begun = self.begin();
-        match &mut self.tls {
-            None => self.owed.extend_from_slice(frame),
-            Some(tls) => {
-                tls.writer().write_all(frame)?;
-                self.cipher()?;
+        let mut rest = frame;
+        while let Some(tls) = self.tls.as_mut().filter(|_| !rest.is_empty()) {
+            // TLS takes no more at a time than it has room for: a little less than the longest frame.
+            let taken = tls.writer().write(rest)?;
+            if taken == 0 {
+                return Err(io::Error::from(ErrorKind::WriteZero).into());
             }
+            rest = &rest[taken..];
+            self.cipher()?;
         }
+        self.owed.extend_from_slice(rest);
         self.charge(Cause::Sending, begun);
         Ok(())
     }
@@ -225,4 +229,70 @@ impl Pipe {
 /// It will be better another time.
 fn passes(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{ClientConnection, ServerConnection};
+    use snin_protocol::identity::{Identity, Role};
+
+    use super::super::credentials::{Credentials, Files, server_name};
+    use super::*;
+    use crate::pki::Pki;
+
+    fn credentials(folder: &std::path::Path, name: &str) -> Credentials {
+        let pki = Pki::at(folder);
+        let who: Identity = name.parse().unwrap();
+        let pair = pki.issue(&who, 1, None).unwrap();
+        let (certificate, key) = (pair.certificate, pair.key);
+        Credentials::load(Files {
+            certificate,
+            key,
+            ca_certificate: pki.file("ca.crt"),
+            revoked: None,
+        })
+        .unwrap()
+    }
+
+    /// Frames as long as may be, and some bytes less: all that TLS adds fits, too.
+    #[tokio::test]
+    async fn the_longest_frames_pass_ciphered_and_plain() {
+        let folder = tempfile::tempdir().unwrap();
+        Pki::at(folder.path()).init("a site", 2).unwrap();
+        let called = credentials(folder.path(), "controller/ctl1");
+        let calling = credentials(folder.path(), "manager/sm1");
+        for ciphered in [false, true] {
+            let (one, other) = tokio::net::UnixStream::pair().unwrap();
+            let name = server_name(&Role::Controller.dns());
+            let client = ClientConnection::new(calling.now().client.clone(), name).unwrap();
+            let server = ServerConnection::new(called.now().server.clone()).unwrap();
+            let tls = |tls: Connection| ciphered.then_some(tls);
+            let mut client = Pipe::new(Socket::Unix(one), tls(Connection::Client(client)));
+            let mut server = Pipe::new(Socket::Unix(other), tls(Connection::Server(server)));
+            while client.is_handshaking() || server.is_handshaking() {
+                tokio::select! {
+                    done = client.work() => done.unwrap(),
+                    done = server.work() => done.unwrap(),
+                }
+            }
+            for length in (MAX_FRAME - 8..=MAX_FRAME).chain([1, 16_384, 16_385]) {
+                let mut frame = (length as u32).to_be_bytes().to_vec();
+                frame.extend((0..length).map(|nth| nth as u8));
+                client.put(&frame).unwrap();
+                while server.frame().unwrap().is_none() {
+                    tokio::select! {
+                        done = client.work(), if !client.is_flushed() => done.unwrap(),
+                        done = server.work() => done.unwrap(),
+                    }
+                }
+                assert_eq!(
+                    server.came[server.taken..],
+                    frame,
+                    "{length} bytes, ciphered: {ciphered}"
+                );
+                let taken = server.frame().unwrap().unwrap().length;
+                server.take(taken);
+            }
+        }
+    }
 }

@@ -42,6 +42,7 @@ fn they_hear_and_say_the_same() {
         identity: controller(),
         roles: vec![Role::Agent],
         users: Vec::new(),
+        group: None,
         limits: Limits::default(),
         credentials: None,
     })
@@ -68,6 +69,7 @@ fn peer(number: u64, at: &str, site: &Site) -> Peer {
         identity: agent(number),
         roles: vec![Role::Agent],
         users: Vec::new(),
+        group: None,
         limits: Limits::default(),
         credentials: at.starts_with("tls").then(|| site.credentials(&agent(number))),
     })

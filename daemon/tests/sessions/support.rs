@@ -72,6 +72,7 @@ impl Desk {
             identity: controller(),
             roles: vec![Role::Agent],
             users: Vec::new(),
+            group: None,
             limits,
             credentials,
         };

@@ -3,11 +3,12 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use serde_json::{Value, json};
 use snin_fabric::Lid;
 use snin_fabric::job::JobTrees;
@@ -16,6 +17,9 @@ use super::say::{self, Once};
 
 /// How long an agent may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// An agent that did not answer in time is asked nothing for so many seconds by this process: a program with a
+/// thousand pairs waits once, not a thousand times.
+const PAUSE: u64 = 30;
 /// The longest answer, in bytes.
 const MAX_ANSWER: u64 = 4096;
 
@@ -102,31 +106,65 @@ pub(super) fn way(
 
 type Answer = Result<Option<Addresses>, String>;
 
-/// A connection for one question: a process that forks has none open.
-fn ask_agent(socket: &OsStr, request: &Value) -> std::io::Result<Answer> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("{request}\n").as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(std::io::Read::take(stream, MAX_ANSWER)).read_line(&mut line)?;
-    read(&line).ok_or_else(|| std::io::Error::other(format!("not understood: `{line:.60}`")))
+/// Until when an agent that did not answer in time is asked nothing: seconds since 1970. A number and no lock, so
+/// that a process may fork at any moment.
+static SILENT_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// Asks the agent, unless it did not answer shortly before.
+fn ask_agent(socket: &OsStr, request: &Value) -> io::Result<Answer> {
+    let now =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let until = SILENT_UNTIL.load(Ordering::Relaxed);
+    // A clock that was put back keeps it from being asked no longer than that.
+    if (now + 1..=now + PATIENCE.as_secs() + PAUSE).contains(&until) {
+        let why = format!("it did not answer in time, and is asked again in {} s", until - now);
+        return Err(io::Error::new(ErrorKind::TimedOut, why));
+    }
+    let answer = exchange(socket, request);
+    if answer
+        .as_ref()
+        .is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    {
+        SILENT_UNTIL.store(now + PATIENCE.as_secs() + PAUSE, Ordering::Relaxed);
+    }
+    answer
 }
 
-/// Whether an agent did not hear that a queue pair ended: no other is told of, so that a program with many ends.
-static UNHEARD: AtomicBool = AtomicBool::new(false);
+/// A connection for one question: a process that forks has none open.
+fn exchange(socket: &OsStr, request: &Value) -> io::Result<Answer> {
+    let mut stream = connect(socket)?;
+    let sent = stream.write_all(format!("{request}\n").as_bytes());
+    let mut line = String::new();
+    let heard = BufReader::new(io::Read::take(stream, MAX_ANSWER)).read_line(&mut line);
+    // One that does not hear the question has said why, if it could.
+    match (read(&line), sent) {
+        (Some(answer), _) => Ok(answer),
+        (None, Err(error)) => Err(error),
+        (None, Ok(())) => {
+            heard?;
+            Err(io::Error::other(format!("not understood: `{line:.60}`")))
+        }
+    }
+}
+
+/// Connects: also that takes no longer than an answer may, where too many wait for an agent that stands still.
+fn connect(socket: &OsStr) -> io::Result<UnixStream> {
+    let kind = SocketType::STREAM;
+    let ours = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    for what in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
+        sockopt::set_socket_timeout(&ours, what, Some(PATIENCE))?;
+    }
+    rustix::net::connect(&ours, &SocketAddrUnix::new(socket)?)?;
+    Ok(UnixStream::from(ours))
+}
 
 /// Tells the agent, where there is one, how far a queue pair came that ends.
 pub(super) fn disconnected(job: &str, Connection { queue_pair, expected }: Connection) {
     let Some(socket) = env::var_os("SNIN_AGENT") else { return };
-    if UNHEARD.load(Ordering::Relaxed) {
-        return;
-    }
     let request =
         json!({ "command": "disconnected", "job": job, "qp": queue_pair, "psn": expected });
-    if ask_agent(&socket, &request).is_err() {
-        UNHEARD.store(true, Ordering::Relaxed);
-    }
+    // It counts less then: the program is not kept from its end for that.
+    let _ = ask_agent(&socket, &request);
 }
 
 fn read(line: &str) -> Option<Answer> {
@@ -145,6 +183,47 @@ fn read(line: &str) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The agent is there, and its listener takes connections, but nobody answers: the first question waits, and
+    /// those after it do not. With as many waiting as may be the connection itself would wait.
+    #[test]
+    fn an_agent_that_stands_still_is_waited_for_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let request = json!({ "command": "pair" });
+        let began = std::time::Instant::now();
+        let asked = || ask_agent(socket.as_os_str(), &request).unwrap_err();
+        assert_eq!(asked().kind(), ErrorKind::WouldBlock);
+        assert!(began.elapsed() >= PATIENCE);
+        for _ in 0..1000 {
+            let why = asked().to_string();
+            assert!(why.starts_with("it did not answer in time, and is asked again in "), "{why}");
+        }
+        assert!(began.elapsed() < 3 * PATIENCE, "{:?}", began.elapsed());
+        // Its clock was put back by a day: it is asked.
+        SILENT_UNTIL.fetch_add(86_400, Ordering::Relaxed);
+        drop(listener);
+        assert_eq!(asked().kind(), ErrorKind::ConnectionRefused);
+        SILENT_UNTIL.store(0, Ordering::Relaxed);
+        let listener =
+            std::os::unix::net::UnixListener::bind(folder.path().join("full.sock")).unwrap();
+        let full = folder.path().join("full.sock");
+        let waiting: Vec<_> = std::iter::from_fn(|| {
+            let one = rustix::net::socket_with(
+                AddressFamily::UNIX,
+                SocketType::STREAM,
+                SocketFlags::NONBLOCK,
+                None,
+            )
+            .unwrap();
+            rustix::net::connect(&one, &SocketAddrUnix::new(&full).unwrap()).ok().map(|()| one)
+        })
+        .collect();
+        assert!(!waiting.is_empty());
+        assert_eq!(connect(full.as_os_str()).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(listener);
+    }
 
     #[test]
     fn answers_are_read_and_nonsense_is_none() {

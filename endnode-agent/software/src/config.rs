@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use snin_agent_core::{Config, LossPolicy};
+use snin_daemon::group::{self, GroupName};
 use snin_daemon::session::{Address, Files, SessionEnd};
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
@@ -34,6 +35,9 @@ snin_daemon::settings! {
         policy: String = "silent".to_owned(),
         /// Where it is asked.
         control_socket: PathBuf = PathBuf::from("/run/snin/agents.sock"),
+        /// The group, by name or number, whose members may open this socket, beside root and the
+        /// daemon's own user. Unset: the daemon's own group.
+        socket_group: Option<GroupName> = None,
         /// The most flows from each port.
         flows: u32 = 16,
         /// The most queue pairs to send on of each port.
@@ -135,6 +139,7 @@ pub fn options(settings: &Loaded<Settings>) -> Result<Options, SettingsError> {
         controller,
         certificates,
         control: value.control_socket.clone(),
+        group: group::configured(settings, value.socket_group.as_ref())?,
         mesh,
     })
 }

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use snin_agent_core::{Config, ConfigError, ControllerState};
 use snin_daemon::clock::Clock;
-use snin_daemon::control::{Control, ControlError};
+use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::group::SocketGroup;
 use snin_daemon::journal::Journal;
 use snin_daemon::service;
 use snin_daemon::session::{
@@ -52,6 +53,8 @@ pub struct Options {
     pub certificates: Option<Files>,
     /// Where it is asked.
     pub control: PathBuf,
+    /// Whose members may ask.
+    pub group: Option<SocketGroup>,
     /// Of every mesh; ports, rates and packets are as the fabric says.
     pub mesh: Config,
 }
@@ -145,7 +148,7 @@ impl Process {
                 }
             }
         }
-        let control = Control::listen(&options.control)?;
+        let control = Control::listen(&options.control, options.group)?;
         let signals = Signals::new()?;
         info!("{} agents on {}", hosts.len(), options.fabric);
         let (done, refused, declined, took) = (0, 0, 0, Vec::new());

@@ -77,6 +77,8 @@ impl InboundSessions {
             identity: Identity::Agent(port),
             roles: vec![Role::Agent],
             users: Vec::new(),
+            // Peers on this machine are agents of the same user.
+            group: None,
             limits: Limits { sessions: peers as usize, ..Limits::default() },
             credentials,
         })?;

@@ -89,7 +89,9 @@ impl Inbox {
         let arrival = received.map(|received| received.arrival);
         match received {
             Some(received) => buffer.note = received,
-            None if failed => self.rings.command(Command::InboundFailed { number }),
+            None if failed => {
+                self.rings.command(Command::InboundFailed { number });
+            }
             None => self.is_strange(number),
         }
         self.last = Some(buffer);

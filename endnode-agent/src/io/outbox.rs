@@ -202,14 +202,18 @@ impl Outbox {
     pub(crate) fn connect(&mut self, pair: PairId, route: &Route) {
         let entry = &mut self.entries[pair.slot as usize];
         (entry.life, entry.is_open) = (pair.life, true);
-        self.rings.command(Command::Connect { pair, route: *route });
+        if !self.rings.command(Command::Connect { pair, route: *route }) {
+            // Nobody makes it: the mesh tries again after a while.
+            self.failed(pair.slot);
+        }
     }
 
     /// It is made.
     pub(crate) fn connected(&mut self, pair: PairId, path: Box<SendPath>) {
         let entry = &mut self.entries[pair.slot as usize];
         if entry.life != pair.life || !entry.is_open {
-            return self.rings.command(Command::Retire { pair, path });
+            self.rings.command(Command::Retire { pair, path });
+            return;
         }
         if let SendPath::Connected(queue_pair, _) = &*path {
             let numbered = (queue_pair.number(), pair.slot);
@@ -230,7 +234,9 @@ impl Outbox {
                 self.numbers.retain(|&(_, slot)| slot != pair.slot);
                 self.rings.command(Command::Retire { pair, path });
             }
-            None => self.rings.command(Command::Cancel { pair }),
+            None => {
+                self.rings.command(Command::Cancel { pair });
+            }
         }
     }
 }

@@ -130,6 +130,8 @@ pub(crate) struct Counters {
     pub(crate) inbound: AtomicU64,
     /// Notices that the application did not read in time.
     pub(crate) unread: AtomicU64,
+    /// Commands that the control thread was not told: it stood still for too long.
+    pub(crate) untold: AtomicU64,
 }
 
 /// See the module's documentation.
@@ -275,11 +277,17 @@ impl Rings {
         reported
     }
 
-    /// From the data thread: has the control thread do something.
-    pub(crate) fn command(&self, command: Command) {
-        // The ring has room for all commands that every queue pair can need.
-        let _ = self.commands.push(command);
+    /// From the data thread: has the control thread do something; whether there was room. There is for all that
+    /// every queue pair can need at a time: only a control thread that stands still while pairs come and go is
+    /// behind. What it was not told is counted. What a queue pair that is to end held goes with the command; one
+    /// that is made although nobody wants it any more is retired when it is there.
+    pub(crate) fn command(&self, command: Command) -> bool {
+        let is_told = self.commands.push(command).is_ok();
+        if !is_told {
+            Self::count(&self.counters.untold);
+        }
         self.wake_control();
+        is_told
     }
 
     /// From the data thread: a data thread that never sleeps wakes no other, whose control thread looks often.
@@ -300,5 +308,21 @@ impl Rings {
 
     pub(crate) fn stops(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_for_which_there_is_no_room_are_counted() {
+        let config = Config { pairs: 2, flows: 1, ..Config::default() };
+        let rings = Rings::new(&config, 1, 1, 1, (false, false), false).unwrap();
+        let cancel = |slot| rings.command(Command::Cancel { pair: PairId { slot, life: 1 } });
+        assert!((0..12).all(cancel), "four for each queue pair");
+        assert!(!cancel(12) && !cancel(13));
+        assert_eq!(rings.counters.untold.load(Ordering::Relaxed), 2);
+        assert_eq!(rings.commands.len(), 12);
     }
 }

@@ -147,8 +147,14 @@ impl Versions {
 
 impl Daemon {
     /// None: it is answered when the cluster's service has it.
-    pub(super) fn apply(&mut self, client: Client, body: &Value) -> Result<Option<Value>, String> {
-        let (text, expected) = self.applicable(body)?;
+    pub(super) fn apply(
+        &mut self,
+        client: Client,
+        body: &Value,
+        text: String,
+        expected: Expected,
+    ) -> Result<Option<Value>, String> {
+        self.applicable(body, &expected)?;
         let by = body["by"].as_str().unwrap_or("unknown").to_owned();
         let forced = body["force"] == true;
         if let Some(sharing) = &self.outlets.sharing {

@@ -6,12 +6,11 @@
 //! has a line a port that failed or is in quarantine.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use snin_daemon::control::Client;
-use snin_daemon::{store, text};
+use snin_daemon::control::Request;
+use snin_daemon::store;
 use snin_fabric::{Guid, PortNum};
 use snin_sm_core::cluster::ClusterEvent;
 use snin_sm_core::configuration::{
@@ -23,7 +22,7 @@ use snin_sm_core::{Event, Manager};
 use tracing::{info, warn};
 
 use super::applying::Versions;
-use super::expected::{parse, write};
+use super::expected::write;
 use super::failure::Failure;
 use super::lines;
 use super::run::Daemon;
@@ -113,15 +112,57 @@ impl Daemon {
     /// Answers a command about the expected configuration; none: later.
     pub(super) fn answer_configuration(
         &mut self,
-        client: Client,
-        command: &str,
-        body: &Value,
+        request: &Request,
     ) -> Result<Option<Value>, String> {
-        match command {
-            "config-show" => self.show(client, body),
-            "config-apply" => self.apply(client, body),
-            _ => self.answer_at_once(command, body).map(Some),
+        let body = &request.body;
+        match request.command.as_str() {
+            "config-show" => self.show(request.client, body),
+            "config-check" | "config-apply" => self.reading.ask(request).map(|()| None),
+            "config-diff" if body.get("file").is_some_and(|file| !file.is_null()) => {
+                self.reading.ask(request).map(|()| None)
+            }
+            command => self.answer_at_once(command, body).map(Some),
         }
+    }
+
+    /// Goes on with requests whose files were read.
+    pub(super) fn heed_files(&mut self) -> Result<(), Failure> {
+        while let Some((request, understood)) =
+            self.reading.next().map_err(Failure::system("a thread"))?
+        {
+            let answer = match understood {
+                Ok((text, expected)) => self.answer_with(&request, text, expected).transpose(),
+                Err(why) => Some(Err(why)),
+            };
+            let (Some(answer), Some(control)) = (answer, &mut self.outlets.control) else {
+                continue;
+            };
+            match answer {
+                Ok(answer) => control.answer(request.client, &answer),
+                Err(why) => control.refuse(request.client, &why),
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request about a file, now that it is read; none: later.
+    fn answer_with(
+        &mut self,
+        request: &Request,
+        text: String,
+        expected: Expected,
+    ) -> Result<Option<Value>, String> {
+        match request.command.as_str() {
+            "config-apply" => self.apply(request.client, &request.body, text, expected),
+            "config-check" => Ok(Some(json!({ "objections": self.objections(&expected) }))),
+            _ => Ok(Some(self.difference(&expected))),
+        }
+    }
+
+    fn difference(&self, expected: &Expected) -> Value {
+        let differences = differences(expected, &self.manager.seen());
+        let told: Vec<Value> = differences.iter().map(told).collect();
+        json!({ "differences": told })
     }
 
     fn answer_at_once(&mut self, command: &str, body: &Value) -> Result<Value, String> {
@@ -141,19 +182,7 @@ impl Daemon {
                 Ok(json!({ "text": text }))
             }
             "config-history" => Ok(json!({ "versions": self.versions.book.history() })),
-            "config-diff" => {
-                let expected = match body["file"].as_str() {
-                    Some(file) => Arc::new(read(file)?.1),
-                    None => in_force(&self.manager)?,
-                };
-                let differences = differences(&expected, &self.manager.seen());
-                let told: Vec<Value> = differences.iter().map(told).collect();
-                Ok(json!({ "differences": told }))
-            }
-            "config-check" => {
-                let (_, expected) = read(file(body)?)?;
-                Ok(json!({ "objections": self.objections(&expected) }))
-            }
+            "config-diff" => Ok(self.difference(&*in_force(&self.manager)?)),
             "port-status" => {
                 let ports = self.manager.configuration().status().map(|port| {
                     let ((guid, num), mode) = (port.place, port.mode.name());
@@ -188,18 +217,17 @@ impl Daemon {
         check(expected, &self.manager.seen()).iter().map(ToString::to_string).collect()
     }
 
-    /// What a file expects, if it may be applied.
-    pub(super) fn applicable(&self, body: &Value) -> Result<(String, Expected), String> {
-        let (text, expected) = read(file(body)?)?;
+    /// Whether what a file expects may be applied.
+    pub(super) fn applicable(&self, body: &Value, expected: &Expected) -> Result<(), String> {
         if body["force"] == true {
-            return Ok((text, expected));
+            return Ok(());
         }
         if self.manager.seen().switches.is_empty() {
             let why = "no switch was discovered here, so nothing can be checked";
             return Err(format!("{why}: --force applies it nevertheless"));
         }
-        let objections = self.objections(&expected);
-        let Some(first) = objections.first() else { return Ok((text, expected)) };
+        let objections = self.objections(expected);
+        let Some(first) = objections.first() else { return Ok(()) };
         let more = match objections.len() {
             1 => String::new(),
             many => format!("; and {} more", many - 1),
@@ -246,17 +274,6 @@ pub(super) fn mark(line: &str) -> Option<Instruction> {
 fn in_force(manager: &Manager) -> Result<Arc<Expected>, String> {
     let expected = manager.configuration().expected();
     expected.cloned().ok_or_else(|| "nothing is expected: `snin config apply` says what".to_owned())
-}
-
-fn file(body: &Value) -> Result<&str, String> {
-    body["file"].as_str().ok_or_else(|| "`file` is a path".to_owned())
-}
-
-fn read(file: &str) -> Result<(String, Expected), String> {
-    let path = Path::new(file);
-    let text = text::read(path).map_err(|error| error.at(path))?;
-    let expected = parse(&text, file)?;
-    Ok((text, expected))
 }
 
 fn told(difference: &Difference) -> Value {

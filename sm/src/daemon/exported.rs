@@ -55,6 +55,12 @@ fn subnet(page: &mut Page, daemon: &Daemon, summary: &Summary) {
         "Whether the file of partitions was refused when it was last read",
         one(summary.partitions_refused.is_some()),
     );
+    if let Some(control) = &daemon.outlets.control {
+        control.export("snin_sm_control", page);
+    }
+    if let Some(credentials) = &daemon.outlets.credentials {
+        credentials.export("snin_sm", page);
+    }
     page.gauge("snin_sm_other_managers", "Other managers known", summary.managers.len() as f64);
     if let Some(subnet) = &summary.subnet {
         page.gauge(

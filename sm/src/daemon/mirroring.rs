@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
+use snin_daemon::group::SocketGroup;
 use snin_daemon::session::{Address, Call, Callers, Limits, Listen, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
@@ -20,7 +21,7 @@ use tracing::{error, info, warn};
 use super::failure::Failure;
 use super::run::Daemon;
 use super::settings::Settings;
-use super::views;
+use super::views::Own;
 use super::{demultiplexer, in_band};
 
 /// Messages of all called managers that wait for this one.
@@ -46,7 +47,11 @@ impl Mirrors {
     ///
     /// # Errors
     /// When a part of the settings cannot be used.
-    pub fn open(settings: &Settings) -> Result<Self, Failure> {
+    pub fn open(
+        settings: &Settings,
+        group: Option<SocketGroup>,
+        own: Option<&Own>,
+    ) -> Result<Self, Failure> {
         let parse = |texts: &[String]| texts.iter().map(|text| text.parse()).collect();
         let at: Result<Vec<Address>, _> = parse(&settings.mirror_listen);
         let of: Result<Vec<Address>, _> = parse(&settings.mirror_of);
@@ -65,10 +70,8 @@ impl Mirrors {
             readable,
             carrier,
         };
-        if at.is_empty() && of.is_empty() {
-            return Ok(mirrors);
-        }
-        let (credentials, identity) = views::identity(settings)?;
+        let own = own.filter(|_| !(at.is_empty() && of.is_empty()));
+        let Some((credentials, identity)) = own.cloned() else { return Ok(mirrors) };
         // As much as may be on its way to one of them.
         let limits = Limits { backlog: (WINDOW + 4) * MAX_LINES * 2, ..Limits::default() };
         if !at.is_empty() {
@@ -78,6 +81,7 @@ impl Mirrors {
                 identity: identity.clone(),
                 roles: vec![Role::Manager],
                 users: settings.session_users.clone(),
+                group,
                 limits: limits.clone(),
                 credentials: credentials.clone(),
             })?);

@@ -62,6 +62,7 @@ pub mod worker;
 
 mod exported;
 mod lines;
+mod reading;
 mod reports;
 mod requests;
 

@@ -1,13 +1,16 @@
 //! Where a daemon tells what happens, and where it is asked.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
 use snin_daemon::generations::Limit;
+use snin_daemon::group::SocketGroup;
 use snin_daemon::http::Server;
 use snin_daemon::journal::Journal;
 use snin_daemon::log::Log;
+use snin_daemon::session::Credentials;
 use snin_daemon::watch::Watch;
 use tracing::{info, warn};
 
@@ -35,6 +38,8 @@ pub struct Outlets {
     pub views: Option<Views>,
     /// Sessions with other managers.
     pub mirrors: Mirrors,
+    /// The certificate of sessions.
+    pub credentials: Option<Arc<Credentials>>,
     /// The cluster's service.
     pub cluster: Option<Consenting>,
     /// The versions of the expected configuration there.
@@ -46,26 +51,44 @@ impl Outlets {
     ///
     /// # Errors
     /// What cannot be opened.
-    pub fn open(settings: &Settings, log: Log) -> Result<Self, Failure> {
+    pub fn open(
+        settings: &Settings,
+        group: Option<SocketGroup>,
+        log: Log,
+    ) -> Result<Self, Failure> {
         let journal = match &settings.events_file {
             Some(path) => Journal::to_file(path, Limit::mib(settings.log_max_size))
                 .map_err(Failure::file(path))?,
             None => Journal::new(),
         };
-        let control = settings.control_socket.as_deref().map(Control::listen).transpose()?;
+        let control = settings.control_socket.as_deref();
+        let control = control.map(|path| Control::listen(path, group)).transpose()?;
         let server = settings.metrics_listen.as_deref().map(Server::listen).transpose()?;
         if let Some(server) = &server {
             info!("metrics at http://{}/metrics", server.addresses().join(", "));
         }
         let dumps = settings.dump_files_dir.clone().map(Dumps::start).transpose();
         let dumps = dumps.map_err(Failure::system("a thread"))?;
-        let views = Views::open(settings)?;
-        let mirrors = Mirrors::open(settings)?;
+        let own = views::identity(settings)?;
+        let views = Views::open(settings, group, own.as_ref())?;
+        let mirrors = Mirrors::open(settings, group, own.as_ref())?;
+        let credentials = own.and_then(|(credentials, _)| credentials);
         let cluster = settings.cluster.as_deref();
         let files = cluster.map(|_| views::files(settings)).transpose()?.flatten();
         let sharing = cluster.map(|at| Sharing::start(at, files.as_ref())).transpose()?.flatten();
         let cluster = cluster.map(|at| Consenting::start(at, files.as_ref())).transpose()?;
-        Ok(Self { log, journal, control, server, dumps, views, mirrors, cluster, sharing })
+        Ok(Self {
+            log,
+            journal,
+            control,
+            server,
+            dumps,
+            views,
+            mirrors,
+            credentials,
+            cluster,
+            sharing,
+        })
     }
 
     /// Waits for who asks.

@@ -11,7 +11,7 @@
 //! | `priority` | this manager has the priority `value` from now on, until it is started again |
 //! | `health` | the node with GUID `node` has joined or left: it is looked at |
 //! | `dump` | the fabric as ibnetdiscover prints it, and who has which addresses as guid2lid has it |
-//! | `database` | the subnet database as a file, its subnet called `name`; with `secrets` M_Keys too |
+//! | `database` | the subnet database as a file, its subnet called `name`; with `secrets`, for root, M_Keys too |
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
 //! | `config-...`, `port-...` | what is expected, and how ports are: see [`configured`](super::configured) |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
@@ -25,6 +25,7 @@ use snin_protocol::Time;
 
 use super::exported::page;
 use super::failure::Failure;
+use super::reading::is_trusted;
 use super::run::Daemon;
 use snin_sm_core::control::Control;
 use snin_sm_core::events::Event;
@@ -99,7 +100,7 @@ impl Daemon {
             "discover" => return self.tell_manager(client, Control::Discover, &request.body),
             "status" => serde_json::to_value(self.summary()).map_err(|error| error.to_string()),
             "dump" => self.view().map(dumped),
-            "database" => self.database(&request.body),
+            "database" => self.database(request),
             "lfts" => self.view().and_then(|view| tables(view, &request.body)),
             "events" => {
                 let since = request.body["since"].as_u64().unwrap_or(0);
@@ -107,7 +108,7 @@ impl Daemon {
                 Ok(json!({ "events": events }))
             }
             other if other.starts_with("config-") || other.starts_with("port-") => {
-                match self.answer_configuration(client, other, &request.body).transpose() {
+                match self.answer_configuration(request).transpose() {
                     Some(answer) => answer,
                     None => return Ok(()),
                 }
@@ -125,11 +126,17 @@ impl Daemon {
         Ok(())
     }
 
-    fn database(&self, body: &Value) -> Result<Value, String> {
+    fn database(&self, request: &Request) -> Result<Value, String> {
+        let (body, secrets) = (&request.body, request.body["secrets"] == true);
+        if secrets && !is_trusted(request.user) {
+            let why =
+                "M_Keys are shown to root and the manager's own user only: ask without --secrets";
+            return Err(why.to_owned());
+        }
         let name = body["name"].as_str().unwrap_or_default();
         let snapshot = self.manager.snapshot(name, self.clock.now());
         let snapshot = snapshot.ok_or("the manager does not know yet at which port it is")?;
-        Ok(json!({ "database": merge::write(&snapshot, body["secrets"] == true) }))
+        Ok(json!({ "database": merge::write(&snapshot, secrets) }))
     }
 
     fn manages(&self) -> bool {

@@ -19,6 +19,7 @@ use super::demultiplexer::{self, Demultiplexer, Sorted};
 use super::failure::Failure;
 use super::outlets::Outlets;
 use super::partition_file;
+use super::reading::Reading;
 use super::recording::Tape;
 use super::storage::Storage;
 use super::summary::{RequestSummary, Summary, Told};
@@ -88,6 +89,8 @@ pub struct Daemon {
     pub(super) partition_file: Option<PathBuf>,
     tape: Tape,
     worker: Worker,
+    /// The files that operators name.
+    pub(super) reading: Reading,
     signals: Signals,
     watchdog: Option<Time>,
     alive_due: Option<Time>,
@@ -132,6 +135,7 @@ impl Daemon {
             partition_file: None,
             tape: Tape::none(),
             worker: Worker::start().map_err(Failure::system("a thread"))?,
+            reading: Reading::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,
             watchdog,
             alive_due: watchdog.map(|every| clock.now() + every),
@@ -231,6 +235,7 @@ impl Daemon {
             self.feed(Event::Cluster(Box::new(event)))?;
         }
         self.heed_versions()?;
+        self.heed_files()?;
         if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {
             self.feed(Event::Prefer(set))?;
         }
@@ -381,6 +386,7 @@ impl Daemon {
         let mut watch = Watch::new();
         let again = self.wire.watch(&mut watch);
         watch.readable(self.worker.readable());
+        watch.readable(self.reading.readable());
         self.signals.watch(&mut watch);
         self.outlets.watch(&mut watch);
         let now = self.clock.now();
@@ -465,6 +471,15 @@ impl Daemon {
         }];
         let requests = RequestSummary::of(&self.manager, &self.intake);
         let (info, counters) = (port.info(), port.counters());
-        Summary::of(&self.manager, info, counters, &self.told, &stores, requests)
+        let summary = Summary::of(&self.manager, info, counters, &self.told, &stores, requests);
+        let credentials = self.outlets.credentials.as_ref();
+        let certificate = credentials.and_then(|known| known.expiry(SystemTime::now()));
+        let turned_away = self.outlets.control.as_ref().map_or(0, |control| control.turned_away());
+        Summary {
+            healthy: summary.healthy && !certificate.as_ref().is_some_and(|it| it.is_over),
+            certificate,
+            clients_turned_away: turned_away,
+            ..summary
+        }
     }
 }

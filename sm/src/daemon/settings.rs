@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use snin_daemon::group::GroupName;
 use snin_daemon::settings::{Loaded, SettingsError};
 use snin_fabric::Guid;
 use snin_protocol::view::Policy;
@@ -181,6 +182,10 @@ snin_daemon::settings! {
         /// The socket for `snin sm`. Unset: control.sock in $RUNTIME_DIRECTORY, which systemd sets; without
         /// either there is none.
         control_socket: Option<PathBuf> = None,
+        /// The group, by name or number, whose members may open the manager's Unix sockets, beside root and its
+        /// own user. They may do all that `snin sm` does, but M_Keys are not shown to them; who calls for sessions
+        /// has to be among session_users, too. Unset: the manager's own group.
+        socket_group: Option<GroupName> = None,
         /// Where /metrics and /healthz are served, such as "127.0.0.1:9405". Unset: nowhere.
         metrics_listen: Option<String> = None,
         /// The file to which events are appended as JSON lines. Unset: none.

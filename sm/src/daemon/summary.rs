@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use snin_daemon::session::Expiry;
 use snin_mad::SmState;
 
 use crate::port::{Counters, LocalInfo};
@@ -23,8 +24,8 @@ pub struct Summary {
     pub schema_version: u32,
     /// What the manager is: discovering, master, or standby where there is another.
     pub state: String,
-    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, and the
-    /// state is stored.
+    /// Whether the subnet is up, nothing is missing or gone, the partitions are those of the file, the
+    /// state is stored, and the certificate, where there is one, has not ended.
     pub healthy: bool,
     /// The manager's port.
     pub port: PortSummary,
@@ -48,6 +49,10 @@ pub struct Summary {
     pub not_stored: Option<String>,
     /// How often something could not be stored.
     pub storage_failures: u64,
+    /// The certificate of sessions, or the CA's, where it has ended or ends within a month.
+    pub certificate: Option<Expiry>,
+    /// Connections of the control socket that were turned away: too many, or idle ones that made room.
+    pub clients_turned_away: u64,
     /// What was sent.
     pub smps: SmpSummary,
     /// What hosts asked.
@@ -180,6 +185,8 @@ impl Summary {
             trouble: told.trouble.clone(),
             not_stored,
             storage_failures: stores.iter().map(|(_, failures)| failures).sum(),
+            certificate: None,
+            clients_turned_away: 0,
             smps: SmpSummary {
                 sent: metrics.smps(),
                 by_name: metrics.by_name().into_iter().collect(),
@@ -218,7 +225,8 @@ impl Summary {
         let standby = self.state == "standby";
         let writes = self.state != "master" || self.rivals == 0;
         let stores = self.not_stored.is_none();
-        let works = writes && stores && (self.subnet.is_some() || standby);
+        let certified = !self.certificate.as_ref().is_some_and(|it| it.is_over);
+        let works = writes && stores && certified && (self.subnet.is_some() || standby);
         let mut words = vec![self.state.clone()];
         if self.subnet.is_none() {
             words.push(self.why_none().to_owned());
@@ -232,6 +240,7 @@ impl Summary {
             self.partitions_refused.iter().map(|why| format!("partitions as before: {why}")),
         );
         words.extend(self.not_stored.iter().map(|why| format!("the state is not stored: {why}")));
+        words.extend(self.certificate.iter().map(|certificate| certificate.line.clone()));
         (works, words.join("; "))
     }
 
@@ -278,6 +287,9 @@ impl fmt::Display for Summary {
         if let Some(why) = &self.not_stored {
             writeln!(f, "the state is not stored: {why}")?;
         }
+        if let Some(certificate) = &self.certificate {
+            writeln!(f, "{}", certificate.line)?;
+        }
         let SmpSummary { sent, retries, lft_blocks, .. } = &self.smps;
         writeln!(f, "{sent} SMPs, {retries} of them repeated; {lft_blocks} table blocks written")?;
         if self.requests.refused > 0 {
@@ -320,6 +332,8 @@ mod tests {
             trouble: None,
             not_stored: None,
             storage_failures: 0,
+            certificate: None,
+            clients_turned_away: 0,
             smps,
             requests: RequestSummary::default(),
         }
@@ -347,6 +361,11 @@ mod tests {
         assert_eq!(rival.health(), (false, "master; x is master too".to_owned()));
         let many = Summary { missing: vec!["a".to_owned(); 10], ..up.clone() };
         assert!(many.health().1.ends_with("a; and 2 more"), "{}", many.health().1);
+        let ends = |is_over| Some(Expiry { is_over, line: "it ends".to_owned() });
+        let soon = Summary { certificate: ends(false), ..up.clone() };
+        assert_eq!(soon.health(), (true, "master; it ends".to_owned()));
+        let over = Summary { certificate: ends(true), ..up.clone() };
+        assert_eq!(over.health(), (false, "master; it ends".to_owned()));
         let file = Summary { partitions_refused: Some("f:1: no".to_owned()), ..up };
         assert_eq!(file.health(), (true, "master; partitions as before: f:1: no".to_owned()));
         assert!(without("standby", 1, 0).health().0);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use snin_daemon::group::SocketGroup;
 use snin_daemon::session::{Credentials, Files, Limits, Listen, MissingFile, Peer, Post, Received};
 use snin_daemon::watch::Watch;
 use snin_fabric::routing::tables_hash;
@@ -29,6 +30,9 @@ use super::settings::Settings;
 /// How long a controller may grant on by the last view, after its session ended here: until it notices, and then
 /// for [`VIEW_LEASE`].
 const GRANTS_ON: Duration = Duration::from_secs(30 + VIEW_LEASE.nanos() / 1_000_000_000);
+
+/// What this manager shows in sessions, and who it is.
+pub type Own = (Option<Arc<Credentials>>, Identity);
 
 /// See the module's documentation.
 pub struct Views {
@@ -57,20 +61,23 @@ impl Views {
     ///
     /// # Errors
     /// When a part of the settings cannot be used.
-    pub fn open(settings: &Settings) -> Result<Option<Self>, Failure> {
+    pub fn open(
+        settings: &Settings,
+        group: Option<SocketGroup>,
+        own: Option<&Own>,
+    ) -> Result<Option<Self>, Failure> {
         let policy = settings.policy.parse().map_err(Failure::Policy)?;
-        if settings.session_listen.is_empty() {
-            return Ok(None);
-        }
+        let own = own.filter(|_| !settings.session_listen.is_empty());
+        let Some((credentials, identity)) = own.cloned() else { return Ok(None) };
         let at = settings.session_listen.iter().map(|text| text.parse());
         let at = at.collect::<Result<Vec<_>, _>>()?;
-        let (credentials, identity) = identity(settings)?;
         let post = Post::listen(Listen {
             at,
             service: Service::Views,
             identity,
             roles: vec![Role::Controller],
             users: settings.session_users.clone(),
+            group,
             // A whole view may wait for a controller.
             limits: Limits { backlog: MAX_VIEW + (1 << 20), ..Limits::default() },
             credentials,
@@ -246,17 +253,19 @@ impl Tables {
     }
 }
 
-/// The identity of this manager in sessions, and how it proves that.
-pub(super) fn identity(
-    settings: &Settings,
-) -> Result<(Option<Arc<Credentials>>, Identity), Failure> {
+/// The identity of this manager in sessions, and how it proves that; none where it has no sessions.
+pub(super) fn identity(settings: &Settings) -> Result<Option<Own>, Failure> {
+    let addresses = [&settings.session_listen, &settings.mirror_listen, &settings.mirror_of];
+    if addresses.iter().all(|addresses| addresses.is_empty()) {
+        return Ok(None);
+    }
     let credentials = files(settings)?.map(Credentials::load).transpose()?.map(Arc::new);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let identity = match &credentials {
         Some(credentials) => credentials.identity(),
         None => Identity::new(Role::Manager, &host)?,
     };
-    Ok((credentials, identity))
+    Ok(Some((credentials, identity)))
 }
 
 /// Where the manager's certificate is, and what goes with it.

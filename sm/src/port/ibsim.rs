@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use snin_fabric::{Guid, Lid, PortNum};
 use snin_mad::rmpp::handed_on;
-use snin_mad::{Attribute, DrPath, Mad, NodeInfo, PERMISSIVE, PortInfo, QKey, Route, Smp};
+use snin_mad::{Attribute, DrPath, MKey, Mad, NodeInfo, PERMISSIVE, PortInfo, QKey, Route, Smp};
 
 use super::{Address, Counters, LocalInfo, Port, PortError, Received, Sent};
 
@@ -38,7 +38,7 @@ const MAD: usize = 32;
 /// The Q_Key of queue pair 1 (IBA 10.2.4).
 const GENERAL: QKey = QKey(0x8001_0000);
 /// Simulated nodes lose what they are told to lose.
-const ATTEMPTS: u32 = 100;
+const ATTEMPTS: usize = 100;
 
 #[derive(Clone, Copy)]
 enum Question {
@@ -72,6 +72,17 @@ pub enum IbsimError {
         /// The node that was asked for.
         host: String,
     },
+    /// The port itself does not answer.
+    #[error(
+        "ibsim at {name}: the port of {host} does not answer: where it hides an M_Key that it has from before, \
+         set m_key to it, or name it in former_m_keys beside a new m_key"
+    )]
+    Hidden {
+        /// ibsim's sockets.
+        name: String,
+        /// The node.
+        host: String,
+    },
     /// The sockets failed.
     #[error("ibsim at {name}: {error}")]
     Socket {
@@ -100,6 +111,14 @@ impl IbsimPort {
     /// # Errors
     /// When no ibsim listens, or it refuses.
     pub fn attach(name: &str, host: Option<&str>) -> Result<Self, IbsimError> {
+        Self::attach_with(name, host, &[])
+    }
+
+    /// The same, where the port may have one of these M_Keys.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach), and when the port does not answer.
+    pub fn attach_with(name: &str, host: Option<&str>, keys: &[u64]) -> Result<Self, IbsimError> {
         if let Some(host) = host.filter(|host| host.len() > LONGEST_HOST) {
             return Err(IbsimError::LongName(host.to_owned()));
         }
@@ -129,25 +148,36 @@ impl IbsimPort {
         port.client = Some(slot);
         let server = address(&format!("{name}:out{slot}")).map_err(broken)?;
         port.data.connect_addr(&server).map_err(broken)?;
-        port.introduce().map_err(broken)?;
+        port.introduce(keys).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+                let host = host.unwrap_or("its first node").to_owned();
+                IbsimError::Hidden { name: name.to_owned(), host }
+            }
+            _ => broken(error),
+        })?;
         port.data.set_nonblocking(true).map_err(broken)?;
         Ok(port)
     }
 
     /// Asks the port who it is.
-    fn introduce(&mut self) -> io::Result<()> {
-        let node: NodeInfo = self.own()?;
-        let port: PortInfo = self.own()?;
+    fn introduce(&mut self, keys: &[u64]) -> io::Result<()> {
+        let node: NodeInfo = self.own(keys)?;
+        let port: PortInfo = self.own(keys)?;
         (self.info.guid, self.info.port) = (node.port_guid, node.local_port);
         (self.info.lid, self.counters) = (port.lid, Counters::default());
         Ok(())
     }
 
     /// An attribute of the port itself. ibsim answers between two MADs, or says that it will not.
-    fn own<A: Attribute>(&mut self) -> io::Result<A> {
+    fn own<A: Attribute>(&mut self, keys: &[u64]) -> io::Result<A> {
         let route = Route::directed(DrPath::new(&[]).ok_or(ErrorKind::InvalidInput)?);
-        let question = Smp::get(A::ID, 0, route).mad();
-        for _ in 0..ATTEMPTS {
+        let keys = keys.iter().chain(&[0]).map(|&key| MKey(key)).cycle();
+        let until = Instant::now() + PATIENCE;
+        for key in keys.take(ATTEMPTS) {
+            if Instant::now() >= until {
+                break;
+            }
+            let question = Smp::get(A::ID, 0, route).m_key(key).mad();
             self.data.send(&frame(&question, &Address::DIRECTED))?;
             let mut answer = [0; FRAME];
             let size = self.data.recv(&mut answer)?;

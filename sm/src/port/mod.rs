@@ -209,27 +209,27 @@ pub enum Choice {
 
 /// What a port needs to know of its user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     /// After what time the user asks again: what waits for an answer longer than this is forgotten.
     pub timeout: Time,
     /// Whether the class by which managers speak in-band is wanted.
     pub in_band: bool,
+    /// The M_Keys that the port may have: one that hides its key answers to that key only.
+    pub keys: &'a [u64],
 }
 
 /// Opens the port that is wanted.
 ///
 /// # Errors
 /// When there is none, several, or it cannot be opened: one line that says which there are.
-// Only a port of this machine waits for answers itself.
-#[cfg_attr(not(feature = "umad"), expect(unused_variables))]
-pub fn open(choice: &Choice, options: Options) -> Result<Box<dyn Port>, PortError> {
+pub fn open(choice: &Choice, options: Options<'_>) -> Result<Box<dyn Port>, PortError> {
     match choice {
         #[cfg(feature = "umad")]
         Choice::Umad(selector) => Ok(Box::new(umad::UmadPort::open(selector, options)?)),
         #[cfg(not(feature = "umad"))]
         Choice::Umad(_) => Err(PortError::WithoutUmad),
         Choice::Ibsim { name, host } => {
-            Ok(Box::new(ibsim::IbsimPort::attach(name, host.as_deref())?))
+            Ok(Box::new(ibsim::IbsimPort::attach_with(name, host.as_deref(), options.keys)?))
         }
     }
 }

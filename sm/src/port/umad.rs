@@ -158,7 +158,7 @@ impl UmadPort {
     ///
     /// # Errors
     /// When the choice is open or empty, and what the system refuses.
-    pub fn open(selector: &Selector, options: Options) -> Result<Self, PortError> {
+    pub fn open(selector: &Selector, options: Options<'_>) -> Result<Self, PortError> {
         let description = selector.choose(snin_umad::ports()?)?;
         let info = LocalInfo {
             name: description.to_string(),

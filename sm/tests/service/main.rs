@@ -4,6 +4,7 @@ mod capture;
 mod consent;
 mod daemon;
 mod disks;
+mod groups;
 mod machine;
 mod managers;
 mod memory;

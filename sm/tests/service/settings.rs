@@ -10,15 +10,16 @@ use snin_sm::daemon::settings::Settings;
 use crate::daemon::SNIN_SM;
 
 /// What OpenSM has no key for: it has one port, adapters by GUID only, no limit for one agent, its
-/// memory where a variable says, a console in place of socket, metrics and events,
+/// memory where a variable says, a console in place of socket with its group, metrics and events,
 /// levels of its log as bits, and no mirror.
-const OURS_ALONE: [&str; 30] = [
+const OURS_ALONE: [&str; 31] = [
     "ca",
     "more_ports",
     "port",
     "max_agent_smps",
     "state_dir",
     "control_socket",
+    "socket_group",
     "metrics_listen",
     "mirror_listen",
     "mirror_of",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use snin_fabric::ibnet;
@@ -24,23 +24,110 @@ fn systemd_takes_the_unit() {
     assert!(wrong.contains("WatchdogSecs"), "{wrong}");
 }
 
+/// All units of daemons, by their folder.
+const UNITS: [(&str, &str); 3] = [
+    ("sm/systemd", UNIT),
+    ("controller/systemd", "snin-controller.service"),
+    ("endnode-agent/systemd", "snin-agent.service"),
+];
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The values of a key in a unit, apart.
+fn words(unit: &str, key: &str) -> Vec<String> {
+    let values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+/// Sockets that settings, manuals and documents name are in folders that the unit of their daemon makes: all else
+/// is closed to it. The manager's sessions are not in the folder of its port, which its configuration does not
+/// know.
+#[test]
+fn units_allow_the_sockets_that_are_documented() {
+    let mut texts = vec![fs::read_to_string(project().join("README.md")).unwrap()];
+    for folder in ["docs", "sm", "controller"] {
+        for entry in fs::read_dir(project().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|kind| kind == "md" || kind == "toml") {
+                texts.push(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let text = texts.join("\n");
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || "-_/.".contains(c));
+    let found = text.match_indices("/run/").map(|(at, _)| &text[at..]);
+    let found = found.map(|rest| rest.split(ends).next().unwrap());
+    let sockets: BTreeSet<&str> = found.filter(|path| path.ends_with(".sock")).collect();
+    for (name, (folder, unit)) in [
+        ("/run/snin/sm-sessions.sock", UNITS[0]),
+        ("/run/snin/controller.sock", UNITS[1]),
+        ("/run/snin/controller-api.sock", UNITS[1]),
+        ("/run/snin/controller-sessions.sock", UNITS[1]),
+        ("/run/snin/agent.sock", UNITS[2]),
+        ("/run/snin/pairs.sock", UNITS[2]),
+    ] {
+        let unit = fs::read_to_string(project().join(folder).join(unit)).unwrap();
+        let made = words(&unit, "RuntimeDirectory");
+        let is_in =
+            |made: &String| Path::new(name).parent() == Some(&*Path::new("/run").join(made));
+        assert!(made.iter().any(is_in), "{name}: {made:?}");
+        // Another daemon is in the same folder: it outlives this one.
+        assert_eq!(words(&unit, "RuntimeDirectoryPreserve"), ["yes"], "{name}");
+    }
+    let known: BTreeSet<&str> = [
+        "/run/snin/sm-sessions.sock",
+        "/run/snin/controller.sock",
+        "/run/snin/controller-api.sock",
+        "/run/snin/controller-sessions.sock",
+        "/run/snin/agent.sock",
+        "/run/snin/pairs.sock",
+    ]
+    .into();
+    let strange: Vec<_> = sockets.difference(&known).collect();
+    assert!(strange.is_empty(), "which daemon's are {strange:?}?");
+    assert!(sockets.contains("/run/snin/sm-sessions.sock"), "{sockets:?}");
+}
+
+/// Each is watched, has a folder for its log, and may do no more than the others.
+#[test]
+fn units_are_alike() {
+    for (folder, name) in UNITS {
+        let unit = fs::read_to_string(project().join(folder).join(name)).unwrap();
+        for key in
+            ["WatchdogSec", "LogsDirectory", "NotifyAccess", "SystemCallFilter", "ProcSubset"]
+        {
+            assert!(!words(&unit, key).is_empty(), "{name} has no {key}");
+        }
+        assert_eq!(words(&unit, "Type"), ["notify"], "{name}");
+        let (confined, said) = exposed(name, &unit);
+        assert!(confined, "{name}: {said}");
+        let program = words(&unit, "ExecStart").remove(0);
+        let here = unit.replace(&program, "/usr/bin/true");
+        assert_eq!(objections(name, &here, Some("0x0002c90300a1b2c3")).unwrap(), "", "{name}");
+    }
+}
+
+/// Whether a unit is confined, and what is said of it.
+fn exposed(name: &str, text: &str) -> (bool, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    fs::write(&file, text).unwrap();
+    let mut command = Command::new("systemd-analyze");
+    command.args(["security", "--offline=yes", "--no-pager", "--threshold=20"]).arg(file);
+    let said = command.output().expect("install the Debian package systemd");
+    (said.status.success(), String::from_utf8_lossy(&said.stdout).into_owned())
+}
+
 /// What systemd says of how much a service may do that it need not: 0 is nothing, 10 everything.
 #[test]
 fn the_unit_is_confined() {
-    let judged = |text: &str| {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(UNIT);
-        fs::write(&file, text).unwrap();
-        let mut command = Command::new("systemd-analyze");
-        command.args(["security", "--offline=yes", "--no-pager", "--threshold=20"]).arg(file);
-        let said = command.output().expect("install the Debian package systemd");
-        (said.status.success(), String::from_utf8_lossy(&said.stdout).into_owned())
-    };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(UNIT);
     let text = fs::read_to_string(path).unwrap();
-    let (confined, said) = judged(&text);
+    let (confined, said) = exposed(UNIT, &text);
     assert!(confined, "{said}");
-    assert!(!judged(&text.replace("CapabilityBoundingSet=\n", "")).0);
+    assert!(!exposed(UNIT, &text.replace("CapabilityBoundingSet=\n", "")).0);
 }
 
 /// Under the unit's filter a system call that is not on its list ends the daemon.
@@ -51,7 +138,8 @@ fn the_daemon_makes_only_the_system_calls_that_the_unit_allows() -> Result<(), J
     let (calls, config) = (folder.join("calls"), folder.join("sm.toml"));
     let settings = format!(
         "state_dir = {0:?}\ndump_files_dir = {0:?}\nevents_file = \"{1}/events\"\nlog_file = \"{1}/log\"\n\
-         metrics_listen = \"127.0.0.1:0\"\ncontrol_socket = \"{1}/socket\"\nlmc = 1\n",
+         metrics_listen = \"127.0.0.1:0\"\ncontrol_socket = \"{1}/socket\"\n\
+         socket_group = \"daemon\"\nlmc = 1\n",
         folder.join("state"),
         folder.display()
     );

@@ -390,3 +390,33 @@ fn what_a_manager_was_told_is_told_again() -> Result<(), JudgeError> {
     assert!(wrong.status.code() == Some(3) && said.contains("other.record:2: "), "{said}");
     Ok(())
 }
+
+/// With protection level 2 ports answer to their key only, the manager's own too. A manager that is started again
+/// without it says so and what helps; with it, or with it as a former one, it goes on.
+#[test]
+fn a_manager_without_the_key_that_ports_hide_says_what_helps() -> Result<(), JudgeError> {
+    let emulation = Emulation::start("clos:4,2,2", &[])?;
+    let config = emulation.folder().join("sm.toml");
+    let once = |settings: &str| {
+        std::fs::write(&config, format!("m_key_protection_level = 2\n{settings}")).unwrap();
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(emulation::manager()).arg("--config").arg(&config);
+        let said = command.args(["--once", "--ibsim", emulation.name()]).output().unwrap();
+        let told = [said.stdout, said.stderr].concat();
+        (said.status.code(), String::from_utf8_lossy(&told).into_owned())
+    };
+    for _ in 0..2 {
+        let (code, told) = once("m_key = \"0x1234\"\n");
+        assert_eq!(code, Some(0), "{told}");
+    }
+    for settings in ["", "m_key = \"0x5678\"\n"] {
+        let (code, told) = once(settings);
+        assert_eq!(code, Some(3), "{settings}: {told}");
+        assert!(told.contains("name it in former_m_keys beside a new m_key"), "{told}");
+    }
+    let (code, told) = once("m_key = \"0x5678\"\nformer_m_keys = [\"0x1234\"]\n");
+    assert_eq!(code, Some(0), "{told}");
+    let (code, told) = once("m_key = \"0x5678\"\n");
+    assert_eq!(code, Some(0), "{told}");
+    Ok(())
+}

@@ -65,7 +65,7 @@ impl Server {
         let (first, _) = first.ok_or(ServerError::NoHost)?;
         let mads = Mads::listen(&name, first, patience)?;
         let agents = Agents::listen(&name, topology)?;
-        let control = Control::listen(&control)?;
+        let control = Control::listen(&control, None)?;
         let signals = Signals::new()?;
         let clock = Clock::system();
         let mut emulator = Emulator::new(topology, hardware);

@@ -51,6 +51,7 @@ impl ControllerServer {
             identity: identity.map_err(|error| failed()(io::Error::other(error)))?,
             roles: vec![Role::Agent],
             users: Vec::new(),
+            group: None,
             limits: Limits { sessions: SESSIONS, ..Limits::default() },
             credentials: None,
         });
