@@ -57,7 +57,7 @@ impl Daemon {
             match answer {
                 Ok(answer) => control.answer(request.client, &answer),
                 Err(Refused { refusal: Refusal::NoRoom, why }) => {
-                    control.no_room(request.client, &why)
+                    control.no_room(request.client, &why);
                 }
                 Err(Refused { why, .. }) => control.refuse(request.client, &why),
             }

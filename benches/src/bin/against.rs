@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use snin_benches::against::{BENCHES, run};
 
 /// `against REV [--rounds N] [--bench NAME,NAME] [ARGUMENT OF THE BENCHMARKS...]`
+#[expect(clippy::disallowed_macros, reason = "a program tells its user")]
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (mut revision, mut rounds, mut benches) = (None, 3, BENCHES.map(str::to_owned).to_vec());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use snin_agent_core::{Config, ConfigError, ControllerState};
 use snin_daemon::clock::Clock;
-use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::control::{Control, ControlError};
 use snin_daemon::group::SocketGroup;
 use snin_daemon::journal::Journal;
 use snin_daemon::service;

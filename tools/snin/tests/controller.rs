@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use snin_daemon::pki::Pki;
 use snin_fabric::generate::Recipe;
 use snin_fabric::ibnet;
@@ -140,9 +140,18 @@ fn a_running_controller_is_asked() {
     let controller = Controller::start();
     let status = controller.said(&["controller", "status"]);
     assert!(status.starts_with("controller/ctl1, term 1: grants connections\n"), "{status}");
-    assert_eq!(controller.json(&["controller", "status"])["window_us"], 50_000);
+    // Its certificate is for ten days, which is told, and no reason to call it ill.
+    let ends =
+        status.lines().find(|line| line.contains("the certificate of controller/ctl1 ends on "));
+    assert!(
+        ends.is_some_and(|line| line.ends_with("`snin pki renew controller/ctl1` makes a new one"))
+    );
+    let known = controller.json(&["controller", "status"]);
+    assert_eq!((&known["window_us"], &known["healthy"]), (&json!(50_000), &json!(true)));
+    assert_eq!(known["certificate"]["is_over"], false);
     let fabric = controller.said(&["controller", "fabric"]);
     assert!(fabric.starts_with("8 switches, 8 hosts, 4 trees, LMC 3; view 1 from "), "{fabric}");
+    assert!(fabric.contains("\nhost host0, port 0x"), "{fabric}");
     assert_eq!(controller.said(&["controller", "policy"]), "shared\n");
     assert_eq!(controller.said(&["controller", "policy", "strict"]), "strict\n");
     assert_eq!(controller.said(&["controller", "policy", "shared"]), "shared\n");
@@ -256,6 +265,13 @@ fn slices_and_requests_are_made_and_given_back() {
         controller.said(&["slice", "explain", "--hosts", "4"]).starts_with("possible: 4 hosts")
     );
     assert!(controller.said(&["slice", "explain", "slurm/7"]).contains(": tree "));
+    // No room is the same exit code wherever it is asked for.
+    let full = controller.run(&["slice", "create", "slurm/8", "--hosts", "6"]);
+    let told = String::from_utf8(full.stdout).unwrap();
+    assert_eq!(full.status.code(), Some(1), "{told}");
+    assert_eq!(told, "no slice for slurm/8: 6 hosts wanted, but 4 are free\n");
+    let larger = controller.run(&["slice", "resize", "slurm/7", "--hosts", "9"]);
+    assert_eq!(larger.status.code(), Some(1));
     let grown = controller.json(&["slice", "resize", "slurm/7", "--hosts", "5"]);
     assert_eq!(grown["hosts"].as_array().unwrap().len(), 5);
     assert!(controller.said(&["slice", "list"]).ends_with("3 hosts are in no slice\n"));

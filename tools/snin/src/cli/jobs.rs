@@ -147,9 +147,10 @@ pub(crate) struct Install {
     /// The hooks' file of settings
     #[arg(long, default_value = "/etc/snin/jobs.toml", value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// The plugin with the options --snin and --snin-wait; where it is not there, users ask by --comment
-    #[arg(long, default_value = "/usr/local/lib/snin/libsnin_spank.so", value_name = "FILE")]
-    pub(crate) plugin: PathBuf,
+    /// The plugin with the options --snin and --snin-wait, by default the one installed with this program; where
+    /// it is not there, users ask by --comment
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plugin: Option<PathBuf>,
     /// Have jobs wait for the fewest leaves that have room for them (a job_submit script)
     #[arg(long)]
     pub(crate) leaves: bool,

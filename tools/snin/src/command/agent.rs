@@ -118,8 +118,11 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
         answer["flows"],
         answer["pairs"]
     ))?;
+    if let Some(certificate) = answer["certificate"]["line"].as_str() {
+        out.line(certificate)?;
+    }
     for came in answer["received"].as_array().into_iter().flatten() {
-        let peer = came["peer"].as_str().unwrap_or("");
+        let peer = came["peer"].as_str().unwrap_or("peers that were not heard for long");
         let (messages, bytes) = (&came["messages"], &came["bytes"]);
         let lost = came["lost"].as_u64().filter(|&lost| lost > 0);
         let lost = lost.map(|lost| format!(", {lost} lost")).unwrap_or_default();

@@ -190,6 +190,9 @@ fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
     if let Some(why) = answer["not_stored"].as_str() {
         out.line(format!("the state is not stored: {why}"))?;
     }
+    if let Some(certificate) = answer["certificate"]["line"].as_str() {
+        out.line(certificate)?;
+    }
     if let Some(why) = answer["not_clos"].as_str() {
         out.line(format!("no Clos, so nothing is granted between leaves: {why}"))?;
     }
@@ -266,6 +269,14 @@ fn fabric<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> 
         answer["version"],
         text(&answer["source"])
     ))?;
+    rows(&answer["hosts"]).iter().try_for_each(|host| {
+        let (name, port) = (text(&host["name"]), text(&host["port"]));
+        out.line(format!(
+            "host {name}, port {port}, LID {}, at {}",
+            host["lid"],
+            text(&host["switch"])
+        ))
+    })?;
     rows(&answer["unusable"]).iter().try_for_each(|pair| {
         out.line(format!("unusable: tree {} at {}", pair["tree"], text(&pair["switch"])))
     })

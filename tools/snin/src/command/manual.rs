@@ -137,8 +137,7 @@ fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
     for block in about.split("\n\n") {
         let (title, lines) = block.split_once(":\n").unwrap_or((block, ""));
         let title = if title == "Exit codes" { "Exit status" } else { title };
-        let told = lines.lines().filter_map(|line| line.trim().split_once("  "));
-        page.extend(section(title, told.map(|(name, text)| (name, text.to_owned()))).bytes());
+        page.extend(section(title, entries(lines)).bytes());
     }
     let defaults = toml_defaults::<S>();
     let keys = S::KEYS.iter().map(|key| {
@@ -163,6 +162,19 @@ fn page<S: Settings>(daemon: &Daemon) -> io::Result<Vec<u8>> {
     page.extend(section("Examples", examples).bytes());
     page.extend(format!(".SH \"SEE ALSO\"\n{}\n", daemon.see_also).bytes());
     Ok(page)
+}
+
+/// What a table of a name and a meaning each says; a line without a name goes on with the meaning before it.
+fn entries(table: &str) -> Vec<(&str, String)> {
+    let mut entries: Vec<(&str, String)> = Vec::new();
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match (line.split_once("  "), entries.last_mut()) {
+            (Some((name, meaning)), _) => entries.push((name, meaning.trim_start().to_owned())),
+            (None, Some((_, meaning))) => *meaning += &format!(" {line}"),
+            (None, None) => {}
+        }
+    }
+    entries
 }
 
 fn default(defaults: &BTreeMap<String, String>, key: &str) -> String {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use snin_daemon::control::Connection;
+use snin_daemon::control::{Connection, ControlError};
 
 use super::controller::{PATIENCE, ask, rows, text};
 use crate::Verdict;
@@ -16,7 +16,12 @@ use crate::output::{Output, Target};
 /// Asks, and shows the answer.
 pub(crate) fn slice<W: Write>(asked: &Slice, out: &mut Output<W>) -> Result<Verdict, Failure> {
     let (socket, request) = request_of(asked);
-    let answer = ask(socket, &request)?;
+    let answer = match ask(socket, &request) {
+        Err(Failure::Daemon(ControlError::NoRoom(why))) => {
+            json!({ "possible": false, "why": why })
+        }
+        answer => answer?,
+    };
     let json = Target::open(socket.format.json.as_deref())?;
     out.report(json, &answer, |out| show(asked, &answer, out))?;
     Ok(if answer["possible"] == false { Verdict::Unwell } else { Verdict::Well })
@@ -47,6 +52,11 @@ fn request_of(asked: &Slice) -> (&ControllerSocket, Value) {
 
 fn show<W: Write>(asked: &Slice, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
     match asked {
+        Slice::Create { owner, .. } | Slice::Resize { owner, .. }
+            if answer["possible"] == false =>
+        {
+            out.line(format!("no slice for {owner}: {}", text(&answer["why"])))
+        }
         Slice::Create { .. } | Slice::Resize { .. } => out.line(one(answer)),
         Slice::Delete { owner, .. } => {
             let had = if answer["deleted"] == true { "is given back" } else { "there was none" };

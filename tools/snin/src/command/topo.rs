@@ -53,6 +53,8 @@ struct Check {
     /// Absent when it is one.
     not_clos: Option<String>,
     irregularities: Vec<Irregularity>,
+    /// What that means for who wants links granted. One line.
+    verdict: String,
 }
 
 #[derive(Serialize)]
@@ -106,6 +108,7 @@ fn summarise(topology: &Topology, hosts: &Hosts, shape: Result<Clos, NotClos>) -
             (Some(summary), None, clos.irregularities)
         }
     };
+    let verdict = verdict(clos.as_ref(), &irregularities);
     Check {
         schema_version: CHECK_VERSION,
         hosts: hosts.len() + 2 * back_to_back,
@@ -117,7 +120,57 @@ fn summarise(topology: &Topology, hosts: &Hosts, shape: Result<Clos, NotClos>) -
         clos,
         not_clos,
         irregularities,
+        verdict,
     }
+}
+
+/// What a fabric is good for, in one line.
+fn verdict(clos: Option<&ClosSummary>, irregularities: &[Irregularity]) -> String {
+    let Some(clos) = clos else {
+        return "no Clos: it is routed, and no links are granted between its leaves".to_owned();
+    };
+    let (mut none, mut fewer, mut others) = (0, 0, 0);
+    for irregularity in irregularities {
+        match irregularity {
+            Irregularity::MissingCable { have: 0, .. } => none += 1,
+            Irregularity::MissingCable { .. } => fewer += 1,
+            Irregularity::MissingAggregation { .. }
+            | Irregularity::ShortOfUplinks { .. }
+            | Irregularity::HostOffLeaf { .. }
+            | Irregularity::OddRate { .. }
+            | Irregularity::NoTransit { .. }
+            | Irregularity::Uncabled { .. } => others += 1,
+            Irregularity::StrayCable { .. }
+            | Irregularity::LoopbackPlug { .. }
+            | Irregularity::ExtraCable { .. }
+            | Irregularity::UnequalHosts { .. }
+            | Irregularity::Router { .. }
+            | Irregularity::RatesDisagree { .. }
+            | Irregularity::Chassis { .. } => {}
+        }
+    }
+    let fits = "every pattern that asks no host for more than its link can be granted";
+    if irregularities.is_empty() {
+        return format!("regular: {fits}");
+    }
+    if none + fewer + others == 0 {
+        return format!("irregular, and nothing of it takes a link from what is granted: {fits}");
+    }
+    let mut lacks = Vec::new();
+    for (count, what) in [
+        (none, "pairs of switches have no cable"),
+        (fewer, "pairs of switches have fewer cables than the others"),
+        (others, "other things named above are in the way"),
+    ] {
+        if count > 0 {
+            lacks.push(format!("{count} {what}"));
+        }
+    }
+    let trees = clos.trees;
+    format!(
+        "links can be granted on {trees} trees, but perhaps not for every pattern: {}; `snin plan` says what fits",
+        lacks.join(", ")
+    )
 }
 
 fn print<W: Write>(check: &Check, out: &mut Output<W>) -> Result<(), Failure> {
@@ -147,14 +200,16 @@ fn print<W: Write>(check: &Check, out: &mut Output<W>) -> Result<(), Failure> {
         (None, reason) => {
             let reason = reason.as_deref().unwrap_or_default();
             out.line(format_args!("no Clos: {reason}"))?;
-            return out.line("it can be routed up*/down*, without trees (`snin plan --lfts`)");
+            out.line("it can be routed up*/down*, without trees (`snin plan --lfts`)")?;
+            return out.line(format_args!("verdict: {}", check.verdict));
         }
     }
     match check.irregularities.len() {
-        0 => out.line("regular"),
+        0 => {}
         count => {
             out.line(format_args!("{count} irregularities:"))?;
-            check.irregularities.iter().try_for_each(|i| out.line(format_args!("  {i}")))
+            check.irregularities.iter().try_for_each(|i| out.line(format_args!("  {i}")))?;
         }
     }
+    out.line(format_args!("verdict: {}", check.verdict))
 }

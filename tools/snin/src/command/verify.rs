@@ -141,13 +141,26 @@ fn locate(lfts: &Path) -> (PathBuf, PathBuf) {
 
 fn read_plan(path: &Path) -> Result<PlanDocument, Failure> {
     let name = path.display().to_string();
-    let plan: PlanDocument = serde_json::from_slice(&input::file(path)?)
-        .map_err(|error| Failure::content(&name, format_args!("{}: {error}", error.line())))?;
-    if plan.schema_version != PLAN_VERSION {
-        let what = format!("1: schema_version {} (expected {PLAN_VERSION})", plan.schema_version);
+    let text = input::file(path)?;
+    let wrong = |error: serde_json::Error| {
+        Failure::content(&name, format_args!("{}: {error}", error.line()))
+    };
+    // First: what another version lacks or has besides says less.
+    let Version { schema_version } = serde_json::from_slice(&text).map_err(wrong)?;
+    if schema_version != PLAN_VERSION {
+        let what = format!(
+            "1: schema_version {schema_version} (expected {PLAN_VERSION}): it is another version's of snin: \
+             make the plan anew"
+        );
         return Err(Failure::content(&name, what));
     }
-    Ok(plan)
+    serde_json::from_slice(&text).map_err(wrong)
+}
+
+/// Of a plan, whatever else is in it.
+#[derive(serde::Deserialize)]
+struct Version {
+    schema_version: u32,
 }
 
 fn taken(name: &str, topology: &Topology, port: PortIndex, error: AddressError) -> Failure {

@@ -70,7 +70,7 @@ fn fabric(folder: &Folder, recipe: &str) -> String {
 fn a_generated_fabric_is_checked_planned_and_verified() {
     let folder = Folder::new();
     let fabric = fabric(&folder, "clos:8,4,4");
-    assert!(done(&["topo", "check", &fabric]).ends_with("regular\n"));
+    assert!(done(&["topo", "check", &fabric]).contains("\nverdict: regular: "));
 
     let lfts = folder.path("lfts").display().to_string();
     let plan = ["plan", &fabric, "--traffic", "permutation", "--lfts", &lfts, "--json"];
@@ -174,8 +174,18 @@ fn irregular_fabrics_are_named_and_end_with_one() {
     assert_eq!(code(&output), 1);
     let missing = stdout(&output).matches("missing cable: leaf").count();
     assert_eq!(missing, 2, "{}", stdout(&output));
+    let last = stdout(&output).lines().last().unwrap().to_owned();
+    assert_eq!(
+        last,
+        "verdict: links can be granted on 3 trees, but perhaps not for every pattern: 2 pairs of switches have no \
+         cable; `snin plan` says what fits"
+    );
+    let regular = done(&["topo", "check", "clos:4,3,2"]);
+    let fits = "every pattern that asks no host for more than its link can be granted";
+    assert_eq!(regular.lines().last().unwrap(), format!("verdict: regular: {fits}"));
     let output = snin(&["topo", "check", &fabric, "--json"]);
     let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(check["verdict"], last.strip_prefix("verdict: ").unwrap());
     assert_eq!(check["clos"]["leaves"], 4);
     assert_eq!(check["irregularities"][0]["kind"], "missing_cable");
 
@@ -329,11 +339,14 @@ fn bad_input_is_one_line_that_names_file_line_and_value() {
     let said = refused(&["plan", "clos:2,2,1", "--lmc", "1", "--routing", "dmodk"], 3);
     assert!(said.contains("dmodk routes at LMC 0 only"), "{said}");
 
-    let plan = with("plan.json", "{\"schema_version\": 1,\n\"lmc\": true}");
+    let plan = with("plan.json", "{\"schema_version\": 2,\n\"lmc\": true}");
+    let other = with("other.json", "{\"schema_version\": 1,\n\"lmc\": true}");
     let lfts = folder.path("lfts").display().to_string();
     done(&["plan", "clos:2,2,1", "--lfts", &lfts]);
     let said = refused(&["verify", "clos:2,2,1", "--lfts", &lfts, "--plan", &plan], 3);
     assert!(said.contains("plan.json:2: "), "{said}");
+    let said = refused(&["verify", "clos:2,2,1", "--lfts", &lfts, "--plan", &other], 3);
+    assert!(said.contains("other.json:1: schema_version 1 (expected 2): "), "{said}");
     let said = refused(&["verify", "clos:3,2,1", "--lfts", &lfts], 3);
     assert!(said.contains("opensm-lfts.dump:"), "{said}");
 }

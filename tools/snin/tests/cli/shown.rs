@@ -40,6 +40,12 @@ fn man_pages_and_completions_are_made_from_the_command() {
             let begins = section.is_some_and(|(_, rest)| !rest.starts_with(".SH"));
             assert!(begins, "{}: {title}", path.display());
         }
+        // What goes on over two lines of a command's help is whole.
+        let codes = page.split_once(".SH \"EXIT STATUS\"\n").map_or("", |(_, rest)| rest);
+        if path.extension().is_some_and(|kind| kind == "1") {
+            let whole = "the line on stderr names file, line and value, or the daemon";
+            assert!(codes.contains(whole), "{}: {codes:.500}", path.display());
+        }
         names.push(path.file_name().unwrap().to_string_lossy().into_owned());
     }
     for daemon in names.iter().filter_map(|name| name.strip_suffix(".8")) {
@@ -208,4 +214,28 @@ fn names_do_not_reach_the_terminal_as_they_are() {
     }
     let said = refused(&["topo", "check", &folder.file("bad", "Swit\u{1b}ch 3\n")], 3);
     assert!(plain(&said), "{said:?}");
+}
+
+/// What is installed with a program is found beside it, wherever that is.
+#[test]
+fn libraries_are_those_of_the_programs_own_prefix() {
+    let folder = Folder::new();
+    let program = folder.path("opt/bin/snin");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_snin"), &program).unwrap();
+    let slurm = folder.file("slurm.conf", "ClusterName=a\n");
+    let said = |program: &Path| {
+        let mut command = Command::new(program);
+        let said = command.args(["slurm", "install", "--slurm-conf", &slurm]).output().unwrap();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let prefix = folder.path("opt").canonicalize().unwrap();
+    let plugin = prefix.join("lib/snin/libsnin_spank.so");
+    let told = said(&program);
+    assert!(told.contains(&format!("{}: no plugin is there", plugin.display())), "{told}");
+    // A link to it, as in /usr/local/bin, leads to the same.
+    let link = folder.path("snin");
+    std::os::unix::fs::symlink(&program, &link).unwrap();
+    assert!(said(&link).contains(&plugin.display().to_string()));
 }

@@ -272,7 +272,9 @@ fn told(settings: &Checked, job: &str) -> Result<Told, Failure> {
     let Some(path) = shared(settings, job) else {
         return match trees(settings, job, user(), &asked_pairs(settings)?) {
             Ok(trees) => Ok(Told::Trees(trees)),
-            Err(Failure::Daemon(ControlError::Refused(why))) => Ok(Told::None(why)),
+            Err(Failure::Daemon(ControlError::Refused(why) | ControlError::NoRoom(why))) => {
+                Ok(Told::None(why))
+            }
             Err(failure) => Err(failure),
         };
     };

@@ -10,6 +10,7 @@ use serde_json::json;
 use snin_daemon::store;
 
 use super::hooks::slurm_says;
+use super::settings::installed;
 use super::topology;
 use crate::Verdict;
 use crate::cli::jobs::{Install, Slurm};
@@ -81,7 +82,8 @@ impl Changes {
         let scripts = scripts(&asked.hooks, &asked.config, slurm_conf)?.into_iter();
         let files = scripts.map(|(path, script)| (path, script, 0o755)).collect();
         let mut changes = Self { lines, files, notes: Vec::new() };
-        changes.add_plugin(&asked.plugin, plugins)?;
+        let plugin = asked.plugin.clone().unwrap_or_else(|| installed("libsnin_spank.so"));
+        changes.add_plugin(&plugin, plugins)?;
         if asked.leaves {
             changes.add_job_submit(&folder, asked)?;
         }

@@ -47,7 +47,7 @@ pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict,
             let until = Instant::now() + Duration::from_nanos(wait.map_or(0, Time::nanos));
             let answer = match begin(&checked, job, &wanted, until) {
                 Ok(answer) => answer,
-                Err(Failure::Daemon(ControlError::Refused(why))) => {
+                Err(Failure::Daemon(ControlError::Refused(why) | ControlError::NoRoom(why))) => {
                     json!({ "job": job, "begun": false, "why": why })
                 }
                 Err(failure) => return Err(failure),
@@ -96,7 +96,7 @@ fn patiently<T>(
     loop {
         let answer = what();
         let again = match &answer {
-            Err(Failure::Daemon(ControlError::Refused(_))) => refused,
+            Err(Failure::Daemon(ControlError::Refused(_) | ControlError::NoRoom(_))) => refused,
             Err(Failure::Daemon(_)) => true,
             _ => false,
         };

@@ -22,8 +22,8 @@ snin_daemon::settings! {
         agent: String = "/run/snin/agent.sock".to_owned(),
         /// The socket at which programs ask that agent (`pair_socket` in its file). Default: they read the file.
         pairs: Option<String> = None,
-        /// The library that puts programs on their trees.
-        preload: String = "/usr/local/lib/snin/libsnin_preload.so".to_owned(),
+        /// The library that puts programs on their trees. Default: the one installed with this program.
+        preload: String = installed("libsnin_preload.so").display().to_string(),
         /// The RDMA device of a node, `%n` being the number in its name. Default: the libraries choose.
         device: Option<String> = None,
         /// The port of that device.
@@ -45,6 +45,15 @@ snin_daemon::settings! {
         /// Where hooks that fail say why, a line each: Slurm drops what they print. An empty text: nowhere.
         log_file: String = "/var/log/snin-jobs.log".to_owned(),
     }
+}
+
+/// A library that was installed with this program: `PREFIX/lib/snin` beside `PREFIX/bin`. A program that was not
+/// installed names the place where it would be.
+pub(crate) fn installed(library: &str) -> PathBuf {
+    let own = std::env::current_exe().and_then(|own| own.canonicalize()).ok();
+    let folder = own.as_deref().and_then(Path::parent);
+    let prefix = folder.filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
+    prefix.unwrap_or_else(|| Path::new("/usr/local")).join("lib/snin").join(library)
 }
 
 /// What becomes of a job without room.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory};
 
-use super::{examples, section};
+use super::{entries, examples, section};
 use crate::cli::{Cli, EXIT_CODES};
 
 /// Writes a page for the command and for each subcommand, but for those called like a daemon (`snin sm`):
@@ -74,8 +74,8 @@ fn page(command: &Command, above: &[&Command], daemons: &[String]) -> io::Result
         });
         page.extend(section("Subcommands", entries).bytes());
     }
-    let codes = EXIT_CODES.lines().filter_map(|line| line.trim().split_once("  "));
-    page.extend(section("Exit status", codes.map(|(code, what)| (code, what.to_owned()))).bytes());
+    let (_, codes) = EXIT_CODES.split_once(":\n").unwrap_or_default();
+    page.extend(section("Exit status", entries(codes)).bytes());
     page.extend(section("Examples", examples::of(&name)).bytes());
     let nearest = above.last().map_or_else(Vec::new, |parent| leaves(parent));
     let related = above.iter().copied().chain(nearest).map(page_name);
