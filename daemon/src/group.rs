@@ -93,6 +93,11 @@ impl<'de> Deserialize<'de> for GroupName {
                 let wrong = || E::invalid_value(de::Unexpected::Signed(number), &self);
                 u32::try_from(number).map(|group| GroupName(group.to_string())).map_err(|_| wrong())
             }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<GroupName, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Unsigned(number), &self);
+                u32::try_from(number).map(|group| GroupName(group.to_string())).map_err(|_| wrong())
+            }
         }
         from.deserialize_any(Named)
     }

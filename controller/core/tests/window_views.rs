@@ -121,8 +121,8 @@ fn a_controller_whose_agents_know_a_later_term_says_which_one_it_needs() {
     assert_eq!(greets(&mut core, ports[2], own), None);
 }
 
-/// A manager that is not heard may have repaired tables: a link that the last view gives to one tree may carry what
-/// goes along another by now.
+/// A manager that is not heard may have repaired tables: a link that the last view gives to one tree may carry
+/// what goes along another by now.
 #[test]
 fn a_strict_controller_grants_nothing_new_when_its_manager_was_not_heard_for_long() {
     let mut fabric = Fabric::generated("clos:2,4,2");

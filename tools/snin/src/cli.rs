@@ -180,9 +180,10 @@ pub(crate) struct Anything {
 pub(crate) enum Topo {
     /// Print a generated fabric as ibnetdiscover would
     Generate {
-        /// `clos:LEAVES,SPINES,HOSTS[,PLANES]` or `fattree:RADIX[,PODS]`; hosts are counted per leaf. Behind
-        /// either, `,host=RATE` and `,up=RATE` say how fast the cables of hosts and between switches are where
-        /// that is not 4xNDR: `clos:18,9,18,host=200G,up=400G`
+        /// `clos:LEAVES,SPINES,HOSTS[,PLANES]`, `fattree:RADIX[,PODS]`, `torus:WIDTH,HEIGHT,HOSTS`,
+        /// `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`; hosts are counted per leaf,
+        /// or per switch. Behind each, `,host=RATE` and `,up=RATE` say how fast the cables of hosts and between
+        /// switches are where that is not 4xNDR: `clos:18,9,18,host=200G,up=400G`
         recipe: Recipe,
         /// Take away this many cables between switches, chosen at random
         #[arg(long, default_value_t = 0, value_name = "CABLES")]

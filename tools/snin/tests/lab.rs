@@ -442,7 +442,9 @@ fn on_a_single_switch_everything_is_granted() {
     let name = file.path().display().to_string();
     let (code, text, _) = snin(&["topo", "check", &name]);
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("one switch") && text.ends_with("regular\n"), "{text}");
+    let verdict =
+        "verdict: regular: every pattern that asks no host for more than its link can be granted\n";
+    assert!(text.contains("one switch") && text.ends_with(verdict), "{text}");
     let (code, plan, _) = snin(&["plan", &name, "--traffic", "permutation", "--strict", "--json"]);
     assert_eq!(code, 0, "{plan}");
     let report = lab(&[&name, "--windows", "4", "--samples", "2", "--slice", "20us"]);
