@@ -23,7 +23,7 @@ use super::limits::Limits;
 use super::pipe::Pipe;
 use super::socket::Socket;
 use super::tally::{Count, Tally};
-use super::work::{NumberedEvent, Outbox, SessionEvent, Work, changed};
+use super::work::{NotPut, NumberedEvent, Outbox, SessionEvent, Work, changed};
 use super::{Peer, Received};
 
 /// The pause before another call, at first and at most. Callers that lost a session together do not call
@@ -121,14 +121,16 @@ impl<In: Message + Send + 'static, Out: Message> Caller<In, Out> {
     pub fn send(&mut self, message: &Out) -> Result<bool, CodecError> {
         let frame = codec::encode(message)?;
         let Some((_, peer, outbox)) = &self.open else { return Ok(false) };
-        if outbox.put(frame) {
-            return Ok(true);
+        match outbox.put(frame) {
+            Ok(()) => return Ok(true),
+            Err(NotPut::Over) => return Ok(false),
+            Err(NotPut::Full) => {}
         }
         self.tally
             .notify(Count::Unread, format!("the session with {peer}: {}", SessionEnd::Unread));
         // Its end is heard of when the session says so.
         if let Some((number, peer, _)) = self.open.take() {
-            let (closed, _) = Outbox::new(0);
+            let (closed, _) = Outbox::new(usize::MAX);
             self.open = Some((number, peer, closed));
         }
         Ok(false)

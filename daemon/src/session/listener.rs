@@ -18,7 +18,7 @@ use super::end::SessionEnd;
 use super::limits::Limits;
 use super::pipe::Pipe;
 use super::tally::{Count, Tally};
-use super::work::{NumberedEvent, Outbox, SessionEvent, Work};
+use super::work::{NotPut, NumberedEvent, Outbox, SessionEvent, Work};
 use super::{Peer, Received};
 use crate::group::SocketGroup;
 use crate::meter::Meter;
@@ -247,10 +247,11 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
     pub fn send(&mut self, to: &Identity, message: &Out) -> Result<bool, CodecError> {
         let frame = codec::encode(message)?;
         let Some(session) = self.sessions.get(to) else { return Ok(false) };
-        if session.outbox.put(frame) {
-            return Ok(true);
+        match session.outbox.put(frame) {
+            Ok(()) => return Ok(true),
+            Err(NotPut::Over) => {}
+            Err(NotPut::Full) => self.end(to, SessionEnd::Unread),
         }
-        self.end(to, SessionEnd::Unread);
         Ok(false)
     }
 

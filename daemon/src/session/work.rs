@@ -54,15 +54,24 @@ impl Outbox {
         (Self { frames: to, owed: owed.clone(), most }, Letters { frames: from, owed })
     }
 
-    /// Puts a frame there; false where too much waits already, or the session is over.
-    pub(super) fn put(&self, frame: Vec<u8>) -> bool {
+    /// Puts a frame there.
+    pub(super) fn put(&self, frame: Vec<u8>) -> Result<(), NotPut> {
         let length = frame.len();
         if self.owed.fetch_add(length, Ordering::Relaxed) + length > self.most {
             self.owed.fetch_sub(length, Ordering::Relaxed);
-            return false;
+            return Err(NotPut::Full);
         }
-        self.frames.send(frame).is_ok()
+        self.frames.send(frame).map_err(|_| NotPut::Over)
     }
+}
+
+/// Why a frame was not put there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NotPut {
+    /// Too much waits already: the peer does not read.
+    Full,
+    /// The session is over. Why, it says itself.
+    Over,
 }
 
 /// Everything that a session needs.

@@ -60,8 +60,13 @@ fn the_story_is_true_in_the_virtual_machine() {
     let folder = TempDir::new().unwrap();
     let (tables, wrong) = one_wrong_entry(folder.path());
     let mut script = String::new();
-    writeln!(script, "{LAB} --json $OUT/right.json --html $OUT/right.html; echo $? >$OUT/right")
-        .unwrap();
+    // Where the lab says that it measured a busy machine, it measures again.
+    writeln!(
+        script,
+        "for turn in 1 2 3 4; do {LAB} --json $OUT/right.json --html $OUT/right.html; echo $? >$OUT/right; \
+         grep -q 'the machine was busy' $OUT/right.json || break; done"
+    )
+    .unwrap();
     writeln!(script, "ip rule >$OUT/rules; ip -brief link >$OUT/links").unwrap();
     let dump = tables.file_name().unwrap().to_str().unwrap();
     writeln!(script, "{LAB} --lfts {dump} --json $OUT/wrong.json; echo $? >$OUT/wrong").unwrap();
