@@ -22,8 +22,8 @@ const BATCH: usize = 64;
 
 /// Fills the tables, one a switch: among legal next hops the tree's own link first, then the nearest: by turns
 /// of the addresses, but the lowest port where an address is on no tree that reaches its switch. Without trees the
-/// nearest are [balanced](super::balanced). Also says which pairs of switches have no legal route. All parts belong
-/// to one topology.
+/// nearest are balanced, so that no link has more than it has to. Also says which pairs of switches have no legal
+/// route. All parts belong to one topology.
 ///
 /// A regular Clos has few tables that are filled in whole: the others share one's but for what makes them
 /// differ.

@@ -110,7 +110,7 @@ impl Intake {
         may.then_some((now + length, self.limits.served))
     }
 
-    /// Requests were served for this time. For [`FABRIC`] times as long the fabric has its turn.
+    /// Requests were served for this time. For three times as long the fabric has its turn.
     pub fn served(&mut self, begin: Time, end: Time) {
         self.from = end + (end - begin) * FABRIC;
     }
