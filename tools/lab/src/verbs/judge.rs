@@ -77,7 +77,8 @@ pub struct Shared {
 struct Owner {
     host: usize,
     leaf: NodeIndex,
-    tree: TreeId,
+    /// The tree that it is for; none of a base address, which nothing that was granted uses.
+    tree: Option<TreeId>,
 }
 
 /// The judge of a fabric.
@@ -96,9 +97,11 @@ impl Judge {
         let roots: Vec<NodeIndex> = trees().map(|tree| fabric.root(tree)).collect();
         let mut owners = BTreeMap::new();
         for (host, place) in fabric.places().iter().enumerate() {
+            let owner = |tree| Owner { host, leaf: place.leaf, tree };
+            owners.insert(place.base, owner(None));
             for tree in trees() {
                 if let Some(lid) = fabric.address(host, tree) {
-                    owners.insert(lid, Owner { host, leaf: place.leaf, tree });
+                    owners.insert(lid, owner(Some(tree)));
                 }
             }
         }
@@ -123,14 +126,12 @@ impl Judge {
     }
 
     /// The root that frames of a flow have to cross: `None` within a leaf, an error where an address is
-    /// of no port or the two ends are of different trees.
+    /// of no port or no tree, or the two ends are of different trees.
     fn expected(&self, flow: Flow) -> Result<Option<NodeIndex>, ()> {
         let owner = |lid| self.owners.get(lid).ok_or(());
         let (source, destination) = (owner(&flow.source)?, owner(&flow.destination)?);
-        if source.tree != destination.tree {
-            return Err(());
-        }
-        let root = self.roots[usize::from(destination.tree.0)];
+        let tree = destination.tree.filter(|_| source.tree == destination.tree).ok_or(())?;
+        let root = self.roots[usize::from(tree.0)];
         Ok((source.leaf != destination.leaf).then_some(root))
     }
 
@@ -163,9 +164,9 @@ impl Judge {
         Some((host(&flow.source)?, host(&flow.destination)?))
     }
 
-    /// Along which tree an address leads.
+    /// The tree that an address is for.
     pub fn tree(&self, address: Lid) -> Option<TreeId> {
-        self.owners.get(&address).map(|owner| owner.tree)
+        self.owners.get(&address).and_then(|owner| owner.tree)
     }
 
     /// The spines that data of a connection crossed.
@@ -267,5 +268,28 @@ mod tests {
         assert_eq!(together[0].connections, [(0, 4), (1, 6)]);
         let leaf = fabric.topology().port(together[0].port).node;
         assert_eq!(leaf, fabric.places()[0].leaf);
+    }
+
+    /// Programs that do not ask use base addresses: whose they are is known, and that nothing granted goes there.
+    #[test]
+    fn base_addresses_are_the_hosts_and_on_no_tree() {
+        let topology = "clos:2,4,2".parse::<Recipe>().unwrap().build().unwrap();
+        let fabric = Fabric::bring_up(&topology, None, 1).unwrap();
+        let judge = Judge::new(&fabric);
+        let mut frames = Frames::new(fabric.topology(), Config::default());
+        let (addresses, tables) = fabric.tables().unwrap();
+        frames.program(&addresses, &tables);
+        let place = |host: usize| &fabric.places()[host];
+        for (from, to) in [(0, 2), (1, 3)] {
+            let sent = frame(place(from).base, place(to).base);
+            frames.send(place(from).port, sent, Time::ZERO);
+        }
+        frames.handle_deadline(Time::MAX);
+        let trace = Trace::take(&mut frames, fabric.topology());
+        let shared = judge.shared(&trace);
+        assert_eq!(shared.len(), 2, "one tree has both, up and down");
+        assert!(shared.iter().all(|link| link.connections == [(0, 2), (1, 3)]), "{shared:?}");
+        assert_eq!(judge.astray(&trace).len(), 2, "neither was granted");
+        assert_eq!(judge.tree(place(2).base), None);
     }
 }
