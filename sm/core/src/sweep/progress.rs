@@ -1,0 +1,34 @@
+//! How far the sweep is: whether anything is under way, and whether the fabric is as it was meant to be.
+
+use super::{Stage, Sweep};
+
+impl Sweep {
+    /// Whether nothing is being asked, computed or written.
+    pub fn is_idle(&self) -> bool {
+        let idle = matches!(self.stage, Stage::Idle) && self.pending.is_empty();
+        idle && !self.regroups() && self.outputs.is_empty()
+    }
+
+    /// Whether the fabric is as it was meant to be, for all that is known.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+            && !self.pending.full
+            && !self.pending.learnt
+            && !self.pending.judge
+    }
+
+    /// The same, even if groups are under way, or tables of lanes for administration.
+    pub(crate) fn has_swept(&self) -> bool {
+        let beside = match self.stage {
+            Stage::Idle => true,
+            Stage::Survey(_) => self.only_lanes,
+            _ => self.regrouping,
+        };
+        self.pending.is_quiet() && beside
+    }
+
+    /// Whether it waits for something to happen.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+    }
+}
