@@ -62,6 +62,7 @@ pub(super) fn on_their_trees(out: &TempDir, mpi: &str) {
 /// switches saw the same.
 pub(super) fn on_several_trees(out: &TempDir) {
     let stats = document(out, "times-with-stats.json");
+    assert_eq!(read(out, "times-with-stats-status").trim(), "0", "{stats}");
     let seen = carried_by_tree(&document(out, "times.json"));
     let mut trees = BTreeSet::new();
     for (&(from, to, tree), &data) in &seen {

@@ -27,6 +27,7 @@ export UCX_TLS=rc_verbs,ud_verbs,self
 [ "$way" = with ] || unset LD_PRELOAD
 exec "$@"
 C
+# MPI_Finalize hangs on rxe, so that the ranks are ended: what they printed before is judged, not their exit status.
 ranks() { # COUNT RUN
     LD_LIBRARY_PATH=/opt/openmpi/lib:/opt/openmpi/lib/openmpi timeout -s INT -k 2 90 /opt/openmpi/bin/prterun \
         --personality ompi --allow-run-as-root --map-by :oversubscribe --bind-to none -np "$1" \
@@ -36,6 +37,7 @@ for run in $(seq "$2"); do
     for count in 2 4; do ranks $count $run; done
 done
 # Each host has pairs on several trees.
-snin job stats slurm/9 --agents "${agents#,}" --json >"$OUT/times-$way-stats.json" || true
+snin job stats slurm/9 --agents "${agents#,}" --json >"$OUT/times-$way-stats.json" && stats=0 || stats=$?
+echo $stats >"$OUT/times-$way-stats-status"
 peer=$(cat /sys/class/infiniband/snin2/ports/1/gids/1)
 timeout 120 bash /root/rank.sh "$way" peers snin0 "$peer" >"$OUT/peers-$way" 2>&1
