@@ -19,7 +19,7 @@ fn in_machine(command: &str, with: &[&Path]) -> (Output, TempDir) {
     let out = TempDir::new().unwrap();
     let run = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../vm/run");
     let mut machine = Command::new(run);
-    machine.args(["--limit", "170", "--out"]).arg(out.path()).args(["--with", SNIN]);
+    machine.args(["--limit", "400", "--out"]).arg(out.path()).args(["--with", SNIN]);
     for file in with {
         machine.arg("--with").arg(file);
     }
