@@ -191,7 +191,7 @@ pub fn run(
     for bench in benches {
         for round in 0..rounds {
             tell(format_args!("{bench}: round {} of {rounds}", round + 1))?;
-            // Whoever is first has the colder caches.
+            // The first to run has the colder caches, so the two take turns in that too.
             let mut order = [&mut then, &mut now];
             order.rotate_left(round % 2);
             for tree in order {

@@ -158,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    /// An answer that takes for ever keeps nobody waiting who does not want it; what is too much is refused at
-    /// once.
+    /// An answer that takes for ever delays no other daemon's work, and requests that there is no room for are
+    /// refused at once.
     #[test]
     fn long_answers_are_made_beside_and_bounded() {
         let folder = tempfile::tempdir().unwrap();

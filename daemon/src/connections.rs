@@ -1,9 +1,9 @@
 //! Connections of one Unix socket, for a thread that polls: bounded in number, also of one user, in what they ask
 //! at once, in what waits for them and in the time for which nothing happens on them.
 //!
-//! One that comes when there are as many as may be takes the place of one that asks nothing: of its own user's,
-//! where that user has its share, else of the user's that has most. Only where none such is there it is refused,
-//! with the reason. So nobody keeps others out by connections on which nothing is asked.
+//! A connection that comes when the limit is reached takes the place of one that asks nothing: of its own user,
+//! where that user has its share, else of the user that has most. Where every connection asks something, the new
+//! one is refused with the reason. So idle connections of one user do not keep another user out.
 //!
 //! A turn takes a few requests, of each connection one, and none of a connection that waits for an answer: so
 //! a flood of them waits in its own socket, and everything else has its turn in between.

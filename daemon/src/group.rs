@@ -18,7 +18,7 @@ pub struct SocketGroup(u32);
 /// There is no such group. One line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoGroup {
-    /// Nobody knows the name.
+    /// The machine has no group of this name.
     #[error(
         "there is no group {0} on this machine: `getent group` lists them, and a number is taken as it is"
     )]

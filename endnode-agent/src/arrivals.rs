@@ -1,4 +1,5 @@
-//! What came from peers, for who asks the daemon: bounded, since peers come and go and nobody says which are gone.
+//! How many messages came from each peer, for `status`: bounded, since peers come and go, and the daemon is not
+//! told which are gone.
 
 use std::collections::BTreeMap;
 

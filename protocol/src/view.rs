@@ -24,9 +24,9 @@ pub const MAX_TREES: usize = 4096;
 /// The most bytes of a view.
 pub const MAX_VIEW: usize = 64 << 20;
 
-/// Under [`Policy::Strict`] a controller grants nothing new by a view from so long after its session with the subnet
-/// manager ended. A manager whose last controller is gone takes as long, and as long as either of them may take to
-/// notice, until it repairs tables without waiting for a controller.
+/// Under [`Policy::Strict`] a controller grants nothing new by a view from so long after its session with the
+/// subnet manager ended. A manager whose last controller is gone takes as long, and as long as either of them may
+/// take to notice, until it repairs tables without waiting for a controller.
 pub const VIEW_LEASE: Time = Time::secs(10);
 
 /// Is non-interference in effect?

@@ -184,8 +184,8 @@ fn read(line: &str) -> Option<Answer> {
 mod tests {
     use super::*;
 
-    /// The agent is there, and its listener takes connections, but nobody answers: the first question waits, and
-    /// those after it do not. With as many waiting as may be the connection itself would wait.
+    /// The agent's socket takes connections, but the agent does not answer: the first question waits, and those
+    /// after it do not. With as many waiting as may be the connection itself would wait.
     #[test]
     fn an_agent_that_stands_still_is_waited_for_once() {
         let folder = tempfile::tempdir().unwrap();

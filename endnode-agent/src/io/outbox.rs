@@ -203,7 +203,7 @@ impl Outbox {
         let entry = &mut self.entries[pair.slot as usize];
         (entry.life, entry.is_open) = (pair.life, true);
         if !self.rings.command(Command::Connect { pair, route: *route }) {
-            // Nobody makes it: the mesh tries again after a while.
+            // The control thread was not told to make it: the mesh tries again after a while.
             self.failed(pair.slot);
         }
     }

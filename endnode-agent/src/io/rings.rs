@@ -278,9 +278,9 @@ impl Rings {
     }
 
     /// From the data thread: has the control thread do something; whether there was room. There is for all that
-    /// every queue pair can need at a time: only a control thread that stands still while pairs come and go is
-    /// behind. What it was not told is counted. What a queue pair that is to end held goes with the command; one
-    /// that is made although nobody wants it any more is retired when it is there.
+    /// every queue pair can need at a time: the ring is full only where the control thread stands still while
+    /// pairs come and go. Commands that found no room are counted. What a queue pair that is to end held goes with
+    /// the command; a pair that is made although the mesh dropped it meanwhile is retired when it is there.
     pub(crate) fn command(&self, command: Command) -> bool {
         let is_told = self.commands.push(command).is_ok();
         if !is_told {

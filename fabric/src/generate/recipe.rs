@@ -30,8 +30,9 @@ impl Default for Rates {
 }
 
 /// A fabric to make, read from `clos:LEAVES,SPINES,HOSTS[,PLANES]`, `fattree:RADIX[,PODS]`,
-/// `torus:WIDTH,HEIGHT,HOSTS`, `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`, all with
-/// `[,host=RATE][,up=RATE]` where cables are not 4xNDR. `HOSTS` are those of each switch that carries some.
+/// `torus:WIDTH,HEIGHT,HOSTS`, `dragonfly:GROUPS,SWITCHES,HOSTS` or `random:SWITCHES,CABLES,HOSTS[,SEED]`,
+/// all with `[,host=RATE][,up=RATE]` where cables are not 4xNDR. `HOSTS` are those of each switch that carries
+/// some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipe {
     /// Two stages: every leaf has `planes` cables to every spine and `hosts` hosts.

@@ -8,8 +8,9 @@
 //! | `n1` | that is so called: the first word of what its adapter's NodeDescription says |
 //! | `n1/mlx5_0`, `n1/mlx5_0/2` | that adapter of n1, that port of it |
 //!
-//! A name that several have names none of them. Names that nobody gave (`MT4119 ConnectX5   Mellanox
-//! Technologies`) are no hosts'. Where several hosts are meant, Slurm's lists do for names: `n[1-4,7],login`.
+//! A name that several hosts have names none of them. A description that no administrator wrote (`MT4119 ConnectX5
+//! Mellanox Technologies`, the adapter's model) is no host's name. Where several hosts are meant, Slurm's lists do
+//! for names: `n[1-4,7],login`.
 
 mod list;
 mod map;
@@ -216,7 +217,7 @@ pub fn adapter(description: &str) -> &str {
 }
 
 /// The host's name in an adapter's NodeDescription: its first word, as rdma-ndd and most drivers write it (`n1
-/// mlx5_0`). `None` where nobody named it: it is empty, a model's name, or that of a host without a name.
+/// mlx5_0`). `None` where no administrator named it: it is empty, the adapter's model, or `localhost`.
 pub fn node_name(description: &str) -> Option<&str> {
     const MODELS: [&str; 6] = [
         "Mellanox Technologies",
@@ -230,9 +231,9 @@ pub fn node_name(description: &str) -> Option<&str> {
     let model = word.strip_prefix("MT").is_some_and(|number| {
         number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit())
     });
-    let nobody = ["", "localhost", "(none)", "localhost.localdomain"].contains(&word);
+    let unnamed = ["", "localhost", "(none)", "localhost.localdomain"].contains(&word);
     let known = MODELS.iter().any(|model| description.contains(model));
-    (!model && !nobody && !known).then_some(word)
+    (!model && !unnamed && !known).then_some(word)
 }
 
 /// Whether an adapter of this description is so called: as a whole, by its host's name (`n1`), or as that host's

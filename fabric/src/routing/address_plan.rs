@@ -81,8 +81,8 @@ impl HomeTrees {
         Self { turns: turns.to_vec(), covering, lacking }
     }
 
-    /// The tree of turn number `turn`. Instead of a tree that lacks the cable another one is taken, and instead of each
-    /// such tree a different one.
+    /// The tree of turn number `turn`. Instead of a tree that lacks the cable another one is taken, and instead of
+    /// each such tree a different one.
     fn of(&self, turn: usize) -> TreeId {
         let (round, own) = (turn / self.turns.len(), self.turns[turn % self.turns.len()]);
         let lacking = self.lacking.iter().position(|&tree| tree == own);

@@ -31,9 +31,9 @@ struct Hop {
 /// What a route costs from a switch on: its most loaded link, then all of them.
 type Cost = (u64, u64);
 
-/// Fills in the routes to the addresses, of which each host has so many: those of one offset after those of the one
-/// before, so that base addresses are spread as if they were alone, and that a host's addresses lead along different
-/// ways.
+/// Fills in the routes to the addresses, of which each host has so many: those of one offset after those of the
+/// one before, so that base addresses are spread as if they were alone, and that a host's addresses lead along
+/// different ways.
 pub(super) fn fill(
     topology: &Topology,
     links: &Links,

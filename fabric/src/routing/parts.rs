@@ -56,8 +56,8 @@ impl Part {
         (!clos.roots.is_empty()).then(|| Self { topology, clos, switches: switches.to_vec() })
     }
 
-    /// Puts the routes between its hosts into the tables of the whole fabric, which has these ranks and addresses, and
-    /// their home trees into the plan.
+    /// Puts the routes between its hosts into the tables of the whole fabric, which has these ranks and addresses,
+    /// and their home trees into the plan.
     ///
     /// # Errors
     /// Never, where the addresses of the whole fit.

@@ -3,9 +3,8 @@
 //!
 //! A driver takes in all that came, hands management of the subnet to the [`Manager`](crate::Manager) at once and
 //! puts what hosts ask in here. Then it serves some of that, for a [slice](Intake::slice) of time, and looks at
-//! its ports again. While the manager is at work on the fabric it serves for a quarter of the time at most, so that
-//! requests do not make sweeps twice as long, however many there are. What there is no room for is given back, to be
-//! refused, and counted.
+//! its ports again. While the manager is at work on the fabric it serves for a quarter of the time at most,
+//! however many requests there are. What there is no room for is given back, to be refused, and counted.
 
 use std::collections::{BTreeMap, VecDeque};
 

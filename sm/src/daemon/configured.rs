@@ -125,8 +125,8 @@ impl Daemon {
         }
     }
 
-    /// Goes on with requests whose files were read.
-    pub(super) fn heed_files(&mut self) -> Result<(), Failure> {
+    /// Answers requests whose files were read.
+    pub(super) fn answer_read_files(&mut self) -> Result<(), Failure> {
         while let Some((request, understood)) =
             self.reading.next().map_err(Failure::system("a thread"))?
         {

@@ -235,7 +235,7 @@ impl Daemon {
             self.feed(Event::Cluster(Box::new(event)))?;
         }
         self.heed_versions()?;
-        self.heed_files()?;
+        self.answer_read_files()?;
         if let Some(set) = self.outlets.views.as_mut().and_then(Views::take_preferences) {
             self.feed(Event::Prefer(set))?;
         }

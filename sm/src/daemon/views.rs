@@ -29,7 +29,9 @@ use super::settings::Settings;
 
 /// How long a controller may grant on by the last view, after its session ended here: until it notices, and then
 /// for [`VIEW_LEASE`].
-const GRANTS_ON: Duration = Duration::from_secs(30 + VIEW_LEASE.nanos() / 1_000_000_000);
+fn grants_on() -> Duration {
+    Limits::default().idle + Duration::from_nanos(VIEW_LEASE.nanos())
+}
 
 /// What this manager shows in sessions, and who it is.
 pub type Own = (Option<Arc<Credentials>>, Identity);
@@ -109,7 +111,7 @@ impl Views {
         self.now = Some(view.clone());
         if self.controllers.is_empty() {
             self.whole = None;
-            if self.last_gone.is_none_or(|gone| gone.elapsed() >= GRANTS_ON) {
+            if self.last_gone.is_none_or(|gone| gone.elapsed() >= grants_on()) {
                 // No controller grants anything.
                 self.clear.push_back(view.version());
             }

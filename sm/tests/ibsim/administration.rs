@@ -186,7 +186,8 @@ fn saquery_reads_every_record_that_it_knows() -> Result<(), JudgeError> {
     Ok(())
 }
 
-/// A client counts records by how long the response is that it is handed: one record is one, with no zeros behind it.
+/// A client counts records by how long the response is that it is handed: one record is one, with no zeros behind
+/// it.
 #[test]
 fn saquery_counts_as_many_records_as_there_are() -> Result<(), JudgeError> {
     let lab = Lab::new(&fabric("clos:2,2,2"))?;

@@ -243,8 +243,8 @@ fn put_right(topology: &Topology, trees: Option<&Trees>, count: u64) -> Result<(
     Ok(())
 }
 
-/// Dumps of a large fabric are gigabytes: a cable that flaps does not have them written at each change, and what is
-/// left behind is the newest.
+/// Dumps of a large fabric are gigabytes: a cable that flaps does not have them written at each change, and what
+/// is left behind is the newest.
 #[test]
 fn a_cable_that_flaps_has_tables_dumped_once_a_second_at_most() -> Result<(), JudgeError> {
     use std::os::unix::fs::MetadataExt as _;

@@ -157,7 +157,8 @@ pub(crate) enum Command {
     },
 }
 
-/// Where a daemon is asked: what a variable of the environment says (`snin up --env`), or else where it usually is.
+/// Where a daemon is asked: what a variable of the environment says (`snin up --env`), or else where it usually
+/// is.
 pub(crate) fn socket(variable: &str, usual: &str) -> PathBuf {
     let said = std::env::var_os(variable).filter(|path| !path.is_empty());
     said.map_or_else(|| PathBuf::from(usual), PathBuf::from)

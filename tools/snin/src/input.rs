@@ -97,8 +97,8 @@ fn told_short(path: &Path, topology: &Topology, switches: &[NodeIndex]) {
     let Some(&first) = switches.first() else { return };
     let name = &topology.node(first).name;
     note(format_args!(
-        "{}: the tables of {} switches ({name} first) end one entry early, at a highest LID that is a multiple of 64: \
-         that is a fault of infiniband-diags' dump_fts, not of the fabric; what is said of that LID is not so \
+        "{}: the tables of {} switches ({name} first) end one entry early, at a highest LID that is a multiple of \
+         64: that is a fault of infiniband-diags' dump_fts, not of the fabric; what is said of that LID is not so \
          (`ibroute`, or OpenSM's opensm-lfts.dump, has the entry)",
         path.display(),
         switches.len()

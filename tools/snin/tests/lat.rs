@@ -58,8 +58,8 @@ const MACHINE: &str = "
     taskset -c 1 snin lat --device rxe1 --keep 2>$OUT/server & server=$!
     until grep -q waiting $OUT/server; do sleep 0.05; done
 ";
-/// Datagrams to one who stands still after the first hundred until all were sent: without a new process, so that it
-/// is soon seen that they came.
+/// Datagrams to one who stands still after the first hundred until all were sent: without a new process, so that
+/// it is soon seen that they came.
 const LOST: &str = "
     came() { read -r packets </sys/class/net/host1/statistics/rx_packets; }
     came; before=$packets

@@ -72,8 +72,8 @@ impl Graph {
         way
     }
 
-    /// The ports that a packet to `lid` leaves by, the first at this manager's own port: as the tables lead that are
-    /// in force, for all that is known of them.
+    /// The ports that a packet to `lid` leaves by, the first at this manager's own port: as the tables lead that
+    /// are in force, for all that is known of them.
     pub(crate) fn forwarding_path(&self, from: LocalPort, lid: Lid) -> Vec<PortId> {
         let mut path = Vec::new();
         let Some((mut node, mut out)) = self.homes.end(from) else { return path };

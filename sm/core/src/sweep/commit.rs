@@ -1,5 +1,5 @@
-//! Found and programmed values, written into the database: once a stage, and only what differs. What was not touched
-//! since is not even compared.
+//! Found and programmed values, written into the database: once a stage, and only what differs. What was not
+//! touched since is not even compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

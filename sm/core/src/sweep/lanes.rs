@@ -14,8 +14,8 @@ use crate::survey::Survey;
 /// So many are read in one survey; what came meanwhile has its turn then.
 const CHUNK: usize = 1_024;
 
-/// Nodes whose tables are to be read, and how many of each were asked for. A table is asked for once a request, also
-/// if no answer comes, so that the reading ends.
+/// Nodes whose tables are to be read, and how many of each were asked for. A table is asked for once a request,
+/// also if no answer comes, so that the reading ends.
 pub(super) type Wanted = BTreeMap<NodeId, usize>;
 
 impl Sweep {

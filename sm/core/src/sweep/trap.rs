@@ -15,8 +15,8 @@ use crate::trap::{self, Look};
 const MOST_ANSWERED: usize = 1_024;
 
 impl Sweep {
-    /// The master answers every trap, also one that it cannot use, and also after it handed over: the port that sent
-    /// it repeats it until it is answered, and OpenSM waits for the answer to its own before it sweeps.
+    /// The master answers every trap, also one that it cannot use, and also after it handed over: the port that
+    /// sent it repeats it until it is answered, and OpenSM waits for the answer to its own before it sweeps.
     pub(super) fn trap(&mut self, port: LocalPort, source: Lid, mad: &Mad, smp: &Smp) {
         // The master is told too, and looks at all that an earlier one left.
         if self.leave.follows() {
@@ -73,9 +73,9 @@ impl Sweep {
         self.send_repress(port, source, answer);
     }
 
-    /// Sends once more the answers to traps that were lost: those which left along a cable that is gone by now, and
-    /// often is what the trap was about. A port that waits for its answer sends no other trap, so that the manager
-    /// would hear of the next cut late.
+    /// Sends once more the answers to traps that were lost: those which left along a cable that is gone by now,
+    /// and often is what the trap was about. A port that waits for its answer sends no other trap, so that the
+    /// manager would hear of the next cut late.
     pub(super) fn repress_again(&mut self) {
         let answered = std::mem::take(&mut self.answered_traps);
         for ((port, source), (answer, path)) in answered {

@@ -88,8 +88,8 @@ pub(crate) fn address(fabric: &str, what: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(socket(fabric, what))
 }
 
-/// Makes a message of one segment of an answer that OpenSM hands on whole. It says that it is RMPP's and leaves the
-/// rest of that header to the kernel, which writes there how long it is.
+/// Makes a message of one segment of an answer that OpenSM hands on whole. It says that it is RMPP's and leaves
+/// the rest of that header to the kernel, which writes there how long it is.
 fn segmented(mad: &mut Mad, length: u16) {
     let (header, rmpp) = (mad.header(), mad.rmpp());
     let is_answer = header.class() == Class::Administration && header.method().is_response();

@@ -74,7 +74,8 @@ pub(crate) struct SliceHosts {
 /// Have the ports of two hosts kept for a connection.
 #[derive(Args, Debug)]
 pub(crate) struct RequestOf {
-    /// The host that sends: its name (n1; of several adapters n1/mlx5_0), port GUID or number; with --agent the agent's own
+    /// The host that sends: its name (n1; of several adapters n1/mlx5_0), port GUID or number; with --agent the
+    /// agent's own
     #[arg(long, value_name = "HOST", required_unless_present = "agent")]
     pub(crate) from: Option<String>,
     /// The host that receives

@@ -121,8 +121,8 @@ pub(crate) struct Instruction {
 /// A daemon that runs.
 #[derive(Args, Debug)]
 pub(crate) struct SmDaemon {
-    /// Its control socket; by default SNIN_SM_SOCKET in the environment, or the one in /run/snin-sm, if there is but
-    /// one
+    /// Its control socket; by default SNIN_SM_SOCKET in the environment, or the one in /run/snin-sm, if there is
+    /// but one
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: Option<PathBuf>,
     /// How long an answer may take

@@ -1,5 +1,5 @@
-//! Inputs as sites have them: names that nobody gave or that collide, aggregation nodes, no switch at all, a tool's
-//! other outputs.
+//! Inputs as sites have them: names that nobody gave or that collide, aggregation nodes, no switch at all, a
+//! tool's other outputs.
 
 use super::{Folder, code, done, json, refused, snin, stdout};
 
