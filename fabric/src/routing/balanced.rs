@@ -3,15 +3,12 @@
 //!
 //! For each address every switch takes, the nearest first, the next hop by which the most loaded link of the whole
 //! route is loaded least, then by which the loads of its links add up to the least, then the lowest port. The load
-//! of a link is how many hosts send over it. When all addresses have routes, each is routed once more beside all
-//! others. DFSSSP (Domke, Hoefler, Nagel, 2011) weighs by the sum alone, once; that leaves links with more.
+//! of a link is how many hosts send over it. When all base addresses have routes, each is routed once more beside
+//! all others. DFSSSP (Domke, Hoefler, Nagel, 2011) weighs by the sum alone, once; that leaves links with more.
 
 use super::Ranks;
 use super::reach::{Links, Reach};
 use crate::{ForwardingTable, Lid, NodeIndex, PortIndex, PortNum, Topology};
-
-/// How often each address is routed.
-const ROUNDS: usize = 2;
 
 /// The addresses of the hosts on a switch.
 #[derive(Clone, Copy)]
@@ -31,9 +28,8 @@ struct Hop {
 /// What a route costs from a switch on: its most loaded link, then all of them.
 type Cost = (u64, u64);
 
-/// Fills in the routes to the addresses, of which each host has so many: those of one offset after those of the
-/// one before, so that base addresses are spread as if they were alone, and that a host's addresses lead along
-/// different ways.
+/// Fills in the routes to the addresses, of which each host has so many. Those of base addresses are weighed as if
+/// there were no others; the others are laid beside them, so that a host's addresses lead along different ways.
 pub(super) fn fill(
     topology: &Topology,
     links: &Links,
@@ -44,25 +40,26 @@ pub(super) fn fill(
 ) {
     let mut balance = Balance::new(topology);
     let mut reach = Reach::new(links);
-    for offset in 0..offsets {
-        for round in 0..ROUNDS {
-            for &Ends { switch, lids } in ends {
-                let lids = lids.iter().copied();
-                let mut lids = lids.filter(|lid| lid.index() % offsets == offset).peekable();
-                if lids.peek().is_none() {
-                    continue;
+    let mut lay = |is_laid: &dyn Fn(Lid) -> bool, again: bool| {
+        for &Ends { switch, lids } in ends {
+            let mut lids = lids.iter().copied().filter(|&lid| is_laid(lid)).peekable();
+            if lids.peek().is_none() {
+                continue;
+            }
+            reach.compute(links, ranks, switch);
+            balance.find_hops(topology, links, ranks, &reach, switch);
+            for lid in lids {
+                if again {
+                    balance.take_out(lid, tables);
                 }
-                reach.compute(links, ranks, switch);
-                balance.find_hops(topology, links, ranks, &reach, switch);
-                for lid in lids {
-                    if round > 0 {
-                        balance.take_out(lid, tables);
-                    }
-                    balance.put_in(switch, lid, tables);
-                }
+                balance.put_in(switch, lid, tables);
             }
         }
-    }
+    };
+    let is_base = |lid: Lid| lid.index().is_multiple_of(offsets);
+    lay(&is_base, false);
+    lay(&is_base, true);
+    lay(&|lid| !is_base(lid), false);
 }
 
 struct Balance {
