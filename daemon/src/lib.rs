@@ -5,6 +5,7 @@
 //! | [`mod@settings`] | one table gives structure, defaults, the documented file and errors by line |
 //! | [`clock`] | nanoseconds since its start: what cores are told of the time |
 //! | [`control`] | JSON lines over a Unix socket: the daemon's end and the command's |
+//! | [`describer`] | long answers, made beside the loop |
 //! | [`group`] | whose members may open Unix sockets |
 //! | [`http`] | `/metrics`, `/healthz` and an API |
 //! | [`metrics`] | what `/metrics` says |
@@ -20,6 +21,7 @@
 //! | [`signals`] | SIGHUP, SIGTERM, SIGUSR1 as something to poll |
 //! | [`service`] | what systemd is told |
 //! | [`watch`] | one thread, one poll |
+//! | [`worker`] | a thread that does jobs beside that one |
 //!
 //! A daemon is one thread around one poll:
 //!
@@ -44,6 +46,7 @@
 
 pub mod clock;
 pub mod control;
+pub mod describer;
 pub mod generations;
 pub mod group;
 pub mod http;
@@ -63,6 +66,7 @@ pub mod store;
 pub mod text;
 pub mod trouble;
 pub mod watch;
+pub mod worker;
 
 mod bell;
 mod connections;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use snin_daemon::control::Client;
+use snin_daemon::describer::Making;
 use snin_daemon::shared::Embedded;
 use snin_daemon::text;
 use snin_daemon::trouble::Trouble;
@@ -196,9 +197,7 @@ impl Daemon {
                     // It was read from a file here, so it is understood.
                     (client, self.take_newest(book, text)?)
                 }
-                News::Text(client, Ok((version, text))) => {
-                    (client, self.shown(version, text, false))
-                }
+                News::Text(client, Ok((version, text))) => (client, Ok(shown(version, &text))),
                 News::Added(client, Err(why)) | News::Text(client, Err(why)) => (client, Err(why)),
             };
             let Some(control) = &mut self.outlets.control else { continue };
@@ -229,26 +228,41 @@ impl Daemon {
         }
     }
 
-    pub(super) fn show(&self, client: Client, body: &Value) -> Result<Option<Value>, String> {
-        let version = body["version"].as_u64().unwrap_or_else(|| self.versions.version());
+    /// What makes the text of a version that is kept here; `None` where the cluster's service may have it.
+    pub(super) fn show_kept(&self, body: &Value) -> Option<Result<Making, String>> {
+        let version = self.wanted(body);
+        let as_lines = body["lines"] == true;
         match (self.versions.text(version), &self.outlets.sharing) {
-            (Ok(text), _) => self.shown(version, text, body["lines"] == true).map(Some),
-            (Err(BookError::Unknown(_)), Some(sharing)) => {
-                let book = self.versions.book.clone();
-                match sharing.ask(Job::Text { client, book, version }) {
-                    true => Ok(None),
-                    false => Err("too much waits for the cluster's service: try again".to_owned()),
-                }
+            (Ok(text), _) => {
+                let seen = as_lines.then(|| self.manager.seen());
+                Some(Ok(Box::new(move || {
+                    let text = match seen {
+                        Some(seen) => lines::write(&parse(&text, "the version")?, &behind(&seen)),
+                        None => text,
+                    };
+                    Ok(shown(version, &text))
+                })))
             }
-            (Err(error), _) => Err(error.to_string()),
+            (Err(BookError::Unknown(_)), Some(_)) => None,
+            (Err(error), _) => Some(Err(error.to_string())),
         }
     }
 
-    fn shown(&self, version: u64, text: String, as_lines: bool) -> Result<Value, String> {
-        let text = match as_lines {
-            true => lines::write(&parse(&text, "the version")?, &behind(&self.manager.seen())),
-            false => text,
-        };
-        Ok(json!({ "version": version, "text": text }))
+    /// Asks the cluster's service for a version that is not kept here.
+    pub(super) fn ask_cluster_for(&self, client: Client, body: &Value) -> Result<(), String> {
+        let sharing = self.outlets.sharing.as_ref().ok_or("no cluster's service is set")?;
+        let (book, version) = (self.versions.book.clone(), self.wanted(body));
+        match sharing.ask(Job::Text { client, book, version }) {
+            true => Ok(()),
+            false => Err("too much waits for the cluster's service: try again".to_owned()),
+        }
     }
+
+    fn wanted(&self, body: &Value) -> u64 {
+        body["version"].as_u64().unwrap_or_else(|| self.versions.version())
+    }
+}
+
+fn shown(version: u64, text: &str) -> Value {
+    json!({ "version": version, "text": text })
 }

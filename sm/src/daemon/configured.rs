@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use snin_daemon::control::Request;
+use snin_daemon::describer::Making;
 use snin_daemon::store;
 use snin_fabric::{Guid, PortNum};
 use snin_sm_core::cluster::ClusterEvent;
@@ -116,7 +117,7 @@ impl Daemon {
     ) -> Result<Option<Value>, String> {
         let body = &request.body;
         match request.command.as_str() {
-            "config-show" => self.show(request.client, body),
+            "config-show" => self.ask_cluster_for(request.client, body).map(|()| None),
             "config-check" | "config-apply" => self.reading.ask(request).map(|()| None),
             "config-diff" if body.get("file").is_some_and(|file| !file.is_null()) => {
                 self.reading.ask(request).map(|()| None)
@@ -159,6 +160,25 @@ impl Daemon {
         }
     }
 
+    /// What makes the text of what there is now.
+    pub(super) fn learn(&self, body: &Value) -> Result<Making, String> {
+        let seen = self.manager.seen();
+        if seen.switches.is_empty() {
+            return Err("no switch was discovered yet".to_owned());
+        }
+        let mode = if body["test"] == true { Mode::Test } else { Mode::Enabled };
+        let spares = (body["spares"] == true).then_some(Mode::Disabled);
+        let as_lines = body["lines"] == true;
+        Ok(Box::new(move || {
+            let learnt = learn(&seen, mode, spares);
+            let text = match as_lines {
+                true => lines::write(&learnt, &behind(&seen)),
+                false => write(&learnt, &seen),
+            };
+            Ok(json!({ "text": text }))
+        }))
+    }
+
     fn difference(&self, expected: &Expected) -> Value {
         let differences = differences(expected, &self.manager.seen());
         let told: Vec<Value> = differences.iter().map(told).collect();
@@ -167,20 +187,6 @@ impl Daemon {
 
     fn answer_at_once(&mut self, command: &str, body: &Value) -> Result<Value, String> {
         match command {
-            "config-learn" => {
-                let seen = self.manager.seen();
-                if seen.switches.is_empty() {
-                    return Err("no switch was discovered yet".to_owned());
-                }
-                let mode = if body["test"] == true { Mode::Test } else { Mode::Enabled };
-                let spares = (body["spares"] == true).then_some(Mode::Disabled);
-                let learnt = learn(&seen, mode, spares);
-                let text = match body["lines"] == true {
-                    true => lines::write(&learnt, &behind(&seen)),
-                    false => write(&learnt, &seen),
-                };
-                Ok(json!({ "text": text }))
-            }
             "config-history" => Ok(json!({ "versions": self.versions.book.history() })),
             "config-diff" => Ok(self.difference(&*in_force(&self.manager)?)),
             "port-status" => {

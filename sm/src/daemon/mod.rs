@@ -7,7 +7,6 @@
 //! | [`mod@run`] | the loop |
 //! | [`wire`] | the port and what waits for room on it |
 //! | [`demultiplexer`] | whose a datagram is |
-//! | [`worker`] | the thread that computes |
 //! | [`memory`] | addresses and trees over restarts, in OpenSM's guid2lid and beside it |
 //! | [`kept`] | groups, services and subscriptions over restarts |
 //! | [`storage`] | both on a disk that may be full or gone: what failed is tried again |
@@ -58,7 +57,6 @@ pub mod summary;
 pub mod versions;
 pub mod views;
 pub mod wire;
-pub mod worker;
 
 mod exported;
 mod lines;

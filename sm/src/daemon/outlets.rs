@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
+use snin_daemon::describer::Describer;
 use snin_daemon::generations::Limit;
 use snin_daemon::group::SocketGroup;
 use snin_daemon::http::Server;
@@ -30,6 +31,8 @@ pub struct Outlets {
     pub journal: Journal,
     /// The socket for `snin sm`.
     pub control: Option<Control>,
+    /// Long answers to it.
+    pub describer: Describer,
     /// `/metrics` and `/healthz`.
     pub server: Option<Server>,
     /// Tables as files.
@@ -81,6 +84,7 @@ impl Outlets {
             log,
             journal,
             control,
+            describer: Describer::start().map_err(Failure::system("a thread"))?,
             server,
             dumps,
             views,
@@ -96,6 +100,7 @@ impl Outlets {
         if let Some(control) = &self.control {
             control.watch(watch);
         }
+        watch.readable(self.describer.readable());
         if let Some(server) = &self.server {
             server.watch(watch);
         }

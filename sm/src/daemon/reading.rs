@@ -6,15 +6,13 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-use rustix::event::{EventfdFlags, eventfd};
 use snin_daemon::control::Request;
 use snin_daemon::text::{self, TextError};
+use snin_daemon::worker::Worker;
 use snin_sm_core::configuration::Expected;
 
 use super::expected::{LONGEST, parse};
@@ -25,56 +23,33 @@ const WAITING: usize = 4;
 /// A file's text, and what it expects; or why there is none.
 pub(super) type Understood = Result<(String, Expected), String>;
 
-/// See the module's documentation. The thread ends with the value, after the file that it has begun.
-pub(super) struct Reading {
-    jobs: SyncSender<(Request, String)>,
-    done: Receiver<(Request, Understood)>,
-    ready: Arc<OwnedFd>,
-}
+/// See the module's documentation.
+pub(super) struct Reading(Worker<(Request, String), (Request, Understood)>);
 
 impl Reading {
     pub(super) fn start() -> io::Result<Self> {
-        let (jobs, next) = sync_channel::<(Request, String)>(WAITING);
-        let (results, done) = sync_channel(WAITING);
-        let ready = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        let its = Arc::clone(&ready);
-        let work = move || {
-            while let Ok((request, file)) = next.recv() {
-                let understood = read(&file, request.user);
-                if results.send((request, understood)).is_err() {
-                    break;
-                }
-                // It cannot fail but for a count of 2^64 - 1, which would be readable already.
-                let _ = rustix::io::write(&*its, &1_u64.to_ne_bytes());
-            }
+        let work = |(request, file): (Request, String)| {
+            let understood = read(&file, request.user);
+            Some((request, understood))
         };
-        std::thread::Builder::new().name("files".to_owned()).spawn(work)?;
-        Ok(Self { jobs, done, ready })
+        Ok(Self(Worker::start("files", WAITING, work)?))
     }
 
     /// Has the file read that the request names.
     pub(super) fn ask(&self, request: &Request) -> Result<(), String> {
         let file = request.body["file"].as_str().ok_or("`file` is a path")?.to_owned();
         let busy = |_| "too many files wait to be read: try again".to_owned();
-        self.jobs.try_send((request.clone(), file)).map_err(busy)
+        self.0.give((request.clone(), file)).map_err(busy)
     }
 
     /// Becomes readable when [`next`](Self::next) has something.
     pub(super) fn readable(&self) -> BorrowedFd<'_> {
-        self.ready.as_fd()
+        self.0.readable()
     }
 
     /// What came of a request, if something did.
     pub(super) fn next(&self) -> io::Result<Option<(Request, Understood)>> {
-        // First the wake-up, then the look: what is done in between wakes again. Nothing to read is as good.
-        let _ = rustix::io::read(&self.ready, &mut [0; 8]);
-        match self.done.try_recv() {
-            Ok(done) => Ok(Some(done)),
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => {
-                Err(io::Error::other("the thread that reads files has ended"))
-            }
-        }
+        self.0.next()
     }
 }
 

@@ -15,9 +15,15 @@
 //! | `lfts` | the switches: GUID, name, LID; with `switch` its table as OpenSM dumps it, and its ports by LID |
 //! | `config-...`, `port-...` | what is expected, and how ports are: see [`configured`](super::configured) |
 //! | `events` | the events after number `since`; with `follow` every later one, as a line |
+//!
+//! What is long is made by [`describer`], beside the loop: `dump`, `database`, `lfts`, and versions of what is
+//! expected.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use snin_daemon::control::{Client, Request};
+use snin_daemon::describer::{self, Making};
 use snin_daemon::http::Wanted;
 use snin_fabric::{Guid, NodeIndex, dump, ibnet};
 use snin_mad::SmState;
@@ -41,7 +47,22 @@ impl Daemon {
     pub(super) fn serve(&mut self) -> Result<(), Failure> {
         let control = self.outlets.control.as_mut();
         for request in control.map_or_else(Vec::new, |control| control.work()) {
-            self.answer(&request)?;
+            let long = self.long_answer(&request);
+            let Some(control) = &mut self.outlets.control else { continue };
+            match long {
+                Some(Ok(making)) => {
+                    self.outlets.describer.ask(
+                        describer::Client::Socket(request.client),
+                        making,
+                        control,
+                    );
+                }
+                Some(Err(why)) => control.refuse(request.client, &why),
+                None => self.answer(&request)?,
+            }
+        }
+        if let Some(control) = &mut self.outlets.control {
+            self.outlets.describer.work(control);
         }
         let server = self.outlets.server.as_mut();
         for asked in server.map_or_else(Vec::new, |server| server.work()) {
@@ -99,9 +120,6 @@ impl Daemon {
             "standby" => return self.tell_manager(client, Control::Standby, &request.body),
             "discover" => return self.tell_manager(client, Control::Discover, &request.body),
             "status" => serde_json::to_value(self.summary()).map_err(|error| error.to_string()),
-            "dump" => self.view().map(dumped),
-            "database" => self.database(request),
-            "lfts" => self.view().and_then(|view| tables(view, &request.body)),
             "events" => {
                 let since = request.body["since"].as_u64().unwrap_or(0);
                 let events: Vec<Value> = self.outlets.journal.since(since).collect();
@@ -126,7 +144,24 @@ impl Daemon {
         Ok(())
     }
 
-    fn database(&self, request: &Request) -> Result<Value, String> {
+    /// What makes a long answer, where the command has one.
+    fn long_answer(&self, request: &Request) -> Option<Result<Making, String>> {
+        let body = request.body.clone();
+        match request.command.as_str() {
+            "dump" => {
+                Some(self.view().map(|view| -> Making { Box::new(move || Ok(dumped(&view))) }))
+            }
+            "lfts" => {
+                Some(self.view().map(|view| -> Making { Box::new(move || tables(&view, &body)) }))
+            }
+            "database" => Some(self.database(request)),
+            "config-show" => self.show_kept(&body),
+            "config-learn" => Some(self.learn(&body)),
+            _ => None,
+        }
+    }
+
+    fn database(&self, request: &Request) -> Result<Making, String> {
         let (body, secrets) = (&request.body, request.body["secrets"] == true);
         if secrets && !is_trusted(request.user) {
             let why =
@@ -136,7 +171,7 @@ impl Daemon {
         let name = body["name"].as_str().unwrap_or_default();
         let snapshot = self.manager.snapshot(name, self.clock.now());
         let snapshot = snapshot.ok_or("the manager does not know yet at which port it is")?;
-        Ok(json!({ "database": merge::write(&snapshot, secrets) }))
+        Ok(Box::new(move || Ok(json!({ "database": merge::write(&snapshot, secrets) }))))
     }
 
     fn manages(&self) -> bool {
@@ -186,9 +221,9 @@ impl Daemon {
         Ok(())
     }
 
-    fn view(&self) -> Result<&FabricView, String> {
+    fn view(&self) -> Result<Arc<FabricView>, String> {
         let view = self.manager.view().filter(|_| self.told.up);
-        view.map(|view| &**view).ok_or_else(|| "the subnet is not up".to_owned())
+        view.cloned().ok_or_else(|| "the subnet is not up".to_owned())
     }
 }
 

@@ -8,6 +8,7 @@ use snin_daemon::metrics::Histogram;
 use snin_daemon::service;
 use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
+use snin_daemon::worker::Worker;
 use snin_fabric::Guid;
 use snin_protocol::Time;
 use snin_protocol::view::{PortTest, PortTested};
@@ -25,20 +26,21 @@ use super::storage::Storage;
 use super::summary::{RequestSummary, Summary, Told};
 use super::views::Views;
 use super::wire::Wire;
-use super::worker::Worker;
 use crate::port::Port;
-use snin_sm_core::Manager;
 use snin_sm_core::administration;
 use snin_sm_core::control::Control;
 use snin_sm_core::events::{Event, Output};
 use snin_sm_core::intake::{Hearing, Intake, IntakeLimits, Waiting};
 use snin_sm_core::metrics::Metrics;
+use snin_sm_core::{Computed, Job, Manager};
 
 /// Bounds of the histogram of busy times, in seconds.
 const SECONDS: [f64; 12] =
     [0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 /// MADs taken in before everything else has its turn.
 const TURN: usize = 4_096;
+/// Computations that wait, each with a fabric of its own; the core begins one a change of the fabric.
+const COMPUTATIONS: usize = 1_024;
 
 /// Time since the start of the program.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +90,8 @@ pub struct Daemon {
     /// The file of partitions.
     pub(super) partition_file: Option<PathBuf>,
     tape: Tape,
-    worker: Worker,
+    /// What computes.
+    worker: Worker<Job, Computed>,
     /// The files that operators name.
     pub(super) reading: Reading,
     signals: Signals,
@@ -134,7 +137,8 @@ impl Daemon {
             untested: Vec::new(),
             partition_file: None,
             tape: Tape::none(),
-            worker: Worker::start().map_err(Failure::system("a thread"))?,
+            worker: Worker::start("compute", COMPUTATIONS, |job: Job| Some(job.run()))
+                .map_err(Failure::system("a thread"))?,
             reading: Reading::start().map_err(Failure::system("a thread"))?,
             signals: Signals::new().map_err(Failure::system("signals"))?,
             watchdog,
@@ -427,7 +431,8 @@ impl Daemon {
                 }
                 Output::Keep(_) | Output::Save(_) => {}
                 Output::Compute(job) => {
-                    self.worker.run(*job).map_err(Failure::system("a thread"))?;
+                    let taken = self.worker.give(*job);
+                    taken.map_err(|_| Failure::system("a thread")(self.worker.ended()))?;
                 }
                 Output::View(view) => {
                     if let Some(views) = &mut self.outlets.views {
