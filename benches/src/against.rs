@@ -111,14 +111,26 @@ impl Tree {
     fn build(folder: PathBuf, target: PathBuf, benches: &[String]) -> io::Result<Self> {
         let mut build = Command::new("cargo");
         build.current_dir(&folder).env("CARGO_TARGET_DIR", &target);
-        build.args(["build", "--release", "--quiet", "-p", "snin-benches", "--bins"]);
+        build.args(["build", "--release", "--quiet", "-p", "snin-benches"]);
+        for bench in benches {
+            build.args(["--bin", bench]);
+        }
         // Those that measure daemons, as Makefile builds them.
         let measures = |names: &[&str]| benches.iter().any(|bench| names.contains(&&**bench));
         if measures(&["sm", "administration", "reconfiguration", "failover", "election"]) {
-            build.args(["-p", "snin-sm"]);
+            build.args(["-p", "snin-sm", "--bin", "snin-sm"]);
         }
         if measures(&["jobs"]) {
-            build.args(["-p", "snin", "-p", "snin-controller"]);
+            build.args([
+                "-p",
+                "snin",
+                "-p",
+                "snin-controller",
+                "--bin",
+                "snin",
+                "--bin",
+                "snin-controller",
+            ]);
         }
         must(&mut build)?;
         Ok(Self { folder, target, figures: Figures::new() })
