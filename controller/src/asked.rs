@@ -1,69 +1,49 @@
-//! Answers to `snin controller`, to clients of the API and to scrapers of metrics.
-//!
-//! | command | answer |
-//! |---|---|
-//! | `status` | who it is, the fabric, counts |
-//! | `windows` | the last windows, `count` of them |
-//! | `grants` | every grant in force |
-//! | `fabric` | hosts (those of `names`, if given), trees, unusable pairs, where that comes from |
-//! | `policy` | the policy; with `set` another one, where no manager holds it |
-//! | `path` | the way of what `from` sends to `to`: of its grant if it has one, else of ordinary traffic |
-//! | `link_test` | messages of the agent at `port`, `messages` of them, to another: the test's number |
-//! | `link_tested` | what came of the test with the number `id`: `arrived`, null where no agent is |
-//! | `owner` | whose the directed link is that leaves `port`, as `leaf3/20` |
-//! | `events` | the events after number `since`; with `follow` every later one, as a line |
-//!
-//! Slices and requests for later: `reserving`, `jobs`.
+//! Answers to `snin controller`, to clients of the API and to scrapers of metrics. What may be asked, and what is
+//! answered: [`snin_protocol::operator::controller`].
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use snin_controller_core::Core;
 use snin_controller_core::events::{GrantStatus, WindowReport};
+use snin_daemon::control;
+use snin_daemon::describer::{self, Making};
 use snin_daemon::http::{Asked, Client, Refusal, Server, Wanted};
 use snin_daemon::session::Expiry;
 use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::names::{HostNames, is_called};
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
-use snin_protocol::view::Policy;
+use snin_protocol::operator::controller::{
+    Certificate, Events, GetEvents, GetFabric, GetOwner, GetPath, Grant, Hop, Owners, Path,
+    PolicyInForce, Request, SetPolicy, Status, Window, Windows,
+};
+use snin_protocol::operator::{self, Operation};
 
 use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
 use crate::daemon::{Daemon, not_clos};
-use crate::describing::{self, Making};
+use crate::describing;
 use crate::metrics;
 use crate::punctuality::Decided;
 
-const COMMANDS: &str = "status, windows, grants, fabric, policy, path, owner, link_test, link_tested, events, \
-                        slices, slice_create, \
-                        slice_resize, slice_delete, slice_explain, slice_trees, request, release or requests";
+/// What one is answered.
+enum Answer {
+    /// This.
+    Now(Value),
+    /// What is made of this, beside the loop.
+    Long(Making),
+    /// Every event after this number, and later ones.
+    Follow(u64),
+}
 
 impl Daemon {
     /// Answers what is asked at the control socket and by HTTP.
     pub(crate) fn serve(&mut self) {
         for request in self.outlets.control.work() {
             let client = request.user.map_or(Client::Unknown, Client::User);
-            let answer = match self.long_answer(&request.command, &request.body) {
-                Some(Ok(making)) => {
-                    let client = describing::Client::Socket(request.client);
-                    self.outlets.describer.ask(client, making, &mut self.outlets.control);
-                    continue;
-                }
-                Some(Err(refused)) => Err(refused),
-                None => self.answer(&client, &request.command, &request.body),
-            };
-            let control = &mut self.outlets.control;
-            match answer {
-                Ok(answer) => control.answer(request.client, &answer),
-                Err(Refused { refusal: Refusal::NoRoom, why }) => {
-                    control.no_room(request.client, &why);
-                }
-                Err(Refused { why, .. }) => control.refuse(request.client, &why),
-            }
-            if request.command == "events" && request.body["follow"] == true {
-                self.outlets.journal.follow(request.client);
-            }
+            let answer = self.answer(&client, &request.command, request.body);
+            self.respond_at_socket(request.client, answer);
         }
         self.outlets.describer.work(&mut self.outlets.control);
         let servers = [&mut self.outlets.server, &mut self.outlets.api];
@@ -73,32 +53,48 @@ impl Daemon {
         }
     }
 
-    fn respond(&mut self, asked: Asked) {
-        match &asked.wanted {
-            Wanted::Metrics => asked.metrics(metrics::page(self)),
+    fn respond_at_socket(&mut self, client: control::Client, answer: Result<Answer, Refused>) {
+        let control = &mut self.outlets.control;
+        match answer {
+            Ok(Answer::Now(value)) => control.answer(client, &value),
+            Ok(Answer::Long(making)) => {
+                self.outlets.describer.ask(describer::Client::Socket(client), making, control);
+            }
+            Ok(Answer::Follow(since)) => {
+                let events =
+                    Events { events: self.outlets.journal.since(since).map(event).collect() };
+                let asked = GetEvents { since, follow: true };
+                match said(&asked, events) {
+                    Ok(value) => control.answer(client, &value),
+                    Err(refused) => control.refuse(client, &refused.why),
+                }
+                self.outlets.journal.follow(client);
+            }
+            Err(Refused { refusal: Refusal::NoRoom, why }) => control.no_room(client, &why),
+            Err(Refused { why, .. }) => control.refuse(client, &why),
+        }
+    }
+
+    fn respond(&mut self, mut asked: Asked) {
+        let answer = match &mut asked.wanted {
+            Wanted::Metrics => return asked.metrics(metrics::page(self)),
             Wanted::Health => {
                 let (well, text) = self.health();
-                asked.health(well, &text);
-            }
-            Wanted::Command(command, body) if command == "events" && body["follow"] == true => {
-                let since = body["since"].as_u64().unwrap_or(0);
-                self.outlets.journal.answer(asked, since);
+                return asked.health(well, &text);
             }
             Wanted::Command(command, body) => {
-                let answer = match self.long_answer(command, body) {
-                    Some(Ok(making)) => {
-                        let client = describing::Client::Http(asked);
-                        let control = &mut self.outlets.control;
-                        return self.outlets.describer.ask(client, making, control);
-                    }
-                    Some(Err(refused)) => Err(refused),
-                    None => self.answer(&asked.client, command, body),
-                };
-                match answer {
-                    Ok(answer) => asked.answer(answer),
-                    Err(refused) => asked.refuse(refused.refusal, &refused.why),
-                }
+                let (command, body) = (std::mem::take(command), body.take());
+                self.answer(&asked.client, &command, body)
             }
+        };
+        match answer {
+            Ok(Answer::Now(value)) => asked.answer(value),
+            Ok(Answer::Long(making)) => {
+                let client = describer::Client::Http(asked);
+                self.outlets.describer.ask(client, making, &mut self.outlets.control);
+            }
+            Ok(Answer::Follow(since)) => self.outlets.journal.answer(asked, since),
+            Err(refused) => asked.refuse(refused.refusal, &refused.why),
         }
     }
 
@@ -136,99 +132,113 @@ impl Daemon {
         (well, word.to_owned())
     }
 
-    fn answer(&mut self, client: &Client, command: &str, body: &Value) -> Result<Value, Refused> {
-        let asker = &self.asker(client, body);
-        if let Some(answer) = self.reserve(asker, command, body) {
-            return answer;
-        }
-        match command {
-            "status" => Ok(self.status()),
-            "windows" => {
-                let count = body["count"].as_u64().unwrap_or(10) as usize;
-                let skip = self.windows.len().saturating_sub(count);
-                let windows = self.windows.iter().skip(skip);
-                Ok(windows.map(|(report, decided)| window_json(report, decided)).collect())
+    /// What to answer to a command whose keys are `body`'s. An agent asks for a `user` of its host.
+    fn answer(
+        &mut self,
+        client: &Client,
+        command: &str,
+        mut body: Value,
+    ) -> Result<Answer, Refused> {
+        let keys = body.as_object_mut();
+        let user = keys.and_then(|keys| {
+            keys.remove("command");
+            keys.remove("user")
+        });
+        let request = Request::parse(command, body)?;
+        let asker = &self.asker(client, user.as_ref().and_then(Value::as_u64));
+        let value = match &request {
+            Request::GetStatus(asked) => said(asked, self.status()),
+            Request::GetWindows(asked) => {
+                let count = usize::try_from(asked.count).unwrap_or(usize::MAX);
+                let windows = self.windows.iter().skip(self.windows.len().saturating_sub(count));
+                let windows = windows.map(|(report, decided)| window(report, decided)).collect();
+                said(asked, Windows { windows })
             }
-            "policy" => self.change_policy(asker, body),
-            "path" => path(self.core()?, body),
-            "owner" => owner(self.core()?, body),
-            "link_test" => self.test_link(asker, body),
-            "link_tested" => self.link_tested(body),
-            "events" => {
-                let since = body["since"].as_u64().unwrap_or(0);
-                let events: Vec<Value> = self.outlets.journal.since(since).collect();
-                Ok(json!({ "events": events }))
+            Request::GetGrants(_) => {
+                let core = self.core()?;
+                let grants = core.grants().collect();
+                return Ok(Answer::Long(describing::grants(Arc::clone(core.view()), grants)));
             }
-            other => Err(format!("no command {other:.40}: {COMMANDS}").into()),
-        }
+            Request::GetFabric(asked) => return self.fabric(asked.clone()).map(Answer::Long),
+            Request::SetPolicy(asked) => said(asked, self.change_policy(asker, asked)?),
+            Request::GetPath(asked) => said(asked, path(self.core()?, asked)?),
+            Request::GetOwner(asked) => said(asked, owner(self.core()?, asked)?),
+            Request::TestLink(asked) => said(asked, self.test_link(asker, asked)?),
+            Request::GetLinkTest(asked) => said(asked, self.link_tested(asked)?),
+            Request::GetEvents(GetEvents { since, follow: true }) => {
+                return Ok(Answer::Follow(*since));
+            }
+            Request::GetEvents(asked) => {
+                let events = self.outlets.journal.since(asked.since).map(event).collect();
+                said(asked, Events { events })
+            }
+            Request::GetSlices(asked) => said(asked, self.slices()?),
+            Request::CreateSlice(asked) => said(asked, self.create_slice(asker, asked)?),
+            Request::ResizeSlice(asked) => said(asked, self.resize_slice(asker, asked)?),
+            Request::DeleteSlice(asked) => said(asked, self.delete_slice(asker, asked)?),
+            Request::ExplainSlice(asked) => said(asked, self.explain_slice(asked)?),
+            Request::GetSliceTrees(asked) => said(asked, self.slice_trees(asked)?),
+            Request::Reserve(asked) => said(asked, self.reserve(asker, asked)?),
+            Request::Release(asked) => said(asked, self.release(asker, asked)?),
+            Request::GetReservations(asked) => said(asked, self.reservations(asker)?),
+        };
+        value.map(Answer::Now)
     }
 
     pub(crate) fn core(&self) -> Result<&Core, NotKnown> {
         self.core.as_deref().ok_or(NotKnown)
     }
 
-    fn status(&self) -> Value {
-        let ((well, _), (_, word)) = (self.health(), self.grants_well());
-        let mut counters = Map::new();
-        if let Some(core) = &self.core {
+    fn status(&self) -> Status {
+        let ((healthy, _), (_, state)) = (self.health(), self.grants_well());
+        let core = self.core.as_deref();
+        let counters = core.map(|core| {
             let counts = core.metrics();
             let all = counts.counters().into_iter().chain(counts.gauges());
-            counters.extend(all.map(|(name, _, count)| (name.to_owned(), count.into())));
-        }
-        let listen: Vec<String> = match &self.agents {
-            Some(agents) => agents.addresses().iter().map(ToString::to_string).collect(),
-            None => Vec::new(),
-        };
+            all.map(|(name, _, count)| (name.to_owned(), count)).collect()
+        });
+        let listen = self.agents.as_ref().map(|agents| agents.addresses());
         let (missed_by, last_missed) = self.counted.punctuality.missed();
-        json!({
-            "name": self.identity.to_string(),
-            "healthy": well,
-            "state": word,
-            "term": self.config.term.0,
-            "least_term": self.core.as_ref().and_then(|core| core.least_term()).map(|term| term.0),
-            "policy": self.policy().name(),
-            "window_us": self.config.window.nanos() / 1_000,
-            "now_ns": self.clock.now().nanos(),
-            "listen": listen,
-            "sessions": self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
-            "certificate": self.certificate(),
-            "clients_turned_away": self.outlets.control.turned_away(),
-            "not_stored": self.state.trouble(),
-            "storage_failures": self.state.failures(),
-            "view": self.core.as_ref().map(|core| core.view().version()),
-            "not_clos": self.core.as_ref().and_then(|core| not_clos(&**core.view())),
-            "counters": counters,
-            "missed_by": missed_by,
-            "last_missed": last_missed,
-            "last_window": self.windows.back().map(|(report, decided)| window_json(report, decided)),
-        })
-    }
-
-    /// What a long answer is made of, where the command has one.
-    fn long_answer(&self, command: &str, body: &Value) -> Option<Result<Making, Refused>> {
-        match command {
-            "grants" => {
-                Some(self.core().map_err(Refused::from).map(|core| {
-                    describing::grants(Arc::clone(core.view()), core.grants().collect())
-                }))
-            }
-            "fabric" => Some(self.core().map_err(Refused::from).map(|core| {
-                let names = body["names"].as_array().map(|names| {
-                    names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-                });
-                let source = match &self.source {
-                    Source::Manager(address) => address.to_string(),
-                    Source::File(path, _) => path.display().to_string(),
-                };
-                describing::fabric(Arc::clone(core.view()), source, names)
-            })),
-            _ => None,
+        Status {
+            name: self.identity.to_string(),
+            healthy,
+            state,
+            term: self.config.term.0,
+            least_term: core.and_then(|core| core.least_term()).map(|term| term.0),
+            policy: self.policy(),
+            window_us: self.config.window.nanos() / 1_000,
+            now_ns: self.clock.now().nanos(),
+            listen: listen.into_iter().flatten().map(|at| at.to_string()).collect(),
+            sessions: self.agents.as_ref().map_or(0, |agents| agents.peers().count()),
+            certificate: self
+                .certificate()
+                .map(|Expiry { is_over, line }| Certificate { is_over, line }),
+            clients_turned_away: self.outlets.control.turned_away(),
+            not_stored: self.state.trouble(),
+            storage_failures: self.state.failures(),
+            view: core.map(|core| core.view().version()),
+            not_clos: core.and_then(|core| not_clos(&**core.view())),
+            counters: counters.unwrap_or_default(),
+            missed_by,
+            last_missed,
+            last_window: self.windows.back().map(|(report, decided)| window(report, decided)),
         }
     }
 
-    fn change_policy(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
-        if let Some(wanted) = body.get("set").and_then(Value::as_str) {
-            let policy: Policy = wanted.parse()?;
+    fn fabric(&self, asked: GetFabric) -> Result<Making, Refused> {
+        let source = match &self.source {
+            Source::Manager(address) => address.to_string(),
+            Source::File(path, _) => path.display().to_string(),
+        };
+        Ok(describing::fabric(Arc::clone(self.core()?.view()), source, asked))
+    }
+
+    fn change_policy(
+        &mut self,
+        asker: &Asker,
+        asked: &SetPolicy,
+    ) -> Result<PolicyInForce, Refused> {
+        if let Some(policy) = asked.set {
             self.permit(asker, Rank::Operator, "set the policy")?;
             if self.manager.is_some() {
                 let why = "the subnet manager holds the policy: `policy` in its configuration";
@@ -236,21 +246,43 @@ impl Daemon {
             }
             self.take_policy(policy);
         }
-        Ok(json!({ "policy": self.policy().name() }))
+        Ok(PolicyInForce { policy: self.policy() })
     }
 }
 
-fn window_json(report: &WindowReport, decided: &Decided) -> Value {
+/// An answer as it is sent.
+pub(crate) fn said<O: Operation>(asked: &O, answer: O::Answer) -> Result<Value, Refused> {
+    serde_json::to_value(asked.document(answer)).map_err(Refused::failed)
+}
+
+/// An event is an object always.
+fn event(event: Value) -> operator::Event {
+    match event {
+        Value::Object(keys) => operator::Event(keys),
+        other => operator::Event([("event".to_owned(), other)].into_iter().collect()),
+    }
+}
+
+fn window(report: &WindowReport, decided: &Decided) -> Window {
     let deferred = report.deferred.iter();
-    let deferred: Map<String, Value> =
-        deferred.map(|(why, &count)| (why.to_string(), count.into())).collect();
-    let mut window = json!({
-        "epoch": report.epoch.0, "requested": report.requested, "granted": report.granted,
-        "draining": report.draining, "deferred": deferred, "refused": report.refused, "moved": report.moved,
-        "paused": report.paused, "links": report.links, "max_link_load": report.max_link_load,
-    });
-    window.as_object_mut().into_iter().for_each(|window| decided.describe(window));
-    window
+    let (took_us, late_us) = decided.micros();
+    let (missed, because) = decided.missed_before();
+    Window {
+        epoch: report.epoch.0,
+        requested: report.requested,
+        granted: report.granted,
+        draining: report.draining,
+        deferred: deferred.map(|(why, &count)| (why.to_string(), count)).collect(),
+        refused: report.refused,
+        moved: report.moved,
+        paused: report.paused,
+        links: report.links,
+        max_link_load: report.max_link_load,
+        took_us,
+        late_us,
+        missed,
+        because,
+    }
 }
 
 pub(crate) fn host_name(core: &Core, port: Guid) -> String {
@@ -259,56 +291,52 @@ pub(crate) fn host_name(core: &Core, port: Guid) -> String {
     core.host(port).map_or_else(|| port.to_string(), name)
 }
 
-fn grant_json(core: &Core, grant: &GrantStatus) -> Value {
-    describing::grant_json(grant, |port| host_name(core, port))
+fn grant(core: &Core, status: &GrantStatus) -> Grant {
+    describing::grant(status, |port| host_name(core, port))
 }
 
 /// The way from one host to another.
-fn path(core: &Core, body: &Value) -> Result<Value, Refused> {
+fn path(core: &Core, asked: &GetPath) -> Result<Path, Refused> {
     let view = core.view();
     let names = HostNames::of(view.topology(), &view.routing().hosts);
-    let host = |key: &str| -> Result<HostId, Refused> {
-        let text = body[key].as_str().ok_or_else(|| format!("`{key}` is a host"))?;
-        Ok(names.find(text).map_err(|error| error.to_string())?)
+    let host = |name: &str| -> Result<HostId, Refused> {
+        Ok(names.find(name).map_err(|error| error.to_string())?)
     };
-    let ends = (host("from")?, host("to")?);
+    let ends = (host(&asked.from)?, host(&asked.to)?);
     let port = |host: HostId| {
         view.routing().hosts.get(host).map(|host| view.topology().port(host.port).guid)
     };
     let held = core.grants().filter(|grant| grant.hosts == Some(ends));
-    let grant = held.min_by_key(|grant| grant.from);
-    let Some((lid, hops)) = core.way(ends, grant.map(|grant| grant.dlid)) else {
+    let held = held.min_by_key(|grant| grant.from);
+    let Some((lid, hops)) = core.way(ends, held.as_ref().map(|grant| grant.dlid)) else {
         return Err(Refused::conflict(
             "the tables have no route from the source to the destination",
         ));
     };
-    let hops: Vec<Value> = hops
-        .iter()
-        .map(|&(switch, out)| {
-            json!({ "switch": view.topology().node(switch).name.to_string(), "port": out.0 })
-        })
-        .collect();
-    Ok(json!({
-        "from": port(ends.0).map(|port| host_name(core, port)),
-        "to": port(ends.1).map(|port| host_name(core, port)),
-        "dlid": lid.0,
-        "grant": grant.map(|grant| grant_json(core, &grant)),
-        "hops": hops,
-    }))
+    let hop = |&(switch, out): &(NodeIndex, PortNum)| Hop {
+        switch: view.topology().node(switch).name.to_string(),
+        port: out.0,
+    };
+    Ok(Path {
+        from: port(ends.0).map(|port| host_name(core, port)),
+        to: port(ends.1).map(|port| host_name(core, port)),
+        dlid: lid.0,
+        grant: held.map(|held| grant(core, &held)),
+        hops: hops.iter().map(hop).collect(),
+    })
 }
 
 /// Whose a directed link is.
-fn owner(core: &Core, body: &Value) -> Result<Value, Refused> {
+fn owner(core: &Core, asked: &GetOwner) -> Result<Owners, Refused> {
     let topology = core.view().topology();
-    let text = body["port"].as_str().ok_or("`port` is NODE/PORT")?;
-    let port = find_port(topology, text)?;
+    let port = find_port(topology, &asked.port)?;
     let node = topology.node(topology.port(port).node);
     let owners = core.owners_of(node.guid, topology.num(port));
-    Ok(json!({
-        "link": topology.port_name(port),
-        "to": topology.peer(port).map(|peer| topology.port_name(peer)),
-        "owners": owners.iter().map(|grant| grant_json(core, grant)).collect::<Vec<_>>(),
-    }))
+    Ok(Owners {
+        link: topology.port_name(port),
+        to: topology.peer(port).map(|peer| topology.port_name(peer)),
+        owners: owners.iter().map(|held| grant(core, held)).collect(),
+    })
 }
 
 /// The port that `node/number` names.

@@ -1,6 +1,5 @@
 //! Who asks, what it may do, and how it is told that something is not done.
 
-use serde_json::Value;
 use snin_daemon::http::{Client, Refusal};
 use snin_fabric::Guid;
 use snin_protocol::identity::{Identity, Role};
@@ -96,7 +95,7 @@ impl Refused {
 
 impl Daemon {
     /// The end that asks, and the rank that it has. An agent asks for a `user` of its host.
-    pub(crate) fn asker(&self, client: &Client, body: &Value) -> Asker {
+    pub(crate) fn asker(&self, client: &Client, user: Option<u64>) -> Asker {
         let own = rustix::process::geteuid().as_raw();
         let (name, rank, host) = match client {
             Client::User(user) => {
@@ -104,7 +103,7 @@ impl Daemon {
                 let rank = if operates { Rank::Operator } else { Rank::Anybody };
                 (format!("user/{user}"), rank, None)
             }
-            Client::Certified(Identity::Agent(port)) => match body["user"].as_u64() {
+            Client::Certified(Identity::Agent(port)) => match user {
                 Some(user) => (format!("agent/{port}/user/{user}"), Rank::Anybody, Some(*port)),
                 None => (format!("agent/{port}"), Rank::Anybody, None),
             },

@@ -19,6 +19,7 @@ use snin_protocol::Time;
 use snin_protocol::greeting::Service;
 use snin_protocol::identity::{Identity, Role};
 use snin_protocol::message::{FromAgent, ToAgent};
+use snin_protocol::operator::controller::{Because, Missed};
 use snin_protocol::view::Policy;
 use tokio::select;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -386,7 +387,12 @@ impl Daemon {
         self.meter.charge(Cause::Deciding, now);
         let (took, missed) = (self.clock.now() - now, core.metrics().windows_missed - missed);
         let decided = self.counted.punctuality.decided(lateness, took, missed);
-        if let Some(fields) = decided.missed() {
+        if let Some(Missed { missed, late_us, because: Because { cause, why, shares_us } }) =
+            decided.missed()
+        {
+            let fields = json!({
+                "missed": missed, "late_us": late_us, "cause": cause, "why": why, "shares_us": shares_us,
+            });
             self.outlets.notify("WINDOWS_MISSED", fields);
         }
     }

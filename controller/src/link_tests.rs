@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_controller_core::events::Event;
 use snin_fabric::Guid;
 use snin_fabric::names::HostNames;
 use snin_protocol::Time;
 use snin_protocol::message::{LinkTest, LinkTested, MAX_TEST_MESSAGES};
+use snin_protocol::operator::controller::{GetLinkTest, LinkTestBegun, LinkTestResult, TestLink};
 use snin_protocol::view::PortTested;
 
 use crate::asker::{Asker, Rank, Refused};
@@ -36,7 +37,7 @@ enum Step {
     /// The manager is told.
     Tell(PortTested),
     /// It becomes an event.
-    Note(Value),
+    Note(LinkTestResult),
 }
 
 struct Running {
@@ -56,7 +57,7 @@ pub(crate) struct LinkTests {
     next: u32,
     running: BTreeMap<u32, Running>,
     steps: VecDeque<Step>,
-    done: VecDeque<Value>,
+    done: VecDeque<LinkTestResult>,
 }
 
 impl LinkTests {
@@ -95,10 +96,13 @@ impl LinkTests {
         if let Some(number) = number {
             self.steps.push_back(Step::Tell(PortTested { number, arrived: best }));
         }
-        let port = port.to_string();
-        let done = json!({
-            "number": id, "port": port, "messages": messages, "arrived": best, "done": true,
-        });
+        let done = LinkTestResult {
+            number: id,
+            done: true,
+            port: Some(port),
+            messages: Some(messages),
+            arrived: best,
+        };
         if self.done.len() == KEPT {
             self.done.pop_front();
         }
@@ -133,10 +137,13 @@ impl LinkTests {
     }
 
     /// What came of a test, or that it is under way; none of one that is not known.
-    fn result(&self, number: u64) -> Option<Value> {
-        let done = self.done.iter().find(|done| done["number"] == number).cloned();
-        let runs = || u32::try_from(number).is_ok_and(|number| self.running.contains_key(&number));
-        done.or_else(|| runs().then(|| json!({ "number": number, "done": false })))
+    fn result(&self, number: u64) -> Option<LinkTestResult> {
+        let number = u32::try_from(number).ok()?;
+        let done = self.done.iter().find(|done| done.number == number).cloned();
+        let runs = || self.running.contains_key(&number);
+        let under_way =
+            || LinkTestResult { number, done: false, port: None, messages: None, arrived: None };
+        done.or_else(|| runs().then(under_way))
     }
 }
 
@@ -157,39 +164,46 @@ impl Daemon {
                         manager.tested(tested);
                     }
                 }
-                Step::Note(fields) => self.outlets.notify("LINK_TESTED", fields),
+                Step::Note(LinkTestResult { number, port, messages, arrived, .. }) => {
+                    let fields = json!({
+                        "number": number, "port": port, "messages": messages, "arrived": arrived, "done": true,
+                    });
+                    self.outlets.notify("LINK_TESTED", fields);
+                }
             }
         }
     }
 
     /// An operator wants a link tested.
-    pub(crate) fn test_link(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
+    pub(crate) fn test_link(
+        &mut self,
+        asker: &Asker,
+        asked: &TestLink,
+    ) -> Result<LinkTestBegun, Refused> {
         self.permit(asker, Rank::Operator, "test links")?;
         let core = self.core()?;
         let view = core.view();
         let names = HostNames::of(view.topology(), &view.routing().hosts);
-        let text = body["port"].as_str().ok_or("`port` is a host")?;
-        let host = names.find(text).map_err(|error| error.to_string())?;
+        let host = names.find(&asked.port).map_err(|error| error.to_string())?;
         let host = view.routing().hosts.get(host).ok_or("no such host")?;
         let port = view.topology().port(host.port).guid;
         if !core.has_agent(port) {
-            return Err(Refused::conflict(format!("no agent is heard at {text:.80}")));
+            return Err(Refused::conflict(format!("no agent is heard at {:.80}", asked.port)));
         }
         if core.agents_beside(port).next().is_none() {
             return Err(Refused::conflict("no other agent is heard that messages could go to"));
         }
-        let messages = body["messages"].as_u64().unwrap_or(1_000);
-        let messages = u32::try_from(messages).ok().filter(|n| (1..=MAX_TEST_MESSAGES).contains(n));
+        let messages = u32::try_from(asked.messages).ok();
+        let messages = messages.filter(|n| (1..=MAX_TEST_MESSAGES).contains(n));
         let messages = messages.ok_or_else(|| format!("`messages` is 1 to {MAX_TEST_MESSAGES}"))?;
         let now = self.clock.now();
         let number = self.link_tests.begin(port, messages, None, self.core.as_ref(), now);
-        Ok(json!({ "number": number }))
+        Ok(LinkTestBegun { number })
     }
 
     /// What came of it.
-    pub(crate) fn link_tested(&self, body: &Value) -> Result<Value, Refused> {
-        let number = body["id"].as_u64().ok_or("`id` is a test's number")?;
-        let absent = || Refused::absent(format!("no link test has the number {number}"));
-        self.link_tests.result(number).ok_or_else(absent)
+    pub(crate) fn link_tested(&self, asked: &GetLinkTest) -> Result<LinkTestResult, Refused> {
+        let absent = || Refused::absent(format!("no link test has the number {}", asked.id));
+        self.link_tests.result(asked.id).ok_or_else(absent)
     }
 }

@@ -12,6 +12,7 @@ use snin_controller::io::outlets::Outlets;
 use snin_daemon::generations::Limit;
 use snin_daemon::log;
 use snin_daemon::settings::{load, template};
+use snin_protocol::operator::controller::Request;
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -24,15 +25,22 @@ fn main() -> ExitCode {
     }
 }
 
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // A reader that closed it wanted no more.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::system("stdout")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn run(cli: &Cli) -> Result<(), Failure> {
     if cli.dump_config {
-        return match io::stdout().write_all(template::<Settings>().as_bytes()) {
-            // A reader that closed it wanted no more.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::system("stdout")(error))
-            }
-            _ => Ok(()),
-        };
+        return print(&template::<Settings>());
+    }
+    if cli.dump_schema {
+        return print(&format!("{:#}\n", Request::schema()));
     }
     let loaded = load::<Settings>(&cli.config)?;
     let checked = check(&loaded)?;

@@ -1,9 +1,11 @@
 //! How punctual windows are: how late they were decided, what that was due to, and how many were missed.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
 use snin_daemon::meter::{Cause, Lateness};
 use snin_daemon::metrics::{Histogram, Page};
 use snin_protocol::Time;
+use snin_protocol::operator::controller::{Because, Missed};
 
 /// Bounds of the histograms, in seconds.
 const SECONDS: [f64; 12] =
@@ -19,39 +21,38 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
-    /// Adds it to what is answered about a window.
-    pub(crate) fn describe(&self, window: &mut Map<String, Value>) {
-        window.insert("took_us".to_owned(), micros(self.took));
-        window.insert("late_us".to_owned(), micros(self.lateness.late()));
-        window.insert("missed".to_owned(), self.missed.into());
-        if self.missed > 0 {
-            window.extend(self.why());
+    /// How long it took to decide, and how late that was, in microseconds.
+    pub(crate) fn micros(&self) -> (u64, u64) {
+        (micros(self.took), micros(self.lateness.late()))
+    }
+
+    /// Windows before it that were over by then, and why, where some were.
+    pub(crate) fn missed_before(&self) -> (u64, Option<Because>) {
+        (self.missed, (self.missed > 0).then(|| self.why()))
+    }
+
+    /// The cause of missed windows, and all that had a share.
+    fn why(&self) -> Because {
+        let shares = self.lateness.shares().filter(|&(_, share)| share > Time::ZERO);
+        let cause = self.lateness.cause();
+        Because {
+            cause: cause.name().to_owned(),
+            why: cause.to_string(),
+            shares_us: shares
+                .map(|(cause, share)| (cause.name().to_owned(), micros(share)))
+                .collect(),
         }
     }
 
-    /// Why windows were missed: the cause, in words, and all that had a share.
-    fn why(&self) -> Map<String, Value> {
-        let shares = self.lateness.shares().filter(|&(_, share)| share > Time::ZERO);
-        let shares: Map<String, Value> =
-            shares.map(|(cause, share)| (cause.name().to_owned(), micros(share))).collect();
-        let cause = self.lateness.cause();
-        Map::from_iter([
-            ("cause".to_owned(), cause.name().into()),
-            ("why".to_owned(), cause.to_string().into()),
-            ("shares_us".to_owned(), shares.into()),
-        ])
-    }
-
-    /// What an event says of windows that were missed, if some were.
-    pub(crate) fn missed(&self) -> Option<Value> {
-        let mut fields = json!({ "missed": self.missed, "late_us": micros(self.lateness.late()) });
-        fields.as_object_mut()?.extend(self.why());
-        (self.missed > 0).then_some(fields)
+    /// What is said of windows that were missed, if some were.
+    pub(crate) fn missed(&self) -> Option<Missed> {
+        let (missed, because) = self.missed_before();
+        Some(Missed { missed, late_us: micros(self.lateness.late()), because: because? })
     }
 }
 
-fn micros(time: Time) -> Value {
-    (time.nanos() / 1_000).into()
+const fn micros(time: Time) -> u64 {
+    time.nanos() / 1_000
 }
 
 /// See the module's documentation.
@@ -102,11 +103,10 @@ impl Punctuality {
     }
 
     /// For who asks how the controller is: how many windows were missed by cause, and the last of them.
-    pub(crate) fn missed(&self) -> (Value, Option<Value>) {
+    pub(crate) fn missed(&self) -> (BTreeMap<String, u64>, Option<Missed>) {
         let by = Cause::ALL.into_iter().zip(self.missed_by).filter(|&(_, missed)| missed > 0);
-        let by: Map<String, Value> =
-            by.map(|(cause, missed)| (cause.name().to_owned(), missed.into())).collect();
-        (by.into(), self.last_missed.as_ref().and_then(Decided::missed))
+        let by = by.map(|(cause, missed)| (cause.name().to_owned(), missed)).collect();
+        (by, self.last_missed.as_ref().and_then(Decided::missed))
     }
 
     /// Adds it to a page of metrics.
@@ -151,18 +151,16 @@ mod tests {
         let mut all = Punctuality::default();
         for (number, cause) in Cause::ALL.into_iter().enumerate() {
             let decided = missed_by(cause, &mut all);
-            let mut window = Map::new();
-            decided.describe(&mut window);
             let told = decided.missed().unwrap();
-            for told in [&Value::Object(window), &told] {
-                assert_eq!((&told["late_us"], &told["missed"]), (&json!(35_000), &json!(2)));
-                assert_eq!(told["cause"], cause.name());
-                assert_eq!(told["why"], cause.to_string());
-                let most = if cause == Cause::Machine { 35_000 } else { 30_000 };
-                assert_eq!(told["shares_us"][cause.name()], most);
-            }
+            assert_eq!(decided.micros(), (1_000, 35_000));
+            assert_eq!(decided.missed_before(), (2, Some(told.because.clone())));
+            assert_eq!((told.late_us, told.missed), (35_000, 2));
+            assert_eq!(told.because.cause, cause.name());
+            assert_eq!(told.because.why, cause.to_string());
+            let most = if cause == Cause::Machine { 35_000 } else { 30_000 };
+            assert_eq!(told.because.shares_us[cause.name()], most);
             let (by, last) = all.missed();
-            assert_eq!(by.as_object().unwrap().len(), number + 1);
+            assert_eq!(by.len(), number + 1);
             assert_eq!(last, Some(told));
         }
         let on_time = Meter::new(Clock::system());

@@ -1,15 +1,4 @@
-//! Slices and requests for later: who may ask for what, and what is kept before anybody is told.
-//!
-//! | command | answer |
-//! |---|---|
-//! | `slices` | every slice |
-//! | `slice_create` | the slice of `owner`: of `count` hosts, or of `hosts`; again the same where there is one |
-//! | `slice_resize` | the same slice with another `count`, or other `hosts` |
-//! | `slice_delete` | whether `owner` had one |
-//! | `slice_explain` | where a slice would go, or why there would be none; or, with `owner`, what one is like |
-//! | `request` | the number of a frame `from` one host `to` another: `windows`, or `for_ns`, from `at_ns` on |
-//! | `release` | frame `id` is given back |
-//! | `requests` | every frame that is not over |
+//! Slices and reservations: who may ask for what, and what is kept before anybody is told.
 //!
 //! With `shared` programs that are not the owner's run on those hosts too: queries for paths are not answered by
 //! its addresses.
@@ -21,12 +10,17 @@
 use serde_json::{Value, json};
 use snin_controller_core::Core;
 use snin_controller_core::window::{
-    Frame, FrameStatus, MAX_FRAMES_OF_OWNER, SliceError, SliceHosts, SliceStatus,
+    Frame, FrameError, FrameStatus, MAX_FRAMES_OF_OWNER, SliceError, SliceHosts, SliceRecord,
+    SliceStatus,
 };
 use snin_fabric::Guid;
 use snin_fabric::hosts::HostId;
 use snin_fabric::names::HostNames;
 use snin_protocol::Time;
+use snin_protocol::operator::controller::{
+    CreateSlice, DeleteSlice, ExplainSlice, Release, Released, Reservation, Reservations, Reserve,
+    ResizeSlice, Slice, SliceDeleted, SliceExplained, SliceMade, SlicePair, Slices,
+};
 use tracing::warn;
 
 use crate::asked::host_name;
@@ -39,43 +33,15 @@ use crate::io::kept::{Change, TimeOfDay};
 const PAST: Time = Time::secs(60);
 
 impl Daemon {
-    /// Answers a command of this module; `None` where it is none.
-    pub(crate) fn reserve(
-        &mut self,
-        asker: &Asker,
-        command: &str,
-        body: &Value,
-    ) -> Option<Result<Value, Refused>> {
-        Some(match command {
-            "slices" => self
-                .core()
-                .map(|core| {
-                    let rows: Vec<Value> =
-                        core.slices().iter().map(|slice| slice_json(core, slice)).collect();
-                    json!({ "slices": rows, "free_hosts": core.free_hosts() })
-                })
-                .map_err(Refused::from),
-            "slice_create" | "slice_resize" | "slice_delete" => {
-                let permitted = self.permit(asker, Rank::Launcher, "change slices");
-                permitted.and_then(|()| self.change_slice(asker, command, body))
-            }
-            "slice_explain" => self.explain_slice(body),
-            "slice_trees" => self.slice_trees(body),
-            "request" => {
-                let permitted = self.permit_requests(asker, "make requests");
-                permitted.and_then(|()| self.request(asker, body))
-            }
-            "release" => {
-                let permitted = self.permit_requests(asker, "release requests");
-                permitted.and_then(|()| self.release(asker, body))
-            }
-            "requests" => self.requests(asker),
-            _ => return None,
-        })
+    /// Every slice.
+    pub(crate) fn slices(&self) -> Result<Slices, Refused> {
+        let core = self.core()?;
+        let slices = core.slices().iter().map(|status| slice(core, status)).collect();
+        Ok(Slices { slices, free_hosts: core.free_hosts() })
     }
 
-    /// Users of a host have requests of their own through its agent.
-    fn permit_requests(&mut self, asker: &Asker, what: &str) -> Result<(), Refused> {
+    /// Users of a host have reservations of their own through its agent.
+    fn permit_reservations(&mut self, asker: &Asker, what: &str) -> Result<(), Refused> {
         if asker.host.is_some() { Ok(()) } else { self.permit(asker, Rank::Launcher, what) }
     }
 
@@ -104,53 +70,86 @@ impl Daemon {
         Ok(())
     }
 
-    fn change_slice(
+    fn permit_slice(&mut self, asker: &Asker, owner: &str) -> Result<(), Refused> {
+        self.permit(asker, Rank::Launcher, "change slices")?;
+        if asker.may_change(owner) {
+            return Ok(());
+        }
+        let slice = format!("change the slice of {owner:.128}, which is not its own");
+        self.permit(asker, Rank::Operator, &slice)
+    }
+
+    /// The slice is given back.
+    pub(crate) fn delete_slice(
         &mut self,
         asker: &Asker,
-        command: &str,
-        body: &Value,
-    ) -> Result<Value, Refused> {
-        let owner = body["owner"].as_str().ok_or("`owner` is a name")?.to_owned();
-        if !asker.may_change(&owner) {
-            let slice = format!("change the slice of {owner:.128}, which is not its own");
-            self.permit(asker, Rank::Operator, &slice)?;
-        }
+        asked: &DeleteSlice,
+    ) -> Result<SliceDeleted, Refused> {
+        let owner = &asked.owner;
+        self.permit_slice(asker, owner)?;
         let core = self.core.as_mut().ok_or(NotKnown)?;
-        let mut created = false;
-        if command == "slice_delete" {
-            let known = core.slice_record(&owner).is_some();
-            // First on disk: what could not be written is not done.
-            if known {
-                self.state
-                    .promise(self.state.kept().slice(&owner, None))
-                    .map_err(Refused::failed)?;
-            }
-            let deleted = self.core.as_mut().is_some_and(|core| core.delete_slice(&owner));
-            if deleted {
-                self.outlets.notify("SLICE_DELETED", json!({ "owner": owner }));
-            }
-            return Ok(json!({ "owner": owner, "deleted": deleted }));
+        // First on disk: what could not be written is not done.
+        if core.slice_record(owner).is_some() {
+            let gone = self.state.kept().slice(owner, None);
+            self.state.promise(gone).map_err(Refused::failed)?;
         }
-        let wanted = slice_hosts(core, body)?;
-        let before = core.slice_record(&owner).cloned();
-        if command == "slice_create" {
-            created = core.create_slice(&owner, &wanted).map_err(not_made)?;
-            // Asked for once more without a word of sharing, a slice stays as it is.
-            let shared = body["shared"].as_bool().or_else(|| created.then_some(false));
-            if let Some(shared) = shared {
-                core.share_slice(&owner, shared);
-            }
-        } else {
-            core.resize_slice(&owner, &wanted).map_err(not_made)?;
+        let deleted = self.core.as_mut().is_some_and(|core| core.delete_slice(owner));
+        if deleted {
+            self.outlets.notify("SLICE_DELETED", json!({ "owner": owner }));
         }
+        Ok(SliceDeleted { owner: owner.clone(), deleted })
+    }
+
+    /// A slice; again the same where there is one.
+    pub(crate) fn create_slice(
+        &mut self,
+        asker: &Asker,
+        asked: &CreateSlice,
+    ) -> Result<SliceMade, Refused> {
+        let owner = &asked.owner;
+        self.permit_slice(asker, owner)?;
+        let core = self.core.as_mut().ok_or(NotKnown)?;
+        let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
+        let before = core.slice_record(owner).cloned();
+        let created = core.create_slice(owner, &wanted).map_err(not_made)?;
+        // Asked for once more without a word of sharing, a slice stays as it is.
+        if let Some(shared) = asked.shared.or_else(|| created.then_some(false)) {
+            core.share_slice(owner, shared);
+        }
+        self.slice_made(owner, before, created, created.then_some("SLICE_CREATED"))
+    }
+
+    /// The same slice with other hosts.
+    pub(crate) fn resize_slice(
+        &mut self,
+        asker: &Asker,
+        asked: &ResizeSlice,
+    ) -> Result<SliceMade, Refused> {
+        let owner = &asked.owner;
+        self.permit_slice(asker, owner)?;
+        let core = self.core.as_mut().ok_or(NotKnown)?;
+        let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
+        let before = core.slice_record(owner).cloned();
+        core.resize_slice(owner, &wanted).map_err(not_made)?;
+        self.slice_made(owner, before, false, Some("SLICE_RESIZED"))
+    }
+
+    /// Keeps a slice, and answers with it. What cannot be kept is as it was `before`.
+    fn slice_made(
+        &mut self,
+        owner: &str,
+        before: Option<SliceRecord>,
+        created: bool,
+        event: Option<&str>,
+    ) -> Result<SliceMade, Refused> {
         if let Err(failure) = self.promise_slices() {
-            // A user is not told of what a restart would forget: it is as it was before.
+            // A user is not told of what a restart would forget.
             match (&mut self.core, before) {
-                (Some(core), None) => drop(core.delete_slice(&owner)),
+                (Some(core), None) => drop(core.delete_slice(owner)),
                 (Some(core), Some(before)) => {
-                    core.share_slice(&owner, before.shared);
-                    if core.slice_record(&owner).is_some_and(|now| now.wanted != before.wanted)
-                        && let Err(why) = core.resize_slice(&owner, &before.wanted)
+                    core.share_slice(owner, before.shared);
+                    if core.slice_record(owner).is_some_and(|now| now.wanted != before.wanted)
+                        && let Err(why) = core.resize_slice(owner, &before.wanted)
                     {
                         warn!("the slice of {owner} is not as it was before: {why}");
                     }
@@ -160,75 +159,78 @@ impl Daemon {
             return Err(Refused::failed(failure));
         }
         let core = self.core()?;
-        let slice = core.slice(&owner).ok_or(NotKnown)?;
-        let mut answer = slice_json(core, &slice);
-        answer["created"] = created.into();
-        if created || command == "slice_resize" {
-            let event = if created { "SLICE_CREATED" } else { "SLICE_RESIZED" };
-            self.outlets.notify(event, slice_event(&slice));
+        let status = core.slice(owner).ok_or(NotKnown)?;
+        let made = SliceMade { slice: slice(core, &status), created };
+        if let Some(event) = event {
+            self.outlets.notify(event, slice_event(&status));
         }
-        Ok(answer)
+        Ok(made)
     }
 
-    fn explain_slice(&self, body: &Value) -> Result<Value, Refused> {
+    /// What a slice is like, or where one would go.
+    pub(crate) fn explain_slice(&self, asked: &ExplainSlice) -> Result<SliceExplained, Refused> {
         let core = self.core()?;
-        if let Some(owner) = body["owner"].as_str() {
-            let slice = core
+        let free_hosts = core.free_hosts();
+        if let Some(owner) = &asked.owner {
+            let status = core
                 .slice(owner)
                 .ok_or_else(|| Refused::absent(format!("{owner:.128} has no slice")))?;
-            let mut answer = slice_json(core, &slice);
             let topology = core.view().topology();
             let name = |guid: Guid| {
                 let found = topology.switches().find(|&s| topology.node(s).guid == guid);
                 found.map_or_else(|| guid.to_string(), |s| topology.node(s).name.to_string())
             };
-            let pairs = slice.pairs.iter();
-            answer["pairs"] =
-                pairs.map(|&(leaf, tree)| json!({ "leaf": name(leaf), "tree": tree.0 })).collect();
-            return Ok(answer);
+            let pairs = status.pairs.iter();
+            let pairs = pairs.map(|&(leaf, tree)| SlicePair { leaf: name(leaf), tree: tree.0 });
+            return Ok(SliceExplained {
+                possible: true,
+                why: None,
+                free_hosts,
+                slice: Some(slice(core, &status)),
+                pairs: pairs.collect(),
+            });
         }
-        let wanted = slice_hosts(core, body)?;
-        let free = core.free_hosts();
-        Ok(match core.try_slice(&wanted) {
-            Ok(slice) => {
-                let mut answer = slice_json(core, &slice);
-                (answer["possible"], answer["free_hosts"]) = (true.into(), json!(free));
-                answer
-            }
-            Err(why) => json!({ "possible": false, "why": why.to_string(), "free_hosts": free }),
-        })
+        let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
+        let (slice, why) = match core.try_slice(&wanted) {
+            Ok(status) => (Some(slice(core, &status)), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
+        let possible = slice.is_some();
+        Ok(SliceExplained { possible, why, free_hosts, slice, pairs: Vec::new() })
     }
 
-    fn request(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
+    /// Ports are kept for a connection.
+    pub(crate) fn reserve(
+        &mut self,
+        asker: &Asker,
+        asked: &Reserve,
+    ) -> Result<Reservation, Refused> {
+        self.permit_reservations(asker, "make requests")?;
         let now = self.clock.now();
         let (window, day) = (self.config.window, TimeOfDay::at(now));
         let core = self.core()?;
-        let source = match asker.host.filter(|_| body["from"].is_null()) {
-            Some(port) => port,
-            None => host_port(core, body, "from")?,
+        let source = match (&asked.from, asker.host) {
+            (None, Some(port)) => port,
+            (None, None) => return Err("`from` is a host".into()),
+            (Some(from), _) => host_port(core, from)?,
         };
-        let destination = host_port(core, body, "to")?;
+        let destination = host_port(core, &asked.to)?;
         self.permit_user(asker, source)?;
-        let number = |key: &str| match &body[key] {
-            Value::Null => Ok(None),
-            value => value.as_u64().map(Some).ok_or_else(|| format!("`{key}` is a number")),
-        };
-        let at = number("at_ns")?;
-        if at.is_some_and(|at| Time(at) < Time(day.unix(now)) - PAST) {
+        if asked.at_ns.is_some_and(|at| Time(at) < Time(day.unix(now)) - PAST) {
             return Err("`at_ns` is in the past: leave it out for a request from now on".into());
         }
-        let from = at.map_or(now, |at| day.own(at)).max(now);
-        let length = match (number("for_ns")?, number("windows")?) {
+        let from = asked.at_ns.map_or(now, |at| day.own(at)).max(now);
+        let length = match (asked.for_ns, asked.windows) {
             (Some(length), None) => Time(length),
             (None, windows) => window * windows.unwrap_or(1),
             (Some(_), Some(_)) => return Err("`windows` and `for_ns`: one of them".into()),
         };
-        let owner = body["owner"].as_str().filter(|_| asker.rank == Rank::Operator);
+        let owner = asked.owner.as_ref().filter(|_| asker.rank == Rank::Operator);
         let owner = owner.map_or_else(|| asker.name.clone(), |owner| format!("{owner:.128}"));
         let until = Time(from.0.saturating_add(length.0));
         let frame = Frame { owner, source, destination, from, until };
         let core = self.core.as_mut().ok_or(NotKnown)?;
-        let id = core.add_frame(frame.clone(), now).map_err(Refused::conflict)?;
+        let id = core.add_frame(frame.clone(), now).map_err(not_kept)?;
         let kept = self.state.kept().frame(id, Some(day.keep(&frame)));
         if let Err(failure) = self.state.promise(kept) {
             core.remove_frame(id);
@@ -236,20 +238,19 @@ impl Daemon {
         }
         self.outlets.notify("REQUEST", json!({ "id": id, "owner": frame.owner }));
         let core = self.core()?;
-        Ok(frame_json(core, &FrameStatus { id, frame, windows: 0, used: 0 }, &day, now))
+        Ok(reservation(core, &FrameStatus { id, frame, windows: 0, used: 0 }, &day, now))
     }
 
-    fn release(&mut self, asker: &Asker, body: &Value) -> Result<Value, Refused> {
-        let id = body["id"].as_u64().ok_or("`id` is a request's number")?;
+    /// A reservation is given back.
+    pub(crate) fn release(&mut self, asker: &Asker, asked: &Release) -> Result<Released, Refused> {
+        self.permit_reservations(asker, "release requests")?;
+        let id = asked.id;
         let core = self.core.as_mut().ok_or(NotKnown)?;
         let owner = core.frame(id).map(|frame| frame.owner.clone());
         let owner = owner.ok_or_else(|| Refused::absent(format!("there is no request {id}")))?;
         if owner != asker.name {
-            self.permit(
-                asker,
-                Rank::Operator,
-                &format!("release request {id}, which is {owner}'s"),
-            )?;
+            let what = format!("release request {id}, which is {owner}'s");
+            self.permit(asker, Rank::Operator, &what)?;
         }
         // First on disk: what could not be written is not done.
         let kept = self.state.kept().frame(id, None);
@@ -258,19 +259,17 @@ impl Daemon {
             core.remove_frame(id);
         }
         self.outlets.notify("RELEASE", json!({ "id": id, "owner": owner }));
-        Ok(json!({ "id": id, "released": true }))
+        Ok(Released { id, released: true })
     }
 
     /// Every frame, but for a user of a host, who sees its own.
-    fn requests(&self, asker: &Asker) -> Result<Value, Refused> {
+    pub(crate) fn reservations(&self, asker: &Asker) -> Result<Reservations, Refused> {
         let (core, now) = (self.core()?, self.clock.now());
         let day = TimeOfDay::at(now);
         let shown = |owner: &str| asker.host.is_none() || owner == asker.name;
-        Ok(core
-            .frames()
-            .filter(|frame| shown(&frame.frame.owner))
-            .map(|frame| frame_json(core, &frame, &day, now))
-            .collect())
+        let frames = core.frames().filter(|frame| shown(&frame.frame.owner));
+        let requests = frames.map(|frame| reservation(core, &frame, &day, now)).collect();
+        Ok(Reservations { requests })
     }
 
     /// Slices and frames of before.
@@ -322,13 +321,9 @@ impl Daemon {
 }
 
 /// A host by name, port GUID or number: its port.
-fn host_port(core: &Core, body: &Value, key: &str) -> Result<Guid, Refused> {
-    let text = body[key].as_str().ok_or_else(|| format!("`{key}` is a host"))?;
-    find_port(core, &HostNames::of(core.view().topology(), &core.view().routing().hosts), text)
-}
-
-fn find_port(core: &Core, names: &HostNames, text: &str) -> Result<Guid, Refused> {
-    port_of(core, names.find(text).map_err(|error| error.to_string())?)
+fn host_port(core: &Core, name: &str) -> Result<Guid, Refused> {
+    let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);
+    port_of(core, names.find(name).map_err(|error| error.to_string())?)
 }
 
 fn port_of(core: &Core, host: HostId) -> Result<Guid, Refused> {
@@ -345,14 +340,24 @@ fn not_made(error: SliceError) -> Refused {
     }
 }
 
+fn not_kept(error: FrameError) -> Refused {
+    match error {
+        FrameError::PortTaken { .. } | FrameError::LeafFull(_) => Refused::no_room(error),
+        other => Refused::conflict(other),
+    }
+}
+
 /// `count`, or `hosts` by name, each a host or a list of them.
-fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, Refused> {
-    match (&body["count"], &body["hosts"]) {
-        (Value::Null, Value::Array(hosts)) => {
+fn slice_hosts(
+    core: &Core,
+    count: Option<u32>,
+    hosts: Option<&[String]>,
+) -> Result<SliceHosts, Refused> {
+    match (count, hosts) {
+        (None, Some(hosts)) => {
             let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);
             let mut ports = Vec::new();
-            for host in hosts {
-                let text = host.as_str().ok_or("`hosts` are names of hosts")?;
+            for text in hosts {
                 for host in names.find_all(text).map_err(|error| error.to_string())? {
                     ports.push(port_of(core, host)?);
                 }
@@ -363,11 +368,9 @@ fn slice_hosts(core: &Core, body: &Value) -> Result<SliceHosts, Refused> {
             }
             Ok(SliceHosts::Ports(ports))
         }
-        (count, Value::Null) => {
-            let count = count.as_u64().and_then(|count| u32::try_from(count).ok());
-            Ok(SliceHosts::Count(count.ok_or("`count` is a number of hosts")?))
-        }
-        _ => Err("`count` and `hosts`: one of them".into()),
+        (Some(count), None) => Ok(SliceHosts::Count(count)),
+        (None, None) => Err("`count` is a number of hosts".into()),
+        (Some(_), Some(_)) => Err("`count` and `hosts`: one of them".into()),
     }
 }
 
@@ -379,22 +382,31 @@ fn slice_event(slice: &SliceStatus) -> Value {
     json!({ "owner": slice.owner, "hosts": ports.len(), "ports": ports, "pairs": pairs })
 }
 
-fn slice_json(core: &Core, slice: &SliceStatus) -> Value {
-    let names: Vec<String> = slice.hosts.iter().map(|&port| host_name(core, port)).collect();
-    let ports: Vec<String> = slice.hosts.iter().map(ToString::to_string).collect();
-    json!({
-        "owner": slice.owner, "hosts": names, "ports": ports, "links": slice.links, "whole": slice.whole,
-        "foreign": slice.foreign, "shared": slice.shared, "ready": slice.whole && slice.foreign == 0,
-    })
+fn slice(core: &Core, status: &SliceStatus) -> Slice {
+    Slice {
+        owner: status.owner.clone(),
+        hosts: status.hosts.iter().map(|&port| host_name(core, port)).collect(),
+        ports: status.hosts.clone(),
+        links: status.links,
+        whole: status.whole,
+        foreign: status.foreign,
+        shared: status.shared,
+        ready: status.whole && status.foreign == 0,
+    }
 }
 
-fn frame_json(core: &Core, status: &FrameStatus, day: &TimeOfDay, now: Time) -> Value {
+fn reservation(core: &Core, status: &FrameStatus, day: &TimeOfDay, now: Time) -> Reservation {
     let frame = &status.frame;
     let state = if frame.from > now { "waits for its time" } else { "has its ports" };
-    json!({
-        "id": status.id, "owner": frame.owner,
-        "from": host_name(core, frame.source), "to": host_name(core, frame.destination),
-        "at_ns": day.unix(frame.from), "until_ns": day.unix(frame.until), "state": state,
-        "windows": status.windows, "used": status.used,
-    })
+    Reservation {
+        id: status.id,
+        owner: frame.owner.clone(),
+        from: host_name(core, frame.source),
+        to: host_name(core, frame.destination),
+        at_ns: day.unix(frame.from),
+        until_ns: day.unix(frame.until),
+        state: state.to_owned(),
+        windows: status.windows,
+        used: status.used,
+    }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde_json::{Value, json};
+use snin_protocol::operator::{Document, Operation};
 
 use crate::connections::Connections;
 use crate::group::SocketGroup;
@@ -184,6 +185,17 @@ fn connect(path: &Path, patience: Option<Duration>) -> io::Result<UnixStream> {
     Ok(UnixStream::from(ours))
 }
 
+/// An answer to an operation, from a daemon at this address.
+pub(crate) fn understood<O: Operation>(
+    answer: Value,
+    path: &Path,
+) -> Result<Document<O::Answer>, ControlError> {
+    serde_json::from_value(answer).map_err(|error| ControlError::Garbled {
+        path: path.to_owned(),
+        what: format!("the answer to `{}` is of another version: {error}", O::COMMAND),
+    })
+}
+
 /// The command's end: waits for every answer.
 pub struct Connection {
     stream: BufReader<UnixStream>,
@@ -228,6 +240,18 @@ impl Connection {
             Some(value) => Ok(value.take()),
             None => Err(self.garbled("the answer is neither ok nor error")),
         }
+    }
+
+    /// Asks what operators may ask.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask), and when the answer is of another kind.
+    pub fn request<O: Operation>(
+        &mut self,
+        operation: &O,
+    ) -> Result<Document<O::Answer>, ControlError> {
+        let answer = self.ask(&operation.request())?;
+        understood::<O>(answer, &self.path)
     }
 
     /// The next line, for one who follows events; `None` when the daemon has ended.

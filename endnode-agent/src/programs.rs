@@ -20,6 +20,7 @@ use snin_daemon::control::{Client, Control, ControlError, Request};
 use snin_daemon::http::Courier;
 use snin_daemon::metrics::Page;
 use snin_daemon::watch::Watch;
+use snin_protocol::operator::{Operation as _, controller};
 use tracing::warn;
 
 use crate::jobs::Jobs;
@@ -111,6 +112,7 @@ impl Programs {
             let Some((client, user)) = self.waiting.remove(&number) else { continue };
             match answer {
                 Ok(value) => self.socket.answer(client, &value),
+                Err(ControlError::NoRoom(why)) => self.socket.no_room(client, &why),
                 Err(why) => self.refuse(client, &format!("for user {user}: {why}")),
             }
         }
@@ -137,16 +139,30 @@ impl Programs {
         if self.waiting.values().filter(|waits| waits.1 == user).count() >= MOST_OF_USER {
             return Err(format!("user {user} waits for {MOST_OF_USER} answers already"));
         }
-        let mut body = request.body.clone();
-        if let Value::Object(keys) = &mut body {
+        let mut asked = relayed(request)?;
+        if let Value::Object(keys) = &mut asked {
             keys.insert("user".to_owned(), user.into());
         }
-        if !courier.send(self.next, body) {
+        if !courier.send(self.next, asked) {
             return Err("too many commands wait for the controller: ask again".to_owned());
         }
         self.waiting.insert(self.next, (request.client, user));
         self.next += 1;
         self.told += 1;
         Ok(())
+    }
+}
+
+/// What users may have the controller told, understood here.
+fn relayed(request: &Request) -> Result<Value, String> {
+    let mut body = request.body.clone();
+    if let Value::Object(keys) = &mut body {
+        keys.remove("command");
+    }
+    match controller::Request::parse(&request.command, body)? {
+        controller::Request::Reserve(asked) => Ok(asked.request()),
+        controller::Request::Release(asked) => Ok(asked.request()),
+        controller::Request::GetReservations(asked) => Ok(asked.request()),
+        _ => Err(format!("{}: only operators may", request.command)),
     }
 }

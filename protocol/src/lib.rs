@@ -7,6 +7,7 @@ pub mod greeting;
 pub mod identity;
 pub mod message;
 pub mod mirror;
+pub mod operator;
 pub mod peer;
 pub mod software_port;
 pub mod view;

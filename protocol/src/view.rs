@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use snin_fabric::dump::guid2lid;
 use snin_fabric::routing::{Placement, Routing, RoutingError, tables_hash};
@@ -31,8 +32,20 @@ pub const VIEW_LEASE: Time = Time::secs(10);
 
 /// Is non-interference in effect?
 #[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Debug,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
+#[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// Tree 0, which carries all traffic without a grant, is never granted.
     Strict,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use snin_daemon::control::Control;
+use snin_daemon::describer::Describer;
 use snin_daemon::generations::Limit;
 use snin_daemon::group::SocketGroup;
 use snin_daemon::http::{Offer, Server};
@@ -15,7 +16,6 @@ use tracing::{info, warn};
 
 use crate::api::ROUTES;
 use crate::config::Settings;
-use crate::describing::Describer;
 use crate::error::Failure;
 
 /// Log, events, control socket, pages and signals.

@@ -29,7 +29,7 @@ fn it_says_who_owns_what_and_which_way_it_goes() {
     let began = std::time::Instant::now();
     loop {
         let grants = controller.ask(&json!({ "command": "grants" })).unwrap();
-        let Some(grant) = grants.as_array().unwrap().first().cloned() else { continue };
+        let Some(grant) = grants["grants"].as_array().unwrap().first().cloned() else { continue };
         let (from, to) = (grant["from_port"].clone(), grant["to_port"].clone());
         let path = controller.ask(&json!({ "command": "path", "from": from, "to": to })).unwrap();
         let hop = &path["hops"][0];
@@ -45,7 +45,7 @@ fn it_says_who_owns_what_and_which_way_it_goes() {
     }
     let windows = controller.ask(&json!({ "command": "windows", "count": 5 })).unwrap();
     assert!(
-        windows
+        windows["windows"]
             .as_array()
             .unwrap()
             .iter()
@@ -57,7 +57,7 @@ fn it_says_who_owns_what_and_which_way_it_goes() {
     for (request, told) in [
         (
             json!({ "command": "policy", "set": "loud" }),
-            "`loud` is no policy: strict, shared or off",
+            "`set`: unknown variant `loud`, expected one of `strict`, `shared`, `off`",
         ),
         (json!({ "command": "owner", "port": "nowhere/1" }), "no node is called nowhere"),
         (json!({ "command": "path", "from": "0", "to": "x" }), "no host is called `x`"),

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use serde_json::Value;
 use snin_protocol::identity::Role;
+use snin_protocol::operator::{Document, Operation};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
@@ -21,7 +23,7 @@ use tokio_rustls::TlsConnector;
 use super::entrance::Stream;
 use super::{ALPN, COMMAND};
 use crate::bell::{Bell, Joined, hand_over};
-use crate::control::{ControlError, NO_ROOM};
+use crate::control::{ControlError, NO_ROOM, understood};
 use crate::session::{Address, Credentials, SessionEnd, lookup, server_name};
 use crate::watch::Watch;
 
@@ -44,6 +46,20 @@ pub fn ask(
 ) -> Result<Value, ControlError> {
     let runtime = runtime().map_err(|error| nobody(to, error))?;
     runtime.block_on(timely(to, credentials, request, patience))
+}
+
+/// Asks the API of a controller what operators may ask.
+///
+/// # Errors
+/// As [`ask`], and when the answer is of another kind.
+pub fn request<O: Operation>(
+    to: &Address,
+    credentials: Option<&Credentials>,
+    operation: &O,
+    patience: Duration,
+) -> Result<Document<O::Answer>, ControlError> {
+    let answer = ask(to, credentials, &operation.request(), patience)?;
+    understood::<O>(answer, Path::new(&to.to_string()))
 }
 
 /// Follows the events of a controller after number `since`: `heard` is given each as a line of JSON, until it says

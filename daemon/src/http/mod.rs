@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 use crate::control::NO_ROOM;
 use crate::metrics;
 
-pub use client::{Courier, ask, follow};
+pub use client::{Courier, ask, follow, request};
 pub use follow::Follower;
 pub use server::{Offer, Server};
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use snin_daemon::session::Address;
+use snin_protocol::view::Policy;
 
 use super::reserving::ByAgent;
 use super::{Format, controller_socket};
@@ -74,6 +75,17 @@ pub(crate) enum PolicyName {
     Shared,
     /// Nothing is granted
     Off,
+}
+
+impl PolicyName {
+    /// As the controller has it.
+    pub(crate) const fn policy(self) -> Policy {
+        match self {
+            Self::Strict => Policy::Strict,
+            Self::Shared => Policy::Shared,
+            Self::Off => Policy::Off,
+        }
+    }
 }
 
 /// The way from one host to another: of its grant if it has one, else of ordinary traffic.

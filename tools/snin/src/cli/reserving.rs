@@ -71,7 +71,7 @@ pub(crate) struct SliceHosts {
     pub(crate) on: Option<Vec<String>>,
 }
 
-/// Have the ports of two hosts kept for a connection.
+/// Have the ports of two hosts kept for a connection; exit code 1 when there is no room, and why
 #[derive(Args, Debug)]
 pub(crate) struct RequestOf {
     /// The host that sends: its name (n1; of several adapters n1/mlx5_0), port GUID or number; with --agent the

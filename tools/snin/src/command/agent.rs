@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use snin_daemon::control::Connection;
+use snin_fabric::PortNum;
 use snin_fabric::names::HostNames;
-use snin_fabric::{Guid, PortNum};
+use snin_protocol::operator::controller::GetFabric;
 
 use crate::Verdict;
 use crate::cli::{Agent, AgentSocket, controller_socket};
-use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -50,19 +50,17 @@ fn port(host: &str) -> Result<String, Failure> {
         return Ok(host.to_owned());
     }
     let node = host.split('/').next().unwrap_or(host);
-    let request = json!({ "command": "fabric", "names": [host, node] });
-    let fabric = Connection::open(&controller_socket(), Some(PATIENCE))?.ask(&request)?;
-    let known = rows(&fabric["hosts"]).iter();
-    let known = known.map(|known| (text(&known["port"]), text(&known["name"])));
-    let known: Vec<(Guid, String)> =
-        known.filter_map(|(port, name)| Some((port.parse().ok()?, name))).collect();
-    let called = known.iter().map(|(port, name)| (*port, PortNum(1), name.as_str()));
+    let names = Some([host, node].map(str::to_owned).into());
+    let mut controller = Connection::open(&controller_socket(), Some(PATIENCE))?;
+    let fabric = controller.request(&GetFabric { names })?.answer;
+    let called = fabric.hosts.iter().map(|host| (host.port, PortNum(1), host.name.as_str()));
     let found = HostNames::new(called).find(host);
     let found = found.map_err(|error| Failure::Content {
         name: "--peer".to_owned(),
         what: format!(" {error}"),
     })?;
-    Ok(known.get(found.index()).map_or_else(String::new, |(port, _)| port.to_string()))
+    let found = fabric.hosts.get(found.index());
+    Ok(found.map_or_else(String::new, |host| host.port.to_string()))
 }
 
 fn show<W: Write>(agent: &Agent, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {

@@ -3,16 +3,21 @@
 use std::io::Write;
 use std::time::Duration;
 
-use clap::ValueEnum as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use snin_daemon::control::Connection;
 use snin_daemon::http;
 use snin_daemon::session::{Credentials, Files};
+use snin_protocol::operator::controller::{
+    Because, Events, Fabric, GetEvents, GetFabric, GetGrants, GetLinkTest, GetOwner, GetPath,
+    GetReservations, GetStatus, GetWindows, Grant, Grants, Host, LinkTestResult, Missed, Owners,
+    Path, PolicyInForce, SetPolicy, Status, TestLink, Unusable, Windows,
+};
+use snin_protocol::operator::{Document, Event, Operation};
 
 use super::manager::happened;
 use super::reserving::ask_by;
 use crate::Verdict;
-use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf, Remote};
+use crate::cli::controller::{Controller, ControllerSocket, OwnerOf, PathOf, PolicyName, Remote};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -22,12 +27,15 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// How often a test that is under way is asked for.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The answer to a request, as the control socket has both.
-pub(super) fn ask(socket: &ControllerSocket, request: &Value) -> Result<Value, Failure> {
+/// The answer to an operation.
+pub(super) fn ask<O: Operation>(
+    socket: &ControllerSocket,
+    operation: &O,
+) -> Result<Document<O::Answer>, Failure> {
     let Some(api) = &socket.remote.controller else {
-        return Ok(Connection::open(&socket.socket, Some(PATIENCE))?.ask(request)?);
+        return Ok(Connection::open(&socket.socket, Some(PATIENCE))?.request(operation)?);
     };
-    Ok(http::ask(api, credentials(&socket.remote)?.as_ref(), request, PATIENCE)?)
+    Ok(http::request(api, credentials(&socket.remote)?.as_ref(), operation, PATIENCE)?)
 }
 
 fn credentials(remote: &Remote) -> Result<Option<Credentials>, Failure> {
@@ -54,230 +62,211 @@ fn follow<W: Write>(
     Ok(Verdict::Well)
 }
 
+/// Asks, and shows the answer by `print`.
+pub(super) fn show<O, W>(
+    socket: &ControllerSocket,
+    operation: &O,
+    out: &mut Output<W>,
+    print: impl FnOnce(&O::Answer, &mut Output<W>) -> Result<(), Failure>,
+) -> Result<O::Answer, Failure>
+where
+    O: Operation,
+    W: Write,
+{
+    let document = ask(socket, operation)?;
+    let json = Target::open(socket.format.json.as_deref())?;
+    out.report(json, &document, |out| print(&document.answer, out))?;
+    Ok(document.answer)
+}
+
 /// Asks, and shows the answer.
 pub(crate) fn run<W: Write>(asked: &Controller, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let (socket, request) = request(asked);
-    let answer = match asked {
-        Controller::Events { since, follow: true, .. } => return follow(socket, *since, out),
-        Controller::Requests { agent, .. } => ask_by(agent, socket, &request)?,
-        Controller::LinkTest { .. } => link_tested(socket, &ask(socket, &request)?)?,
-        _ => ask(socket, &request)?,
-    };
-    let json = Target::open(socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| show(asked, &answer, out))?;
-    let lacks = answer["arrived"].as_u64() < answer["messages"].as_u64();
-    Ok(if answer["healthy"] == false || lacks { Verdict::Unwell } else { Verdict::Well })
-}
-
-fn show<W: Write>(asked: &Controller, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
     match asked {
-        Controller::Status(_) => status(answer, out),
-        Controller::Windows { .. } => windows(answer, out),
-        Controller::Grants(_) => grants(answer, out),
-        Controller::Fabric(_) => fabric(answer, out),
-        Controller::Requests { .. } => {
-            rows(answer).iter().try_for_each(|frame| out.line(super::reserving::frame(frame)))
+        Controller::Status(socket) => {
+            let status = show(socket, &GetStatus {}, out, status)?;
+            return Ok(if status.healthy { Verdict::Well } else { Verdict::Unwell });
         }
-        Controller::LinkTest { port, .. } => {
-            let (arrived, messages) = (&answer["arrived"], &answer["messages"]);
-            out.line(format!("{port}: {arrived} of {messages} messages arrived"))
-        }
-        Controller::Policy { .. } => out.line(text(&answer["policy"])),
-        Controller::Events { .. } => {
-            rows(&answer["events"]).iter().try_for_each(|event| out.line(event))
-        }
-    }
-}
-
-fn request(asked: &Controller) -> (&ControllerSocket, Value) {
-    match asked {
-        Controller::Status(socket) => (socket, json!({ "command": "status" })),
         Controller::Windows { count, socket } => {
-            (socket, json!({ "command": "windows", "count": count }))
+            drop(show(socket, &GetWindows { count: u64::from(*count) }, out, windows)?);
         }
-        Controller::Grants(socket) => (socket, json!({ "command": "grants" })),
-        Controller::Fabric(socket) => (socket, json!({ "command": "fabric" })),
-        Controller::Requests { socket, .. } => (socket, json!({ "command": "requests" })),
+        Controller::Grants(socket) => drop(show(socket, &GetGrants {}, out, grants)?),
+        Controller::Fabric(socket) => drop(show(socket, &GetFabric::default(), out, fabric)?),
+        Controller::Requests { agent, socket } => {
+            let document = ask_by(agent, socket, &GetReservations {})?;
+            let json = Target::open(socket.format.json.as_deref())?;
+            out.report(json, &document, |out| {
+                let mut requests = document.answer.requests.iter();
+                requests.try_for_each(|request| out.line(super::reserving::reservation(request)))
+            })?;
+        }
         Controller::LinkTest { port, messages, socket } => {
-            (socket, json!({ "command": "link_test", "port": port, "messages": messages }))
+            return link_test(port, *messages, socket, out);
         }
         Controller::Policy { set, socket } => {
-            let set = set.and_then(|set| Some(set.to_possible_value()?.get_name().to_owned()));
-            (socket, json!({ "command": "policy", "set": set }))
+            let set = set.map(PolicyName::policy);
+            let print =
+                |answer: &PolicyInForce, out: &mut Output<W>| out.line(answer.policy.name());
+            drop(show(socket, &SetPolicy { set }, out, print)?);
         }
+        Controller::Events { since, follow: true, socket } => return follow(socket, *since, out),
         Controller::Events { since, socket, .. } => {
-            (socket, json!({ "command": "events", "since": since }))
+            let asked = GetEvents { since: *since, follow: false };
+            let print = |answer: &Events, out: &mut Output<W>| {
+                let mut events = answer.events.iter();
+                events.try_for_each(|Event(keys)| out.line(Value::Object(keys.clone())))
+            };
+            drop(show(socket, &asked, out, print)?);
         }
     }
+    Ok(Verdict::Well)
 }
 
-/// What came of a test that was begun. The controller ends each, after twenty seconds at most.
-fn link_tested(socket: &ControllerSocket, begun: &Value) -> Result<Value, Failure> {
-    let request = json!({ "command": "link_tested", "id": begun["number"] });
-    loop {
-        let answer = ask(socket, &request)?;
-        if answer["done"] == true {
-            return Ok(answer);
+/// Begins a test, and waits for its end. The controller ends each, after twenty seconds at most.
+fn link_test<W: Write>(
+    port: &str,
+    messages: u32,
+    socket: &ControllerSocket,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
+    let asked = TestLink { port: port.to_owned(), messages: messages.into() };
+    let id = u64::from(ask(socket, &asked)?.answer.number);
+    let document = loop {
+        let document = ask(socket, &GetLinkTest { id })?;
+        if document.answer.done {
+            break document;
         }
         std::thread::sleep(AGAIN);
-    }
+    };
+    let LinkTestResult { arrived, messages, .. } = document.answer;
+    let json = Target::open(socket.format.json.as_deref())?;
+    out.report(json, &document, |out| {
+        let number =
+            |count: Option<u32>| count.map_or_else(|| "null".to_owned(), |n| n.to_string());
+        let (arrived, messages) = (number(arrived), number(messages));
+        out.line(format!("{port}: {arrived} of {messages} messages arrived"))
+    })?;
+    Ok(if arrived < messages { Verdict::Unwell } else { Verdict::Well })
 }
 
 /// The way from one host to another.
 pub(crate) fn path<W: Write>(asked: &PathOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let request = json!({ "command": "path", "from": asked.from, "to": asked.to });
-    let answer = ask(&asked.socket, &request)?;
-    let json = Target::open(asked.socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| out.line(way(&answer)))?;
+    let operation = GetPath { from: asked.from.clone(), to: asked.to.clone() };
+    drop(show(&asked.socket, &operation, out, |answer, out| out.line(way(answer)))?);
     Ok(Verdict::Well)
 }
 
-fn way(answer: &Value) -> String {
-    let hop = |hop: &Value| format!("{}/{}", text(&hop["switch"]), hop["port"]);
-    let hops = rows(&answer["hops"]).iter().map(hop).collect::<Vec<_>>().join(", ");
-    let (from, to, dlid) = (text(&answer["from"]), text(&answer["to"]), &answer["dlid"]);
-    let grant = &answer["grant"];
-    let by = if grant.is_null() {
-        "nothing is granted: this is the way of ordinary traffic".to_owned()
-    } else {
-        format!("granted along tree {}", grant["tree"])
+fn way(path: &Path) -> String {
+    let hops = path.hops.iter().map(|hop| format!("{}/{}", hop.switch, hop.port));
+    let hops = hops.collect::<Vec<_>>().join(", ");
+    let name = |end: &Option<String>| end.clone().unwrap_or_else(|| "null".to_owned());
+    let by = match &path.grant {
+        None => "nothing is granted: this is the way of ordinary traffic".to_owned(),
+        Some(grant) => format!("granted along tree {}", grant.tree),
     };
-    format!("{from} to {to}: DLID {dlid}, out of {hops}; {by}")
+    let (from, to) = (name(&path.from), name(&path.to));
+    format!("{from} to {to}: DLID {}, out of {hops}; {by}", path.dlid)
 }
 
 /// Whose a directed link is.
 pub(crate) fn owner<W: Write>(asked: &OwnerOf, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let answer = ask(&asked.socket, &json!({ "command": "owner", "port": asked.port }))?;
-    let json = Target::open(asked.socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| owners(&answer, out))?;
+    drop(show(&asked.socket, &GetOwner { port: asked.port.clone() }, out, owners)?);
     Ok(Verdict::Well)
 }
 
-fn owners<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let (link, to) = (text(&answer["link"]), text(&answer["to"]));
-    let owners = rows(&answer["owners"]);
+fn owners<W: Write>(answer: &Owners, out: &mut Output<W>) -> Result<(), Failure> {
+    let Owners { link, to, owners } = answer;
+    let to = to.as_deref().unwrap_or("null");
     if owners.is_empty() {
         out.line(format!("{link} to {to}: nobody's"))?;
     }
     owners.iter().try_for_each(|owner| {
-        let (from, peer, tree) = (text(&owner["from"]), text(&owner["to"]), &owner["tree"]);
+        let Grant { from, to: peer, tree, .. } = owner;
         out.line(format!("{link} to {to}: {from} to {peer}, tree {tree}"))
     })
 }
 
-pub(crate) fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-pub(crate) fn rows(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+fn status<W: Write>(answer: &Status, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format!("{}, term {}: {}", answer.name, answer.term, answer.state))?;
+    let view = answer.view.map_or_else(|| "null".to_owned(), |view| view.to_string());
     out.line(format!(
-        "{}, term {}: {}",
-        text(&answer["name"]),
-        answer["term"],
-        text(&answer["state"])
+        "policy {}, windows of {} us, view {view}, {} sessions with agents",
+        answer.policy.name(),
+        answer.window_us,
+        answer.sessions
     ))?;
-    out.line(format!(
-        "policy {}, windows of {} us, view {}, {} sessions with agents",
-        text(&answer["policy"]),
-        answer["window_us"],
-        answer["view"],
-        answer["sessions"]
-    ))?;
-    if let Some(why) = answer["not_stored"].as_str() {
+    if let Some(why) = &answer.not_stored {
         out.line(format!("the state is not stored: {why}"))?;
     }
-    if let Some(certificate) = answer["certificate"]["line"].as_str() {
-        out.line(certificate)?;
+    if let Some(certificate) = &answer.certificate {
+        out.line(&certificate.line)?;
     }
-    if let Some(why) = answer["not_clos"].as_str() {
+    if let Some(why) = &answer.not_clos {
         out.line(format!("no Clos, so nothing is granted between leaves: {why}"))?;
     }
-    let missed = &answer["last_missed"];
-    if !missed.is_null() {
-        let by = answer["missed_by"].as_object().into_iter().flatten();
-        let by = by.map(|(cause, count)| format!("{cause} {count}")).collect::<Vec<_>>().join(", ");
-        out.line(format!("windows missed by cause: {by}; last {}", why_missed(missed)))?;
+    if let Some(Missed { missed, late_us, because }) = &answer.last_missed {
+        let by = answer.missed_by.iter().map(|(cause, count)| format!("{cause} {count}"));
+        let by = by.collect::<Vec<_>>().join(", ");
+        let last = why_missed(*missed, *late_us, because);
+        out.line(format!("windows missed by cause: {by}; last {last}"))?;
     }
-    for (name, count) in answer["counters"].as_object().into_iter().flatten() {
-        if count != 0 {
-            out.line(format!("{name:<24} {count}"))?;
-        }
-    }
-    Ok(())
+    let counters = answer.counters.iter().filter(|(_, count)| **count != 0);
+    counters.into_iter().try_for_each(|(name, count)| out.line(format!("{name:<24} {count}")))
 }
 
 /// How many windows were missed before one, and what the time went to.
-fn why_missed(missed: &Value) -> String {
-    let shares = missed["shares_us"].as_object().into_iter().flatten();
-    let shares: Vec<String> = shares.map(|(cause, us)| format!("{cause} {us} us")).collect();
-    let (count, late, why) = (&missed["missed"], &missed["late_us"], text(&missed["why"]));
-    format!("{count} missed, {late} us late: {why} ({})", shares.join(", "))
+fn why_missed(missed: u64, late_us: u64, because: &Because) -> String {
+    let shares = because.shares_us.iter().map(|(cause, us)| format!("{cause} {us} us"));
+    let shares = shares.collect::<Vec<_>>().join(", ");
+    format!("{missed} missed, {late_us} us late: {} ({shares})", because.why)
 }
 
-fn windows<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+fn windows<W: Write>(answer: &Windows, out: &mut Output<W>) -> Result<(), Failure> {
     out.line(
         "window        asked  granted  draining  refused  moved  paused  links  late us  why others wait",
     )?;
-    rows(answer).iter().try_for_each(|window| {
-        let number = |key: &str| window[key].to_string();
-        if window["missed"].as_u64() > Some(0) {
-            out.line(format!("              {}", why_missed(window)))?;
+    answer.windows.iter().try_for_each(|window| {
+        if let Some(because) = &window.because {
+            let why = why_missed(window.missed, window.late_us, because);
+            out.line(format!("              {why}"))?;
         }
-        let waits = window["deferred"].as_object().into_iter().flatten();
-        let waits =
-            waits.map(|(why, count)| format!("{count}: {why}")).collect::<Vec<_>>().join("; ");
+        let waits = window.deferred.iter().map(|(why, count)| format!("{count}: {why}"));
+        let waits = waits.collect::<Vec<_>>().join("; ");
         out.line(format!(
             "{:<12}  {:>5}  {:>7}  {:>8}  {:>7}  {:>5}  {:>6}  {:>5}  {:>7}  {waits}",
-            number("epoch"),
-            number("requested"),
-            number("granted"),
-            number("draining"),
-            number("refused"),
-            number("moved"),
-            number("paused"),
-            number("links"),
-            number("late_us")
+            window.epoch,
+            window.requested,
+            window.granted,
+            window.draining,
+            window.refused,
+            window.moved,
+            window.paused,
+            window.links,
+            window.late_us
         ))
     })
 }
 
-fn grants<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+fn grants<W: Write>(answer: &Grants, out: &mut Output<W>) -> Result<(), Failure> {
     out.line("from                  to                    tree   DLID  pinned")?;
-    rows(answer).iter().try_for_each(|grant| {
-        let (from, to) = (text(&grant["from"]), text(&grant["to"]));
-        let pinned = if grant["pinned"] == true { "yes" } else { "" };
-        let number = |key: &str| grant[key].to_string();
-        out.line(format!(
-            "{from:<20}  {to:<20}  {:>4}  {:>5}  {pinned}",
-            number("tree"),
-            number("dlid")
-        ))
+    answer.grants.iter().try_for_each(|grant| {
+        let Grant { from, to, tree, dlid, .. } = grant;
+        let pinned = if grant.pinned { "yes" } else { "" };
+        out.line(format!("{from:<20}  {to:<20}  {tree:>4}  {dlid:>5}  {pinned}"))
     })
 }
 
-fn fabric<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
+fn fabric<W: Write>(answer: &Fabric, out: &mut Output<W>) -> Result<(), Failure> {
+    let Fabric { source, version, switches, lmc, trees, hosts, unusable } = answer;
+    let (hosts_count, trees) = (hosts.len(), trees.len());
     out.line(format!(
-        "{} switches, {} hosts, {} trees, LMC {}; view {} from {}",
-        answer["switches"],
-        rows(&answer["hosts"]).len(),
-        rows(&answer["trees"]).len(),
-        answer["lmc"],
-        answer["version"],
-        text(&answer["source"])
+        "{switches} switches, {hosts_count} hosts, {trees} trees, LMC {lmc}; view {version} from {source}"
     ))?;
-    rows(&answer["hosts"]).iter().try_for_each(|host| {
-        let (name, port) = (text(&host["name"]), text(&host["port"]));
-        out.line(format!(
-            "host {name}, port {port}, LID {}, at {}",
-            host["lid"],
-            text(&host["switch"])
-        ))
+    hosts.iter().try_for_each(|host| {
+        let Host { name, port, switch, .. } = host;
+        let lid = host.lid.map_or_else(|| "null".to_owned(), |lid| lid.to_string());
+        out.line(format!("host {name}, port {port}, LID {lid}, at {switch}"))
     })?;
-    rows(&answer["unusable"]).iter().try_for_each(|pair| {
-        out.line(format!("unusable: tree {} at {}", pair["tree"], text(&pair["switch"])))
+    unusable.iter().try_for_each(|Unusable { tree, switch }| {
+        out.line(format!("unusable: tree {tree} at {switch}"))
     })
 }

@@ -3,110 +3,135 @@
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use snin_daemon::control::{Connection, ControlError};
+use snin_protocol::operator::controller::{
+    CreateSlice, DeleteSlice, ExplainSlice, GetSlices, Release, Reservation, Reserve, ResizeSlice,
+    Slice, SliceExplained, SliceMade, Slices,
+};
+use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION};
 
-use super::controller::{PATIENCE, ask, rows, text};
+use super::controller::{PATIENCE, ask, show};
 use crate::Verdict;
 use crate::cli::controller::ControllerSocket;
-use crate::cli::reserving::{ByAgent, ReleaseOf, RequestOf, Slice};
+use crate::cli::reserving::{self as cli, ByAgent, ReleaseOf, RequestOf};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
-/// Asks, and shows the answer.
-pub(crate) fn slice<W: Write>(asked: &Slice, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let (socket, request) = request_of(asked);
-    let answer = match ask(socket, &request) {
-        Err(Failure::Daemon(ControlError::NoRoom(why))) => {
-            json!({ "possible": false, "why": why })
+/// An answer, or that there is no room and why.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answered<A> {
+    Done(Document<A>),
+    NoRoom { schema_version: u32, possible: bool, why: String },
+}
+
+impl<A> Answered<A> {
+    fn of(answer: Result<Document<A>, Failure>) -> Result<Self, Failure> {
+        match answer {
+            Ok(document) => Ok(Self::Done(document)),
+            Err(Failure::Daemon(ControlError::NoRoom(why))) => {
+                Ok(Self::NoRoom { schema_version: SCHEMA_VERSION, possible: false, why })
+            }
+            Err(failure) => Err(failure),
         }
-        answer => answer?,
-    };
+    }
+}
+
+/// Shows an answer by `print`, or why there is `what`: exit code 1.
+fn report<A: Serialize, W: Write>(
+    socket: &ControllerSocket,
+    answered: &Answered<A>,
+    what: &str,
+    print: impl FnOnce(&A) -> String,
+    out: &mut Output<W>,
+) -> Result<Verdict, Failure> {
     let json = Target::open(socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| show(asked, &answer, out))?;
-    Ok(if answer["possible"] == false { Verdict::Unwell } else { Verdict::Well })
+    let (line, verdict) = match answered {
+        Answered::Done(document) => (print(&document.answer), Verdict::Well),
+        Answered::NoRoom { why, .. } => (format!("{what}: {why}"), Verdict::Unwell),
+    };
+    out.report(json, answered, |out| out.line(line))?;
+    Ok(verdict)
 }
 
-fn request_of(asked: &Slice) -> (&ControllerSocket, Value) {
+/// Asks, and shows the answer.
+pub(crate) fn slice<W: Write>(asked: &cli::Slice, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    let made = |made: &SliceMade| one(&made.slice);
     match asked {
-        Slice::Create { owner, hosts, socket } => {
-            let (count, on) = (hosts.hosts, &hosts.on);
-            let command = "slice_create";
-            (socket, json!({ "command": command, "owner": owner, "count": count, "hosts": on }))
+        cli::Slice::Create { owner, hosts, socket } => {
+            let (count, hosts) = (hosts.hosts, hosts.on.clone());
+            let asked = CreateSlice { owner: owner.clone(), count, hosts, shared: None };
+            let answered = Answered::of(ask(socket, &asked))?;
+            report(socket, &answered, &format!("no slice for {owner}"), made, out)
         }
-        Slice::Resize { owner, hosts, socket } => {
-            let (count, on) = (hosts.hosts, &hosts.on);
-            let command = "slice_resize";
-            (socket, json!({ "command": command, "owner": owner, "count": count, "hosts": on }))
+        cli::Slice::Resize { owner, hosts, socket } => {
+            let (count, hosts) = (hosts.hosts, hosts.on.clone());
+            let asked = ResizeSlice { owner: owner.clone(), count, hosts };
+            let answered = Answered::of(ask(socket, &asked))?;
+            report(socket, &answered, &format!("no slice for {owner}"), made, out)
         }
-        Slice::Delete { owner, socket } => {
-            (socket, json!({ "command": "slice_delete", "owner": owner }))
+        cli::Slice::Delete { owner, socket } => {
+            drop(show(socket, &DeleteSlice { owner: owner.clone() }, out, |answer, out| {
+                let had = if answer.deleted { "is given back" } else { "there was none" };
+                out.line(format!("slice of {owner}: {had}"))
+            })?);
+            Ok(Verdict::Well)
         }
-        Slice::List(socket) => (socket, json!({ "command": "slices" })),
-        Slice::Explain { owner, hosts, on, socket } => {
-            let command = "slice_explain";
-            (socket, json!({ "command": command, "owner": owner, "count": hosts, "hosts": on }))
+        cli::Slice::List(socket) => {
+            drop(show(socket, &GetSlices {}, out, list)?);
+            Ok(Verdict::Well)
+        }
+        cli::Slice::Explain { owner, hosts, on, socket } => {
+            let asked = ExplainSlice { owner: owner.clone(), count: *hosts, hosts: on.clone() };
+            let explained = show(socket, &asked, out, explain)?;
+            Ok(if explained.possible { Verdict::Well } else { Verdict::Unwell })
         }
     }
 }
 
-fn show<W: Write>(asked: &Slice, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    match asked {
-        Slice::Create { owner, .. } | Slice::Resize { owner, .. }
-            if answer["possible"] == false =>
-        {
-            out.line(format!("no slice for {owner}: {}", text(&answer["why"])))
-        }
-        Slice::Create { .. } | Slice::Resize { .. } => out.line(one(answer)),
-        Slice::Delete { owner, .. } => {
-            let had = if answer["deleted"] == true { "is given back" } else { "there was none" };
-            out.line(format!("slice of {owner}: {had}"))
-        }
-        Slice::List(_) => {
-            rows(&answer["slices"]).iter().try_for_each(|slice| out.line(one(slice)))?;
-            out.line(format!("{} hosts are in no slice", answer["free_hosts"]))
-        }
-        Slice::Explain { .. } if answer["possible"] == false => {
-            let free = &answer["free_hosts"];
-            out.line(format!("no slice: {}; {free} hosts are in none", text(&answer["why"])))
-        }
-        Slice::Explain { .. } => {
-            out.line(one(answer))?;
-            rows(&answer["pairs"]).iter().try_for_each(|pair| {
-                out.line(format!("{}: tree {}", text(&pair["leaf"]), pair["tree"]))
-            })
-        }
-    }
+fn list<W: Write>(answer: &Slices, out: &mut Output<W>) -> Result<(), Failure> {
+    answer.slices.iter().try_for_each(|slice| out.line(one(slice)))?;
+    out.line(format!("{} hosts are in no slice", number(answer.free_hosts)))
 }
 
-fn one(slice: &Value) -> String {
-    let hosts: Vec<String> = rows(&slice["hosts"]).iter().map(text).collect();
-    let owner = text(&slice["owner"]);
-    let name = if owner.is_empty() { "possible".to_owned() } else { owner };
-    let state = if slice["whole"] == false {
+fn explain<W: Write>(answer: &SliceExplained, out: &mut Output<W>) -> Result<(), Failure> {
+    let Some(slice) = &answer.slice else {
+        let why = answer.why.as_deref().unwrap_or_default();
+        return out
+            .line(format!("no slice: {why}; {} hosts are in none", number(answer.free_hosts)));
+    };
+    out.line(one(slice))?;
+    let mut pairs = answer.pairs.iter();
+    pairs.try_for_each(|pair| out.line(format!("{}: tree {}", pair.leaf, pair.tree)))
+}
+
+fn number(count: Option<u32>) -> String {
+    count.map_or_else(|| "null".to_owned(), |count| count.to_string())
+}
+
+fn one(slice: &Slice) -> String {
+    let Slice { owner, hosts, links, foreign, .. } = slice;
+    let name = if owner.is_empty() { "possible" } else { owner };
+    let state = if !slice.whole {
         "lacks links that were cut".to_owned()
-    } else if slice["ready"] == true {
+    } else if slice.ready {
         "its links are its own".to_owned()
     } else {
-        format!("{} grants of others run out", slice["foreign"])
+        format!("{foreign} grants of others run out")
     };
-    format!(
-        "{name}: {} hosts ({}), {} links; {state}",
-        hosts.len(),
-        hosts.join(", "),
-        slice["links"]
-    )
+    format!("{name}: {} hosts ({}), {links} links; {state}", hosts.len(), hosts.join(", "))
 }
 
 /// The controller's answer, by the agent of this host if that is to ask.
-pub(super) fn ask_by(
+pub(super) fn ask_by<O: Operation>(
     agent: &ByAgent,
     socket: &ControllerSocket,
-    request: &Value,
-) -> Result<Value, Failure> {
+    operation: &O,
+) -> Result<Document<O::Answer>, Failure> {
     match &agent.agent {
-        Some(agent) => Ok(Connection::open(agent, Some(PATIENCE))?.ask(request)?),
-        None => ask(socket, request),
+        Some(agent) => Ok(Connection::open(agent, Some(PATIENCE))?.request(operation)?),
+        None => ask(socket, operation),
     }
 }
 
@@ -115,14 +140,16 @@ pub(crate) fn request<W: Write>(
     asked: &RequestOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let request = json!({
-        "command": "request", "from": asked.from, "to": asked.to, "windows": asked.windows,
-        "at_ns": asked.at, "for_ns": asked.length.map(|length| length.nanos()), "owner": asked.owner,
-    });
-    let answer = ask_by(&asked.agent, &asked.socket, &request)?;
-    let json = Target::open(asked.socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| out.line(frame(&answer)))?;
-    Ok(Verdict::Well)
+    let operation = Reserve {
+        from: asked.from.clone(),
+        to: asked.to.clone(),
+        windows: asked.windows,
+        at_ns: asked.at,
+        for_ns: asked.length.map(|length| length.nanos()),
+        owner: asked.owner.clone(),
+    };
+    let answered = Answered::of(ask_by(&asked.agent, &asked.socket, &operation))?;
+    report(&asked.socket, &answered, "no request", reservation, out)
 }
 
 /// Gives a request back.
@@ -130,28 +157,20 @@ pub(crate) fn release<W: Write>(
     asked: &ReleaseOf,
     out: &mut Output<W>,
 ) -> Result<Verdict, Failure> {
-    let request = json!({ "command": "release", "id": asked.id });
-    let answer = ask_by(&asked.agent, &asked.socket, &request)?;
+    let document = ask_by(&asked.agent, &asked.socket, &Release { id: asked.id })?;
     let json = Target::open(asked.socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| out.line(format!("request {} is given back", asked.id)))?;
+    out.report(json, &document, |out| out.line(format!("request {} is given back", asked.id)))?;
     Ok(Verdict::Well)
 }
 
 /// A request in a line.
-pub(super) fn frame(frame: &Value) -> String {
-    let moment = |key: &str| {
-        let time = UNIX_EPOCH + Duration::from_nanos(frame[key].as_u64().unwrap_or(0));
-        humantime::format_rfc3339_millis(time).to_string()
+pub(super) fn reservation(request: &Reservation) -> String {
+    let moment = |nanos: u64| {
+        humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_nanos(nanos)).to_string()
     };
-    let (from, to) = (text(&frame["from"]), text(&frame["to"]));
+    let Reservation { id, from, to, owner, state, used, windows, .. } = request;
+    let (at, until) = (moment(request.at_ns), moment(request.until_ns));
     format!(
-        "request {}: {from} to {to}, {} to {}, {}'s; {}, used in {} of {} windows",
-        frame["id"],
-        moment("at_ns"),
-        moment("until_ns"),
-        text(&frame["owner"]),
-        text(&frame["state"]),
-        frame["used"],
-        frame["windows"]
+        "request {id}: {from} to {to}, {at} to {until}, {owner}'s; {state}, used in {used} of {windows} windows"
     )
 }

@@ -306,7 +306,9 @@ fn users_of_a_host(out: &TempDir) {
         assert!(error.contains(why) && error.lines().count() == 1, "{name}: {error}");
     }
     let numbers = |name: &str| -> Vec<Value> {
-        answer(name).as_array().unwrap().iter().map(|request| request["id"].clone()).collect()
+        let said = answer(name);
+        let requests = said["requests"].as_array().unwrap().iter();
+        requests.map(|request| request["id"].clone()).collect()
     };
     assert_eq!(numbers("list"), [first["id"].clone(), second["id"].clone()]);
     assert_eq!(answer("gives")["released"], true);

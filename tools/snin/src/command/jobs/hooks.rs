@@ -4,7 +4,7 @@
 //! given its environment. A hook that fails says why in one line on stderr, which Slurm logs; what is for the
 //! user goes to the job's output by the task prolog.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::Write;
@@ -14,11 +14,13 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::ValueEnum as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::store;
+use snin_fabric::Guid;
 use snin_fabric::job::{JobTrees, Mode, file_name};
 use snin_fabric::names::node_name;
+use snin_protocol::operator::controller::{CreateSlice, ExplainSlice, GetFabric, Host};
 
 use super::environment::Process;
 use super::settings::{Checked, NoRoom};
@@ -28,7 +30,6 @@ use super::{
 };
 use crate::Verdict;
 use crate::cli::jobs::{Hook, HookName};
-use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::output::{Output, note};
 
@@ -129,7 +130,7 @@ fn user() -> Option<u32> {
 
 /// Both directions between the first node and the second, the third and the fourth, and so on, where pairs are to
 /// be pinned. Of a node with several ports the n-th is paired with the n-th.
-fn pairs(mode: Mode, ports: &[Vec<String>]) -> Vec<(String, String)> {
+fn pairs(mode: Mode, ports: &[Vec<Guid>]) -> Vec<(Guid, Guid)> {
     if mode != Mode::Pinned {
         return Vec::new();
     }
@@ -138,7 +139,7 @@ fn pairs(mode: Mode, ports: &[Vec<String>]) -> Vec<(String, String)> {
 }
 
 /// The same on a node, where there is no folder that tells it.
-fn asked_pairs(settings: &Checked) -> Result<Vec<(String, String)>, Failure> {
+fn asked_pairs(settings: &Checked) -> Result<Vec<(Guid, Guid)>, Failure> {
     match wish(settings)?.mode {
         Mode::Pinned => Ok(pairs(Mode::Pinned, &ports(settings, &nodes()?)?)),
         Mode::Slice | Mode::Off => Ok(Vec::new()),
@@ -146,14 +147,14 @@ fn asked_pairs(settings: &Checked) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// The ports of each of these nodes, by the controller's names of hosts.
-fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<Vec<String>>, Failure> {
-    let fabric = ask(settings, &json!({ "command": "fabric", "names": nodes }))?;
-    let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for host in rows(&fabric["hosts"]) {
-        let (name, port) = (text(&host["name"]), text(&host["port"]));
+fn ports(settings: &Checked, nodes: &[String]) -> Result<Vec<Vec<Guid>>, Failure> {
+    let names = Some(nodes.iter().cloned().collect());
+    let fabric = ask(settings, &GetFabric { names })?.answer;
+    let mut by_name: BTreeMap<String, Vec<Guid>> = BTreeMap::new();
+    for Host { name, port, .. } in fabric.hosts {
         let node = node_name(&name).filter(|node| *node != name).map(str::to_owned);
         if let Some(node) = node {
-            by_name.entry(node).or_default().push(port.clone());
+            by_name.entry(node).or_default().push(port);
         }
         by_name.entry(name).or_default().push(port);
     }
@@ -202,16 +203,20 @@ fn make(settings: &Checked, job: &str, wish: Wish) -> Result<(), Failure> {
     let nodes = nodes()?;
     let ports = patiently(until, false, || ports(settings, &nodes))?;
     let pairs = pairs(wish.mode, &ports);
-    let ports = ports.concat();
-    let wanted = json!({ "hosts": ports, "shared": !settings.value.alone });
+    let ports: BTreeSet<Guid> = ports.into_iter().flatten().collect();
+    let wanted = CreateSlice {
+        owner: job.to_owned(),
+        count: None,
+        hosts: Some(ports.iter().map(Guid::to_string).collect()),
+        shared: Some(!settings.value.alone),
+    };
     // A job that was put back into the queue may come again with other nodes.
-    let existing = ask(settings, &json!({ "command": "slice_explain", "owner": job }));
-    if let Ok(slice) = existing
-        && !is_same(&slice["ports"], &ports)
-    {
+    let asked = ExplainSlice { owner: Some(job.to_owned()), ..ExplainSlice::default() };
+    let existing = ask(settings, &asked).ok().and_then(|document| document.answer.slice);
+    if existing.is_some_and(|slice| slice.ports.into_iter().collect::<BTreeSet<_>>() != ports) {
         end(settings, job)?;
     }
-    begin(settings, job, &wanted, until)?;
+    begin(settings, &wanted, until)?;
     let given = trees(settings, job, user(), &pairs)
         .and_then(|trees| share(settings, job, &trees.to_string()));
     if given.is_err() {
@@ -219,13 +224,6 @@ fn make(settings: &Checked, job: &str, wish: Wish) -> Result<(), Failure> {
         end(settings, job)?;
     }
     given
-}
-
-fn is_same(ports: &Value, wanted: &[String]) -> bool {
-    let (mut has, mut wanted) = (rows(ports).iter().map(text).collect::<Vec<_>>(), wanted.to_vec());
-    has.sort_unstable();
-    wanted.sort_unstable();
-    has == wanted
 }
 
 /// Puts a text where all nodes see it, if there is such a place.

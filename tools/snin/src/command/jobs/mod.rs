@@ -9,19 +9,24 @@ mod stats;
 mod topology;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::store;
+use snin_fabric::Guid;
 use snin_fabric::job::{JobHost, JobTrees, file_name};
 use snin_fabric::names::is_called;
 use snin_protocol::Time;
+use snin_protocol::operator::controller::{
+    CreateSlice, DeleteSlice, GetSliceTrees, Slice, SliceDeleted, SliceMade, SliceTrees,
+};
+use snin_protocol::operator::{Document, Operation, SCHEMA_VERSION};
 
-use super::controller::{rows, text};
 use crate::Verdict;
 use crate::cli::jobs::{Job, JobSettings};
 use crate::failure::Failure;
@@ -43,24 +48,23 @@ pub(crate) fn run<W: Write>(asked: &Job, out: &mut Output<W>) -> Result<Verdict,
     match asked {
         Job::Begin { job, hosts, shared, wait, settings } => {
             let checked = read(settings)?;
-            let wanted = json!({ "count": hosts.hosts, "hosts": hosts.on, "shared": shared });
-            let until = Instant::now() + Duration::from_nanos(wait.map_or(0, Time::nanos));
-            let answer = match begin(&checked, job, &wanted, until) {
-                Ok(answer) => answer,
-                Err(Failure::Daemon(ControlError::Refused(why) | ControlError::NoRoom(why))) => {
-                    json!({ "job": job, "begun": false, "why": why })
-                }
-                Err(failure) => return Err(failure),
+            let wanted = CreateSlice {
+                owner: job.clone(),
+                count: hosts.hosts,
+                hosts: hosts.on.clone(),
+                shared: Some(*shared),
             };
+            let until = Instant::now() + Duration::from_nanos(wait.map_or(0, Time::nanos));
+            let begun = Begun::of(job, begin(&checked, &wanted, until))?;
             let json = Target::open(settings.format.json.as_deref())?;
-            out.report(json, &answer, |out| out.line(begun(job, &answer)))?;
-            Ok(if answer["begun"] == false { Verdict::Unwell } else { Verdict::Well })
+            out.report(json, &begun, |out| out.line(&begun))?;
+            Ok(if begun.begun { Verdict::Well } else { Verdict::Unwell })
         }
         Job::End { job, settings } => {
-            let answer = end(&read(settings)?, job)?;
+            let document = end(&read(settings)?, job)?;
             let json = Target::open(settings.format.json.as_deref())?;
-            let had = if answer["deleted"] == true { "are given back" } else { "there were none" };
-            out.report(json, &answer, |out| out.line(format!("links of {job}: {had}")))?;
+            let had = if document.answer.deleted { "are given back" } else { "there were none" };
+            out.report(json, &document, |out| out.line(format!("links of {job}: {had}")))?;
             Ok(Verdict::Well)
         }
         Job::Env { .. } => print_environment(asked, out),
@@ -73,18 +77,17 @@ fn read(asked: &JobSettings) -> Result<Checked, Failure> {
     settings::read(&asked.config, asked.socket.as_deref())
 }
 
-fn ask(settings: &Checked, request: &Value) -> Result<Value, Failure> {
-    Ok(Connection::open(settings.controller(), Some(PATIENCE))?.ask(request)?)
+fn ask<O: Operation>(settings: &Checked, operation: &O) -> Result<Document<O::Answer>, Failure> {
+    Ok(Connection::open(settings.controller(), Some(PATIENCE))?.request(operation)?)
 }
 
-/// Makes the slice of a job, and waits for room; the same again changes nothing. `wanted` has `count` or
-/// `hosts`, and `shared`.
-fn begin(settings: &Checked, job: &str, wanted: &Value, until: Instant) -> Result<Value, Failure> {
-    let request = json!({
-        "command": "slice_create", "owner": job, "count": wanted["count"], "hosts": wanted["hosts"],
-        "shared": wanted["shared"],
-    });
-    patiently(until, true, || ask(settings, &request))
+/// Makes the slice of a job, and waits for room; the same again changes nothing.
+fn begin(
+    settings: &Checked,
+    wanted: &CreateSlice,
+    until: Instant,
+) -> Result<Document<SliceMade>, Failure> {
+    patiently(until, true, || ask(settings, wanted))
 }
 
 /// Asks again until then while the controller does not answer; with `refused` also while it refuses.
@@ -107,16 +110,46 @@ fn patiently<T>(
     }
 }
 
-fn begun(job: &str, answer: &Value) -> String {
-    if answer["begun"] == false {
-        return format!("no links for {job}: {}", text(&answer["why"]));
-    }
-    let hosts: Vec<String> = rows(&answer["hosts"]).iter().map(text).collect();
-    format!("{job}: {} hosts ({}), {} links", hosts.len(), hosts.join(", "), answer["links"])
+/// What `snin job begin` says.
+#[derive(Serialize)]
+struct Begun {
+    schema_version: u32,
+    job: String,
+    begun: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(flatten)]
+    made: Option<SliceMade>,
 }
 
-fn end(settings: &Checked, job: &str) -> Result<Value, Failure> {
-    ask(settings, &json!({ "command": "slice_delete", "owner": job }))
+impl Begun {
+    fn of(job: &str, answer: Result<Document<SliceMade>, Failure>) -> Result<Self, Failure> {
+        let (made, why) = match answer {
+            Ok(document) => (Some(document.answer), None),
+            Err(Failure::Daemon(ControlError::Refused(why) | ControlError::NoRoom(why))) => {
+                (None, Some(why))
+            }
+            Err(failure) => return Err(failure),
+        };
+        let (schema_version, begun) = (SCHEMA_VERSION, made.is_some());
+        Ok(Self { schema_version, job: job.to_owned(), begun, why, made })
+    }
+}
+
+impl fmt::Display for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let job = &self.job;
+        match &self.made {
+            Some(SliceMade { slice: Slice { hosts, links, .. }, .. }) => {
+                write!(f, "{job}: {} hosts ({}), {links} links", hosts.len(), hosts.join(", "))
+            }
+            None => write!(f, "no links for {job}: {}", self.why.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+fn end(settings: &Checked, job: &str) -> Result<Document<SliceDeleted>, Failure> {
+    ask(settings, &DeleteSlice { owner: job.to_owned() })
 }
 
 /// The trees of a job, by the controller; `pairs` of ports have trees of their own.
@@ -124,11 +157,11 @@ fn trees(
     settings: &Checked,
     job: &str,
     user: Option<u32>,
-    pairs: &[(String, String)],
+    pairs: &[(Guid, Guid)],
 ) -> Result<JobTrees, Failure> {
-    let request = json!({ "command": "slice_trees", "owner": job, "uid": user, "pairs": pairs });
-    let answer = ask(settings, &request)?;
-    let text = answer["text"].as_str().unwrap_or_default();
+    let pairs = Some(pairs.to_vec());
+    let asked = GetSliceTrees { owner: job.to_owned(), uid: user, pairs };
+    let SliceTrees { text, .. } = ask(settings, &asked)?.answer;
     let place = settings.controller().display().to_string();
     text.parse().map_err(|error| Failure::content(&place, error))
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_protocol::Time;
+use snin_protocol::operator::controller::GetSlices;
 
 use super::hooks::run_slurm;
 use super::settings::Checked;
 use super::{ask, end, read};
 use crate::Verdict;
 use crate::cli::jobs::JobSettings;
-use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::output::{Output, Target, note};
 
@@ -49,10 +49,11 @@ pub(super) fn run<W: Write>(
 /// Gives back what no job of squeue's has; the owners. Slices are listed first: a job that begins meanwhile has
 /// none in that list, so nothing is taken from it.
 fn reconcile(settings: &Checked) -> Result<Vec<String>, Failure> {
-    let slices = ask(settings, &json!({ "command": "slices" }))?;
+    let slices = ask(settings, &GetSlices {})?.answer.slices;
+    let owners = slices.into_iter().map(|slice| slice.owner).collect();
     let said = run_slurm("squeue", &["--noheader", "--states=all", "--format=%A %T"])?;
     let mut ended = Vec::new();
-    for owner in surplus(&slices, &said) {
+    for owner in surplus(owners, &said) {
         end(settings, &owner)?;
         ended.push(owner);
     }
@@ -60,7 +61,7 @@ fn reconcile(settings: &Checked) -> Result<Vec<String>, Failure> {
 }
 
 /// Owners of slices that are no job which holds nodes.
-fn surplus(slices: &Value, squeue: &str) -> Vec<String> {
+fn surplus(owners: Vec<String>, squeue: &str) -> Vec<String> {
     let holds = |line: &str| {
         let (job, state) = line.trim().split_once(' ')?;
         let has_nodes =
@@ -69,8 +70,10 @@ fn surplus(slices: &Value, squeue: &str) -> Vec<String> {
         has_nodes.then(|| format!("slurm/{job}"))
     };
     let jobs: BTreeSet<String> = squeue.lines().filter_map(holds).collect();
-    let owners = rows(&slices["slices"]).iter().map(|slice| text(&slice["owner"]));
-    owners.filter(|owner| owner.starts_with("slurm/") && !jobs.contains(owner)).collect()
+    owners
+        .into_iter()
+        .filter(|owner| owner.starts_with("slurm/") && !jobs.contains(owner))
+        .collect()
 }
 
 #[cfg(test)]
@@ -80,9 +83,9 @@ mod tests {
     #[test]
     fn only_slices_of_jobs_without_nodes_are_given_back() {
         let owners = ["slurm/1", "slurm/2", "slurm/3", "slurm/4", "pbs/5"];
-        let slices: Vec<Value> = owners.iter().map(|owner| json!({ "owner": owner })).collect();
+        let owners = owners.map(str::to_owned).into();
         let squeue = "1 RUNNING\n2 COMPLETED\n3 COMPLETING\n6 PENDING\n";
-        let found = surplus(&json!({ "slices": slices }), squeue);
+        let found = surplus(owners, squeue);
         assert_eq!(found, ["slurm/2", "slurm/4"]);
     }
 }

@@ -12,7 +12,6 @@ use snin_daemon::control::Connection;
 use super::{PATIENCE, read};
 use crate::Verdict;
 use crate::cli::jobs::JobSettings;
-use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::output::{Output, Target};
 
@@ -192,6 +191,14 @@ fn by_tree(told: &[(&Path, Value)]) -> (BTreeMap<u64, Amounts>, Vec<String>) {
         }
     }
     (trees, mixed)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn rows(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Pairs whose other end did not ask.

@@ -12,16 +12,17 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_daemon::store;
+use snin_fabric::Guid;
 use snin_fabric::names::NodeNameMap;
+use snin_protocol::operator::controller::{GetFabric, Host};
 
 use super::hooks::run_slurm;
 use super::settings::Checked;
 use super::{ask, open_to_all, read};
 use crate::Verdict;
 use crate::cli::jobs::TopologyOf;
-use crate::command::controller::{rows, text};
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{Output, Target, note};
@@ -85,9 +86,8 @@ fn tree(asked: &TopologyOf, settings: &Checked) -> Result<Tree, Failure> {
         Some(name) => tree::of_topology(&input::named_topology(name, &asked.names)?),
         None => {
             let map = input::node_names(&asked.names)?.unwrap_or_default();
-            let fabric = ask(settings, &json!({ "command": "fabric" }))?;
-            let ends: Vec<End> =
-                rows(&fabric["hosts"]).iter().map(|host| end(host, &map)).collect();
+            let fabric = ask(settings, &GetFabric::default())?.answer;
+            let ends: Vec<End> = fabric.hosts.iter().map(|host| end(host, &map)).collect();
             tree::under_one(&ends)
         }
     };
@@ -99,15 +99,13 @@ fn tree(asked: &TopologyOf, settings: &Checked) -> Result<Tree, Failure> {
 }
 
 /// A host as the controller tells of it.
-fn end(host: &Value, map: &NodeNameMap) -> End {
-    let guid = |key: &str| text(&host[key]).parse().unwrap_or_default();
-    let named =
-        |key: &str, name: &str| map.get(guid(key)).map_or_else(|| text(&host[name]), str::to_owned);
+fn end(host: &Host, map: &NodeNameMap) -> End {
+    let named = |guid: Guid, name: &str| map.get(guid).unwrap_or(name).to_owned();
     End {
-        leaf: guid("switch_guid"),
-        leaf_name: named("switch_guid", "switch"),
-        description: named("node_guid", "name"),
-        port: guid("port"),
+        leaf: host.switch_guid,
+        leaf_name: named(host.switch_guid, &host.switch),
+        description: named(host.node_guid, &host.name),
+        port: host.port,
     }
 }
 
