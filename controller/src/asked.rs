@@ -15,10 +15,10 @@ use snin_fabric::hosts::{Host, HostId};
 use snin_fabric::names::{HostNames, is_called};
 use snin_fabric::{Guid, NodeIndex, NodeKind, PortIndex, PortNum, Topology};
 use snin_protocol::operator::controller::{
-    Certificate, Events, GetEvents, GetFabric, GetOwner, GetPath, Grant, Hop, Owners, Path,
-    PolicyInForce, Request, SetPolicy, Status, Window, Windows,
+    GetEvents, GetFabric, GetOwner, GetPath, Grant, Hop, Owners, Path, PolicyInForce, Request,
+    SetPolicy, Status, Window, Windows,
 };
-use snin_protocol::operator::{self, Operation};
+use snin_protocol::operator::{Certificate, Event, Events, Operation};
 
 use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
@@ -62,7 +62,7 @@ impl Daemon {
             }
             Ok(Answer::Follow(since)) => {
                 let events =
-                    Events { events: self.outlets.journal.since(since).map(event).collect() };
+                    Events { events: self.outlets.journal.since(since).map(Event::from).collect() };
                 let asked = GetEvents { since, follow: true };
                 match said(&asked, events) {
                     Ok(value) => control.answer(client, &value),
@@ -169,7 +169,7 @@ impl Daemon {
                 return Ok(Answer::Follow(*since));
             }
             Request::GetEvents(asked) => {
-                let events = self.outlets.journal.since(asked.since).map(event).collect();
+                let events = self.outlets.journal.since(asked.since).map(Event::from).collect();
                 said(asked, Events { events })
             }
             Request::GetSlices(asked) => said(asked, self.slices()?),
@@ -252,15 +252,7 @@ impl Daemon {
 
 /// An answer as it is sent.
 pub(crate) fn said<O: Operation>(asked: &O, answer: O::Answer) -> Result<Value, Refused> {
-    serde_json::to_value(asked.document(answer)).map_err(Refused::failed)
-}
-
-/// An event is an object always.
-fn event(event: Value) -> operator::Event {
-    match event {
-        Value::Object(keys) => operator::Event(keys),
-        other => operator::Event([("event".to_owned(), other)].into_iter().collect()),
-    }
+    asked.said(answer).map_err(Refused::failed)
 }
 
 fn window(report: &WindowReport, decided: &Decided) -> Window {

@@ -81,6 +81,15 @@ pub struct Request {
     pub body: Value,
 }
 
+impl Request {
+    /// What is said besides `command`.
+    pub fn keys(&self) -> Value {
+        let mut keys = self.body.clone();
+        keys.as_object_mut().and_then(|keys| keys.remove("command"));
+        keys
+    }
+}
+
 impl Control {
     /// Listens; `group`'s members may ask, beside root and the daemon's own user. A socket that a daemon left
     /// behind is replaced; one at which a daemon listens is not.

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
 use snin_fabric::Guid;
+use snin_protocol::operator::agent::Received;
 
 /// The most peers that are counted by themselves. One more takes the place of the one that was not heard for the
 /// longest, whose counts go to all those that are not counted by themselves any more.
@@ -65,11 +65,10 @@ impl Arrivals {
     }
 
     /// All of it; what came from peers that are not counted by themselves any more is without a peer.
-    pub(crate) fn told(&self) -> Vec<Value> {
+    pub(crate) fn told(&self) -> Vec<Received> {
         let told = |peer: Option<Guid>, came: &Came| {
-            let Came { messages, bytes, lost, .. } = came;
-            let peer = peer.map(|peer| peer.to_string());
-            json!({ "peer": peer, "messages": messages, "bytes": bytes, "lost": lost })
+            let Came { messages, bytes, lost, .. } = *came;
+            Received { peer, messages, bytes, lost }
         };
         let others = self.others.messages + self.others.lost > 0;
         let others = others.then(|| told(None, &self.others));
@@ -97,13 +96,13 @@ mod tests {
         assert!(
             arrivals.by_peer.contains_key(&Guid(0)) && !arrivals.by_peer.contains_key(&Guid(1))
         );
-        let others = json!({ "peer": null, "messages": 1, "bytes": 10, "lost": 0 });
+        let others = Received { peer: None, messages: 1, bytes: 10, lost: 0 };
         assert_eq!(told.last(), Some(&others));
         for peer in 0..10 * most {
             arrivals.message(Guid(1 << 40 | peer), 1);
         }
         assert_eq!(arrivals.by_peer.len(), MOST);
-        let sum: u64 = arrivals.told().iter().map(|one| one["messages"].as_u64().unwrap()).sum();
+        let sum: u64 = arrivals.told().iter().map(|one| one.messages).sum();
         assert_eq!(sum, 11 * most + 1);
     }
 }

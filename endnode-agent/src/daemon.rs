@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
-use snin_daemon::control::{Control, ControlError, Request};
+use snin_daemon::control::{self, Control, ControlError};
 use snin_daemon::generations::Limit;
 use snin_daemon::http::{Courier, HttpError, Server, Wanted};
 use snin_daemon::journal::Journal;
@@ -23,6 +23,10 @@ use snin_daemon::signals::{Signal, Signals};
 use snin_daemon::watch::Watch;
 use snin_fabric::Guid;
 use snin_protocol::Time;
+use snin_protocol::operator::agent::{
+    Clients, Flows, Histogram, Mesh, Quantile, Request, Send, Started, Status,
+};
+use snin_protocol::operator::{Certificate, Events, Operation as _};
 use tracing::{info, warn};
 
 use crate::agent::Agent;
@@ -204,12 +208,15 @@ impl Daemon {
     }
 
     /// Connections at the sockets, and those that were turned away.
-    fn clients(&self) -> Value {
-        let (open, turned_away) = self.programs.as_ref().map_or((0, 0), Programs::clients);
-        json!({
-            "control": self.control.clients(), "control_turned_away": self.control.turned_away(),
-            "programs": open, "programs_turned_away": turned_away,
-        })
+    fn clients(&self) -> Clients {
+        let (programs, programs_turned_away) =
+            self.programs.as_ref().map_or((0, 0), Programs::clients);
+        Clients {
+            control: self.control.clients(),
+            control_turned_away: self.control.turned_away(),
+            programs,
+            programs_turned_away,
+        }
     }
 
     fn wait(&self) -> io::Result<()> {
@@ -238,28 +245,12 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, request: &Request) {
+    fn answer(&mut self, request: &control::Request) {
         let answer = match request.command.as_str() {
-            "status" => self.snapshot(None).map(|snapshot| self.status(&snapshot)),
-            "flows" => {
-                self.snapshot(None).map(|snapshot| snapshot.flows.iter().map(flow_json).collect())
-            }
-            "mesh" => {
-                self.snapshot(None).map(|snapshot| snapshot.pairs.iter().map(pair_json).collect())
-            }
-            "histogram" => self.histogram(&request.body),
-            "events" => {
-                let since = request.body["since"].as_u64().unwrap_or(0);
-                Ok(self.journal.since(since).collect())
-            }
-            "send" => self.start_sending(&request.body),
             "pair" => self.pair(request),
-            "jobs" => Ok(self.jobs.list(&request.body)),
-            "job_begin" => self.jobs.begin(&request.body),
-            other => Err(format!(
-                "no command {other}: there are status, flows, mesh, histogram, events, send, pair, jobs and \
-                 job_begin"
-            )),
+            command => {
+                Request::parse(command, request.keys()).and_then(|asked| self.perform(&asked))
+            }
         };
         match answer {
             Ok(value) => self.control.answer(request.client, &value),
@@ -267,7 +258,33 @@ impl Daemon {
         }
     }
 
-    fn pair(&mut self, request: &Request) -> Result<Value, String> {
+    fn perform(&mut self, asked: &Request) -> Result<Value, String> {
+        match asked {
+            Request::GetStatus(asked) => asked.said(self.status(&self.snapshot(None)?)),
+            Request::GetFlows(asked) => {
+                let snapshot = self.snapshot(None)?;
+                asked
+                    .said(Flows { flows: snapshot.flows.iter().copied().map(Into::into).collect() })
+            }
+            Request::GetMesh(asked) => {
+                let snapshot = self.snapshot(None)?;
+                asked.said(Mesh { pairs: snapshot.pairs.iter().copied().map(Into::into).collect() })
+            }
+            Request::GetHistogram(asked) => asked.said(self.histogram(FlowId(asked.flow))?),
+            Request::GetEvents(asked) => {
+                let events = self.journal.since(asked.since).map(Into::into).collect();
+                asked.said(Events { events })
+            }
+            Request::Send(asked) => asked.said(self.start_sending(asked)?),
+            Request::GetJobs(asked) => asked.said(self.jobs.list(asked)),
+            Request::BeginJob(asked) => asked.said(self.jobs.begin(asked)?),
+            Request::SendAll(_) | Request::GetTransfers(_) => {
+                Err("only agents of software fabrics have that command".to_owned())
+            }
+        }
+    }
+
+    fn pair(&mut self, request: &control::Request) -> Result<Value, String> {
         let answer = self.jobs.pair(request.user, &request.body);
         answer.inspect_err(|why| warn!("{why}"))
     }
@@ -276,67 +293,60 @@ impl Daemon {
         self.agent.snapshot(latency_of).map_err(|error| format!("the data thread: {error}"))
     }
 
-    fn status(&self, snapshot: &Snapshot) -> Value {
-        let counters: Map<String, Value> = snapshot
-            .counters
-            .all()
-            .map(|(name, _, count)| (name.to_owned(), count.into()))
-            .collect();
-        let io_counters: Map<String, Value> = snapshot
-            .io_counters
-            .all()
-            .map(|(name, _, count)| (name.to_owned(), count.into()))
-            .collect();
-        json!({
-            "guid": self.agent.guid().to_string(),
-            "listen": self.agent.listens_at().to_string(),
-            "controller": snapshot.controller.name(),
-            "flows": snapshot.flows.len(),
-            "pairs": snapshot.pairs.len(),
-            "received": self.came.told(),
-            "clients": self.clients(),
-            "certificate": self.certificate(),
-            "counters": counters,
-            "io_counters": io_counters,
-        })
+    fn status(&self, snapshot: &Snapshot) -> Status {
+        let named = |(name, _, count): (&str, &str, u64)| (name.to_owned(), count);
+        let certificate = self.certificate();
+        Status {
+            guid: Some(self.agent.guid()),
+            listen: self.agent.listens_at().to_string(),
+            controller: snapshot.controller.name().to_owned(),
+            flows: snapshot.flows.len(),
+            pairs: snapshot.pairs.len(),
+            received: self.came.told(),
+            clients: Some(self.clients()),
+            certificate: certificate.map(|Expiry { is_over, line }| Certificate { is_over, line }),
+            counters: snapshot.counters.all().map(named).collect(),
+            io_counters: snapshot.io_counters.all().map(named).collect(),
+            software: None,
+        }
     }
 
-    fn histogram(&self, body: &Value) -> Result<Value, String> {
-        let flow = body["flow"].as_u64().unwrap_or(0);
-        let flow = FlowId(u32::try_from(flow).map_err(|_| format!("no flow {flow}"))?);
+    fn histogram(&self, flow: FlowId) -> Result<Histogram, String> {
         let snapshot = self.snapshot(Some(flow))?;
         if !snapshot.flows.iter().any(|open| open.flow == flow) {
             return Err(format!("flow {} is not open", flow.0));
         }
         let latency = snapshot.latency.ok_or("no latencies are kept")?;
         let at = |quantile| latency.value_at_quantile(quantile);
-        let steps: Vec<Value> = latency
-            .iter_quantiles(5)
-            .map(|step| {
-                json!({ "ns": step.value_iterated_to(), "quantile": step.quantile_iterated_to() })
-            })
-            .collect();
-        Ok(json!({
-            "flow": flow.0,
-            "messages": latency.len(),
-            "min_ns": latency.min(),
-            "median_ns": at(0.5),
-            "p99_ns": at(0.99),
-            "p999_ns": at(0.999),
-            "p9999_ns": at(0.9999),
-            "max_ns": latency.max(),
-            "mean_ns": latency.mean(),
-            "quantiles": steps,
-        }))
+        let steps = latency.iter_quantiles(5).map(|step| Quantile {
+            ns: step.value_iterated_to(),
+            quantile: step.quantile_iterated_to(),
+        });
+        Ok(Histogram {
+            flow: Some(flow.0),
+            messages: latency.len(),
+            min_ns: latency.min(),
+            median_ns: at(0.5),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            p9999_ns: at(0.9999),
+            max_ns: latency.max(),
+            mean_ns: latency.mean(),
+            quantiles: steps.collect(),
+        })
     }
 
-    fn start_sending(&mut self, body: &Value) -> Result<Value, String> {
-        let peer = body["peer"].as_str().ok_or("`peer` is a GUID")?;
-        let peer: Guid = peer.parse().map_err(|error| format!("`peer`: {error}"))?;
-        let number = |key: &str, usual: u64| body[key].as_u64().unwrap_or(usual);
-        let (count, size) = (number("count", 1), number("size", 64) as usize);
+    fn start_sending(&mut self, asked: &Send) -> Result<Started, String> {
+        let Send { peer, count, .. } = *asked;
+        if asked.from.is_some_and(|from| from != self.agent.guid()) {
+            return Err(format!("`from`: this is the agent of {}", self.agent.guid()));
+        }
+        if asked.windows.is_some() {
+            return Err("`windows`: only agents of software fabrics count them".to_owned());
+        }
+        let size = usize::try_from(asked.size).unwrap_or(usize::MAX);
         self.agent.check_length(size).map_err(|error| error.to_string())?;
-        let gap = body["rate"].as_f64().filter(|&rate| rate > 0.0);
+        let gap = asked.rate.filter(|&rate| rate > 0.0);
         let gap = Time(gap.map_or(0, |rate| (1e9 / rate) as u64));
         let now = self.agent.now();
         if !self.sending.contains_key(&peer) {
@@ -345,8 +355,8 @@ impl Daemon {
         }
         let sending = self.sending.get_mut(&peer).ok_or("no flow")?;
         (sending.size, sending.gap, sending.due) = (size, gap, now);
-        sending.left += count;
-        Ok(json!({ "flow": sending.flow.id().0, "left": sending.left }))
+        sending.left = sending.left.saturating_add(count);
+        Ok(Started { flow: sending.flow.id().0, left: sending.left })
     }
 
     fn serve_page(&mut self) {
@@ -393,27 +403,6 @@ fn metrics(snapshot: &Snapshot) -> Page {
     let lost = f64::from(u8::from(snapshot.controller == ControllerState::Lost));
     page.gauge("snin_agent_controller_is_lost", "1: no controller is heard", lost);
     page
-}
-
-fn flow_json(flow: &snin_agent_core::FlowStatus) -> Value {
-    let grant = |grant: Option<snin_protocol::message::Grant>| {
-        grant.map(|grant| {
-            json!({ "tree": grant.tree.0, "dlid": grant.dlid.0.0, "from_ns": grant.from.nanos(),
-                    "until_ns": grant.until.nanos(), "pinned": grant.pinned })
-        })
-    };
-    json!({
-        "flow": flow.flow.0, "peer": flow.peer.to_string(), "grant": grant(flow.current),
-        "next": grant(flow.next), "wait": flow.wait.map(|wait| wait.to_string()),
-        "waiting": flow.waiting, "outstanding": flow.outstanding,
-    })
-}
-
-fn pair_json(pair: &snin_agent_core::PairStatus) -> Value {
-    json!({
-        "peer": pair.peer.to_string(), "tree": pair.tree.0,
-        "state": format!("{:?}", pair.state).to_lowercase(), "outstanding": pair.outstanding,
-    })
 }
 
 /// A line for what an admin should know of; everything else is an event only.

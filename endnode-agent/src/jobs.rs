@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use snin_fabric::job::{JobTrees, Way, file_name};
 use snin_fabric::{Lid, TreeId};
+use snin_protocol::operator::agent::{
+    BeginJob, GetJobs, JobBegun, JobPair, Jobs as JobPairs, WorstWait,
+};
 
 use crate::connections::{Connections, Pair};
 use crate::port_counters::{self, Counters};
@@ -90,8 +93,7 @@ impl Jobs {
     ///
     /// # Errors
     /// Where no such job is here, or too many are.
-    pub(crate) fn begin(&mut self, body: &Value) -> Result<Value, String> {
-        let job = body["job"].as_str().ok_or("`job` is a name")?;
+    pub(crate) fn begin(&mut self, BeginJob { job }: &BeginJob) -> Result<JobBegun, String> {
         self.trees(job)?;
         self.forget();
         if self.began.len() >= MAX_JOBS {
@@ -100,8 +102,8 @@ impl Jobs {
         // What was waited before is no wait of this job's.
         self.look_now(Instant::now());
         let port = port_counters::read(&self.port);
-        self.began.insert(job.to_owned(), Began { port, worst: None });
-        Ok(json!({ "job": job }))
+        self.began.insert(job.clone(), Began { port, worst: None });
+        Ok(JobBegun { job: job.clone() })
     }
 
     /// What is kept of jobs whose file is gone is kept no longer.
@@ -199,9 +201,9 @@ impl Jobs {
     ///
     /// # Errors
     /// Where it is another's, or not here.
-    pub(crate) fn own(&mut self, user: Option<u32>, body: &Value) -> Result<Value, String> {
-        self.trees_for(user, body["job"].as_str().ok_or("`job` is a name")?)?;
-        Ok(self.list(body))
+    pub(crate) fn own(&mut self, user: Option<u32>, asked: &GetJobs) -> Result<JobPairs, String> {
+        self.trees_for(user, asked.job.as_deref().ok_or("`job` is a name")?)?;
+        Ok(self.list(asked))
     }
 
     /// Answers `disconnected` for a process of `user`.
@@ -247,30 +249,33 @@ impl Jobs {
     }
 
     /// Answers `jobs`. Jobs whose file is gone are forgotten once they have been told.
-    pub(crate) fn list(&mut self, body: &Value) -> Value {
+    pub(crate) fn list(&mut self, asked: &GetJobs) -> JobPairs {
         let now = Instant::now();
         if self.looked.is_none_or(|(last, _)| now >= last + SOONEST) {
             self.look_now(now);
         }
-        let wanted = body["job"].as_str();
+        let wanted = asked.job.as_deref();
         let told = self.asked.iter().filter(|((job, ..), _)| wanted.is_none_or(|one| one == job));
-        let pairs: Vec<Value> = told
-            .map(|((job, from, to), asked)| {
-                json!({
-                    "job": job, "from": asked.from, "to": asked.to, "from_lid": from.0, "to_lid": to.0,
-                    "tree": asked.tree, "back_tree": asked.back, "came_packets": asked.came,
-                    "times": asked.times,
-                })
-            })
-            .collect();
+        let pairs = told.map(|((job, from, to), asked)| JobPair {
+            job: job.clone(),
+            from: asked.from.clone(),
+            to: asked.to.clone(),
+            from_lid: from.0,
+            to_lid: to.0,
+            tree: asked.tree,
+            back_tree: asked.back,
+            came_packets: asked.came,
+            times: asked.times,
+        });
+        let pairs = pairs.collect();
         let began = wanted.and_then(|job| self.began.get(job));
         let port =
             began.map(|began| port_counters::since(&began.port, &port_counters::read(&self.port)));
         let worst = began.and_then(|began| began.worst);
-        let worst =
-            worst.map(|(ticks, span)| json!({ "ticks": ticks, "of_ms": span.as_millis() as u64 }));
+        let worst_wait =
+            worst.map(|(ticks, span)| WorstWait { ticks, of_ms: span.as_millis() as u64 });
         self.forget();
-        json!({ "pairs": pairs, "uncounted": self.uncounted, "port": port, "worst_wait": worst })
+        JobPairs { pairs, uncounted: self.uncounted, port, worst_wait }
     }
 }
 
@@ -292,6 +297,10 @@ mod tests {
         (folder, jobs)
     }
 
+    fn of(job: &str) -> GetJobs {
+        GetJobs { job: Some(job.to_owned()) }
+    }
+
     fn body(job: &str, from: u16, to: u16) -> Value {
         json!({ "job": job, "from": from, "to": to })
     }
@@ -303,15 +312,12 @@ mod tests {
         assert_eq!(way, json!({ "to": 65, "from": 33, "base": 32 }));
         jobs.pair(Some(0), &body("slurm/7", 33, 64)).unwrap();
         assert_eq!(jobs.pair(Some(0), &body("slurm/7", 32, 33)), Ok(Value::Null));
-        let told = jobs.list(&json!({ "job": "slurm/7" }));
-        assert_eq!(told["pairs"][0]["times"], 2);
-        assert_eq!(
-            (&told["pairs"][0]["from"], &told["pairs"][0]["tree"]),
-            (&json!("h0"), &json!(1))
-        );
+        let told = jobs.list(&of("slurm/7"));
+        assert_eq!(told.pairs[0].times, 2);
+        assert_eq!((&*told.pairs[0].from, told.pairs[0].tree), ("h0", Some(1)));
         drop(folder);
-        assert_eq!(jobs.list(&Value::Null)["pairs"].as_array().unwrap().len(), 1);
-        assert_eq!(jobs.list(&Value::Null)["pairs"].as_array().unwrap().len(), 0);
+        assert_eq!(jobs.list(&GetJobs::default()).pairs.len(), 1);
+        assert_eq!(jobs.list(&GetJobs::default()).pairs.len(), 0);
     }
 
     #[test]
@@ -321,17 +327,18 @@ mod tests {
         let count = |count: &str| {
             fs::write(folder.path().join("counters/port_xmit_data"), count).unwrap();
         };
-        let job = json!({ "job": "slurm/7" });
+        let job = of("slurm/7");
+        let more = Some(Counters::from([("port_xmit_data".to_owned(), 150)]));
         count("100");
-        assert_eq!(jobs.own(Some(1000), &job).unwrap()["port"], Value::Null);
-        jobs.begin(&job).unwrap();
+        assert_eq!(jobs.own(Some(1000), &job).unwrap().port, None);
+        jobs.begin(&BeginJob { job: "slurm/7".to_owned() }).unwrap();
         count("250");
-        assert_eq!(jobs.own(Some(1000), &job).unwrap()["port"], json!({ "port_xmit_data": 150 }));
+        assert_eq!(jobs.own(Some(1000), &job).unwrap().port, more);
         assert!(jobs.own(Some(1001), &job).unwrap_err().contains("which is user 1000's"));
-        assert!(jobs.begin(&json!({ "job": "slurm/8" })).is_err());
+        assert!(jobs.begin(&BeginJob { job: "slurm/8".to_owned() }).is_err());
         fs::remove_file(folder.path().join(file_name("slurm/7"))).unwrap();
-        assert_eq!(jobs.list(&job)["port"], json!({ "port_xmit_data": 150 }));
-        assert_eq!(jobs.list(&job)["port"], Value::Null, "told once more, then forgotten");
+        assert_eq!(jobs.list(&job).port, more);
+        assert_eq!(jobs.list(&job).port, None, "told once more, then forgotten");
     }
 
     #[test]
@@ -349,8 +356,8 @@ mod tests {
         jobs.disconnected(Some(1000), &end(17, 9)).unwrap();
         jobs.disconnected(Some(1000), &end(18, 3)).unwrap();
         jobs.disconnected(Some(1000), &end(18, 30)).unwrap();
-        let pair = &jobs.list(&Value::Null)["pairs"][0];
-        assert_eq!((&pair["back_tree"], &pair["came_packets"]), (&json!(1), &json!(7)));
+        let pair = &jobs.list(&GetJobs::default()).pairs[0];
+        assert_eq!((pair.back_tree, pair.came_packets), (Some(1), 7));
     }
 
     #[test]
@@ -361,9 +368,8 @@ mod tests {
             let path = folder.path().join("counters/port_xmit_wait");
             fs::write(path, ticks.to_string()).unwrap();
         };
-        let job = json!({ "job": "slurm/7" });
         waited(1000);
-        jobs.begin(&job).unwrap();
+        jobs.begin(&BeginJob { job: "slurm/7".to_owned() }).unwrap();
         let began = jobs.looked.unwrap().0;
         let mut look = |second: u64, ticks: u64| {
             waited(ticks);
@@ -374,7 +380,8 @@ mod tests {
         assert_eq!(look(1, 1900), Some((900, Duration::from_secs(1))));
         assert_eq!(look(3, 2700), Some((900, Duration::from_secs(1))), "800 in 2 s");
         assert_eq!(look(4, 5000), Some((2300, Duration::from_secs(1))));
-        assert_eq!(jobs.list(&job)["worst_wait"], json!({ "ticks": 2300, "of_ms": 1000 }));
+        let worst = WorstWait { ticks: 2300, of_ms: 1000 };
+        assert_eq!(jobs.list(&of("slurm/7")).worst_wait, Some(worst));
     }
 
     #[test]
@@ -385,7 +392,7 @@ mod tests {
         let unknown =
             "the system does not say whose program asks for job slurm/7, which is user 1000's";
         assert_eq!(jobs.pair(None, &body("slurm/7", 32, 64)).unwrap_err(), unknown);
-        assert_eq!(jobs.own(None, &json!({ "job": "slurm/7" })).unwrap_err(), unknown);
+        assert_eq!(jobs.own(None, &of("slurm/7")).unwrap_err(), unknown);
         let end = json!({ "job": "slurm/7", "qp": 17, "psn": 9 });
         assert_eq!(jobs.disconnected(None, &end).unwrap_err(), unknown);
         let why = jobs.pair(Some(1000), &body("slurm/8", 32, 64)).unwrap_err();

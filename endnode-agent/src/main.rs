@@ -28,6 +28,11 @@ fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         io::stdout().write_all(template::<Settings>().as_bytes())?;
         return Ok(());
     }
+    if cli.dump_schema {
+        let schema = snin_protocol::operator::agent::Request::schema();
+        io::stdout().write_all(format!("{schema:#}\n").as_bytes())?;
+        return Ok(());
+    }
     let settings = cli.config.as_deref().map_or_else(|| Ok(Loaded::defaults()), load)?;
     Ok(snin_agent::daemon::Daemon::start(&settings, cli.record.as_deref())?.run()?)
 }

@@ -20,7 +20,7 @@ use snin_daemon::control::{Client, Control, ControlError, Request};
 use snin_daemon::http::Courier;
 use snin_daemon::metrics::Page;
 use snin_daemon::watch::Watch;
-use snin_protocol::operator::{Operation as _, controller};
+use snin_protocol::operator::{Operation as _, agent, controller};
 use tracing::warn;
 
 use crate::jobs::Jobs;
@@ -90,7 +90,13 @@ impl Programs {
                     self.respond(request.client, answer);
                 }
                 "jobs" => {
-                    let answer = jobs.own(request.user, &request.body);
+                    let answer = match agent::Request::parse("jobs", request.keys()) {
+                        Ok(agent::Request::GetJobs(asked)) => {
+                            jobs.own(request.user, &asked).and_then(|told| asked.said(told))
+                        }
+                        Ok(_) => Err("`jobs` is meant".to_owned()),
+                        Err(why) => Err(why),
+                    };
                     self.respond(request.client, answer);
                 }
                 "request" | "release" | "requests" => {
@@ -155,11 +161,7 @@ impl Programs {
 
 /// What users may have the controller told, understood here.
 fn relayed(request: &Request) -> Result<Value, String> {
-    let mut body = request.body.clone();
-    if let Value::Object(keys) = &mut body {
-        keys.remove("command");
-    }
-    match controller::Request::parse(&request.command, body)? {
+    match controller::Request::parse(&request.command, request.keys())? {
         controller::Request::Reserve(asked) => Ok(asked.request()),
         controller::Request::Release(asked) => Ok(asked.request()),
         controller::Request::GetReservations(asked) => Ok(asked.request()),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use snin_protocol::operator::agent;
 use snin_protocol::operator::controller::{
     GetPath, GetReservations, GetWindows, Release, Request, Reserve, SliceMade,
 };
@@ -34,10 +35,13 @@ fn differences(a: &Value, b: &Value, at: &str, found: &mut Vec<String>) {
 
 #[test]
 fn the_schema_in_docs_is_what_the_types_say() {
-    let mut found = Vec::new();
-    differences(&Request::schema(), &kept("snin-controller"), "", &mut found);
-    let remedy = "snin-controller --dump-schema > docs/schema/snin-controller.json";
-    assert!(found.is_empty(), "{found:?}: {remedy}");
+    for (daemon, types) in
+        [("snin-controller", Request::schema()), ("snin-agent", agent::Request::schema())]
+    {
+        let mut found = Vec::new();
+        differences(&types, &kept(daemon), "", &mut found);
+        assert!(found.is_empty(), "{found:?}: {daemon} --dump-schema > docs/schema/{daemon}.json");
+    }
 }
 
 #[test]
@@ -52,14 +56,16 @@ fn a_planted_change_is_found() {
 
 #[test]
 fn every_command_has_its_request_and_its_answer_in_the_schema() {
-    let schema = Request::schema();
-    let commands = schema["properties"].as_object().unwrap();
-    assert_eq!(commands.len(), Request::COMMANDS.len());
-    for command in Request::COMMANDS {
-        for part in ["request", "answer"] {
-            let kind = &commands[*command]["properties"][part];
-            let name = kind["$ref"].as_str().unwrap().strip_prefix("#/$defs/").unwrap();
-            assert!(schema["$defs"][name]["description"].is_string(), "{command}: {name}");
+    let agent = (agent::Request::schema(), agent::Request::COMMANDS);
+    for (schema, all) in [(Request::schema(), Request::COMMANDS), agent] {
+        let commands = schema["properties"].as_object().unwrap();
+        assert_eq!(commands.len(), all.len());
+        for command in all {
+            for part in ["request", "answer"] {
+                let kind = &commands[*command]["properties"][part];
+                let name = kind["$ref"].as_str().unwrap().strip_prefix("#/$defs/").unwrap();
+                assert!(schema["$defs"][name]["description"].is_string(), "{command}: {name}");
+            }
         }
     }
 }

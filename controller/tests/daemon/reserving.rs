@@ -128,7 +128,8 @@ fn requests_for_later_outlive_a_kill_and_end_by_themselves() {
     controller.kill();
     controller.start();
     let requests = controller.ask(&json!({ "command": "requests" })).unwrap();
-    let kept = requests["requests"].as_array().unwrap().iter().find(|r| r["id"] == later["id"]).unwrap();
+    let kept =
+        requests["requests"].as_array().unwrap().iter().find(|r| r["id"] == later["id"]).unwrap();
     let drift = kept["at_ns"].as_u64().unwrap().abs_diff(later["at_ns"].as_u64().unwrap());
     assert!(drift < 1_000_000_000, "{kept:#}");
     assert_eq!((&kept["owner"], &kept["to"]), (&later["owner"], &later["to"]));

@@ -84,7 +84,10 @@ fn a_certificate_says_who_asks_and_what_it_may() {
         ask(&ann, &json!({ "command": "policy", "set": "strict" })).unwrap()["policy"],
         "strict"
     );
-    assert_eq!(site.curl(&api, &ann, "/v1/policy", &[]), (200, json!({ "policy": "strict", "schema_version": 2 })));
+    assert_eq!(
+        site.curl(&api, &ann, "/v1/policy", &[]),
+        (200, json!({ "policy": "strict", "schema_version": 2 }))
+    );
     assert_eq!(ask(&ann, &slice("any/1")).unwrap()["created"], true);
     assert_eq!(ask(&pbs, &slice("pbs/1")).unwrap()["created"], true);
     for (pair, owner, why) in [

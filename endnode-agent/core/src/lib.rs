@@ -39,6 +39,7 @@ mod flows;
 mod leases;
 mod linking;
 mod mesh;
+mod operator;
 mod pairs;
 mod port;
 mod receive;

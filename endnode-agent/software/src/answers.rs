@@ -1,45 +1,59 @@
-//! What is asked on the control socket: what `snin agent` asks of an agent, and more.
-//!
-//! | command | answer |
-//! |---|---|
-//! | `status` | as an agent's; of several hosts the first is named, and counts are of all |
-//! | `flows`, `mesh`, `events` | as an agent's, of all hosts; each row says of which |
-//! | `histogram` | how long messages took that were sent from here, of all flows |
-//! | `send` | messages to `peer`, `count` of `size` bytes, or `moves` |
-//! | `jobs` | of what was to be sent, how much is |
-//!
-//! `moves` are a list of `from`, `to`, `bytes`, `messages`, `windows`. Where a host is not named, the first one is
-//! meant.
+//! What is asked on the control socket: as of an agent, for all hosts of this process, and transfers between them
+//! ([`snin_protocol::operator::agent`]). Where a host is not named, the first one is meant.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use snin_agent_core::ControllerState;
-use snin_daemon::control::Request;
-use snin_fabric::Guid;
+use snin_daemon::control;
 use snin_protocol::Time;
+use snin_protocol::operator::agent::{
+    Flow, Flows, Histogram, Mesh, QueuePair, Request, Send, SentAll, Software, Started, Status,
+    Took, Transfers,
+};
+use snin_protocol::operator::{Events, Operation as _};
 
 use crate::host::{Host, Job};
 use crate::process::Process;
 
-const COMMANDS: &str = "status, flows, mesh, histogram, events, send and jobs";
-
 impl Process {
-    pub(crate) fn answer(&mut self, request: &Request) {
-        let answer = match request.command.as_str() {
-            "status" => Ok(self.status()),
-            "jobs" => Ok(self.jobs()),
-            "flows" => Ok(self.rows(flows)),
-            "mesh" => Ok(self.rows(mesh)),
-            "histogram" => self.histogram(),
-            "events" => {
-                let since = request.body["since"].as_u64().unwrap_or(0);
-                Ok(self.journal.since(since).collect())
-            }
-            "send" => self.send(&request.body),
-            other => Err(format!("no command {other:.40}: there are {COMMANDS}")),
-        };
-        match answer {
+    pub(crate) fn answer(&mut self, request: &control::Request) {
+        let asked = Request::parse(&request.command, request.keys());
+        match asked.and_then(|asked| self.perform(&asked)) {
             Ok(value) => self.control.answer(request.client, &value),
             Err(why) => self.control.refuse(request.client, &why),
+        }
+    }
+
+    fn perform(&mut self, asked: &Request) -> Result<Value, String> {
+        match asked {
+            Request::GetStatus(asked) => asked.said(self.status()),
+            Request::GetTransfers(asked) => asked.said(self.transfers()),
+            Request::GetFlows(asked) => {
+                asked.said(Flows { flows: self.hosts().flat_map(flows).collect() })
+            }
+            Request::GetMesh(asked) => {
+                asked.said(Mesh { pairs: self.hosts().flat_map(pairs).collect() })
+            }
+            Request::GetHistogram(asked) => asked.said(self.histogram()?),
+            Request::GetEvents(asked) => {
+                let events = self.journal.since(asked.since).map(Into::into).collect();
+                asked.said(Events { events })
+            }
+            Request::Send(asked) => {
+                let begun = self.send(asked)?;
+                asked.said(begun.ok_or("nothing to send, or as many flows as there may be")?)
+            }
+            Request::SendAll(asked) => {
+                let mut accepted = 0;
+                for send in &asked.sends {
+                    accepted += u64::from(self.send(send)?.is_some());
+                }
+                asked.said(SentAll { accepted })
+            }
+            Request::GetJobs(_) | Request::BeginJob(_) => {
+                Err("agents in software have no jobs".to_owned())
+            }
         }
     }
 
@@ -47,16 +61,16 @@ impl Process {
         self.hosts.values().map(|(host, _)| host)
     }
 
-    fn rows(&self, of: impl Fn(&Host) -> Vec<Value>) -> Value {
-        self.hosts().flat_map(of).collect()
+    fn transfers(&self) -> Transfers {
+        Transfers {
+            open: self.hosts().map(Host::open).sum(),
+            done: self.done,
+            refused: self.refused,
+            declined: self.declined,
+        }
     }
 
-    fn jobs(&self) -> Value {
-        let open: usize = self.hosts().map(Host::open).sum();
-        json!({ "open": open, "done": self.done, "refused": self.refused, "declined": self.declined })
-    }
-
-    fn status(&self) -> Value {
+    fn status(&self) -> Status {
         let state = |state| self.hosts().filter(|host| host.controller() == state).count();
         let heard = state(ControllerState::Received);
         let controller = match heard == self.hosts.len() {
@@ -64,36 +78,38 @@ impl Process {
             false if state(ControllerState::Lost) > 0 => ControllerState::Lost,
             false => ControllerState::None,
         };
-        let mut counters = Map::new();
+        let mut counters = BTreeMap::new();
         for host in self.hosts() {
             for (name, _, count) in host.counters().all() {
-                let sum = counters.get(name).and_then(Value::as_u64).unwrap_or(0);
-                counters.insert(name.to_owned(), (sum + count).into());
+                *counters.entry(name.to_owned()).or_insert(0) += count;
             }
         }
         let mut took = self.took.clone();
         took.sort_unstable();
         let at = |share: f64| place(&took, share).map(Time::nanos);
-        json!({
-            "guid": self.hosts.keys().next().map(Guid::to_string),
-            "listen": format!("the software port of {}", self.fabric),
-            "controller": controller.name(),
-            "flows": self.hosts().map(|host| host.mesh().flows().count()).sum::<usize>(),
-            "pairs": self.hosts().map(|host| host.mesh().pairs().count()).sum::<usize>(),
-            "agents": self.hosts.len(),
-            "controller_heard": heard,
-            "open": self.hosts().map(Host::open).sum::<usize>(),
-            "done": self.done,
-            "refused": self.refused,
-            "declined": self.declined,
-            "received": self.hosts().map(Host::received).sum::<u64>(),
-            "malformed": self.hosts().map(Host::malformed).sum::<u64>(),
-            "took_ns": { "median": at(0.5), "p99": at(0.99), "max": at(1.0) },
-            "counters": counters,
-        })
+        Status {
+            guid: self.hosts.keys().next().copied(),
+            listen: format!("the software port of {}", self.fabric),
+            controller: controller.name().to_owned(),
+            flows: self.hosts().map(|host| host.mesh().flows().count()).sum(),
+            pairs: self.hosts().map(|host| host.mesh().pairs().count()).sum(),
+            received: Vec::new(),
+            clients: None,
+            certificate: None,
+            counters,
+            io_counters: BTreeMap::new(),
+            software: Some(Software {
+                agents: self.hosts.len(),
+                controller_heard: heard,
+                messages: self.hosts().map(Host::received).sum(),
+                malformed: self.hosts().map(Host::malformed).sum(),
+                transfers: self.transfers(),
+                took_ns: Took { median: at(0.5), p99: at(0.99), max: at(1.0) },
+            }),
+        }
     }
 
-    fn histogram(&self) -> Result<Value, String> {
+    fn histogram(&self) -> Result<Histogram, String> {
         let mut took: Vec<Time> = self.hosts().flat_map(Host::latencies).copied().collect();
         if took.is_empty() {
             return Err(
@@ -101,60 +117,37 @@ impl Process {
             );
         }
         took.sort_unstable();
-        let at = |share: f64| place(&took, share).map(Time::nanos);
-        Ok(json!({
-            "messages": took.len(), "min_ns": at(0.0), "median_ns": at(0.5), "p99_ns": at(0.99),
-            "p999_ns": at(0.999), "p9999_ns": at(0.9999), "max_ns": at(1.0),
-        }))
+        let at = |share: f64| place(&took, share).map_or(0, Time::nanos);
+        let sum: f64 = took.iter().map(|time| time.nanos() as f64).sum();
+        Ok(Histogram {
+            messages: took.len() as u64,
+            min_ns: at(0.0),
+            median_ns: at(0.5),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            p9999_ns: at(0.9999),
+            max_ns: at(1.0),
+            mean_ns: sum / took.len() as f64,
+            ..Histogram::default()
+        })
     }
 
-    fn send(&mut self, body: &Value) -> Result<Value, String> {
-        let alone = [body.clone()];
-        let moves = body["moves"].as_array().map_or(&alone[..], Vec::as_slice);
-        let (mut accepted, mut last) = (0_u64, Value::Null);
-        let now = self.clock.now();
-        for wanted in moves {
-            let (from, job) = self.job(wanted)?;
-            let (host, _) =
-                self.hosts.get_mut(&from).ok_or_else(|| format!("no agent of {from} here"))?;
-            match host.send(job, now) {
-                Some(flow) => {
-                    accepted += 1;
-                    last = json!({ "flow": flow.0, "left": job.messages });
-                }
-                None => self.declined += 1,
-            }
-        }
-        if accepted == 0 && body["moves"].is_null() {
-            return Err("nothing to send, or as many flows as there may be".to_owned());
-        }
-        Ok(json!({ "accepted": accepted, "flow": last["flow"], "left": last["left"] }))
-    }
-
-    fn job(&self, wanted: &Value) -> Result<(Guid, Job), String> {
-        // An agent's word for it, or the one of moves.
-        let either = |one: &str, other: &str| match &wanted[one] {
-            Value::Null => wanted[other].clone(),
-            value => value.clone(),
-        };
-        let guid = |value: &Value, name: &str| -> Result<Option<Guid>, String> {
-            let text = value.as_str();
-            text.map(str::parse).transpose().map_err(|error| format!("`{name}`: {error}"))
-        };
-        let number = |value: Value, usual: u64| value.as_u64().unwrap_or(usual);
-        let small = |value, name: &str, usual| {
-            u32::try_from(number(value, usual)).map_err(|_| format!("`{name}` is too large"))
-        };
-        if !wanted["rate"].is_null() {
+    /// Begins a transfer; none where there are as many flows as may be.
+    fn send(&mut self, asked: &Send) -> Result<Option<Started>, String> {
+        if asked.rate.is_some() {
             return Err("`rate`: agents in software send as much as is granted".to_owned());
         }
         let first = self.hosts.keys().next().copied();
-        let from = guid(&wanted["from"], "from")?.or(first).ok_or("`from` is a port's GUID")?;
-        let peer = guid(&either("peer", "to"), "peer")?.ok_or("`peer` is a port's GUID")?;
-        let messages = small(either("count", "messages"), "count", 1)?;
-        let windows = small(wanted["windows"].clone(), "windows", 0)?;
-        let bytes = number(either("size", "bytes"), 64);
-        Ok((from, Job { peer, bytes, messages, windows, test: None }))
+        let from = asked.from.or(first).ok_or("`from` is a port's GUID")?;
+        let messages = u32::try_from(asked.count).map_err(|_| "`count` is too large")?;
+        let windows = asked.windows.unwrap_or(0);
+        let job = Job { peer: asked.peer, bytes: asked.size, messages, windows, test: None };
+        let now = self.clock.now();
+        let (host, _) =
+            self.hosts.get_mut(&from).ok_or_else(|| format!("no agent of {from} here"))?;
+        let flow = host.send(job, now);
+        self.declined += u64::from(flow.is_none());
+        Ok(flow.map(|flow| Started { flow: flow.0, left: messages.into() }))
     }
 }
 
@@ -164,27 +157,12 @@ fn place(sorted: &[Time], share: f64) -> Option<Time> {
     sorted.get(place).copied()
 }
 
-fn flows(host: &Host) -> Vec<Value> {
-    let guid = host.guid().to_string();
-    let flows = host.mesh().flows().map(|flow| {
-        let (peer, tree) = (flow.peer.to_string(), flow.current.map(|grant| grant.tree.0));
-        json!({
-            "from": guid, "flow": flow.flow.0, "peer": peer, "to": peer, "tree": tree,
-            "grant": tree.map(|tree| json!({ "tree": tree })),
-            "wait": flow.wait.map(|wait| wait.to_string()),
-            "waiting": flow.waiting, "outstanding": flow.outstanding,
-        })
-    });
-    flows.collect()
+fn flows(host: &Host) -> impl Iterator<Item = Flow> {
+    let of_host = |flow| Flow { from: Some(host.guid()), ..Flow::from(flow) };
+    host.mesh().flows().map(of_host)
 }
 
-fn mesh(host: &Host) -> Vec<Value> {
-    let guid = host.guid().to_string();
-    let pairs = host.mesh().pairs().map(|pair| {
-        json!({
-            "from": guid, "peer": pair.peer.to_string(), "tree": pair.tree.0,
-            "state": format!("{:?}", pair.state).to_lowercase(), "outstanding": pair.outstanding,
-        })
-    });
-    pairs.collect()
+fn pairs(host: &Host) -> impl Iterator<Item = QueuePair> {
+    let of_host = |pair| QueuePair { from: Some(host.guid()), ..QueuePair::from(pair) };
+    host.mesh().pairs().map(of_host)
 }

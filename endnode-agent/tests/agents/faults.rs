@@ -218,12 +218,16 @@ impl Daemon {
     /// Whether such an event came after that of number `since`.
     fn said(&self, event: &str, since: u64) -> bool {
         let events = self.ask(&json!({ "command": "events", "since": since }));
-        events.as_array().unwrap().iter().any(|one| one["event"] == event)
+        events["events"].as_array().unwrap().iter().any(|one| one["event"] == event)
     }
 
     fn last_event(&self) -> u64 {
         let events = self.ask(&json!({ "command": "events" }));
-        events.as_array().unwrap().last().map_or(0, |event| event["seq"].as_u64().unwrap())
+        events["events"]
+            .as_array()
+            .unwrap()
+            .last()
+            .map_or(0, |event| event["seq"].as_u64().unwrap())
     }
 
     fn signal(&self, name: &str) {
@@ -264,11 +268,11 @@ fn daemons_find_a_peer_again_that_was_stopped_or_killed() {
     until("messages come", PATIENCE, || far.received() > 5);
     let mesh = near.ask(&json!({ "command": "mesh" }));
     assert_eq!(
-        (&mesh[0]["peer"], &mesh[0]["state"]),
+        (&mesh["pairs"][0]["peer"], &mesh["pairs"][0]["state"]),
         (&json!("0x0000000000000002"), &json!("ready"))
     );
     let flows = near.ask(&json!({ "command": "flows" }));
-    assert_eq!(flows[0]["grant"]["tree"], 0, "{flows}");
+    assert_eq!(flows["flows"][0]["grant"]["tree"], 0, "{flows}");
     let latency = near.ask(&json!({ "command": "histogram", "flow": flow }));
     assert!(
         latency["messages"].as_u64().unwrap() > 0 && latency["median_ns"].as_u64().unwrap() > 0

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use snin_fabric::Guid;
 
-use super::{Event, Operation, operations};
+use super::{Certificate, Events, Operation, operations};
 use crate::view::Policy;
 
 operations! {
@@ -82,15 +82,6 @@ pub struct Status {
     pub last_missed: Option<Missed>,
     /// The last window.
     pub last_window: Option<Window>,
-}
-
-/// A certificate that has ended, or ends within a month.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Certificate {
-    /// It has ended: no session begins with it.
-    pub is_over: bool,
-    /// Which, when, and what makes a new one.
-    pub line: String,
 }
 
 /// Windows that were over before they could be decided.
@@ -409,13 +400,6 @@ pub struct GetEvents {
     /// And every later event, each a line of its own.
     #[serde(default)]
     pub follow: bool,
-}
-
-/// The answer to [`GetEvents`].
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Events {
-    /// The oldest first.
-    pub events: Vec<Event>,
 }
 
 /// Every slice.

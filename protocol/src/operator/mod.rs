@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+pub mod agent;
 pub mod controller;
 
 /// Rises when a key of an answer changes its meaning or goes. New keys may come without that.
@@ -43,6 +44,14 @@ pub trait Operation: Serialize + DeserializeOwned {
     fn document(&self, answer: Self::Answer) -> Document<Self::Answer> {
         Document { schema_version: SCHEMA_VERSION, answer }
     }
+
+    /// The same as JSON.
+    ///
+    /// # Errors
+    /// Never for what the types of this module hold.
+    fn said(&self, answer: Self::Answer) -> Result<Value, String> {
+        serde_json::to_value(self.document(answer)).map_err(|error| error.to_string())
+    }
 }
 
 /// An answer, and which version of these types it follows.
@@ -55,10 +64,36 @@ pub struct Document<A> {
     pub answer: A,
 }
 
+/// A certificate that has ended, or ends within a month.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Certificate {
+    /// It has ended: no session begins with it.
+    pub is_over: bool,
+    /// Which, when, and what makes a new one.
+    pub line: String,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// The oldest first.
+    pub events: Vec<Event>,
+}
+
 /// An event, as a line of JSON: `event` says what happened, `seq` its number; other keys depend on `event`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Event(pub Map<String, Value>);
+
+impl From<Value> for Event {
+    /// What is no object becomes the event's name.
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Object(keys) => Self(keys),
+            other => Self(Map::from_iter([("event".to_owned(), other)])),
+        }
+    }
+}
 
 impl JsonSchema for Event {
     fn schema_name() -> Cow<'static, str> {

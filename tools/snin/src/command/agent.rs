@@ -3,11 +3,16 @@
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use snin_daemon::control::Connection;
-use snin_fabric::PortNum;
 use snin_fabric::names::HostNames;
+use snin_fabric::{Guid, PortNum};
+use snin_protocol::operator::agent::{
+    Flow, Flows, GetEvents, GetFlows, GetHistogram, GetMesh, GetStatus, Histogram, Mesh, QueuePair,
+    Received, Send, Started, Status,
+};
 use snin_protocol::operator::controller::GetFabric;
+use snin_protocol::operator::{Event, Events, Operation};
 
 use crate::Verdict;
 use crate::cli::{Agent, AgentSocket, controller_socket};
@@ -17,37 +22,60 @@ use crate::output::{Output, Target};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks, and shows the answer.
-pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdict, Failure> {
-    let (socket, request) = request(agent)?;
-    let answer = Connection::open(&socket.socket, Some(PATIENCE))?.ask(&request)?;
+/// Asks, and shows the answer by `print`.
+fn ask<O, W>(
+    socket: &AgentSocket,
+    operation: &O,
+    out: &mut Output<W>,
+    print: impl FnOnce(&O::Answer, &mut Output<W>) -> Result<(), Failure>,
+) -> Result<O::Answer, Failure>
+where
+    O: Operation,
+    W: Write,
+{
+    let document = Connection::open(&socket.socket, Some(PATIENCE))?.request(operation)?;
     let json = Target::open(socket.format.json.as_deref())?;
-    out.report(json, &answer, |out| show(agent, &answer, out))?;
-    Ok(if answer["controller"] == "lost" { Verdict::Unwell } else { Verdict::Well })
+    out.report(json, &document, |out| print(&document.answer, out))?;
+    Ok(document.answer)
 }
 
-fn request(agent: &Agent) -> Result<(&AgentSocket, Value), Failure> {
-    Ok(match agent {
-        Agent::Status(socket) => (socket, json!({ "command": "status" })),
-        Agent::Flows(socket) => (socket, json!({ "command": "flows" })),
-        Agent::Mesh(socket) => (socket, json!({ "command": "mesh" })),
+/// Asks, and shows the answer.
+pub(crate) fn run<W: Write>(agent: &Agent, out: &mut Output<W>) -> Result<Verdict, Failure> {
+    match agent {
+        Agent::Status(socket) => {
+            let status = ask(socket, &GetStatus {}, out, status)?;
+            return Ok(if status.controller == "lost" { Verdict::Unwell } else { Verdict::Well });
+        }
+        Agent::Flows(socket) => drop(ask(socket, &GetFlows {}, out, flows)?),
+        Agent::Mesh(socket) => drop(ask(socket, &GetMesh {}, out, mesh)?),
         Agent::Histogram { flow, socket } => {
-            (socket, json!({ "command": "histogram", "flow": flow }))
+            drop(ask(socket, &GetHistogram { flow: *flow }, out, histogram)?);
         }
-        Agent::Events { since, socket } => (socket, json!({ "command": "events", "since": since })),
+        Agent::Events { since, socket } => {
+            let print = |answer: &Events, out: &mut Output<W>| {
+                let mut events = answer.events.iter();
+                events.try_for_each(|Event(keys)| out.line(Value::Object(keys.clone())))
+            };
+            drop(ask(socket, &GetEvents { since: *since }, out, print)?);
+        }
         Agent::Send { peer, count, size, rate, socket } => {
-            let request = json!({
-                "command": "send", "peer": port(peer)?, "count": count, "size": size, "rate": rate
-            });
-            (socket, request)
+            let (peer, count, size, rate) = (port(peer)?, *count, *size, *rate);
+            let asked = Send { from: None, peer, count, size, rate, windows: None };
+            let print = |answer: &Started, out: &mut Output<W>| {
+                out.line(format!("flow {}: {} messages to send", answer.flow, answer.left))
+            };
+            drop(ask(socket, &asked, out, print)?);
         }
-    })
+    }
+    Ok(Verdict::Well)
 }
 
 /// The port of a host: the agent knows ports, the controller names.
-fn port(host: &str) -> Result<String, Failure> {
+fn port(host: &str) -> Result<Guid, Failure> {
+    let wrong =
+        |error: String| Failure::Content { name: "--peer".to_owned(), what: format!(" {error}") };
     if host.starts_with("0x") {
-        return Ok(host.to_owned());
+        return host.parse::<Guid>().map_err(|error| wrong(error.to_string()));
     }
     let node = host.split('/').next().unwrap_or(host);
     let names = Some([host, node].map(str::to_owned).into());
@@ -55,98 +83,60 @@ fn port(host: &str) -> Result<String, Failure> {
     let fabric = controller.request(&GetFabric { names })?.answer;
     let called = fabric.hosts.iter().map(|host| (host.port, PortNum(1), host.name.as_str()));
     let found = HostNames::new(called).find(host);
-    let found = found.map_err(|error| Failure::Content {
-        name: "--peer".to_owned(),
-        what: format!(" {error}"),
-    })?;
-    let found = fabric.hosts.get(found.index());
-    Ok(found.map_or_else(String::new, |host| host.port.to_string()))
+    let found = found.map_err(|error| wrong(error.to_string()))?;
+    let found = fabric.hosts.get(found.index()).map(|host| host.port);
+    found.ok_or_else(|| wrong(format!("no host is called `{host}`")))
 }
 
-fn show<W: Write>(agent: &Agent, answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
-    match agent {
-        Agent::Status(_) => status(answer, out),
-        Agent::Flows(_) => {
-            out.line("flow  peer                tree  waiting  under way  why it waits")?;
-            rows.iter().try_for_each(|flow| {
-                let tree = &flow["grant"]["tree"];
-                let tree = if tree.is_null() { "-".to_owned() } else { tree.to_string() };
-                let why = flow["wait"].as_str().unwrap_or("");
-                let peer = flow["peer"].as_str().unwrap_or("");
-                let number = |key: &str| flow[key].to_string();
-                out.line(format!(
-                    "{:<4}  {peer}  {tree:>4}  {:>7}  {:>9}  {why}",
-                    number("flow"),
-                    number("waiting"),
-                    number("outstanding")
-                ))
-            })
-        }
-        Agent::Mesh(_) => {
-            out.line("peer                tree  state       under way")?;
-            rows.iter().try_for_each(|pair| {
-                let text = |key: &str| pair[key].as_str().unwrap_or("").to_owned();
-                let number = |key: &str| pair[key].to_string();
-                out.line(format!(
-                    "{}  {:>4}  {:<10}  {:>9}",
-                    text("peer"),
-                    number("tree"),
-                    text("state"),
-                    number("outstanding")
-                ))
-            })
-        }
-        Agent::Histogram { .. } => histogram(answer, out),
-        Agent::Events { .. } => rows.iter().try_for_each(|event| out.line(event)),
-        Agent::Send { .. } => {
-            out.line(format!("flow {}: {} messages to send", answer["flow"], answer["left"]))
-        }
-    }
+fn flows<W: Write>(answer: &Flows, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line("flow  peer                tree  waiting  under way  why it waits")?;
+    answer.flows.iter().try_for_each(|flow| {
+        let tree = flow.grant.map_or_else(|| "-".to_owned(), |grant| grant.tree.to_string());
+        let Flow { flow: number, peer, waiting, outstanding, wait, .. } = flow;
+        let why = wait.as_deref().unwrap_or("");
+        out.line(format!("{number:<4}  {peer}  {tree:>4}  {waiting:>7}  {outstanding:>9}  {why}"))
+    })
 }
 
-fn status<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let text = |key: &str| answer[key].as_str().unwrap_or("").to_owned();
-    let more = answer["agents"].as_u64().unwrap_or(1).saturating_sub(1);
+fn mesh<W: Write>(answer: &Mesh, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line("peer                tree  state       under way")?;
+    answer.pairs.iter().try_for_each(|QueuePair { peer, tree, state, outstanding, .. }| {
+        out.line(format!("{peer}  {tree:>4}  {state:<10}  {outstanding:>9}"))
+    })
+}
+
+fn status<W: Write>(answer: &Status, out: &mut Output<W>) -> Result<(), Failure> {
+    let more = answer.software.as_ref().map_or(0, |software| software.agents.saturating_sub(1));
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    out.line(format!("port {}{more}, listens at {}", text("guid"), text("listen")))?;
-    out.line(format!(
-        "controller {}, {} flows, {} queue pairs",
-        text("controller"),
-        answer["flows"],
-        answer["pairs"]
-    ))?;
-    if let Some(certificate) = answer["certificate"]["line"].as_str() {
-        out.line(certificate)?;
+    let guid = answer.guid.map(|guid| guid.to_string()).unwrap_or_default();
+    out.line(format!("port {guid}{more}, listens at {}", answer.listen))?;
+    let Status { controller, flows, pairs, .. } = answer;
+    out.line(format!("controller {controller}, {flows} flows, {pairs} queue pairs"))?;
+    if let Some(certificate) = &answer.certificate {
+        out.line(&certificate.line)?;
     }
-    for came in answer["received"].as_array().into_iter().flatten() {
-        let peer = came["peer"].as_str().unwrap_or("peers that were not heard for long");
-        let (messages, bytes) = (&came["messages"], &came["bytes"]);
-        let lost = came["lost"].as_u64().filter(|&lost| lost > 0);
-        let lost = lost.map(|lost| format!(", {lost} lost")).unwrap_or_default();
+    for Received { peer, messages, bytes, lost } in &answer.received {
+        let peer = peer.map(|peer| peer.to_string());
+        let peer = peer.as_deref().unwrap_or("peers that were not heard for long");
+        let lost = if *lost > 0 { format!(", {lost} lost") } else { String::new() };
         out.line(format!("from {peer}: {messages} messages, {bytes} bytes{lost}"))?;
     }
-    for key in ["counters", "io_counters"] {
-        for (name, count) in answer[key].as_object().into_iter().flatten() {
-            if count != 0 {
-                out.line(format!("{name:<20} {count}"))?;
-            }
-        }
-    }
-    Ok(())
+    let counters = answer.counters.iter().chain(&answer.io_counters);
+    let mut counters = counters.filter(|(_, count)| **count != 0);
+    counters.try_for_each(|(name, count)| out.line(format!("{name:<20} {count}")))
 }
 
-fn histogram<W: Write>(answer: &Value, out: &mut Output<W>) -> Result<(), Failure> {
-    let micros = |key: &str| answer[key].as_f64().unwrap_or(0.0) / 1e3;
+fn histogram<W: Write>(answer: &Histogram, out: &mut Output<W>) -> Result<(), Failure> {
+    let micros = |nanos: u64| nanos as f64 / 1e3;
     out.line(" #messages  t_min[usec]  t_typical[usec]  99% [usec]  99.9% [usec]  99.99% [usec]  t_max[usec]")?;
     out.line(format!(
         " {:<9}  {:<11.2}  {:<15.2}  {:<10.2}  {:<12.2}  {:<13.2}  {:.2}",
-        answer["messages"],
-        micros("min_ns"),
-        micros("median_ns"),
-        micros("p99_ns"),
-        micros("p999_ns"),
-        micros("p9999_ns"),
-        micros("max_ns")
+        answer.messages,
+        micros(answer.min_ns),
+        micros(answer.median_ns),
+        micros(answer.p99_ns),
+        micros(answer.p999_ns),
+        micros(answer.p9999_ns),
+        micros(answer.max_ns)
     ))
 }

@@ -8,11 +8,11 @@ use snin_daemon::control::Connection;
 use snin_daemon::http;
 use snin_daemon::session::{Credentials, Files};
 use snin_protocol::operator::controller::{
-    Because, Events, Fabric, GetEvents, GetFabric, GetGrants, GetLinkTest, GetOwner, GetPath,
+    Because, Fabric, GetEvents, GetFabric, GetGrants, GetLinkTest, GetOwner, GetPath,
     GetReservations, GetStatus, GetWindows, Grant, Grants, Host, LinkTestResult, Missed, Owners,
     Path, PolicyInForce, SetPolicy, Status, TestLink, Unusable, Windows,
 };
-use snin_protocol::operator::{Document, Event, Operation};
+use snin_protocol::operator::{Document, Event, Events, Operation};
 
 use super::manager::happened;
 use super::reserving::ask_by;

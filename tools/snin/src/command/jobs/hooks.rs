@@ -14,12 +14,12 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::ValueEnum as _;
-use serde_json::json;
 use snin_daemon::control::{Connection, ControlError};
 use snin_daemon::store;
 use snin_fabric::Guid;
 use snin_fabric::job::{JobTrees, Mode, file_name};
 use snin_fabric::names::node_name;
+use snin_protocol::operator::agent::{BeginJob, GetJobs};
 use snin_protocol::operator::controller::{CreateSlice, ExplainSlice, GetFabric, Host};
 
 use super::environment::Process;
@@ -302,7 +302,7 @@ fn prolog(settings: &Checked, job: &str) -> Result<Verdict, Failure> {
     }
     let agent = Path::new(&settings.value.agent);
     let answers = Connection::open(agent, Some(PATIENCE))
-        .and_then(|mut agent| agent.ask(&json!({ "command": "job_begin", "job": job })));
+        .and_then(|mut agent| agent.request(&BeginJob { job: job.to_owned() }));
     match answers {
         Ok(_) => Ok(Verdict::Well),
         Err(error) if settings.value.require => {
@@ -365,10 +365,10 @@ fn task_epilog(settings: &Checked, job: &str) -> Verdict {
         return Verdict::Well;
     };
     let told = Connection::open(Path::new(socket), Some(PATIENCE))
-        .and_then(|mut agent| agent.ask(&json!({ "command": "jobs", "job": job })));
+        .and_then(|mut agent| agent.request(&GetJobs { job: Some(job.to_owned()) }));
     if let Ok(told) = told {
         let node = env::var("SLURMD_NODENAME").unwrap_or_default();
-        note(format!("{job} on {node}: {}", stats::line(&told)));
+        note(format!("{job} on {node}: {}", stats::line(&told.answer)));
     }
     Verdict::Well
 }

@@ -6,8 +6,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use snin_daemon::control::Connection;
+use snin_protocol::operator::SCHEMA_VERSION;
+use snin_protocol::operator::agent::{GetJobs, JobPair, Jobs, WorstWait};
 
 use super::{PATIENCE, read};
 use crate::Verdict;
@@ -17,6 +19,9 @@ use crate::output::{Output, Target};
 
 /// Bytes of a word of `port_xmit_data` and `port_rcv_data` (IBA 16.1.3.5).
 const WORD: u64 = 4;
+
+/// What a port counted, by counter.
+type Counters = BTreeMap<String, u64>;
 
 /// The pairs that agents were asked for, those whose other end did not ask, and a line for each agent's port.
 pub(super) fn run<W: Write>(
@@ -34,30 +39,26 @@ pub(super) fn run<W: Write>(
         )));
     }
     let agents = if agents.is_empty() { &own[..] } else { agents };
-    let mut told: Vec<(&Path, Value)> = Vec::new();
+    let mut told: Vec<(&Path, Jobs)> = Vec::new();
+    let asked = GetJobs { job: Some(job.to_owned()) };
     for agent in agents {
-        let request = json!({ "command": "jobs", "job": job });
-        told.push((agent, Connection::open(agent, Some(PATIENCE))?.ask(&request)?));
+        told.push((agent, Connection::open(agent, Some(PATIENCE))?.request(&asked)?.answer));
     }
-    let pairs: Vec<Value> =
-        told.iter().flat_map(|(_, told)| rows(&told["pairs"]).to_vec()).collect();
+    let pairs: Vec<JobPair> = told.iter().flat_map(|(_, told)| told.pairs.clone()).collect();
     let one_sided = one_sided(&pairs);
     let (by_tree, mixed) = by_tree(&told);
-    let ports: BTreeMap<String, &Value> =
-        told.iter().map(|(agent, told)| (agent.display().to_string(), &told["port"])).collect();
+    let ports: BTreeMap<String, &Option<Counters>> =
+        told.iter().map(|(agent, told)| (agent.display().to_string(), &told.port)).collect();
     let trees: BTreeMap<String, &Amounts> =
         by_tree.iter().map(|(tree, amounts)| (tree.to_string(), amounts)).collect();
     let answer = json!({
-        "job": job, "pairs": pairs, "one_sided": one_sided, "ports": ports, "trees": trees, "mixed": mixed,
+        "schema_version": SCHEMA_VERSION, "job": job, "pairs": pairs, "one_sided": one_sided, "ports": ports, "trees": trees, "mixed": mixed,
     });
     let json = Target::open(settings.format.json.as_deref())?;
     out.report(json, &answer, |out| {
         for pair in &pairs {
-            let (from, to) = (text(&pair["from"]), text(&pair["to"]));
-            let tree = pair["tree"].as_u64();
+            let JobPair { from, to, times, came_packets: came, tree, .. } = pair;
             let tree = tree.map_or_else(|| "within a leaf".to_owned(), |tree| format!("tree {tree}"));
-            let came = pair["came_packets"].as_u64().unwrap_or(0);
-            let times = &pair["times"];
             out.line(format!("{from} to {to}: {tree}, asked {times} times; {came} packets came back"))?;
         }
         told.iter().try_for_each(|(agent, told)| {
@@ -72,7 +73,7 @@ pub(super) fn run<W: Write>(
             ))?;
         }
         one_sided.iter().try_for_each(|pair| {
-            let (from, to) = (text(&pair["from"]), text(&pair["to"]));
+            let JobPair { from, to, .. } = pair;
             out.line(format!(
                 "{from} asked for {to}, but {to} never for {from}: no LD_PRELOAD in its environment?"
             ))
@@ -120,9 +121,10 @@ struct Amount {
 }
 
 impl Amount {
-    fn of(port: &Value, words: &str, packets: &str) -> Self {
-        let bytes = port[words].as_u64().map(|words| words.saturating_mul(WORD));
-        Self { bytes, packets: port[packets].as_u64() }
+    fn of(port: Option<&Counters>, words: &str, packets: &str) -> Self {
+        let count = |name: &str| port.and_then(|port| port.get(name)).copied();
+        let bytes = count(words).map(|words| words.saturating_mul(WORD));
+        Self { bytes, packets: count(packets) }
     }
 
     /// So many parts of so many.
@@ -154,35 +156,31 @@ impl fmt::Display for Amount {
 /// The amounts along each tree, and the agents of which what was sent is not known by tree. A port counts in
 /// total: all of it went along one tree where all pairs that its programs asked for have that tree. Else what it
 /// received is shared out by the packets that came along its connections; what it sent, others received.
-fn by_tree(told: &[(&Path, Value)]) -> (BTreeMap<u64, Amounts>, Vec<String>) {
-    let (mut trees, mut mixed) = (BTreeMap::<u64, Amounts>::new(), Vec::new());
+fn by_tree(told: &[(&Path, Jobs)]) -> (BTreeMap<u16, Amounts>, Vec<String>) {
+    let (mut trees, mut mixed) = (BTreeMap::<u16, Amounts>::new(), Vec::new());
     for (agent, told) in told {
-        let port = &told["port"];
-        let pairs = rows(&told["pairs"]);
-        let along: BTreeSet<Option<u64>> = pairs
-            .iter()
-            .flat_map(|pair| ["tree", "back_tree"].map(|key| pair[key].as_u64()))
-            .collect();
+        let (port, pairs) = (told.port.as_ref(), &told.pairs);
+        let along: BTreeSet<Option<u16>> =
+            pairs.iter().flat_map(|pair| [pair.tree, pair.back_tree]).collect();
         let sent = Amount::of(port, "port_xmit_data", "sent_pkts");
         let received = Amount::of(port, "port_rcv_data", "rcvd_pkts");
         let of_port = |sent, received, shared_out| Amounts { ports: 1, sent, received, shared_out };
-        let mut add = |tree: u64, amounts: Amounts| {
+        let mut add = |tree: u16, amounts: Amounts| {
             let before = trees.remove(&tree);
             let sum = before.map_or_else(|| amounts.clone(), |before| before.and(amounts.clone()));
             trees.insert(tree, sum);
         };
         match along.iter().copied().collect::<Vec<_>>()[..] {
-            [Some(tree)] if !port.is_null() => add(tree, of_port(sent, received, false)),
+            [Some(tree)] if port.is_some() => add(tree, of_port(sent, received, false)),
             [_, _, ..] => {
                 mixed.push(agent.display().to_string());
-                let mut came = BTreeMap::<Option<u64>, u64>::new();
+                let mut came = BTreeMap::<Option<u16>, u64>::new();
                 for pair in pairs {
-                    *came.entry(pair["back_tree"].as_u64()).or_default() +=
-                        pair["came_packets"].as_u64().unwrap_or(0);
+                    *came.entry(pair.back_tree).or_default() += pair.came_packets;
                 }
                 let all: u64 = came.values().sum();
                 for (tree, parts) in came {
-                    if let Some(tree) = tree.filter(|_| parts > 0 && !port.is_null()) {
+                    if let Some(tree) = tree.filter(|_| parts > 0 && port.is_some()) {
                         add(tree, of_port(Amount::default(), received.share(parts, all), true));
                     }
                 }
@@ -193,79 +191,75 @@ fn by_tree(told: &[(&Path, Value)]) -> (BTreeMap<u64, Amounts>, Vec<String>) {
     (trees, mixed)
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn rows(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
 /// Pairs whose other end did not ask.
-fn one_sided(pairs: &[Value]) -> Vec<&Value> {
-    let ends = |pair: &Value| (pair["from_lid"].as_u64(), pair["to_lid"].as_u64());
-    let asked: BTreeSet<_> = pairs.iter().map(ends).collect();
-    let alone = |pair: &&Value| {
-        let (from, to) = ends(pair);
-        !asked.contains(&(to, from))
-    };
+fn one_sided(pairs: &[JobPair]) -> Vec<&JobPair> {
+    let asked: BTreeSet<_> = pairs.iter().map(|pair| (pair.from_lid, pair.to_lid)).collect();
+    let alone = |pair: &&JobPair| !asked.contains(&(pair.to_lid, pair.from_lid));
     pairs.iter().filter(alone).collect()
 }
 
 /// What an agent counted of a job, as one line: in bytes where the device counts them, else in packets.
-pub(super) fn line(told: &Value) -> String {
-    let port = &told["port"];
-    let pairs = rows(&told["pairs"]);
-    let trees: BTreeSet<u64> = pairs.iter().filter_map(|pair| pair["tree"].as_u64()).collect();
+pub(super) fn line(told: &Jobs) -> String {
+    let trees: BTreeSet<u16> = told.pairs.iter().filter_map(|pair| pair.tree).collect();
     let trees: Vec<String> = trees.iter().map(ToString::to_string).collect();
     let along =
         if trees.is_empty() { String::new() } else { format!(" along trees {}", trees.join(", ")) };
-    let asked = format!("{} pairs asked for{along}", pairs.len());
-    if port.is_null() {
-        return asked;
-    }
-    let sent = Amount::of(port, "port_xmit_data", "sent_pkts");
-    let received = Amount::of(port, "port_rcv_data", "rcvd_pkts");
-    let waited = port["port_xmit_wait"]
-        .as_u64()
-        .map_or_else(String::new, |ticks| format!(", waited {ticks} ticks{}", worst(told)));
+    let asked = format!("{} pairs asked for{along}", told.pairs.len());
+    let Some(port) = &told.port else { return asked };
+    let sent = Amount::of(Some(port), "port_xmit_data", "sent_pkts");
+    let received = Amount::of(Some(port), "port_rcv_data", "rcvd_pkts");
+    let worst = told.worst_wait.map_or_else(String::new, |WorstWait { ticks, of_ms }| {
+        format!(", at worst {ticks} in {of_ms} ms")
+    });
+    let waited = port.get("port_xmit_wait");
+    let waited = waited.map_or_else(String::new, |ticks| format!(", waited {ticks} ticks{worst}"));
     format!("sent {sent}, received {received}{waited}; {asked}")
-}
-
-/// The longest wait between two looks of an agent.
-fn worst(told: &Value) -> String {
-    let [ticks, span] = ["ticks", "of_ms"].map(|key| told["worst_wait"][key].as_u64());
-    let (Some(ticks), Some(span)) = (ticks, span) else { return String::new() };
-    format!(", at worst {ticks} in {span} ms")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn pair(tree: Option<u16>, back_tree: Option<u16>, came_packets: u64) -> JobPair {
+        let name = String::new();
+        JobPair {
+            job: name.clone(),
+            from: name.clone(),
+            to: name,
+            from_lid: 0,
+            to_lid: 0,
+            tree,
+            back_tree,
+            came_packets,
+            times: 1,
+        }
+    }
+
     #[test]
     fn bytes_count_before_packets_and_trees_are_named_once() {
-        let pairs = [json!({ "tree": 2 }), json!({ "tree": 1 }), json!({ "tree": 2 }), json!({})];
-        let port = json!({ "port_xmit_data": 100, "rcvd_pkts": 7, "port_xmit_wait": 3 });
+        let pairs = [Some(2), Some(1), Some(2), None].map(|tree| pair(tree, None, 0)).into();
+        let port = Counters::from(
+            [("port_xmit_data", 100), ("rcvd_pkts", 7), ("port_xmit_wait", 3)]
+                .map(|(name, count)| (name.to_owned(), count)),
+        );
+        let port = Some(port);
         assert_eq!(
-            line(&json!({ "pairs": pairs, "port": port })),
+            line(&Jobs { pairs, port: port.clone(), ..Jobs::default() }),
             "sent 400 bytes, received 7 packets, waited 3 ticks; 4 pairs asked for along trees 1, 2"
         );
-        let waited = json!({ "port": port, "worst_wait": { "ticks": 2, "of_ms": 1000 } });
-        assert!(line(&waited).contains(", waited 3 ticks, at worst 2 in 1000 ms;"), "{waited}");
-        assert_eq!(line(&json!({ "pairs": [], "port": null })), "0 pairs asked for");
+        let worst_wait = Some(WorstWait { ticks: 2, of_ms: 1000 });
+        let waited = line(&Jobs { port, worst_wait, ..Jobs::default() });
+        assert!(waited.contains(", waited 3 ticks, at worst 2 in 1000 ms;"), "{waited}");
+        assert_eq!(line(&Jobs::default()), "0 pairs asked for");
     }
 
     #[test]
     fn what_a_port_counts_is_a_trees_where_all_its_pairs_have_that_tree() {
         // Trees there and back, and packets that came back.
-        let told = |pairs: &[(Option<u64>, Option<u64>, u64)], words: u64| {
-            let pair = |pair: &(Option<u64>, Option<u64>, u64)| {
-                let (tree, back, came) = *pair;
-                json!({ "tree": tree, "back_tree": back, "came_packets": came })
-            };
-            let pairs: Vec<Value> = pairs.iter().map(pair).collect();
-            json!({ "pairs": pairs, "port": { "port_xmit_data": words, "rcvd_pkts": words } })
+        let told = |pairs: &[(Option<u16>, Option<u16>, u64)], words: u64| {
+            let pairs = pairs.iter().map(|&(tree, back, came)| pair(tree, back, came)).collect();
+            let port = ["port_xmit_data", "rcvd_pkts"].map(|name| (name.to_owned(), words));
+            Jobs { pairs, port: Some(port.into()), ..Jobs::default() }
         };
         let (one, two) = (Some(1), Some(2));
         let agents = [
@@ -290,8 +284,8 @@ mod tests {
 
     #[test]
     fn a_pair_is_one_sided_where_its_other_end_did_not_ask() {
-        let pair = |from: u16, to: u16| json!({ "from_lid": from, "to_lid": to });
-        let pairs = [pair(1, 2), pair(2, 1), pair(1, 3)];
+        let ends = |from_lid, to_lid| JobPair { from_lid, to_lid, ..pair(None, None, 0) };
+        let pairs = [ends(1, 2), ends(2, 1), ends(1, 3)];
         assert_eq!(one_sided(&pairs), [&pairs[2]]);
     }
 }

@@ -12,6 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use serde_json::{Value, json};
 use snin_fabric::Guid;
+use snin_protocol::operator::agent::{GetStatus, GetTransfers, Send, SendAll, Took, Transfers};
+use snin_protocol::operator::{Document, Operation};
 
 use super::children::Children;
 use super::folder::Folder;
@@ -137,14 +139,18 @@ pub(super) fn run(
         for process in 0..folder.agents() {
             let its =
                 moves.iter().enumerate().filter(|(host, _)| folder.process_of(*host) == process);
-            let its: Vec<Value> = its
-                .map(|(_, (from, to))| {
-                    json!({ "from": from.to_string(), "to": to.to_string(), "bytes": bytes,
-                            "messages": script.messages })
+            let sends: Vec<Send> = its
+                .map(|(_, &(from, peer))| Send {
+                    from: Some(from),
+                    peer,
+                    count: script.messages.into(),
+                    size: bytes,
+                    rate: None,
+                    windows: None,
                 })
                 .collect();
-            driven.connections += its.len() as u64;
-            ask(children, process, &json!({ "command": "send", "moves": its }))?;
+            driven.connections += sends.len() as u64;
+            ask(children, process, &SendAll { sends })?;
         }
         for (_, act) in script.acts.iter().filter(|(window, _)| *window == number) {
             strike(act, number, children, &mut driven)?;
@@ -285,10 +291,15 @@ fn ask_manager(children: &mut Children, request: &Value) -> Result<Value, UpErro
     said.map_err(|why| UpError::Script(format!("{}: {why}", request["command"])))
 }
 
-fn ask(children: &mut Children, process: usize, request: &Value) -> Result<Value, UpError> {
+fn ask<O: Operation>(
+    children: &mut Children,
+    process: usize,
+    operation: &O,
+) -> Result<O::Answer, UpError> {
     let name = format!("agents-{process}");
-    let said = children.ask(&format!("{name}.sock"), request);
-    said.map_err(|why| {
+    let said = children.ask(&format!("{name}.sock"), &operation.request());
+    let said = said.and_then(|said| serde_json::from_value(said).map_err(|why| why.to_string()));
+    said.map(|document: Document<O::Answer>| document.answer).map_err(|why| {
         let log = children.path(&format!("{name}.log")).display().to_string();
         UpError::Late { name, why, log }
     })
@@ -297,11 +308,10 @@ fn ask(children: &mut Children, process: usize, request: &Value) -> Result<Value
 fn sum(folder: &Folder, children: &mut Children) -> Result<Sum, UpError> {
     let mut sum = Sum::default();
     for process in 0..folder.agents() {
-        let said = ask(children, process, &json!({ "command": "jobs" }))?;
-        let count = |key: &str| said[key].as_u64().unwrap_or(0);
-        sum.open += count("open");
-        sum.done += count("done");
-        sum.refused += count("refused");
+        let Transfers { open, done, refused, .. } = ask(children, process, &GetTransfers {})?;
+        sum.open += open as u64;
+        sum.done += done;
+        sum.refused += refused;
     }
     Ok(sum)
 }
@@ -310,10 +320,11 @@ fn sum(folder: &Folder, children: &mut Children) -> Result<Sum, UpError> {
 fn times(folder: &Folder, children: &mut Children, driven: &mut Driven) -> Result<(), UpError> {
     let mut medians = Vec::new();
     for process in 0..folder.agents() {
-        let said = ask(children, process, &json!({ "command": "status" }))?;
-        let at = |key: &str| said["took_ns"][key].as_f64().unwrap_or(0.0) / 1e6;
-        medians.push(at("median"));
-        driven.p99_ms = driven.p99_ms.max(at("p99"));
+        let took = ask(children, process, &GetStatus {})?.software.map(|it| it.took_ns);
+        let Took { median, p99, .. } = took.unwrap_or_default();
+        let millis = |nanos: Option<u64>| nanos.unwrap_or(0) as f64 / 1e6;
+        medians.push(millis(median));
+        driven.p99_ms = driven.p99_ms.max(millis(p99));
     }
     medians.sort_by(f64::total_cmp);
     driven.median_ms = medians.get(medians.len() / 2).copied().unwrap_or(0.0);

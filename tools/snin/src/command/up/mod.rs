@@ -240,7 +240,8 @@ fn bring_up(
         progress.step(format!("waiting for agents, process {number}"));
         let name = format!("agents-{number}");
         children.wait(&name, &format!("{name}.sock"), |said| {
-            let (agents, hear) = (&said["agents"], &said["controller_heard"]);
+            let software = &said["software"];
+            let (agents, hear) = (&software["agents"], &software["controller_heard"]);
             if agents == hear {
                 heard += agents.as_u64().unwrap_or(0) as usize;
                 return Ok(());
