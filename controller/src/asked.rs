@@ -20,11 +20,11 @@ use snin_protocol::operator::controller::{
 };
 use snin_protocol::operator::{Certificate, Event, Events, Operation};
 
-use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::config::Source;
 use crate::daemon::{Daemon, not_clos};
 use crate::describing;
 use crate::metrics;
+use crate::principal::{ApiError, NotKnown, Permission, Principal};
 use crate::punctuality::Decided;
 
 /// What one is answered.
@@ -53,7 +53,7 @@ impl Daemon {
         }
     }
 
-    fn respond_at_socket(&mut self, client: control::Client, answer: Result<Answer, Refused>) {
+    fn respond_at_socket(&mut self, client: control::Client, answer: Result<Answer, ApiError>) {
         let control = &mut self.outlets.control;
         match answer {
             Ok(Answer::Now(value)) => control.answer(client, &value),
@@ -70,8 +70,8 @@ impl Daemon {
                 }
                 self.outlets.journal.follow(client);
             }
-            Err(Refused { refusal: Refusal::NoRoom, why }) => control.no_room(client, &why),
-            Err(Refused { why, .. }) => control.refuse(client, &why),
+            Err(ApiError { refusal: Refusal::NoRoom, why }) => control.no_room(client, &why),
+            Err(ApiError { why, .. }) => control.refuse(client, &why),
         }
     }
 
@@ -138,14 +138,14 @@ impl Daemon {
         client: &Client,
         command: &str,
         mut body: Value,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, ApiError> {
         let keys = body.as_object_mut();
         let user = keys.and_then(|keys| {
             keys.remove("command");
             keys.remove("user")
         });
         let request = Request::parse(command, body)?;
-        let asker = &self.asker(client, user.as_ref().and_then(Value::as_u64));
+        let principal = &self.principal(client, user.as_ref().and_then(Value::as_u64));
         let value = match &request {
             Request::GetStatus(asked) => said(asked, self.status()),
             Request::GetWindows(asked) => {
@@ -160,10 +160,10 @@ impl Daemon {
                 return Ok(Answer::Long(describing::grants(Arc::clone(core.view()), grants)));
             }
             Request::GetFabric(asked) => return self.fabric(asked.clone()).map(Answer::Long),
-            Request::SetPolicy(asked) => said(asked, self.change_policy(asker, asked)?),
+            Request::SetPolicy(asked) => said(asked, self.change_policy(principal, asked)?),
             Request::GetPath(asked) => said(asked, path(self.core()?, asked)?),
             Request::GetOwner(asked) => said(asked, owner(self.core()?, asked)?),
-            Request::TestLink(asked) => said(asked, self.test_link(asker, asked)?),
+            Request::TestLink(asked) => said(asked, self.test_link(principal, asked)?),
             Request::GetLinkTest(asked) => said(asked, self.link_tested(asked)?),
             Request::GetEvents(GetEvents { since, follow: true }) => {
                 return Ok(Answer::Follow(*since));
@@ -173,14 +173,14 @@ impl Daemon {
                 said(asked, Events { events })
             }
             Request::GetSlices(asked) => said(asked, self.slices()?),
-            Request::CreateSlice(asked) => said(asked, self.create_slice(asker, asked)?),
-            Request::ResizeSlice(asked) => said(asked, self.resize_slice(asker, asked)?),
-            Request::DeleteSlice(asked) => said(asked, self.delete_slice(asker, asked)?),
+            Request::CreateSlice(asked) => said(asked, self.create_slice(principal, asked)?),
+            Request::ResizeSlice(asked) => said(asked, self.resize_slice(principal, asked)?),
+            Request::DeleteSlice(asked) => said(asked, self.delete_slice(principal, asked)?),
             Request::ExplainSlice(asked) => said(asked, self.explain_slice(asked)?),
             Request::GetSliceTrees(asked) => said(asked, self.slice_trees(asked)?),
-            Request::Reserve(asked) => said(asked, self.reserve(asker, asked)?),
-            Request::Release(asked) => said(asked, self.release(asker, asked)?),
-            Request::GetReservations(asked) => said(asked, self.reservations(asker)?),
+            Request::Reserve(asked) => said(asked, self.reserve(principal, asked)?),
+            Request::Release(asked) => said(asked, self.release(principal, asked)?),
+            Request::GetReservations(asked) => said(asked, self.reservations(principal)?),
         };
         value.map(Answer::Now)
     }
@@ -225,7 +225,7 @@ impl Daemon {
         }
     }
 
-    fn fabric(&self, asked: GetFabric) -> Result<Making, Refused> {
+    fn fabric(&self, asked: GetFabric) -> Result<Making, ApiError> {
         let source = match &self.source {
             Source::Manager(address) => address.to_string(),
             Source::File(path, _) => path.display().to_string(),
@@ -235,14 +235,14 @@ impl Daemon {
 
     fn change_policy(
         &mut self,
-        asker: &Asker,
+        principal: &Principal,
         asked: &SetPolicy,
-    ) -> Result<PolicyInForce, Refused> {
+    ) -> Result<PolicyInForce, ApiError> {
         if let Some(policy) = asked.set {
-            self.permit(asker, Rank::Operator, "set the policy")?;
+            self.permit(principal, Permission::Operator, "set the policy")?;
             if self.manager.is_some() {
                 let why = "the subnet manager holds the policy: `policy` in its configuration";
-                return Err(Refused::conflict(why));
+                return Err(ApiError::conflict(why));
             }
             self.take_policy(policy);
         }
@@ -251,8 +251,8 @@ impl Daemon {
 }
 
 /// An answer as it is sent.
-pub(crate) fn said<O: Operation>(asked: &O, answer: O::Answer) -> Result<Value, Refused> {
-    asked.said(answer).map_err(Refused::failed)
+pub(crate) fn said<O: Operation>(asked: &O, answer: O::Answer) -> Result<Value, ApiError> {
+    asked.said(answer).map_err(ApiError::failed)
 }
 
 fn window(report: &WindowReport, decided: &Decided) -> Window {
@@ -288,10 +288,10 @@ fn grant(core: &Core, status: &GrantStatus) -> Grant {
 }
 
 /// The way from one host to another.
-fn path(core: &Core, asked: &GetPath) -> Result<Path, Refused> {
+fn path(core: &Core, asked: &GetPath) -> Result<Path, ApiError> {
     let view = core.view();
     let names = HostNames::of(view.topology(), &view.routing().hosts);
-    let host = |name: &str| -> Result<HostId, Refused> {
+    let host = |name: &str| -> Result<HostId, ApiError> {
         Ok(names.find(name).map_err(|error| error.to_string())?)
     };
     let ends = (host(&asked.from)?, host(&asked.to)?);
@@ -301,7 +301,7 @@ fn path(core: &Core, asked: &GetPath) -> Result<Path, Refused> {
     let held = core.grants().filter(|grant| grant.hosts == Some(ends));
     let held = held.min_by_key(|grant| grant.from);
     let Some((lid, hops)) = core.way(ends, held.as_ref().map(|grant| grant.dlid)) else {
-        return Err(Refused::conflict(
+        return Err(ApiError::conflict(
             "the tables have no route from the source to the destination",
         ));
     };
@@ -319,7 +319,7 @@ fn path(core: &Core, asked: &GetPath) -> Result<Path, Refused> {
 }
 
 /// Whose a directed link is.
-fn owner(core: &Core, asked: &GetOwner) -> Result<Owners, Refused> {
+fn owner(core: &Core, asked: &GetOwner) -> Result<Owners, ApiError> {
     let topology = core.view().topology();
     let port = find_port(topology, &asked.port)?;
     let node = topology.node(topology.port(port).node);

@@ -12,10 +12,10 @@ pub mod metrics;
 pub mod recording;
 
 mod asked;
-mod asker;
 mod describing;
 mod jobs;
 mod link_tests;
+mod principal;
 mod punctuality;
 mod reserving;
 mod storing;

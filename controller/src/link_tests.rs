@@ -15,8 +15,8 @@ use snin_protocol::message::{LinkTest, LinkTested, MAX_TEST_MESSAGES};
 use snin_protocol::operator::controller::{GetLinkTest, LinkTestBegun, LinkTestResult, TestLink};
 use snin_protocol::view::PortTested;
 
-use crate::asker::{Asker, Rank, Refused};
 use crate::daemon::Daemon;
+use crate::principal::{ApiError, Permission, Principal};
 use crate::recording::Recorded;
 
 /// Tests at one time: what is beyond is answered as if no agent were there.
@@ -177,10 +177,10 @@ impl Daemon {
     /// An operator wants a link tested.
     pub(crate) fn test_link(
         &mut self,
-        asker: &Asker,
+        principal: &Principal,
         asked: &TestLink,
-    ) -> Result<LinkTestBegun, Refused> {
-        self.permit(asker, Rank::Operator, "test links")?;
+    ) -> Result<LinkTestBegun, ApiError> {
+        self.permit(principal, Permission::Operator, "test links")?;
         let core = self.core()?;
         let view = core.view();
         let names = HostNames::of(view.topology(), &view.routing().hosts);
@@ -188,10 +188,10 @@ impl Daemon {
         let host = view.routing().hosts.get(host).ok_or("no such host")?;
         let port = view.topology().port(host.port).guid;
         if !core.has_agent(port) {
-            return Err(Refused::conflict(format!("no agent is heard at {:.80}", asked.port)));
+            return Err(ApiError::conflict(format!("no agent is heard at {:.80}", asked.port)));
         }
         if core.agents_beside(port).next().is_none() {
-            return Err(Refused::conflict("no other agent is heard that messages could go to"));
+            return Err(ApiError::conflict("no other agent is heard that messages could go to"));
         }
         let messages = u32::try_from(asked.messages).ok();
         let messages = messages.filter(|n| (1..=MAX_TEST_MESSAGES).contains(n));
@@ -202,8 +202,8 @@ impl Daemon {
     }
 
     /// What came of it.
-    pub(crate) fn link_tested(&self, asked: &GetLinkTest) -> Result<LinkTestResult, Refused> {
-        let absent = || Refused::absent(format!("no link test has the number {}", asked.id));
+    pub(crate) fn link_tested(&self, asked: &GetLinkTest) -> Result<LinkTestResult, ApiError> {
+        let absent = || ApiError::absent(format!("no link test has the number {}", asked.id));
         self.link_tests.result(asked.id).ok_or_else(absent)
     }
 }

@@ -24,74 +24,78 @@ use snin_protocol::operator::controller::{
 use tracing::warn;
 
 use crate::asked::host_name;
-use crate::asker::{Asker, NotKnown, Rank, Refused};
 use crate::daemon::Daemon;
 use crate::error::Failure;
 use crate::io::kept::{Change, TimeOfDay};
+use crate::principal::{ApiError, NotKnown, Permission, Principal};
 
 /// A request may begin so long ago: its way here took time, and clocks differ.
 const PAST: Time = Time::secs(60);
 
 impl Daemon {
     /// Every slice.
-    pub(crate) fn slices(&self) -> Result<Slices, Refused> {
+    pub(crate) fn slices(&self) -> Result<Slices, ApiError> {
         let core = self.core()?;
         let slices = core.slices().iter().map(|status| slice(core, status)).collect();
         Ok(Slices { slices, free_hosts: core.free_hosts() })
     }
 
     /// Users of a host have reservations of their own through its agent.
-    fn permit_reservations(&mut self, asker: &Asker, what: &str) -> Result<(), Refused> {
-        if asker.host.is_some() { Ok(()) } else { self.permit(asker, Rank::Launcher, what) }
+    fn permit_reservations(&mut self, principal: &Principal, what: &str) -> Result<(), ApiError> {
+        if principal.host.is_some() {
+            Ok(())
+        } else {
+            self.permit(principal, Permission::Launcher, what)
+        }
     }
 
     /// Another port than its host's is not for a user to ask for, nor more than the site allows.
-    fn permit_user(&mut self, asker: &Asker, source: Guid) -> Result<(), Refused> {
-        let Some(host) = asker.host else { return Ok(()) };
+    fn permit_user(&mut self, principal: &Principal, source: Guid) -> Result<(), ApiError> {
+        let Some(host) = principal.host else { return Ok(()) };
         if source != host {
             let what =
                 format_args!("have port {source} kept: it is not its host's, which is {host}");
-            return Err(self.forbid(asker, what));
+            return Err(self.forbid(principal, what));
         }
         let of_host = format!("agent/{host}/");
         let core = self.core()?;
         let owners = || core.frames().map(|status| status.frame.owner);
-        if owners().filter(|owner| *owner == asker.name).count() >= self.requests_per_user {
+        if owners().filter(|owner| *owner == principal.name).count() >= self.requests_per_user {
             let most = self.requests_per_user;
-            let why = format!("{} has {most} requests: no user of a host has more", asker.name);
-            return Err(Refused::conflict(why));
+            let why = format!("{} has {most} requests: no user of a host has more", principal.name);
+            return Err(ApiError::conflict(why));
         }
         if owners().filter(|owner| owner.starts_with(&of_host)).count() >= MAX_FRAMES_OF_OWNER {
             let why = format!(
                 "users of {host} have {MAX_FRAMES_OF_OWNER} requests, and no more are kept"
             );
-            return Err(Refused::conflict(why));
+            return Err(ApiError::conflict(why));
         }
         Ok(())
     }
 
-    fn permit_slice(&mut self, asker: &Asker, owner: &str) -> Result<(), Refused> {
-        self.permit(asker, Rank::Launcher, "change slices")?;
-        if asker.may_change(owner) {
+    fn permit_slice(&mut self, principal: &Principal, owner: &str) -> Result<(), ApiError> {
+        self.permit(principal, Permission::Launcher, "change slices")?;
+        if principal.may_change(owner) {
             return Ok(());
         }
         let slice = format!("change the slice of {owner:.128}, which is not its own");
-        self.permit(asker, Rank::Operator, &slice)
+        self.permit(principal, Permission::Operator, &slice)
     }
 
     /// The slice is given back.
     pub(crate) fn delete_slice(
         &mut self,
-        asker: &Asker,
+        principal: &Principal,
         asked: &DeleteSlice,
-    ) -> Result<SliceDeleted, Refused> {
+    ) -> Result<SliceDeleted, ApiError> {
         let owner = &asked.owner;
-        self.permit_slice(asker, owner)?;
+        self.permit_slice(principal, owner)?;
         let core = self.core.as_mut().ok_or(NotKnown)?;
         // First on disk: what could not be written is not done.
         if core.slice_record(owner).is_some() {
             let gone = self.state.kept().slice(owner, None);
-            self.state.promise(gone).map_err(Refused::failed)?;
+            self.state.promise(gone).map_err(ApiError::failed)?;
         }
         let deleted = self.core.as_mut().is_some_and(|core| core.delete_slice(owner));
         if deleted {
@@ -103,11 +107,11 @@ impl Daemon {
     /// A slice; again the same where there is one.
     pub(crate) fn create_slice(
         &mut self,
-        asker: &Asker,
+        principal: &Principal,
         asked: &CreateSlice,
-    ) -> Result<SliceMade, Refused> {
+    ) -> Result<SliceMade, ApiError> {
         let owner = &asked.owner;
-        self.permit_slice(asker, owner)?;
+        self.permit_slice(principal, owner)?;
         let core = self.core.as_mut().ok_or(NotKnown)?;
         let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
         let before = core.slice_record(owner).cloned();
@@ -122,11 +126,11 @@ impl Daemon {
     /// The same slice with other hosts.
     pub(crate) fn resize_slice(
         &mut self,
-        asker: &Asker,
+        principal: &Principal,
         asked: &ResizeSlice,
-    ) -> Result<SliceMade, Refused> {
+    ) -> Result<SliceMade, ApiError> {
         let owner = &asked.owner;
-        self.permit_slice(asker, owner)?;
+        self.permit_slice(principal, owner)?;
         let core = self.core.as_mut().ok_or(NotKnown)?;
         let wanted = slice_hosts(core, asked.count, asked.hosts.as_deref())?;
         let before = core.slice_record(owner).cloned();
@@ -141,7 +145,7 @@ impl Daemon {
         before: Option<SliceRecord>,
         created: bool,
         event: Option<&str>,
-    ) -> Result<SliceMade, Refused> {
+    ) -> Result<SliceMade, ApiError> {
         if let Err(failure) = self.promise_slices() {
             // A user is not told of what a restart would forget.
             match (&mut self.core, before) {
@@ -156,7 +160,7 @@ impl Daemon {
                 }
                 (None, _) => {}
             }
-            return Err(Refused::failed(failure));
+            return Err(ApiError::failed(failure));
         }
         let core = self.core()?;
         let status = core.slice(owner).ok_or(NotKnown)?;
@@ -168,13 +172,13 @@ impl Daemon {
     }
 
     /// What a slice is like, or where one would go.
-    pub(crate) fn explain_slice(&self, asked: &ExplainSlice) -> Result<SliceExplained, Refused> {
+    pub(crate) fn explain_slice(&self, asked: &ExplainSlice) -> Result<SliceExplained, ApiError> {
         let core = self.core()?;
         let free_hosts = core.free_hosts();
         if let Some(owner) = &asked.owner {
             let status = core
                 .slice(owner)
-                .ok_or_else(|| Refused::absent(format!("{owner:.128} has no slice")))?;
+                .ok_or_else(|| ApiError::absent(format!("{owner:.128} has no slice")))?;
             let topology = core.view().topology();
             let name = |guid: Guid| {
                 let found = topology.switches().find(|&s| topology.node(s).guid == guid);
@@ -202,20 +206,20 @@ impl Daemon {
     /// Ports are kept for a connection.
     pub(crate) fn reserve(
         &mut self,
-        asker: &Asker,
+        principal: &Principal,
         asked: &Reserve,
-    ) -> Result<Reservation, Refused> {
-        self.permit_reservations(asker, "make requests")?;
+    ) -> Result<Reservation, ApiError> {
+        self.permit_reservations(principal, "make requests")?;
         let now = self.clock.now();
         let (window, day) = (self.config.window, TimeOfDay::at(now));
         let core = self.core()?;
-        let source = match (&asked.from, asker.host) {
+        let source = match (&asked.from, principal.host) {
             (None, Some(port)) => port,
             (None, None) => return Err("`from` is a host".into()),
             (Some(from), _) => host_port(core, from)?,
         };
         let destination = host_port(core, &asked.to)?;
-        self.permit_user(asker, source)?;
+        self.permit_user(principal, source)?;
         if asked.at_ns.is_some_and(|at| Time(at) < Time(day.unix(now)) - PAST) {
             return Err("`at_ns` is in the past: leave it out for a request from now on".into());
         }
@@ -225,8 +229,8 @@ impl Daemon {
             (None, windows) => window * windows.unwrap_or(1),
             (Some(_), Some(_)) => return Err("`windows` and `for_ns`: one of them".into()),
         };
-        let owner = asked.owner.as_ref().filter(|_| asker.rank == Rank::Operator);
-        let owner = owner.map_or_else(|| asker.name.clone(), |owner| format!("{owner:.128}"));
+        let owner = asked.owner.as_ref().filter(|_| principal.rank == Permission::Operator);
+        let owner = owner.map_or_else(|| principal.name.clone(), |owner| format!("{owner:.128}"));
         let until = Time(from.0.saturating_add(length.0));
         let frame = Frame { owner, source, destination, from, until };
         let core = self.core.as_mut().ok_or(NotKnown)?;
@@ -234,7 +238,7 @@ impl Daemon {
         let kept = self.state.kept().frame(id, Some(day.keep(&frame)));
         if let Err(failure) = self.state.promise(kept) {
             core.remove_frame(id);
-            return Err(Refused::failed(failure));
+            return Err(ApiError::failed(failure));
         }
         self.outlets.notify("REQUEST", json!({ "id": id, "owner": frame.owner }));
         let core = self.core()?;
@@ -242,19 +246,23 @@ impl Daemon {
     }
 
     /// A reservation is given back.
-    pub(crate) fn release(&mut self, asker: &Asker, asked: &Release) -> Result<Released, Refused> {
-        self.permit_reservations(asker, "release requests")?;
+    pub(crate) fn release(
+        &mut self,
+        principal: &Principal,
+        asked: &Release,
+    ) -> Result<Released, ApiError> {
+        self.permit_reservations(principal, "release requests")?;
         let id = asked.id;
         let core = self.core.as_mut().ok_or(NotKnown)?;
         let owner = core.frame(id).map(|frame| frame.owner.clone());
-        let owner = owner.ok_or_else(|| Refused::absent(format!("there is no request {id}")))?;
-        if owner != asker.name {
+        let owner = owner.ok_or_else(|| ApiError::absent(format!("there is no request {id}")))?;
+        if owner != principal.name {
             let what = format!("release request {id}, which is {owner}'s");
-            self.permit(asker, Rank::Operator, &what)?;
+            self.permit(principal, Permission::Operator, &what)?;
         }
         // First on disk: what could not be written is not done.
         let kept = self.state.kept().frame(id, None);
-        self.state.promise(kept).map_err(Refused::failed)?;
+        self.state.promise(kept).map_err(ApiError::failed)?;
         if let Some(core) = &mut self.core {
             core.remove_frame(id);
         }
@@ -263,10 +271,10 @@ impl Daemon {
     }
 
     /// Every frame, but for a user of a host, who sees its own.
-    pub(crate) fn reservations(&self, asker: &Asker) -> Result<Reservations, Refused> {
+    pub(crate) fn reservations(&self, principal: &Principal) -> Result<Reservations, ApiError> {
         let (core, now) = (self.core()?, self.clock.now());
         let day = TimeOfDay::at(now);
-        let shown = |owner: &str| asker.host.is_none() || owner == asker.name;
+        let shown = |owner: &str| principal.host.is_none() || owner == principal.name;
         let frames = core.frames().filter(|frame| shown(&frame.frame.owner));
         let requests = frames.map(|frame| reservation(core, &frame, &day, now)).collect();
         Ok(Reservations { requests })
@@ -321,29 +329,29 @@ impl Daemon {
 }
 
 /// A host by name, port GUID or number: its port.
-fn host_port(core: &Core, name: &str) -> Result<Guid, Refused> {
+fn host_port(core: &Core, name: &str) -> Result<Guid, ApiError> {
     let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);
     port_of(core, names.find(name).map_err(|error| error.to_string())?)
 }
 
-fn port_of(core: &Core, host: HostId) -> Result<Guid, Refused> {
+fn port_of(core: &Core, host: HostId) -> Result<Guid, ApiError> {
     let view = core.view();
     let host = view.routing().hosts.get(host).ok_or(NotKnown)?;
     Ok(view.topology().port(host.port).guid)
 }
 
 /// Why a slice is not made: that there is no room is told apart from what else is in the way.
-fn not_made(error: SliceError) -> Refused {
+fn not_made(error: SliceError) -> ApiError {
     match error {
-        SliceError::Refused(why) => Refused::no_room(why),
-        other => Refused::conflict(other),
+        SliceError::Refused(why) => ApiError::no_room(why),
+        other => ApiError::conflict(other),
     }
 }
 
-fn not_kept(error: FrameError) -> Refused {
+fn not_kept(error: FrameError) -> ApiError {
     match error {
-        FrameError::PortTaken { .. } | FrameError::LeafFull(_) => Refused::no_room(error),
-        other => Refused::conflict(other),
+        FrameError::PortTaken { .. } | FrameError::LeafFull(_) => ApiError::no_room(error),
+        other => ApiError::conflict(other),
     }
 }
 
@@ -352,7 +360,7 @@ fn slice_hosts(
     core: &Core,
     count: Option<u32>,
     hosts: Option<&[String]>,
-) -> Result<SliceHosts, Refused> {
+) -> Result<SliceHosts, ApiError> {
     match (count, hosts) {
         (None, Some(hosts)) => {
             let names = HostNames::of(core.view().topology(), &core.view().routing().hosts);

@@ -65,7 +65,7 @@ pub(crate) const NO_ROOM: &str = "no room";
 /// The daemon's end.
 pub struct Control {
     connections: Connections,
-    _left: unix::Left,
+    _left: unix::SocketGuard,
 }
 
 /// A request that came in.
@@ -101,7 +101,10 @@ impl Control {
             ErrorKind::AddrInUse => ControlError::Taken(path.to_owned()),
             _ => ControlError::Socket { path: path.to_owned(), error },
         })?;
-        Ok(Self { connections: Connections::new(listener), _left: unix::Left(path.to_owned()) })
+        Ok(Self {
+            connections: Connections::new(listener),
+            _left: unix::SocketGuard(path.to_owned()),
+        })
     }
 
     /// Waits for requests too.

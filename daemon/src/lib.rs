@@ -68,6 +68,6 @@ pub mod trouble;
 pub mod watch;
 pub mod worker;
 
-mod bell;
 mod connections;
 mod unix;
+mod waker;

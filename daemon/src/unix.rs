@@ -91,9 +91,9 @@ fn make_folders(path: &Path) -> io::Result<()> {
 
 /// The file of a socket, which goes when this does.
 #[derive(Debug)]
-pub(crate) struct Left(pub(crate) PathBuf);
+pub(crate) struct SocketGuard(pub(crate) PathBuf);
 
-impl Drop for Left {
+impl Drop for SocketGuard {
     fn drop(&mut self) {
         // It may be gone with its folder.
         let _ = fs::remove_file(&self.0);
@@ -110,7 +110,7 @@ mod tests {
     fn only_a_socket_that_was_left_behind_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control.sock");
-        // Left behind: its listener is gone, its file is not.
+        // SocketGuard behind: its listener is gone, its file is not.
         drop(bind(&path, None).unwrap());
         let listener = bind(&path, None).unwrap();
         assert_eq!(bind(&path, None).unwrap_err().kind(), ErrorKind::AddrInUse);

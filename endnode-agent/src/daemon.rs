@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Map, Value, json};
 use snin_daemon::control::{self, Control, ControlError};
 use snin_daemon::generations::Limit;
-use snin_daemon::http::{Courier, HttpError, Server, Wanted};
+use snin_daemon::http::{HttpClient, HttpError, Server, Wanted};
 use snin_daemon::journal::Journal;
 use snin_daemon::log::{self, Log, LogError};
 use snin_daemon::metrics::Page;
@@ -123,11 +123,11 @@ impl Daemon {
         let signals = Signals::new()?;
         let (sending, came) = (BTreeMap::new(), Arrivals::default());
         let jobs = Jobs::new(&value.jobs, agent.port_folder().to_owned());
-        let courier =
-            checked.controller_api.map(|api| Courier::start(api, agent.credentials().cloned()));
-        let courier = courier.transpose()?;
+        let client =
+            checked.controller_api.map(|api| HttpClient::start(api, agent.credentials().cloned()));
+        let client = client.transpose()?;
         let programs = value.pair_socket.as_deref().map(Path::new);
-        let programs = programs.map(|path| Programs::listen(path, courier)).transpose()?;
+        let programs = programs.map(|path| Programs::listen(path, client)).transpose()?;
         info!("port {} listens to peers at {}", agent.guid(), agent.listens_at());
         let link_tests = LinkTests::default();
         Ok(Self {

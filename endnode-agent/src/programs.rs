@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use snin_daemon::control::{Client, Control, ControlError, Request};
-use snin_daemon::http::Courier;
+use snin_daemon::http::HttpClient;
 use snin_daemon::metrics::Page;
 use snin_daemon::watch::Watch;
 use snin_protocol::operator::{Operation as _, agent, controller};
@@ -31,9 +31,9 @@ const MOST_OF_USER: usize = 4;
 /// See the module's documentation.
 pub(crate) struct Programs {
     socket: Control,
-    courier: Option<Courier>,
+    controller_api: Option<HttpClient>,
     /// By number: the program that waits for the controller's answer, and its user. The answer removes it; a
-    /// courier gives one for each command, at the latest when its patience ends.
+    /// controller_api gives one for each command, at the latest when its patience ends.
     waiting: BTreeMap<u64, (Client, u32)>,
     next: u64,
     /// Commands that the controller was told.
@@ -47,19 +47,22 @@ impl Programs {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(crate) fn listen(path: &Path, courier: Option<Courier>) -> Result<Self, ControlError> {
+    pub(crate) fn listen(
+        path: &Path,
+        controller_api: Option<HttpClient>,
+    ) -> Result<Self, ControlError> {
         let socket = Control::listen(path, None)?;
         let open = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
         let failed = |error: io::Error| ControlError::Socket { path: path.to_owned(), error };
         open.map_err(failed)?;
-        Ok(Self { socket, courier, waiting: BTreeMap::new(), next: 0, told: 0, refused: 0 })
+        Ok(Self { socket, controller_api, waiting: BTreeMap::new(), next: 0, told: 0, refused: 0 })
     }
 
     /// Waits for programs, and for the controller's answers.
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         self.socket.watch(watch);
-        if let Some(courier) = &self.courier {
-            courier.watch(watch);
+        if let Some(controller_api) = &self.controller_api {
+            controller_api.watch(watch);
         }
     }
 
@@ -113,7 +116,10 @@ impl Programs {
                 }
             }
         }
-        let answers = self.courier.as_mut().map_or_else(Vec::new, |courier| courier.work());
+        let answers = self
+            .controller_api
+            .as_mut()
+            .map_or_else(Vec::new, |controller_api| controller_api.work());
         for (number, answer) in answers {
             let Some((client, user)) = self.waiting.remove(&number) else { continue };
             match answer {
@@ -139,8 +145,10 @@ impl Programs {
 
     /// Has the controller told what a user wants.
     fn relay(&mut self, request: &Request) -> Result<(), String> {
-        let courier =
-            self.courier.as_ref().ok_or("no controller is asked: `controller_api` is not set")?;
+        let controller_api = self
+            .controller_api
+            .as_ref()
+            .ok_or("no controller is asked: `controller_api` is not set")?;
         let user = request.user.ok_or("the system does not say which user asks")?;
         if self.waiting.values().filter(|waits| waits.1 == user).count() >= MOST_OF_USER {
             return Err(format!("user {user} waits for {MOST_OF_USER} answers already"));
@@ -149,7 +157,7 @@ impl Programs {
         if let Value::Object(keys) = &mut asked {
             keys.insert("user".to_owned(), user.into());
         }
-        if !courier.send(self.next, asked) {
+        if !controller_api.send(self.next, asked) {
             return Err("too many commands wait for the controller: ask again".to_owned());
         }
         self.waiting.insert(self.next, (request.client, user));

@@ -24,7 +24,7 @@ const PINNED: &str = "controller/pinned/";
 
 /// The last controller's term, and until when its grants may last.
 #[derive(Serialize, Deserialize)]
-struct Reign {
+struct TermRecord {
     term: u64,
     /// From the decision of a grant to the end of its guard, at most, in nanoseconds.
     longest: u64,
@@ -73,11 +73,11 @@ impl State {
     /// When that cannot be kept.
     pub fn begin(&self, least: Term, longest: Time) -> Result<Begun, Failure> {
         let held = self.store.get(TERM)?;
-        let before = held.as_ref().map(|held| serde_json::from_slice::<Reign>(&held.value));
+        let before = held.as_ref().map(|held| serde_json::from_slice::<TermRecord>(&held.value));
         let before = before.transpose();
         let before = before.map_err(|error| self.store.damaged(format!("{TERM}: {error}")))?;
         let term = before.as_ref().map_or(1, |before| before.term.saturating_add(1)).max(least.0);
-        let reign = Reign { term, longest: longest.nanos() };
+        let reign = TermRecord { term, longest: longest.nanos() };
         let bytes = serde_json::to_vec(&reign).unwrap_or_default();
         let was = Changes::from([(TERM.to_owned(), held.map(|held| held.value))]);
         self.write(Changes::from([(TERM.to_owned(), Some(bytes))]), was)?;

@@ -20,18 +20,18 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
-use super::entrance::Stream;
+use super::accept::Stream;
 use super::{ALPN, COMMAND};
-use crate::bell::{Bell, Joined, hand_over};
 use crate::control::{ControlError, NO_ROOM, understood};
 use crate::session::{Address, Credentials, SessionEnd, lookup, server_name};
+use crate::waker::{Joined, Waker, hand_over};
 use crate::watch::Watch;
 
 /// The longest answer, in bytes.
 const LONGEST: usize = 64 << 20;
-/// Commands that a courier has at a time; more are not taken.
+/// Commands that a client has at a time; more are not taken.
 const CARRIED: usize = 16;
-/// The longest that a courier waits for an answer.
+/// The longest that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says a command to the API of a controller, and waits for the answer.
@@ -186,34 +186,34 @@ async fn connect(to: &Address, credentials: Option<&Credentials>) -> io::Result<
 }
 
 /// Commands to one API, for a daemon that polls: said one after the other by a thread of their own.
-pub struct Courier {
+pub struct HttpClient {
     orders: mpsc::Sender<(u64, Value)>,
     answers: mpsc::Receiver<(u64, Result<Value, ControlError>)>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     _thread: Joined,
 }
 
-impl Courier {
+impl HttpClient {
     /// To this API.
     ///
     /// # Errors
     /// When the system has no more threads or descriptors.
     pub fn start(to: Address, credentials: Option<Arc<Credentials>>) -> io::Result<Self> {
-        let bell = Bell::new()?;
+        let waker = Waker::new()?;
         let (orders, mut ordered) = mpsc::channel::<(u64, Value)>(CARRIED);
         let (answer, answers) = mpsc::channel(CARRIED);
-        let thread = bell.run("courier", async move |bell: Arc<Bell>| {
+        let thread = waker.run("client", async move |waker: Arc<Waker>| {
             while let Some((number, request)) = ordered.recv().await {
                 if let Some(Err(error)) = credentials.as_ref().map(|known| known.refresh()) {
                     tracing::warn!("certificates stay as they were: {error}");
                 }
                 let answered = timely(&to, credentials.as_deref(), &request, PATIENCE).await;
-                if !hand_over((number, answered), &answer, &bell).await {
+                if !hand_over((number, answered), &answer, &waker).await {
                     return;
                 }
             }
         })?;
-        Ok(Self { orders, answers, bell, _thread: thread })
+        Ok(Self { orders, answers, waker, _thread: thread })
     }
 
     /// Has a command said, whose answer will have this number; false where too many wait.
@@ -223,12 +223,12 @@ impl Courier {
 
     /// Until there is an answer.
     pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.bell.watch(watch);
+        self.waker.watch(watch);
     }
 
     /// The answers that came; without a system call where none has.
     pub fn work(&mut self) -> Vec<(u64, Result<Value, ControlError>)> {
-        if !self.bell.has_rung() {
+        if !self.waker.was_woken() {
             return Vec::new();
         }
         std::iter::from_fn(|| self.answers.try_recv().ok()).collect()

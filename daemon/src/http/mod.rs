@@ -7,11 +7,11 @@
 //! what it asked for keeps no other from being served.
 //!
 //! An API is offered at Unix sockets, whose users the system names, at loopback, where no client has a name, and
-//! by TLS, where the certificate names the client. [`ask`], [`follow`](fn@follow) and [`Courier`] are the other
+//! by TLS, where the certificate names the client. [`ask`], [`follow`](fn@follow) and [`HttpClient`] are the other
 //! end.
 
+mod accept;
 mod client;
-mod entrance;
 mod follow;
 mod server;
 
@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 use crate::control::NO_ROOM;
 use crate::metrics;
 
-pub use client::{Courier, ask, follow, request};
+pub use client::{HttpClient, ask, follow, request};
 pub use follow::Follower;
 pub use server::{Offer, Server};
 

@@ -16,11 +16,11 @@ use axum::routing::{get, on};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use super::entrance::{Bound, LONGEST, Rules, attend};
+use super::accept::{Bound, LONGEST, Rules, serve};
 use super::{Asked, Client, HttpError, Route, Wanted, refused};
-use crate::bell::{Bell, Joined, hand_over};
 use crate::group::SocketGroup;
 use crate::session::{Address, Credentials, Tally};
+use crate::waker::{Joined, Waker, hand_over};
 use crate::watch::Watch;
 
 /// Requests that wait for the daemon; more wait in their connections.
@@ -53,7 +53,7 @@ impl Offer {
 /// See the module's documentation. Dropped, it ends.
 pub struct Server {
     asked: mpsc::Receiver<Asked>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     addresses: Vec<String>,
     tally: Arc<Tally>,
     _thread: Joined,
@@ -88,18 +88,18 @@ impl Server {
 
     fn on(bound: Vec<Bound>, offer: Offer) -> io::Result<Self> {
         let addresses = bound.iter().map(Bound::address).collect::<io::Result<Vec<_>>>()?;
-        let (bell, tally) = (Bell::new()?, Arc::new(Tally::default()));
+        let (waker, tally) = (Waker::new()?, Arc::new(Tally::default()));
         let (to_daemon, asked) = mpsc::channel(WAITING);
         let rules =
             Rules { life: offer.life, credentials: offer.credentials, tally: tally.clone() };
         let router = router(offer.routes);
-        let work = async move |bell| {
+        let work = async move |waker| {
             let follows = Arc::default();
-            let desk = Desk { to_daemon, bell, client: Client::Unknown, follows };
-            attend(bound, router, desk, rules).await;
+            let state = AppState { to_daemon, waker, client: Client::Unknown, follows };
+            serve(bound, router, state, rules).await;
         };
-        let thread = bell.run("http", work)?;
-        Ok(Self { asked, bell, addresses, tally, _thread: thread })
+        let thread = waker.run("http", work)?;
+        Ok(Self { asked, waker, addresses, tally, _thread: thread })
     }
 
     /// Where it listens: paths, and addresses with their ports, also if port 0 was asked for.
@@ -114,12 +114,12 @@ impl Server {
 
     /// Waits for requests too.
     pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.bell.watch(watch);
+        self.waker.watch(watch);
     }
 
     /// The requests that came in; without a system call where none has.
     pub fn work(&mut self) -> Vec<Asked> {
-        if !self.bell.has_rung() {
+        if !self.waker.was_woken() {
             return Vec::new();
         }
         std::iter::from_fn(|| self.asked.try_recv().ok()).collect()
@@ -128,33 +128,36 @@ impl Server {
 
 /// What a handler has of the daemon, and the client that it serves.
 #[derive(Clone)]
-pub(super) struct Desk {
+pub(super) struct AppState {
     pub(super) to_daemon: mpsc::Sender<Asked>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) waker: Arc<Waker>,
     pub(super) client: Client,
     /// Whether that client follows what happens.
     pub(super) follows: Arc<AtomicBool>,
 }
 
-impl Desk {
+impl AppState {
     async fn ask(self, wanted: Wanted) -> Response {
         let (answer, answered) = oneshot::channel();
         let asked = Asked { wanted, client: self.client, answer, follows: self.follows };
         let ends = || refused(StatusCode::SERVICE_UNAVAILABLE, "the daemon ends");
-        if !hand_over(asked, &self.to_daemon, &self.bell).await {
+        if !hand_over(asked, &self.to_daemon, &self.waker).await {
             return ends();
         }
         answered.await.unwrap_or_else(|_| ends())
     }
 }
 
-fn router(routes: &'static [Route]) -> Router<Desk> {
+fn router(routes: &'static [Route]) -> Router<AppState> {
     let mut router = Router::new()
-        .route("/metrics", get(|State(desk): State<Desk>| desk.ask(Wanted::Metrics)))
-        .route("/healthz", get(|State(desk): State<Desk>| desk.ask(Wanted::Health)));
+        .route("/metrics", get(|State(state): State<AppState>| state.ask(Wanted::Metrics)))
+        .route("/healthz", get(|State(state): State<AppState>| state.ask(Wanted::Health)));
     for route in routes {
-        let handler = move |desk: State<Desk>, path: RawPathParams, query: Keys, body: Bytes| async move {
-            command(route, &path, query, &body, desk.0).await
+        let handler = move |state: State<AppState>,
+                            path: RawPathParams,
+                            query: Keys,
+                            body: Bytes| async move {
+            command(route, &path, query, &body, state.0).await
         };
         router = router.route(route.path, on(route.verb.filter(), handler));
     }
@@ -174,7 +177,7 @@ async fn command(
     path: &RawPathParams,
     Query(query): Keys,
     body: &[u8],
-    desk: Desk,
+    state: AppState,
 ) -> Response {
     let wrong = |why| refused(StatusCode::BAD_REQUEST, why);
     let value = |key: &str, text: &str| match text.parse::<u64>() {
@@ -196,5 +199,5 @@ async fn command(
         ("", Some(said)) => said.to_owned(),
         (command, _) => command.to_owned(),
     };
-    desk.ask(Wanted::Command(command, keys.into())).await
+    state.ask(Wanted::Command(command, keys.into())).await
 }

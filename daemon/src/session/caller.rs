@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
+use super::acceptor::look;
 use super::address::Address;
 use super::credentials::{Credentials, owner, server_name};
-use super::door::look;
 use super::end::SessionEnd;
 use super::limits::Limits;
 use super::pipe::Pipe;

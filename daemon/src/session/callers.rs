@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Received;
 use super::caller::{Call, Caller};
-use crate::bell::{Bell, Joined, hand_over};
+use crate::waker::{Joined, Waker, hand_over};
 use crate::watch::Watch;
 
 /// What is sent to one called end before it has gone to the thread.
@@ -32,7 +32,7 @@ pub struct Callers<K, In, Out> {
     next: u64,
     lost: u64,
     runtime: Handle,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     says: PhantomData<fn(Out)>,
     _ends: oneshot::Sender<()>,
     /// The last to be dropped: when the thread is told to end.
@@ -50,11 +50,11 @@ where
     /// # Errors
     /// When the system has no more threads or descriptors.
     pub fn start(waiting: usize) -> io::Result<Self> {
-        let bell = Bell::new()?;
+        let waker = Waker::new()?;
         let (to_us, heard) = mpsc::channel(waiting.max(1));
         let (ends, ended) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
-        let thread = bell.run("sessions", async move |_| {
+        let thread = waker.run("sessions", async move |_| {
             // The thread that started this one waits for it.
             let _ = tell.send(Handle::current());
             // The owner drops the other end.
@@ -69,7 +69,7 @@ where
             next: 0,
             lost: 0,
             runtime,
-            bell,
+            waker,
             says: PhantomData,
             _ends: ends,
             _thread: thread,
@@ -83,7 +83,7 @@ where
         self.next += 1;
         let (orders, ordered) = mpsc::channel(ORDERS);
         let carried =
-            carry::<In, Out>(number, call, ordered, self.to_us.clone(), self.bell.clone());
+            carry::<In, Out>(number, call, ordered, self.to_us.clone(), self.waker.clone());
         drop(self.runtime.spawn(carried));
         self.keys.insert(number, key.clone());
         self.calls.insert(key, (number, orders));
@@ -98,13 +98,13 @@ where
 
     /// Until something happens.
     pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.bell.watch(watch);
+        self.waker.watch(watch);
     }
 
     /// What has happened; without a system call where nothing has.
     pub fn work(&mut self) -> VecDeque<(K, Received<In>)> {
         let mut all = VecDeque::new();
-        if self.bell.has_rung() {
+        if self.waker.was_woken() {
             while let Ok((number, heard)) = self.heard.try_recv() {
                 // A call that was given up has no key.
                 if let Some(key) = self.keys.get(&number) {
@@ -133,7 +133,7 @@ async fn carry<In: Message + Send + 'static, Out: Message>(
     call: Call,
     mut ordered: mpsc::Receiver<Out>,
     to: mpsc::Sender<(u64, Received<In>)>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 ) {
     let mut caller = Caller::<In, Out>::start(call);
     loop {
@@ -143,7 +143,7 @@ async fn carry<In: Message + Send + 'static, Out: Message>(
                 // What is too long for a frame cannot be made: messages have limits.
                 let _ = caller.send(&message);
             }
-            heard = caller.next() => if !hand_over((number, heard), &to, &bell).await { return },
+            heard = caller.next() => if !hand_over((number, heard), &to, &waker).await { return },
         }
     }
 }

@@ -11,9 +11,9 @@ use snin_protocol::identity::{Identity, Role};
 use tokio::select;
 use tokio::sync::mpsc;
 
+use super::acceptor::{Acceptor, Admitted, Bound, Rules, refuse};
 use super::address::Address;
 use super::credentials::Credentials;
-use super::door::{Admitted, Bound, Door, Rules, refuse};
 use super::end::SessionEnd;
 use super::limits::Limits;
 use super::pipe::Pipe;
@@ -73,7 +73,7 @@ pub struct Listener<In, Out> {
     /// By number: whose it is.
     peers: BTreeMap<u64, Peer>,
     says: PhantomData<fn(Out)>,
-    _door: Door,
+    _door: Acceptor,
 }
 
 struct Session {
@@ -108,8 +108,8 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
         let (lets_in, admitted) = mpsc::channel(limits.handshakes.max(1));
         let (to_us, events) = mpsc::channel(limits.waiting.max(1));
         let all = listen.at.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let door = Door::open(bound, rules, lets_in);
-        let door = door.map_err(|error| ListenError { address: all, error })?;
+        let acceptor = Acceptor::open(bound, rules, lets_in);
+        let acceptor = acceptor.map_err(|error| ListenError { address: all, error })?;
         Ok(Self {
             identity: listen.identity,
             addresses,
@@ -125,7 +125,7 @@ impl<In: Message + Send + 'static, Out: Message> Listener<In, Out> {
             to_us,
             peers: BTreeMap::new(),
             says: PhantomData,
-            _door: door,
+            _door: acceptor,
         })
     }
 

@@ -17,11 +17,11 @@
 //! when there are too many, a frame has a greatest size, a peer's frames are paced, and a peer that does not read
 //! or says nothing is cut off. Every refusal is [counted](Tally) and one line is logged.
 
+mod acceptor;
 mod address;
 mod caller;
 mod callers;
 mod credentials;
-mod door;
 mod end;
 mod expiry;
 mod limits;
@@ -47,9 +47,9 @@ pub use listener::{Listen, ListenError, Listener};
 pub use post::Post;
 pub use tally::{Count, Tally};
 
+pub(crate) use acceptor::look;
 pub(crate) use caller::lookup;
 pub(crate) use credentials::{owner, server_name};
-pub(crate) use door::look;
 
 /// The identity of the other end.
 pub type Peer = Arc<Identity>;

@@ -9,7 +9,7 @@ use snin_protocol::codec::{self, Frame, MAX_FRAME, Message};
 use tokio::io::Interest;
 
 use super::end::SessionEnd;
-use super::socket::{Moving, Socket};
+use super::socket::{DetachedSocket, Socket};
 use crate::meter::{Cause, Meter};
 
 /// The most bytes of frames that are kept before they are taken: one frame and what came with it.
@@ -67,16 +67,16 @@ impl<S> Pipe<S> {
     }
 }
 
-impl Pipe<Moving> {
+impl Pipe<DetachedSocket> {
     /// Comes to this runtime.
     pub(super) fn arrive(self) -> io::Result<Pipe> {
-        self.on(Moving::arrive)
+        self.on(DetachedSocket::arrive)
     }
 }
 
 impl Pipe {
     /// Leaves this runtime.
-    pub(super) fn leave(self) -> io::Result<Pipe<Moving>> {
+    pub(super) fn leave(self) -> io::Result<Pipe<DetachedSocket>> {
         self.on(Socket::leave)
     }
 

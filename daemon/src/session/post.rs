@@ -16,7 +16,7 @@ use super::address::Address;
 use super::caller::{Call, Caller};
 use super::listener::{Listen, ListenError, Listener};
 use super::tally::Tally;
-use crate::bell::{Bell, Joined, hand_over};
+use crate::waker::{Joined, Waker, hand_over};
 use crate::watch::Watch;
 
 /// What is said before it has gone to the thread.
@@ -33,7 +33,7 @@ enum Order<Out> {
 pub struct Post<In, Out> {
     heard: mpsc::Receiver<Received<In>>,
     orders: mpsc::Sender<Order<Out>>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     tally: Arc<Tally>,
     lost: u64,
     addresses: Vec<Address>,
@@ -48,11 +48,11 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
     /// # Errors
     /// When the system has no more threads or descriptors.
     pub fn call(call: Call) -> io::Result<Self> {
-        let (bell, waiting) = (Bell::new()?, call.limits.waiting.max(1));
+        let (waker, waiting) = (Waker::new()?, call.limits.waiting.max(1));
         let (to_us, heard) = mpsc::channel(waiting);
         let (orders, mut ordered) = mpsc::channel::<Order<Out>>(ORDERS);
         let (told, tally) = std::sync::mpsc::channel();
-        let thread = bell.run("session", async move |bell| {
+        let thread = waker.run("session", async move |waker| {
             let mut caller = Caller::<In, Out>::start(call);
             // The thread that started this one waits for it.
             let _ = told.send(caller.tally().clone());
@@ -68,12 +68,12 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                             None => return,
                         }
                     }
-                    heard = caller.next() => if !hand_over(heard, &to_us, &bell).await { return },
+                    heard = caller.next() => if !hand_over(heard, &to_us, &waker).await { return },
                 }
             }
         })?;
         let tally = tally.recv().unwrap_or_default();
-        Ok(Self::of(heard, orders, (bell, thread), tally, Vec::new()))
+        Ok(Self::of(heard, orders, (waker, thread), tally, Vec::new()))
     }
 
     /// Waits for callers.
@@ -82,12 +82,12 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
     /// As [`Listener::start`].
     pub fn listen(listen: Listen) -> Result<Self, ListenError> {
         let failed = |error| ListenError { address: "sessions".to_owned(), error };
-        let (bell, waiting) = (Bell::new().map_err(failed)?, listen.limits.waiting.max(1));
+        let (waker, waiting) = (Waker::new().map_err(failed)?, listen.limits.waiting.max(1));
         let (to_us, heard) = mpsc::channel(waiting);
         let (orders, mut ordered) = mpsc::channel::<Order<Out>>(ORDERS);
         let mut listener = Listener::<In, Out>::start(listen)?;
         let (tally, addresses) = (listener.tally().clone(), listener.addresses().to_vec());
-        let work = async move |bell: Arc<Bell>| {
+        let work = async move |waker: Arc<Waker>| {
             loop {
                 select! {
                     order = ordered.recv() => {
@@ -101,34 +101,34 @@ impl<In: Message + Send + 'static, Out: Message + Send + 'static> Post<In, Out> 
                             None => return,
                         }
                     }
-                    heard = listener.next() => if !hand_over(heard, &to_us, &bell).await { return },
+                    heard = listener.next() => if !hand_over(heard, &to_us, &waker).await { return },
                 }
             }
         };
-        let thread = bell.run("sessions", work).map_err(failed)?;
-        Ok(Self::of(heard, orders, (bell, thread), tally, addresses))
+        let thread = waker.run("sessions", work).map_err(failed)?;
+        Ok(Self::of(heard, orders, (waker, thread), tally, addresses))
     }
 
     fn of(
         heard: mpsc::Receiver<Received<In>>,
         orders: mpsc::Sender<Order<Out>>,
-        (bell, thread): (Arc<Bell>, Joined),
+        (waker, thread): (Arc<Waker>, Joined),
         tally: Arc<Tally>,
         addresses: Vec<Address>,
     ) -> Self {
         let says = PhantomData;
-        Self { heard, orders, bell, tally, lost: 0, addresses, says, _thread: thread }
+        Self { heard, orders, waker, tally, lost: 0, addresses, says, _thread: thread }
     }
 
     /// Until something happens.
     pub fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
-        self.bell.watch(watch);
+        self.waker.watch(watch);
     }
 
     /// What has happened; without a system call where nothing has.
     pub fn work(&mut self) -> VecDeque<Received<In>> {
         let mut all = VecDeque::new();
-        if !self.bell.has_rung() {
+        if !self.waker.was_woken() {
             return all;
         }
         while let Ok(heard) = self.heard.try_recv() {

@@ -14,7 +14,7 @@ pub(super) enum Socket {
 
 /// A stream on its way to another runtime.
 #[derive(Debug)]
-pub(super) enum Moving {
+pub(super) enum DetachedSocket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
@@ -41,15 +41,15 @@ impl Socket {
         }
     }
 
-    pub(super) fn leave(self) -> io::Result<Moving> {
+    pub(super) fn leave(self) -> io::Result<DetachedSocket> {
         Ok(match self {
-            Self::Tcp(stream) => Moving::Tcp(stream.into_std()?),
-            Self::Unix(stream) => Moving::Unix(stream.into_std()?),
+            Self::Tcp(stream) => DetachedSocket::Tcp(stream.into_std()?),
+            Self::Unix(stream) => DetachedSocket::Unix(stream.into_std()?),
         })
     }
 }
 
-impl Moving {
+impl DetachedSocket {
     pub(super) fn arrive(self) -> io::Result<Socket> {
         Ok(match self {
             Self::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream)?),

@@ -42,16 +42,16 @@ pub(super) struct Outbox {
 
 /// The session's end of it.
 #[derive(Debug)]
-pub(super) struct Letters {
+pub(super) struct OutboundReceiver {
     frames: mpsc::UnboundedReceiver<Vec<u8>>,
     owed: Arc<AtomicUsize>,
 }
 
 impl Outbox {
-    pub(super) fn new(most: usize) -> (Self, Letters) {
+    pub(super) fn new(most: usize) -> (Self, OutboundReceiver) {
         let (to, from) = mpsc::unbounded_channel();
         let owed = Arc::new(AtomicUsize::new(0));
-        (Self { frames: to, owed: owed.clone(), most }, Letters { frames: from, owed })
+        (Self { frames: to, owed: owed.clone(), most }, OutboundReceiver { frames: from, owed })
     }
 
     /// Puts a frame there.
@@ -80,7 +80,7 @@ pub(super) struct Work {
     pub(super) number: u64,
     pub(super) peer: Peer,
     pub(super) pipe: Pipe,
-    pub(super) letters: Letters,
+    pub(super) letters: OutboundReceiver,
     pub(super) limits: Arc<Limits>,
     pub(super) tally: Arc<Tally>,
     pub(super) credentials: Option<Arc<Credentials>>,

@@ -23,7 +23,7 @@ use super::lines;
 use super::run::Daemon;
 use super::settings::Settings;
 use super::sharing::{Job, News, Sharing};
-use super::versions::{Book, BookError};
+use super::versions::{VersionLog, VersionLogError};
 
 /// What is in the store of versions, for who loses it.
 const HOLDS: &str =
@@ -33,7 +33,7 @@ const HOLDS: &str =
 #[derive(Debug, Default)]
 pub struct Versions {
     pub(super) folder: Option<PathBuf>,
-    pub(super) book: Book,
+    pub(super) book: VersionLog,
     /// The text of the one in force.
     text: String,
     /// Ports have failed, or were released, since `marks` was written.
@@ -50,16 +50,16 @@ impl Versions {
     pub(super) fn open(settings: &Settings) -> Result<(Self, Option<Instruction>), Failure> {
         let folder = settings.state_dir.as_ref().map(|folder| folder.join("configuration"));
         let mut versions = Self { folder, ..Self::default() };
-        let wrong = |error: BookError| Failure::Expected(error.to_string());
+        let wrong = |error: VersionLogError| Failure::Expected(error.to_string());
         let path = versions.path();
         let store = path.map_or(Ok(None), |path| Embedded::open_made(&path, HOLDS));
         if let Some(store) = store.map_err(|error| wrong(error.into()))? {
             // Also where the history names a version that is not there, nothing of it can be relied on.
-            let broken = |error: BookError| match error {
-                BookError::Store(_) => wrong(error),
+            let broken = |error: VersionLogError| match error {
+                VersionLogError::Store(_) => wrong(error),
                 other => wrong(store.damaged(other.to_string()).into()),
             };
-            versions.book = Book::read(&store).map_err(broken)?;
+            versions.book = VersionLog::read(&store).map_err(broken)?;
             if let Some(newest) = versions.book.newest() {
                 versions.text = versions.book.text(&store, newest.version).map_err(broken)?;
             }
@@ -87,7 +87,7 @@ impl Versions {
     }
 
     /// The store of this machine. It is open while it is used, so that no daemon keeps another from it.
-    fn store(&self) -> Result<Option<Embedded>, BookError> {
+    fn store(&self) -> Result<Option<Embedded>, VersionLogError> {
         Ok(self.path().map(|path| Embedded::open(&path, HOLDS)).transpose()?)
     }
 
@@ -112,19 +112,19 @@ impl Versions {
     }
 
     /// The text of a version, as far as this machine has it.
-    fn text(&self, version: u64) -> Result<String, BookError> {
+    fn text(&self, version: u64) -> Result<String, VersionLogError> {
         if version == self.version() {
             return Ok(self.text.clone());
         }
-        let store = self.store()?.ok_or(BookError::Unknown(version))?;
+        let store = self.store()?.ok_or(VersionLogError::Unknown(version))?;
         self.book.text(&store, version)
     }
 
     /// Adds a version on this machine.
-    fn add(&mut self, text: String, by: &str, forced: bool) -> Result<(), BookError> {
+    fn add(&mut self, text: String, by: &str, forced: bool) -> Result<(), VersionLogError> {
         match self.store()? {
             Some(store) => {
-                self.book = Book::read(&store)?;
+                self.book = VersionLog::read(&store)?;
                 self.book.add(&store, &text, by, forced)?;
             }
             None => self.book.note(by, forced),
@@ -134,9 +134,9 @@ impl Versions {
     }
 
     /// The versions of the cluster's service are those of this manager from now on.
-    fn take(&mut self, book: Book, text: String) {
+    fn take(&mut self, book: VersionLog, text: String) {
         let copied = self.store().and_then(|store| {
-            store.map_or(Ok(()), |store| Book::default().copy(&store, &book, &text))
+            store.map_or(Ok(()), |store| VersionLog::default().copy(&store, &book, &text))
         });
         if let Err(error) = copied {
             // They are in the cluster's service all the same.
@@ -211,7 +211,11 @@ impl Daemon {
 
     /// Another version is the newest. One that is not understood - a later manager's - is not taken: the cluster
     /// chooses no manager that has an older one.
-    fn take_newest(&mut self, book: Book, text: String) -> Result<Result<Value, String>, Failure> {
+    fn take_newest(
+        &mut self,
+        book: VersionLog,
+        text: String,
+    ) -> Result<Result<Value, String>, Failure> {
         let version = book.newest().map_or(0, |newest| newest.version);
         if book.is_as(&self.versions.book) {
             return Ok(Err(format!("version {version} is in force already")));
@@ -243,7 +247,7 @@ impl Daemon {
                     Ok(shown(version, &text))
                 })))
             }
-            (Err(BookError::Unknown(_)), Some(_)) => None,
+            (Err(VersionLogError::Unknown(_)), Some(_)) => None,
             (Err(error), _) => Some(Err(error.to_string())),
         }
     }

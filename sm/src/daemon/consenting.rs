@@ -30,12 +30,12 @@ pub struct Consenting {
 
 /// Where events go; who waits for them is woken.
 #[derive(Clone)]
-struct Teller {
+struct Notifier {
     to: SyncSender<ClusterEvent>,
     bell: Arc<OwnedFd>,
 }
 
-impl Teller {
+impl Notifier {
     /// An event that finds no room is dropped: the core gives up a question without an answer, and reads all now
     /// and then.
     fn tell(&self, event: ClusterEvent) {
@@ -57,7 +57,7 @@ impl Consenting {
         let bell = Arc::new(bell.map_err(|error| refused(error.into()))?);
         let (to, heard) = sync_channel(WAITING);
         let (asks, asked) = sync_channel::<Ask>(WAITING);
-        let teller = Teller { to, bell: bell.clone() };
+        let teller = Notifier { to, bell: bell.clone() };
         let changes = store.watch("");
         let news = teller.clone();
         // It ends with the store.

@@ -19,7 +19,7 @@ use crate::port::Received;
 
 /// Why a datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Nobodys {
+pub enum DropReason {
     /// Not version 1 of datagrams.
     BaseVersion,
     /// A class that this daemon does not serve.
@@ -32,7 +32,7 @@ pub enum Nobodys {
     Partition,
 }
 
-impl Nobodys {
+impl DropReason {
     /// Every reason and its name.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::BaseVersion, "base version"),
@@ -57,7 +57,7 @@ pub enum Sorted<'a> {
 /// Sorts, and counts the datagrams that it drops.
 #[derive(Debug, Default)]
 pub struct Demultiplexer {
-    dropped: BTreeMap<Nobodys, u64>,
+    dropped: BTreeMap<DropReason, u64>,
 }
 
 /// The place of a partition in the manager's port's table; the first, where it is not there.
@@ -86,7 +86,7 @@ impl Demultiplexer {
     }
 
     /// How many were dropped for a reason.
-    pub fn dropped(&self, why: Nobodys) -> u64 {
+    pub fn dropped(&self, why: DropReason) -> u64 {
         self.dropped.get(&why).copied().unwrap_or(0)
     }
 }
@@ -96,25 +96,25 @@ fn sort<'a>(
     received: &'a Received,
     own: &[PKey],
     in_band: bool,
-) -> Result<Sorted<'a>, Nobodys> {
+) -> Result<Sorted<'a>, DropReason> {
     let (header, from) = (received.mad.header(), received.from);
     if header.base_version() != 1 {
-        return Err(Nobodys::BaseVersion);
+        return Err(DropReason::BaseVersion);
     }
     let class = header.class();
-    let version = class.version().ok_or(Nobodys::Class)?;
+    let version = class.version().ok_or(DropReason::Class)?;
     if header.class_version() != version {
-        return Err(Nobodys::ClassVersion);
+        return Err(DropReason::ClassVersion);
     }
     let bytes = &received.mad.0;
     match (class, from.qp) {
-        (Class::Managers, _) if !in_band => Err(Nobodys::Class),
+        (Class::Managers, _) if !in_band => Err(DropReason::Class),
         (Class::Subnet | Class::DirectedSubnet, 0) => {
             Ok(Sorted::Core(Event::Mad { port, source: from.lid, bytes }))
         }
         (Class::Administration | Class::Performance | Class::Managers, 1..) => {
             let key = own.get(usize::from(from.p_key_index)).filter(|key| key.base() != 0);
-            let p_key = *key.ok_or(Nobodys::Partition)?;
+            let p_key = *key.ok_or(DropReason::Partition)?;
             let from = Origin { lid: from.lid, qp: from.qp, sl: from.sl, p_key };
             Ok(match class {
                 Class::Managers => Sorted::Carrier(from, bytes),
@@ -129,8 +129,8 @@ fn sort<'a>(
             | Class::Performance
             | Class::Managers,
             _,
-        ) => Err(Nobodys::QueuePair),
-        _ => Err(Nobodys::Class),
+        ) => Err(DropReason::QueuePair),
+        _ => Err(DropReason::Class),
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
         for index in [2, 31, 32, 0xFFFF] {
             assert_eq!(see(1, 0x03, 2, 1, index), None);
         }
-        let counted = Nobodys::ALL.map(|(why, _)| sorter.dropped(why));
+        let counted = DropReason::ALL.map(|(why, _)| sorter.dropped(why));
         assert_eq!(counted, [1, 1, 1, 4, 4]);
         let mut mad = Mad::ZERO;
         (mad.0[0], mad.0[1], mad.0[2]) = (1, 0x3E, 1);
@@ -190,6 +190,6 @@ mod tests {
         let received = Received { mad: Box::new(mad), from };
         let mut alone = Demultiplexer::default();
         assert!(alone.sort(LocalPort(0), &received, &own, false).is_none());
-        assert_eq!(alone.dropped(Nobodys::Class), 1);
+        assert_eq!(alone.dropped(DropReason::Class), 1);
     }
 }

@@ -4,7 +4,7 @@
 use snin_daemon::metrics::{Labels, Page};
 use snin_mad::{Class, Method, attribute};
 
-use super::demultiplexer::Nobodys;
+use super::demultiplexer::DropReason;
 use super::run::Daemon;
 use super::summary::Summary;
 use snin_sm_core::carrier::Refused;
@@ -133,7 +133,7 @@ fn administration(page: &mut Page, daemon: &Daemon) {
     page.counter("snin_sm_sa_refused", help, refused);
     let dropped = daemon.wire.dropped();
     page.counter("snin_sm_sa_answers_dropped", "Answers for which there was no room", dropped);
-    let nobodys = Nobodys::ALL
+    let nobodys = DropReason::ALL
         .map(|(why, name)| (vec![("reason", name.to_owned())], daemon.demultiplexer.dropped(why)));
     page.counters("snin_sm_undeliverable", "Datagrams that are no core's", nobodys);
     let refused = Refused::ALL.map(|(why, name)| {

@@ -18,7 +18,7 @@ use snin_daemon::shared::{Shared, cluster};
 use snin_daemon::watch::Watch;
 
 use super::failure::Failure;
-use super::versions::{Book, BookError, HISTORY};
+use super::versions::{HISTORY, VersionLog, VersionLogError};
 
 /// Jobs and news that wait.
 const WAITING: usize = 16;
@@ -34,7 +34,7 @@ pub enum Job {
         /// Who hears of it.
         client: Client,
         /// What is known here.
-        book: Book,
+        book: VersionLog,
         /// The version's text.
         text: String,
         /// Who applies it.
@@ -47,7 +47,7 @@ pub enum Job {
         /// Who asks.
         client: Client,
         /// What is known here.
-        book: Book,
+        book: VersionLog,
         /// Which version.
         version: u64,
     },
@@ -56,9 +56,9 @@ pub enum Job {
 /// What has become of it.
 pub enum News {
     /// There are other versions than were known here; the text of the newest.
-    Newest(Book, String),
+    Newest(VersionLog, String),
     /// A version was added, and is the newest; or why not.
-    Added(Client, Result<(Book, String), String>),
+    Added(Client, Result<(VersionLog, String), String>),
     /// The text of a version.
     Text(Client, Result<(u64, String), String>),
 }
@@ -71,12 +71,12 @@ pub struct Sharing {
 }
 
 /// Where news goes; who waits for it is woken.
-struct Teller {
+struct Notifier {
     to: SyncSender<News>,
     bell: Arc<OwnedFd>,
 }
 
-impl Teller {
+impl Notifier {
     /// False where the daemon is gone.
     fn tell(&self, news: News) -> bool {
         let taken = self.to.send(news).is_ok();
@@ -110,7 +110,7 @@ impl Sharing {
         let bell = Arc::new(bell.map_err(|error| refused(error.into()))?);
         let (to, news) = sync_channel(WAITING);
         let (jobs, asked) = sync_channel::<Job>(WAITING);
-        let teller = Teller { to, bell: bell.clone() };
+        let teller = Notifier { to, bell: bell.clone() };
         let changes = store.watch(HISTORY);
         let look = jobs.clone();
         // It ends with the store.
@@ -148,8 +148,8 @@ impl Sharing {
     }
 }
 
-fn work(store: &dyn Shared, asked: &Receiver<Job>, teller: &Teller) {
-    let mut known = Book::default();
+fn work(store: &dyn Shared, asked: &Receiver<Job>, teller: &Notifier) {
+    let mut known = VersionLog::default();
     let mut next = Ok(Job::Look);
     loop {
         let goes_on = match next {
@@ -178,19 +178,19 @@ fn work(store: &dyn Shared, asked: &Receiver<Job>, teller: &Teller) {
 
 fn add(
     store: &dyn Shared,
-    known: &Book,
+    known: &VersionLog,
     text: &str,
     by: &str,
     forced: bool,
-) -> Result<Book, BookError> {
-    let mut book = Book::read(store)?.after(known)?;
+) -> Result<VersionLog, VersionLogError> {
+    let mut book = VersionLog::read(store)?.after(known)?;
     book.add(store, text, by, forced)?;
     Ok(book)
 }
 
 /// A store that cannot be read is looked at again later: consent has to be asked for there too, and says why.
-fn look(store: &dyn Shared, known: &mut Book, teller: &Teller) -> bool {
-    let Ok(book) = Book::read(store) else { return true };
+fn look(store: &dyn Shared, known: &mut VersionLog, teller: &Notifier) -> bool {
+    let Ok(book) = VersionLog::read(store) else { return true };
     let Some(newest) = book.newest().filter(|_| book != *known) else { return true };
     let Ok(text) = book.text(store, newest.version) else { return true };
     known.clone_from(&book);

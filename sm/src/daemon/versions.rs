@@ -44,7 +44,7 @@ pub struct Line {
 
 /// Why a version cannot be read or added. One line.
 #[derive(Debug, thiserror::Error)]
-pub enum BookError {
+pub enum VersionLogError {
     /// The store.
     #[error(transparent)]
     Store(#[from] SharedError),
@@ -72,23 +72,23 @@ pub enum BookError {
 
 /// What a store had when it was last looked at.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Book {
+pub struct VersionLog {
     /// Which change made the history.
     revision: Option<u64>,
     history: Vec<Line>,
 }
 
-impl Book {
+impl VersionLog {
     /// Reads which versions there are.
     ///
     /// # Errors
     /// When the store cannot be read, or holds something else.
-    pub fn read(store: &dyn Shared) -> Result<Self, BookError> {
+    pub fn read(store: &dyn Shared) -> Result<Self, VersionLogError> {
         let Some(found) = store.get(HISTORY)? else { return Ok(Self::default()) };
         let text = String::from_utf8_lossy(&found.value);
         let line = |(number, line): (usize, &str)| {
             serde_json::from_str(line).map_err(|error| {
-                BookError::Garbled(format!("{HISTORY}, line {}: {error}", number + 1))
+                VersionLogError::Garbled(format!("{HISTORY}, line {}: {error}", number + 1))
             })
         };
         let history = text.lines().enumerate().map(line).collect::<Result<_, _>>()?;
@@ -114,32 +114,32 @@ impl Book {
     ///
     /// # Errors
     /// When it is not kept, or cannot be read.
-    pub fn text(&self, store: &dyn Shared, version: u64) -> Result<String, BookError> {
+    pub fn text(&self, store: &dyn Shared, version: u64) -> Result<String, VersionLogError> {
         let line = self.history.iter().rfind(|line| line.version == version);
-        let line = line.ok_or(BookError::Unknown(version))?;
+        let line = line.ok_or(VersionLogError::Unknown(version))?;
         let mut bytes = Vec::new();
         for number in 0..line.pieces {
             let piece = store.get(&key(&line.text, number))?;
-            bytes.extend(piece.ok_or(BookError::Unknown(version))?.value);
+            bytes.extend(piece.ok_or(VersionLogError::Unknown(version))?.value);
             if bytes.len() > LONGEST {
-                return Err(BookError::TooLong(bytes.len()));
+                return Err(VersionLogError::TooLong(bytes.len()));
             }
         }
         String::from_utf8(bytes)
-            .map_err(|error| BookError::Garbled(format!("version {version}: {error}")))
+            .map_err(|error| VersionLogError::Garbled(format!("version {version}: {error}")))
     }
 
     /// Adds a version after those that are known here; its number.
     ///
     /// # Errors
-    /// [`BookError::Late`] where there are others by now; then nothing is changed.
+    /// [`VersionLogError::Late`] where there are others by now; then nothing is changed.
     pub fn add(
         &mut self,
         store: &dyn Shared,
         text: &str,
         by: &str,
         forced: bool,
-    ) -> Result<u64, BookError> {
+    ) -> Result<u64, VersionLogError> {
         let line = self.line(by, forced, text.len().div_ceil(PIECE));
         let version = line.version;
         let mut history = self.history.clone();
@@ -158,12 +158,14 @@ impl Book {
     /// What a version can be added to by one who knows only those of `known`: where there are none yet, to those.
     ///
     /// # Errors
-    /// [`BookError::Late`] where there are others.
-    pub fn after(self, known: &Self) -> Result<Self, BookError> {
+    /// [`VersionLogError::Late`] where there are others.
+    pub fn after(self, known: &Self) -> Result<Self, VersionLogError> {
         match self.newest() {
             None => Ok(Self { revision: self.revision, ..known.clone() }),
             Some(_) if self.is_as(known) => Ok(self),
-            Some(newest) => Err(BookError::Late { version: newest.version, by: newest.by.clone() }),
+            Some(newest) => {
+                Err(VersionLogError::Late { version: newest.version, by: newest.by.clone() })
+            }
         }
     }
 
@@ -180,7 +182,12 @@ impl Book {
     ///
     /// # Errors
     /// When they cannot be kept.
-    pub fn copy(&mut self, store: &dyn Shared, from: &Self, text: &str) -> Result<(), BookError> {
+    pub fn copy(
+        &mut self,
+        store: &dyn Shared,
+        from: &Self,
+        text: &str,
+    ) -> Result<(), VersionLogError> {
         *self = Self::read(store)?;
         if self.is_as(from) || from.history.is_empty() {
             return Ok(());
@@ -194,9 +201,9 @@ impl Book {
         store: &dyn Shared,
         mut history: Vec<Line>,
         text: &str,
-    ) -> Result<(), BookError> {
+    ) -> Result<(), VersionLogError> {
         if text.len() > LONGEST {
-            return Err(BookError::TooLong(text.len()));
+            return Err(VersionLogError::TooLong(text.len()));
         }
         let Some(line) = history.last().cloned() else { return Ok(()) };
         for (number, piece) in text.as_bytes().chunks(PIECE).enumerate() {
@@ -218,14 +225,14 @@ impl Book {
                 let now = Self::read(store)?;
                 let (version, by) =
                     now.newest().map_or((0, ""), |line| (line.version, line.by.as_str()));
-                Err(BookError::Late { version, by: by.to_owned() })
+                Err(VersionLogError::Late { version, by: by.to_owned() })
             }
         }
     }
 }
 
 /// Takes the text of a version away.
-fn forget(store: &dyn Shared, line: &Line) -> Result<(), BookError> {
+fn forget(store: &dyn Shared, line: &Line) -> Result<(), VersionLogError> {
     for number in 0..line.pieces {
         let key = key(&line.text, number);
         if let Some(found) = store.get(&key)? {
@@ -252,35 +259,35 @@ mod tests {
     fn who_has_not_seen_the_newest_version_adds_none() {
         let folder = tempfile::tempdir().unwrap();
         let store = Embedded::open(&folder.path().join("versions"), "all").unwrap();
-        let mut first = Book::read(&store).unwrap();
+        let mut first = VersionLog::read(&store).unwrap();
         let mut second = first.clone();
         assert_eq!(first.add(&store, "one", "uid 1", false).unwrap(), 1);
         let late = second.add(&store, "other", "uid 2", true).unwrap_err();
         assert!(late.to_string().contains("version 1 was applied meanwhile, by uid 1"), "{late}");
         assert_eq!(keys(&store), 2, "what came too late is taken back");
-        second = Book::read(&store).unwrap();
+        second = VersionLog::read(&store).unwrap();
         assert_eq!(second.add(&store, "two", "uid 2\n{}", true).unwrap(), 2);
-        let read = Book::read(&store).unwrap();
+        let read = VersionLog::read(&store).unwrap();
         assert_eq!((read.text(&store, 1).unwrap(), read.text(&store, 2).unwrap()), {
             ("one".to_owned(), "two".to_owned())
         });
         let said: Vec<_> =
             read.history().iter().map(|line| (line.version, &*line.by, line.forced)).collect();
         assert_eq!(said, [(1, "uid 1", false), (2, "uid 2{}", true)]);
-        assert!(matches!(read.text(&store, 3), Err(BookError::Unknown(3))));
+        assert!(matches!(read.text(&store, 3), Err(VersionLogError::Unknown(3))));
     }
 
     #[test]
     fn a_long_text_is_kept_in_pieces_and_old_versions_go() {
         let folder = tempfile::tempdir().unwrap();
         let store = Embedded::open(&folder.path().join("versions"), "all").unwrap();
-        let mut book = Book::default();
+        let mut book = VersionLog::default();
         let long: String = ('a'..='z').cycle().take(2 * PIECE + 7).collect();
         book.add(&store, &long, "me", false).unwrap();
         assert_eq!((book.text(&store, 1).unwrap() == long, keys(&store)), (true, 4));
         assert!(matches!(
             book.add(&store, &"x".repeat(LONGEST + 1), "me", false),
-            Err(BookError::TooLong(_))
+            Err(VersionLogError::TooLong(_))
         ));
         // As many as are kept, and two more.
         let mut all: Vec<Line> = (1..=MOST as u64 + 1)
@@ -297,14 +304,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let there = Embedded::open(&folder.path().join("there"), "all").unwrap();
         let here = Embedded::open(&folder.path().join("here"), "all").unwrap();
-        let mut book = Book::default();
+        let mut book = VersionLog::default();
         book.add(&there, "one", "me", false).unwrap();
         book.add(&there, "two", "me", false).unwrap();
-        let mut copy = Book::default();
+        let mut copy = VersionLog::default();
         copy.copy(&here, &book, "two").unwrap();
         copy.copy(&here, &book, "two").unwrap();
-        assert!(copy.is_as(&book) && Book::read(&here).unwrap().is_as(&book));
+        assert!(copy.is_as(&book) && VersionLog::read(&here).unwrap().is_as(&book));
         assert_eq!(copy.text(&here, 2).unwrap(), "two");
-        assert!(matches!(copy.text(&here, 1), Err(BookError::Unknown(1))));
+        assert!(matches!(copy.text(&here, 1), Err(VersionLogError::Unknown(1))));
     }
 }

@@ -1,4 +1,4 @@
-//! The door of a listener: a thread that accepts, shakes hands and hears greetings, so that what all that
+//! The acceptor of a listener: a thread that accepts, shakes hands and hears greetings, so that what all that
 //! costs never delays those who have a session.
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use super::credentials::{Credentials, owner};
 use super::end::SessionEnd;
 use super::limits::Limits;
 use super::pipe::Pipe;
-use super::socket::{Moving, Socket};
+use super::socket::{DetachedSocket, Socket};
 use super::tally::{Count, Tally};
 use crate::group::SocketGroup;
 use crate::unix;
@@ -33,7 +33,7 @@ const BREATH: Duration = Duration::from_millis(50);
 /// How often the files of certificates are looked at.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What the door lets in.
+/// What the acceptor lets in.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) service: Service,
@@ -47,7 +47,7 @@ pub(super) struct Rules {
 
 /// A caller that has greeted, and whose identity is proved. It has not been answered yet.
 pub(super) struct Admitted {
-    pub(super) pipe: Pipe<Moving>,
+    pub(super) pipe: Pipe<DetachedSocket>,
     pub(super) peer: Identity,
     pub(super) version: u8,
 }
@@ -91,12 +91,12 @@ fn nonblocking(listener: TcpListener) -> io::Result<TcpListener> {
 }
 
 /// See the module's documentation. Dropped, it is shut.
-pub(super) struct Door {
+pub(super) struct Acceptor {
     shut: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Door {
+impl Acceptor {
     /// Opens it; who is admitted comes out of `admitted`.
     pub(super) fn open(
         bound: Vec<Bound>,
@@ -110,25 +110,25 @@ impl Door {
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (shut, is_shut) = oneshot::channel();
         let rules = Arc::new(rules);
-        let attend = move || {
+        let serve = move || {
             runtime.block_on(async {
                 let mut posts = JoinSet::new();
                 for bound in bound {
-                    posts.spawn(stand(bound, rules.clone(), admitted.clone()));
+                    posts.spawn(accept(bound, rules.clone(), admitted.clone()));
                 }
                 if let Some(credentials) = rules.credentials.clone() {
                     posts.spawn(look(credentials));
                 }
-                // The owner of the door drops the other end.
+                // The owner of the acceptor drops the other end.
                 let _ = is_shut.await;
             });
         };
-        let thread = thread::Builder::new().name("sessions-door".to_owned()).spawn(attend)?;
+        let thread = thread::Builder::new().name("sessions-acceptor".to_owned()).spawn(serve)?;
         Ok(Self { shut: Some(shut), thread: Some(thread) })
     }
 }
 
-impl Drop for Door {
+impl Drop for Acceptor {
     fn drop(&mut self) {
         drop(self.shut.take());
         if let Some(thread) = self.thread.take() {
@@ -151,7 +151,7 @@ pub(crate) async fn look(credentials: Arc<Credentials>) {
     }
 }
 
-enum Entrance {
+enum Listener {
     Unix(tokio::net::UnixListener),
     Plain(tokio::net::TcpListener),
     Tls(tokio::net::TcpListener),
@@ -164,7 +164,7 @@ enum Caller {
     Tls(tokio::net::TcpStream),
 }
 
-impl Entrance {
+impl Listener {
     async fn accept(&self) -> io::Result<Caller> {
         match self {
             Self::Unix(listener) => Ok(Caller::Unix(listener.accept().await?.0)),
@@ -188,28 +188,28 @@ impl Entrance {
     }
 }
 
-async fn stand(bound: Bound, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>) {
-    let (entrance, _left) = match bound {
+async fn accept(bound: Bound, rules: Arc<Rules>, admitted: mpsc::Sender<Admitted>) {
+    let (listener, _left) = match bound {
         Bound::Unix(listener, path) => (
-            tokio::net::UnixListener::from_std(listener).map(Entrance::Unix),
-            Some(unix::Left(path)),
+            tokio::net::UnixListener::from_std(listener).map(Listener::Unix),
+            Some(unix::SocketGuard(path)),
         ),
         Bound::Plain(listener) => {
-            (tokio::net::TcpListener::from_std(listener).map(Entrance::Plain), None)
+            (tokio::net::TcpListener::from_std(listener).map(Listener::Plain), None)
         }
         Bound::Tls(listener) => {
-            (tokio::net::TcpListener::from_std(listener).map(Entrance::Tls), None)
+            (tokio::net::TcpListener::from_std(listener).map(Listener::Tls), None)
         }
     };
-    let entrance = match entrance {
-        Ok(entrance) => entrance,
+    let listener = match listener {
+        Ok(listener) => listener,
         Err(error) => return tracing::error!("no sessions are offered: {error}"),
     };
     let mut greeting = JoinSet::new();
     let mut waiting: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let caller = select! {
-            caller = entrance.accept() => caller,
+            caller = listener.accept() => caller,
             _ = greeting.join_next(), if !greeting.is_empty() => continue,
         };
         let caller = match caller {

@@ -15,9 +15,9 @@ use crate::watch::Watch;
 const LOOKUPS: usize = 4;
 
 /// False when the receiver is gone.
-pub(crate) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, bell: &Bell) -> bool {
+pub(crate) async fn hand_over<M>(heard: M, to: &mpsc::Sender<M>, waker: &Waker) -> bool {
     let is_taken = to.send(heard).await.is_ok();
-    bell.ring();
+    waker.wake();
     is_taken
 }
 
@@ -34,40 +34,40 @@ impl Drop for Joined {
     }
 }
 
-/// What wakes the daemon, and whether it has rung since that looked last.
+/// What wakes the daemon, and whether it was woken since that looked last.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct Waker {
     descriptor: OwnedFd,
-    rang: AtomicBool,
+    woken: AtomicBool,
 }
 
-impl Bell {
+impl Waker {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Arc::new(Self { descriptor, rang: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { descriptor, woken: AtomicBool::new(false) }))
     }
 
-    /// Until it rings.
+    /// Until it is woken.
     pub(crate) fn watch<'a>(&'a self, watch: &mut Watch<'a>) {
         watch.readable(self.descriptor.as_fd());
     }
 
-    fn ring(&self) {
-        if !self.rang.swap(true, Ordering::AcqRel) {
-            // It can only be full of rings already.
+    fn wake(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // It can only be full of wake-ups already.
             let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether it has rung; without a system call where it has not.
-    pub(crate) fn has_rung(&self) -> bool {
-        if !self.rang.load(Ordering::Acquire) {
+    /// Whether it was woken; without a system call where it has not.
+    pub(crate) fn was_woken(&self) -> bool {
+        if !self.woken.load(Ordering::Acquire) {
             return false;
         }
-        // In this order: a ring in between writes nothing, and what it is for is taken now. The other way round
+        // In this order: a wake-up in between writes nothing, and what it is for is taken now. The other way round
         // it would be read here and stay noted, and no later one would write again.
         let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
-        self.rang.swap(false, Ordering::AcqRel)
+        self.woken.swap(false, Ordering::AcqRel)
     }
 
     /// Runs something on a thread with a runtime of its own.
@@ -79,9 +79,9 @@ impl Bell {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_io().enable_time().max_blocking_threads(LOOKUPS);
         let runtime = runtime.build()?;
-        let bell = self.clone();
+        let waker = self.clone();
         let body = move || {
-            runtime.block_on(work(bell));
+            runtime.block_on(work(waker));
             // A host's name that is being looked up is not waited for.
             runtime.shutdown_background();
         };

@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 
 /// What one who asks may do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Rank {
+pub(crate) enum Permission {
     /// Look.
     Anybody,
     /// Change slices of its own, have requests of its own.
@@ -20,27 +20,27 @@ pub(crate) enum Rank {
 
 /// One who asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Principal {
     /// As what it asks for is owned: `user/4711`.
     pub(crate) name: String,
-    pub(crate) rank: Rank,
+    pub(crate) rank: Permission,
     /// The port of the host whose user asks, through its agent.
     pub(crate) host: Option<Guid>,
     /// How the names of a launcher's own slices begin.
     slices: Option<String>,
 }
 
-impl Asker {
+impl Principal {
     /// Whether the slice is a launcher's own by its name.
     pub(crate) fn may_change(&self, slice: &str) -> bool {
-        self.rank == Rank::Operator
+        self.rank == Permission::Operator
             || self.slices.as_ref().is_some_and(|own| slice.starts_with(own.as_str()))
     }
 }
 
 /// Why a command is not done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct ApiError {
     pub(crate) refusal: Refusal,
     /// One line.
     pub(crate) why: String,
@@ -54,25 +54,25 @@ impl NotKnown {
     pub(crate) const WHY: &str = "the fabric is not known yet";
 }
 
-impl From<NotKnown> for Refused {
+impl From<NotKnown> for ApiError {
     fn from(_: NotKnown) -> Self {
         Self { refusal: Refusal::NotReady, why: NotKnown::WHY.to_owned() }
     }
 }
 
-impl From<String> for Refused {
+impl From<String> for ApiError {
     fn from(why: String) -> Self {
         Self { refusal: Refusal::Wrong, why }
     }
 }
 
-impl From<&str> for Refused {
+impl From<&str> for ApiError {
     fn from(why: &str) -> Self {
         why.to_owned().into()
     }
 }
 
-impl Refused {
+impl ApiError {
     pub(crate) fn absent(why: String) -> Self {
         Self { refusal: Refusal::Absent, why }
     }
@@ -95,44 +95,58 @@ impl Refused {
 
 impl Daemon {
     /// The end that asks, and the rank that it has. An agent asks for a `user` of its host.
-    pub(crate) fn asker(&self, client: &Client, user: Option<u64>) -> Asker {
+    pub(crate) fn principal(&self, client: &Client, user: Option<u64>) -> Principal {
         let own = rustix::process::geteuid().as_raw();
         let (name, rank, host) = match client {
             Client::User(user) => {
                 let operates = *user == 0 || *user == own || self.operators.contains(user);
-                let rank = if operates { Rank::Operator } else { Rank::Anybody };
+                let rank = if operates { Permission::Operator } else { Permission::Anybody };
                 (format!("user/{user}"), rank, None)
             }
             Client::Certified(Identity::Agent(port)) => match user {
-                Some(user) => (format!("agent/{port}/user/{user}"), Rank::Anybody, Some(*port)),
-                None => (format!("agent/{port}"), Rank::Anybody, None),
+                Some(user) => {
+                    (format!("agent/{port}/user/{user}"), Permission::Anybody, Some(*port))
+                }
+                None => (format!("agent/{port}"), Permission::Anybody, None),
             },
             Client::Certified(named) => {
                 let operates = named.role() == Role::Operator;
-                let rank = if operates { Rank::Operator } else { Rank::Anybody };
+                let rank = if operates { Permission::Operator } else { Permission::Anybody };
                 (named.to_string(), rank, None)
             }
-            Client::Unknown => ("a program of an unknown user".to_owned(), Rank::Anybody, None),
+            Client::Unknown => {
+                ("a program of an unknown user".to_owned(), Permission::Anybody, None)
+            }
         };
         let slices = self.launchers.get(&name).cloned();
-        let rank = if slices.is_some() { rank.max(Rank::Launcher) } else { rank };
-        Asker { name, rank, host, slices }
+        let rank = if slices.is_some() { rank.max(Permission::Launcher) } else { rank };
+        Principal { name, rank, host, slices }
     }
 
-    /// Refuses what the asker may not do: counted, and one line.
-    pub(crate) fn permit(&mut self, asker: &Asker, least: Rank, what: &str) -> Result<(), Refused> {
-        if asker.rank >= least {
+    /// Refuses what the principal may not do: counted, and one line.
+    pub(crate) fn permit(
+        &mut self,
+        principal: &Principal,
+        least: Permission,
+        what: &str,
+    ) -> Result<(), ApiError> {
+        if principal.rank >= least {
             return Ok(());
         }
-        let who = if least == Rank::Operator { "operators" } else { "operators and launchers" };
-        Err(self.forbid(asker, format_args!("{what}: only {who} may")))
+        let who =
+            if least == Permission::Operator { "operators" } else { "operators and launchers" };
+        Err(self.forbid(principal, format_args!("{what}: only {who} may")))
     }
 
-    /// Counts and logs what the asker may not do.
-    pub(crate) fn forbid(&mut self, asker: &Asker, what: impl std::fmt::Display) -> Refused {
+    /// Counts and logs what the principal may not do.
+    pub(crate) fn forbid(
+        &mut self,
+        principal: &Principal,
+        what: impl std::fmt::Display,
+    ) -> ApiError {
         self.counted.not_permitted += 1;
-        let why = format!("{} may not {what}", asker.name);
+        let why = format!("{} may not {what}", principal.name);
         warn!("{why}");
-        Refused { refusal: Refusal::NotPermitted, why }
+        ApiError { refusal: Refusal::NotPermitted, why }
     }
 }

@@ -19,7 +19,7 @@ use tokio::select;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use super::server::Desk;
+use super::server::AppState;
 use super::{ALPN, Client};
 use crate::group::SocketGroup;
 use crate::session::{Address, Count, Credentials, SessionEnd, Tally, look, owner};
@@ -77,10 +77,10 @@ impl Bound {
 }
 
 /// The same, in a runtime.
-enum Entrance {
+enum Listener {
     Tcp(tokio::net::TcpListener),
     /// The socket's file goes with it.
-    Unix(tokio::net::UnixListener, #[expect(dead_code)] unix::Left),
+    Unix(tokio::net::UnixListener, #[expect(dead_code)] unix::SocketGuard),
     Tls(tokio::net::TcpListener),
 }
 
@@ -93,7 +93,7 @@ enum Accepted {
     Tls(tokio::net::TcpStream),
 }
 
-impl Entrance {
+impl Listener {
     fn of(bound: Bound) -> io::Result<Self> {
         let tcp = |listener: TcpListener| {
             listener.set_nonblocking(true)?;
@@ -103,7 +103,7 @@ impl Entrance {
             Bound::Tcp(listener) => Self::Tcp(tcp(listener)?),
             Bound::Tls(listener) => Self::Tls(tcp(listener)?),
             Bound::Unix(listener, path) => {
-                Self::Unix(tokio::net::UnixListener::from_std(listener)?, unix::Left(path))
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?, unix::SocketGuard(path))
             }
         })
     }
@@ -124,28 +124,33 @@ impl Entrance {
 }
 
 /// Serves until the daemon's end of the queue is gone.
-pub(super) async fn attend(bound: Vec<Bound>, router: Router<Desk>, desk: Desk, rules: Rules) {
-    let mut entrances = JoinSet::new();
+pub(super) async fn serve(
+    bound: Vec<Bound>,
+    router: Router<AppState>,
+    state: AppState,
+    rules: Rules,
+) {
+    let mut listeners = JoinSet::new();
     if let Some(credentials) = rules.credentials.clone() {
-        entrances.spawn(look(credentials));
+        listeners.spawn(look(credentials));
     }
     for bound in bound {
-        match Entrance::of(bound) {
-            Ok(entrance) => {
-                entrances.spawn(stand(entrance, router.clone(), desk.clone(), rules.clone()));
+        match Listener::of(bound) {
+            Ok(listener) => {
+                listeners.spawn(accept(listener, router.clone(), state.clone(), rules.clone()));
             }
             Err(error) => tracing::error!("no HTTP is offered: {error}"),
         }
     }
-    desk.to_daemon.closed().await;
+    state.to_daemon.closed().await;
 }
 
-async fn stand(entrance: Entrance, router: Router<Desk>, desk: Desk, rules: Rules) {
+async fn accept(listener: Listener, router: Router<AppState>, state: AppState, rules: Rules) {
     let mut serving = JoinSet::new();
     let mut open: VecDeque<Open> = VecDeque::new();
     loop {
         let client = select! {
-            client = entrance.accept() => client,
+            client = listener.accept() => client,
             _ = serving.join_next(), if !serving.is_empty() => continue,
         };
         let Ok(client) = client else {
@@ -162,8 +167,8 @@ async fn stand(entrance: Entrance, router: Router<Desk>, desk: Desk, rules: Rule
             rules.tally.notify(Count::Slow, "too many clients of HTTP: the oldest is cut off");
         }
         let follows = Arc::new(AtomicBool::new(false));
-        let desk = Desk { follows: follows.clone(), ..desk.clone() };
-        let work = serving.spawn(live(client, router.clone(), desk, rules.clone()));
+        let state = AppState { follows: follows.clone(), ..state.clone() };
+        let work = serving.spawn(serve_connection(client, router.clone(), state, rules.clone()));
         open.push_back(Open { work, follows });
     }
 }
@@ -182,9 +187,14 @@ impl Open {
 }
 
 /// Serves a client for as long as one may live, or follows what happens.
-async fn live(client: Accepted, router: Router<Desk>, desk: Desk, rules: Rules) {
-    let (follows, tally, life) = (desk.follows.clone(), rules.tally.clone(), rules.life);
-    let mut served = std::pin::pin!(serve(client, router, desk, rules));
+async fn serve_connection(
+    client: Accepted,
+    router: Router<AppState>,
+    state: AppState,
+    rules: Rules,
+) {
+    let (follows, tally, life) = (state.follows.clone(), rules.tally.clone(), rules.life);
+    let mut served = std::pin::pin!(serve_http(client, router, state, rules));
     while tokio::time::timeout(life, &mut served).await.is_err() {
         if !follows.load(Ordering::Relaxed) {
             return tally.notify(Count::Slow, "a client of HTTP took too long, and is cut off");
@@ -192,15 +202,15 @@ async fn live(client: Accepted, router: Router<Desk>, desk: Desk, rules: Rules) 
     }
 }
 
-async fn serve(client: Accepted, router: Router<Desk>, desk: Desk, rules: Rules) {
-    let (stream, client) = match prove(client, &rules).await {
-        Ok(proved) => proved,
+async fn serve_http(client: Accepted, router: Router<AppState>, state: AppState, rules: Rules) {
+    let (stream, client) = match authenticate(client, &rules).await {
+        Ok(authenticated) => authenticated,
         Err(why) => {
             let line = format!("a client of HTTP is turned away: {why}");
             return rules.tally.notify(Count::Handshake, line);
         }
     };
-    let router = router.with_state(Desk { client, ..desk });
+    let router = router.with_state(AppState { client, ..state });
     let served = http1::Builder::new()
         .keep_alive(false)
         .max_headers(HEADERS)
@@ -211,7 +221,7 @@ async fn serve(client: Accepted, router: Router<Desk>, desk: Desk, rules: Rules)
 }
 
 /// Shakes hands with a client whose certificate has to say who it is.
-async fn prove(client: Accepted, rules: &Rules) -> io::Result<(Box<dyn Stream>, Client)> {
+async fn authenticate(client: Accepted, rules: &Rules) -> io::Result<(Box<dyn Stream>, Client)> {
     let stream = match client {
         Accepted::Known(stream, client) => return Ok((stream, client)),
         Accepted::Tls(stream) => stream,
