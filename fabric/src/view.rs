@@ -23,6 +23,10 @@ pub trait View: Debug + Send + Sync {
     fn dlid(&self, port: PortIndex, tree: TreeId) -> Option<Dlid>;
     /// What must not be granted.
     fn unusable(&self) -> &BTreeSet<Pair>;
+    /// The service level of what is granted; 0 where it has no lane of its own.
+    fn granted_sl(&self) -> u8 {
+        0
+    }
 }
 
 /// A fabric whose tables are as they were computed.

@@ -9,11 +9,12 @@ use snin_protocol::Time;
 
 use crate::config::Config;
 use crate::failures::Failures;
+use crate::granted_lanes::is_due;
 use crate::graph::Graph;
 use crate::limits;
 use crate::partitioning::{PartitionPlan, checking_trunks, writes};
 use crate::partitions::Block;
-use crate::qos_tables::{operational_vls, tables, wanted};
+use crate::qos_tables::{are_managed, high_limit, operational_vls, tables, wanted};
 use crate::query::{NodeId, PortId};
 use crate::schedule::{PortWrite, Raise, Schedule, Step, StepId};
 use crate::target::Target;
@@ -64,8 +65,8 @@ pub(crate) fn activate(
         }
     }
     let keys = ports.partitions();
-    if config.qos {
-        ports.qos_tables();
+    if are_managed(config, graph) {
+        ports.high_limits();
     }
     ports.limits();
     let links = ports.links();
@@ -85,6 +86,30 @@ pub(crate) fn activate(
         }
     }
     Milestones { links_up, tables }
+}
+
+/// Adds the tables of service levels and lanes that are due. Nothing waits for them, and they come last: there are
+/// as many as pairs of ports of a switch, and no traffic needs them to arrive.
+pub(crate) fn lanes(
+    schedule: &mut Schedule,
+    (config, graph): (&Config, &Graph),
+    target: &Target,
+    held: Held<'_>,
+) {
+    if !are_managed(config, graph) {
+        return;
+    }
+    let topology = &target.discovered.topology;
+    for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
+        let end = target.discovered.end(port);
+        let Some(known) = graph.port(end).filter(|_| !held.holds(end)) else { continue };
+        for table in tables(graph, end) {
+            let wanted = wanted(config, graph, end, table);
+            if wanted.is_some_and(|wanted| is_due(config, known, table, &wanted)) {
+                schedule.add(Step::QosTable(end, table));
+            }
+        }
+    }
 }
 
 /// A link on its way up.
@@ -215,27 +240,17 @@ impl Ports<'_> {
         step
     }
 
-    /// Tables of service levels and lanes. Ports that are still INIT get their limit when they are armed.
-    fn qos_tables(&mut self) {
+    /// How much of high priority goes first, of ports that are up: others are told as they are armed.
+    fn high_limits(&mut self) {
         let topology = &self.target.discovered.topology;
         for port in topology.ports().filter(|&port| topology.peer(port).is_some()) {
             let end = self.target.discovered.end(port);
-            if self.held.holds(end) {
-                continue;
-            }
-            let managed = tables(self.graph, end);
-            let held = self.graph.port(end).into_iter().flat_map(|port| &port.qos_tables);
-            for (&table, held) in held.filter(|(table, _)| managed.contains(table)) {
-                let wanted = wanted(self.config, self.graph, end, table);
-                if held.is_some() && wanted.is_some() && *held != wanted {
-                    self.schedule.add(Step::QosTable(end, table));
-                }
-            }
-            let limit = self.config.qos_high_limit;
+            let limit = high_limit(self.config, self.graph, end);
             let other = |info: &PortInfo| {
-                info.vl_high_limit != limit && info.state != PortState::Initialize
+                limit.is_some_and(|limit| info.vl_high_limit != limit)
+                    && info.state != PortState::Initialize
             };
-            if self.info(end).is_some_and(other) {
+            if !self.held.holds(end) && self.info(end).is_some_and(other) {
                 self.port(end, PortWrite::default());
             }
         }
@@ -355,8 +370,8 @@ pub(crate) fn port_info(
     if is_guarded(graph, end) {
         (info.m_key, info.m_key_protect, info.m_key_lease_period) = graph.protection(end);
     }
-    if config.qos {
-        info.vl_high_limit = config.qos_high_limit;
+    if let Some(limit) = high_limit(config, graph, end) {
+        info.vl_high_limit = limit;
     }
     if write.state == Some(Raise::ToArmed)
         && let Some(other) = graph.link(end).and_then(|link| graph.port(link.to)?.info.as_ref())

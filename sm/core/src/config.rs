@@ -71,7 +71,12 @@ pub struct Config {
     pub enforce: Enforce,
     /// Whether a port may have the full and the limited key of a partition.
     pub both_keys: bool,
-    /// Whether the tables of service levels and virtual lanes are managed. Off: they stay as they are.
+    /// The service level of what is granted, which has a lane of its own wherever a link has two; 0: it has none,
+    /// and tables of lanes stay as they are.
+    pub granted_sl: u8,
+    /// The least share of a link that ordinary traffic keeps beside what is granted, in millionths.
+    pub unmanaged_share: u32,
+    /// Whether the tables of service levels and virtual lanes are the ones below.
     pub qos: bool,
     /// The virtual lane of each service level; 15 drops. A link with fewer lanes takes the low bits.
     pub qos_sl2vl: [u8; 16],
@@ -165,6 +170,8 @@ impl Default for Config {
             partitions: Partitions::default(),
             enforce: Enforce::Both,
             both_keys: false,
+            granted_sl: 0,
+            unmanaged_share: 50_000,
             qos: false,
             // OpenSM's defaults, so that who switches over finds what was there.
             qos_sl2vl: std::array::from_fn(|sl| if sl == 15 { 7 } else { sl as u8 }),
@@ -241,6 +248,8 @@ impl Config {
         }
         within("ports", self.ports.into(), 1, MOST_PORTS, "1 to 8")?;
         within("window", self.window, 1, self.window_max, "1 to window_max")?;
+        within("granted_sl", self.granted_sl.into(), 0, 15, "0 to 15")?;
+        within("unmanaged_share", self.unmanaged_share, 0, 500_000, "at most half of a link")?;
         for vl in self.qos_sl2vl {
             within("qos_sl2vl", vl.into(), 0, 15, "virtual lanes 0 to 14, or 15 to drop")?;
         }
@@ -299,6 +308,7 @@ mod tests {
             (Config { attempts: 0, ..default() }, "attempts"),
             (Config { vl_stall_count: 8, ..default() }, "vl_stall_count"),
             (Config { window: 129, ..default() }, "window"),
+            (Config { granted_sl: 16, ..default() }, "granted_sl"),
             (Config { m_key_protect: 4, ..default() }, "m_key_protect"),
             (Config { qos_vlarb_low: vec![[15, 1]], ..default() }, "qos_vlarb_low"),
         ];

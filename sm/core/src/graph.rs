@@ -205,6 +205,8 @@ pub(crate) struct Graph {
     /// Switches' ports whose cables are left out of routes: what is behind them is not as it is expected, or
     /// is being tested.
     pub(crate) withheld: BTreeSet<PortId>,
+    /// What is granted has a lane of its own, or had one when the manager was here last.
+    pub(crate) has_granted_lanes: bool,
     /// Where the manager itself is.
     pub(crate) homes: Homes,
 }

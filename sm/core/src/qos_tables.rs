@@ -1,17 +1,24 @@
 //! Which virtual lane a service level takes, and whose turn it is (IBA 7.6.6, 7.6.9): as configured where
-//! `qos` is on, else never written, and read only when administration is asked for them.
+//! `qos` is on, else two lanes where something is granted. Elsewhere they are never written, and read only when
+//! administration is asked for them.
 
 use snin_fabric::PortNum;
 use snin_mad::port::Capabilities;
 use snin_mad::{PortInfo, SlToVl, VlArbitration, VlCount};
 
 use crate::config::Config;
+use crate::granted_lanes;
 use crate::graph::{Graph, is_up};
 use crate::qos_table::{QosTable, QosTableId};
 use crate::query::{NodeId, PortId};
 
 /// Entries of a quarter of an arbitration table.
 const QUARTER: usize = 32;
+
+/// Whether tables are managed.
+pub(crate) const fn are_managed(config: &Config, graph: &Graph) -> bool {
+    config.qos || graph.has_granted_lanes
+}
 
 /// The tables that a cabled port has.
 pub(crate) fn tables(graph: &Graph, end: PortId) -> Vec<QosTableId> {
@@ -109,6 +116,9 @@ pub(crate) fn wanted(
     table: QosTableId,
 ) -> Option<QosTable> {
     let info: &PortInfo = graph.port(end)?.info.as_ref().filter(|info| is_up(info))?;
+    if !config.qos {
+        return granted_lanes::wanted(config, graph, end, info, table);
+    }
     let code = operational_vls(graph, end)?.code().clamp(1, 5);
     let mask = (1u8 << (code - 1)) - 1;
     Some(match table {
@@ -116,20 +126,38 @@ pub(crate) fn wanted(
             vls: config.qos_sl2vl.map(|vl| if vl == 15 { vl } else { vl & mask }),
         }),
         QosTableId::Arbitration(quarter) => {
-            let (entries, capacity) = match quarter {
-                1 | 2 => (&config.qos_vlarb_low, info.vl_arbitration_low_cap),
-                _ => (&config.qos_vlarb_high, info.vl_arbitration_high_cap),
+            let entries = match quarter {
+                1 | 2 => &config.qos_vlarb_low,
+                _ => &config.qos_vlarb_high,
             };
-            let skipped = if quarter % 2 == 0 { QUARTER } else { 0 };
-            let room = usize::from(capacity).saturating_sub(skipped).min(QUARTER);
-            let mut block = VlArbitration { vls: [0; QUARTER], weights: [0; QUARTER] };
-            let entries = entries.iter().skip(skipped).take(room);
-            for ((vl, weight), &[wanted, turn]) in
-                block.vls.iter_mut().zip(&mut block.weights).zip(entries)
-            {
-                (*vl, *weight) = (wanted & mask, turn);
-            }
-            QosTable::Arbitration(block)
+            let entries: Vec<[u8; 2]> =
+                entries.iter().map(|&[vl, weight]| [vl & mask, weight]).collect();
+            QosTable::Arbitration(arbitration(&entries, info, quarter))
         }
     })
+}
+
+/// A quarter of an arbitration table that has these entries, as many as the port has room for.
+pub(crate) fn arbitration(entries: &[[u8; 2]], info: &PortInfo, quarter: u8) -> VlArbitration {
+    let capacity = match quarter {
+        1 | 2 => info.vl_arbitration_low_cap,
+        _ => info.vl_arbitration_high_cap,
+    };
+    let skipped = if quarter.is_multiple_of(2) { QUARTER } else { 0 };
+    let room = usize::from(capacity).saturating_sub(skipped).min(QUARTER);
+    let mut block = VlArbitration { vls: [0; QUARTER], weights: [0; QUARTER] };
+    let entries = entries.iter().skip(skipped).take(room);
+    for ((vl, weight), &[wanted, turn]) in block.vls.iter_mut().zip(&mut block.weights).zip(entries)
+    {
+        (*vl, *weight) = (wanted, turn);
+    }
+    block
+}
+
+/// PortInfo:VLHighLimit of a port whose tables are managed.
+pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<u8> {
+    if config.qos {
+        return Some(config.qos_high_limit);
+    }
+    graph.has_granted_lanes.then(|| granted_lanes::high_limit(config, graph, end))?
 }

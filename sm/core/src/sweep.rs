@@ -59,6 +59,7 @@ use crate::database::Place;
 use crate::error::{ConfigError, Dropped};
 use crate::events::{Event, Output};
 use crate::failures::Failures;
+use crate::granted_lanes;
 use crate::graph::Graph;
 use crate::keyring::Keyring;
 use crate::mad_address::{Destination, LocalPort};
@@ -177,9 +178,11 @@ impl Sweep {
         let keyring = Keyring::new(&config, &saved)?;
         let (lineage, manager) = (&saved.lineage, Guid(0));
         let plan = PartitionPlan { config: &config, lineage, manager };
+        let mut graph = Graph::guarded_by(keyring, key_tables(plan), config.ports);
+        graph.has_granted_lanes = granted_lanes::are_possible(&config) && !saved.trees.is_empty();
         Ok(Self {
             transactions: Transactions::new(&config),
-            graph: Graph::guarded_by(keyring, key_tables(plan), config.ports),
+            graph,
             config,
             saved: Arc::new(saved),
             metrics: Metrics::default(),

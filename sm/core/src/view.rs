@@ -8,6 +8,7 @@ use snin_fabric::routing::{Placement, Routing};
 use snin_fabric::view::{Pair, View};
 use snin_fabric::{Addresses, Dlid, Lid, NodeIndex, PortIndex, Topology, TreeId};
 
+use crate::granted_lanes::GrantedLanes;
 use crate::target::Target;
 
 /// The fabric as it is. A later view has a greater version.
@@ -17,6 +18,7 @@ pub struct FabricView {
     target: Arc<Target>,
     unusable: BTreeSet<Pair>,
     manager: Lid,
+    lanes: GrantedLanes,
 }
 
 impl fmt::Debug for FabricView {
@@ -30,13 +32,22 @@ impl fmt::Debug for FabricView {
 }
 
 impl FabricView {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         version: u64,
         target: Arc<Target>,
         unusable: BTreeSet<Pair>,
         manager: Lid,
     ) -> Self {
-        Self { version, target, unusable, manager }
+        Self { version, target, unusable, manager, lanes: GrantedLanes::default() }
+    }
+
+    pub(crate) fn with_lanes(self, lanes: GrantedLanes) -> Self {
+        Self { lanes, ..self }
+    }
+
+    /// How what is granted is told from ordinary traffic.
+    pub const fn lanes(&self) -> &GrantedLanes {
+        &self.lanes
     }
 
     /// Rises by one with every view.
@@ -135,6 +146,10 @@ impl View for FabricView {
 
     fn unusable(&self) -> &BTreeSet<Pair> {
         &self.unusable
+    }
+
+    fn granted_sl(&self) -> u8 {
+        self.lanes.level
     }
 }
 

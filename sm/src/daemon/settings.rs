@@ -14,6 +14,8 @@ use snin_sm_core::error::ConfigError;
 /// Tables that are repaired wait so long, at most, until controllers say that nothing is sent along what is
 /// changed.
 const CLEAR_WAIT_MS: u32 = 250;
+/// A percent of a link, as the core counts it.
+const MILLIONTHS: u32 = 10_000;
 
 snin_daemon::settings! {
     /// Every key of the daemon.
@@ -104,7 +106,14 @@ snin_daemon::settings! {
         /// After so many overruns of its buffers in a row a port sends trap 130. 0 to 15.
         overrun_errors_threshold: u8 = 8,
 
-        /// Whether the tables of service levels and virtual lanes are managed. false: they stay as they are.
+        /// The service level of what is granted, 1 to 15. Wherever a link has two data lanes it has one of its own,
+        /// which goes first, and the tables of all ports are written so. 0: it is sent like everything else, and
+        /// tables stay as they are.
+        granted_sl: u8 = 1,
+        /// The least share of a link, in percent, that ordinary traffic keeps beside what is granted, 0 to 50.
+        unmanaged_share: u8 = 5,
+        /// Whether the tables of service levels and virtual lanes are these, and not those of granted_sl, which then
+        /// only says the level.
         qos: bool = false,
         /// The virtual lane of each service level, 15 drops. A link with fewer lanes takes the low bits.
         qos_sl2vl: [u8; 16] = Config::default().qos_sl2vl,
@@ -291,6 +300,8 @@ impl Settings {
             partitions: Config::default().partitions,
             enforce: self.part_enforce,
             both_keys: self.allow_both_pkeys,
+            granted_sl: if self.policy == Policy::Off.name() { 0 } else { self.granted_sl },
+            unmanaged_share: u32::from(self.unmanaged_share) * MILLIONTHS,
             qos: self.qos,
             qos_sl2vl: self.qos_sl2vl,
             qos_vlarb_high: self.qos_vlarb_high.clone(),
@@ -349,6 +360,8 @@ pub fn objection(loaded: &Loaded<Settings>, error: &ConfigError) -> SettingsErro
         ConfigError::HiddenPorts(_) => "m_key_protection_level",
     };
     match error {
+        ConfigError::Range { key: "unmanaged_share", value, expected } => loaded
+            .refuse(key, format_args!("{key} is {}: {expected}", value / u64::from(MILLIONTHS))),
         ConfigError::Range { value, expected, .. } => {
             loaded.refuse(key, format_args!("{key} is {value}: {expected}"))
         }
@@ -363,9 +376,13 @@ mod tests {
     use super::*;
     use snin_sm_core::{Saved, Sweep};
 
+    /// But for lanes: a core writes none that nobody asks for.
     #[test]
     fn its_defaults_are_the_cores() {
-        assert_eq!(Settings::default().core(0), Config::default());
+        let with_lanes = Config { granted_sl: 1, ..Config::default() };
+        assert_eq!(Settings::default().core(0), with_lanes);
+        let off = Settings { policy: "off".to_owned(), ..Settings::default() };
+        assert_eq!(off.core(0), Config::default(), "nothing is granted");
     }
 
     #[test]
@@ -388,6 +405,7 @@ mod tests {
     fn what_the_core_refuses_is_told_by_line() {
         for (text, told) in [
             ("\nlmc = 8", "sm.toml:2: lmc is 8: 0 to 7"),
+            ("unmanaged_share = 51", "sm.toml:1: unmanaged_share is 51: at most half of a link"),
             ("transaction_timeout = 0", "sm.toml:1: transaction_timeout is 0: 1 to 60000"),
             (
                 "qos_sl2vl = [16,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7]",

@@ -89,6 +89,12 @@ pub struct SubnetSummary {
     pub highest_lid: u16,
     /// Pairs of a switch with hosts and a tree that must not be granted.
     pub unusable_pairs: usize,
+    /// The service level of what is granted, which has a lane of its own; 0: it has none.
+    pub granted_sl: u8,
+    /// Ports at which granted traffic shares a lane with ordinary traffic, since they have one only.
+    pub shared_lanes: usize,
+    /// A line about them, where there are any.
+    pub lanes: Option<String>,
 }
 
 /// SMPs of this run.
@@ -151,6 +157,9 @@ impl Summary {
             lmc: view.routing().plan.lmc().bits(),
             highest_lid: view.addresses().top().0,
             unusable_pairs: view.unusable().len(),
+            granted_sl: view.lanes().level,
+            shared_lanes: view.lanes().shared.len(),
+            lanes: shared_lanes(&view.lanes().shared),
         });
         let not_stored = stores.iter().find_map(|(why, _)| *why).map(str::to_owned);
         let (gone, rivals) = manager.noticed();
@@ -199,6 +208,21 @@ impl Summary {
             requests,
         }
     }
+}
+
+/// What is said of ports at which granted traffic has no lane of its own.
+fn shared_lanes(ports: &[String]) -> Option<String> {
+    let named = ports.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = match ports.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (count, verb) = (ports.len(), if ports.len() == 1 { "port has" } else { "ports have" });
+    let said = format!(
+        "{count} {verb} one lane for granted and ordinary traffic ({named}{more}): policy = \"strict\" keeps \
+         their trees apart"
+    );
+    (!ports.is_empty()).then_some(said)
 }
 
 /// What the core reported last.
@@ -271,6 +295,9 @@ impl fmt::Display for Summary {
                     "found {nodes} nodes: {switches} switches, {hosts} host ports; {trees} trees, LMC {lmc}"
                 )?;
             }
+        }
+        if let Some(lanes) = self.subnet.as_ref().and_then(|subnet| subnet.lanes.as_ref()) {
+            writeln!(f, "{lanes}")?;
         }
         for (at, state) in &self.managers {
             writeln!(f, "another subnet manager at {at}: {state}")?;
@@ -351,6 +378,9 @@ mod tests {
             lmc: 0,
             highest_lid: 2,
             unusable_pairs: 0,
+            granted_sl: 1,
+            shared_lanes: 0,
+            lanes: None,
         };
         let up = Summary { subnet: Some(subnet), ..without("master", 9, 0) };
         assert_eq!(up.health(), (true, "master".to_owned()));
@@ -370,6 +400,16 @@ mod tests {
         assert_eq!(file.health(), (true, "master; partitions as before: f:1: no".to_owned()));
         assert!(without("standby", 1, 0).health().0);
         assert!(!without("master", 0, 1).health().0);
+    }
+
+    #[test]
+    fn ports_with_one_lane_are_said_in_a_line() {
+        assert_eq!(shared_lanes(&[]), None);
+        let one = shared_lanes(&["host0/1".to_owned()]).unwrap();
+        assert!(one.starts_with("1 port has one lane"), "{one}");
+        assert!(one.contains("(host0/1): policy = \"strict\""), "{one}");
+        let many = shared_lanes(&vec!["a/1".to_owned(); 10]).unwrap();
+        assert!(many.starts_with("10 ports have") && many.contains("and 2 more)"), "{many}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod ibdm;
 mod joined;
 mod judged;
 mod kept;
+mod lanes;
 mod multicast;
 mod odd;
 #[allow(dead_code, reason = "the core's tests use all of them")]

@@ -19,6 +19,8 @@ pub(super) fn of(config: &Config) -> String {
         format!("partitions {}", partitions_in_short(config)),
         format!("part_enforce {:?}", config.enforce),
         format!("allow_both_pkeys {}", config.both_keys),
+        format!("granted_sl {}", config.granted_sl),
+        format!("unmanaged_share {}", config.unmanaged_share),
         format!("qos {qos}"),
         format!("qos_tables {lanes:?} {}", config.qos_high_limit),
         format!("packet_life_time {}", config.packet_lifetime),

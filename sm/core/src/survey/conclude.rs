@@ -1,9 +1,10 @@
 //! The end of a survey: what was not met is gone, and what only now is known to be missing is asked.
 
 use snin_fabric::PortNum;
+use snin_mad::PortState;
 
 use super::Survey;
-use crate::graph::Graph;
+use crate::graph::{Graph, Port};
 use crate::multicast::{Groups, unread};
 use crate::qos_table::QosTableId;
 use crate::qos_tables;
@@ -45,18 +46,23 @@ impl Survey {
         let heard = |query: &Query| query.agent().is_none_or(|agent| !self.aside.contains(&agent));
         let masks: Vec<Query> = unread(graph, groups).into_iter().filter(heard).collect();
         self.queue.extend(masks);
-        if qos {
-            self.read_qos_tables(graph);
+        if qos || graph.has_granted_lanes {
+            self.read_qos_tables(graph, qos);
         }
         self.read_facing_keys(graph);
         self.ask_stranded(graph);
         self.is_done()
     }
 
-    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled.
-    fn read_qos_tables(&mut self, graph: &Graph) {
+    /// Tables of service levels and lanes that were not read: now it is known which ports are cabled. Of ports that
+    /// are still INIT only where the administrator has tables, who may have written them by other means too; else
+    /// they are written without being read.
+    fn read_qos_tables(&mut self, graph: &Graph, qos: bool) {
+        let is_init = |port: &Port| {
+            port.info.as_ref().is_some_and(|info| info.state == PortState::Initialize)
+        };
         for (id, node) in graph.managed().filter(|(id, _)| !self.aside.contains(id)) {
-            for (num, port) in node.external() {
+            for (num, port) in node.external().filter(|(_, port)| qos || !is_init(port)) {
                 let unread = |table: &QosTableId| !port.qos_tables.contains_key(table);
                 let tables = qos_tables::tables(graph, (id, num)).into_iter().filter(unread);
                 self.queue.extend(tables.map(|table| Query::ReadQosTable(id, num, table)));

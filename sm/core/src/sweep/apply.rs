@@ -9,9 +9,10 @@ use snin_mad::{LinearForwarding, Mad, MulticastForwarding, PKeyTable, PortInfo, 
 use snin_protocol::Time;
 
 use super::{Applying, MOST_FAILURES, Stage, Sweep};
-use crate::activate::{Held, activate, is_guarded, took};
+use crate::activate::{Held, activate, is_guarded, lanes, took};
 use crate::distribute::{count_blocks, distribute};
 use crate::events::Output;
+use crate::granted_lanes;
 use crate::graph::{Graph, Lock};
 use crate::limits;
 use crate::mft_shadow::MaskBlock;
@@ -32,6 +33,8 @@ impl Sweep {
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         self.leave.leads = true;
+        self.graph.has_granted_lanes =
+            granted_lanes::are_written(&self.config, &self.graph, &target);
         self.save(&target);
         self.publish(&target, true);
         let wait = self.config.clear_wait();
@@ -57,6 +60,7 @@ impl Sweep {
             // No link comes to carry unicast that would close a circle with what is taken off.
             let moments = (Some(links_up), Some(tables));
             multicast::distribute(&mut schedule, &self.graph, &target, &plan, moments);
+            lanes(&mut schedule, known, &target, held);
         }
         schedule.begin();
         let (blocks, twice) = count_blocks(&schedule);
@@ -293,6 +297,13 @@ impl Sweep {
             }
             return;
         }
+        if let (Step::QosTable(end, table), false, false) = (&step, silent, self.config.qos) {
+            // Granted traffic shares a lane there, which is said. The port is as good as any otherwise.
+            if let Some(port) = self.graph.port_mut(*end) {
+                port.qos_tables.insert(*table, None);
+            }
+            return;
+        }
         let is_first = applying.failed.insert(end);
         let what = self.read_again(&step);
         if is_first {
@@ -385,10 +396,13 @@ impl Sweep {
     /// only pairs that were usable and will be are usable; before the first bring-up there is nothing to say.
     pub(super) fn publish(&mut self, target: &Arc<Target>, before_writing: bool) {
         let mut unusable = uncovered(target);
-        if before_writing {
+        let lanes = if before_writing {
             let Some(view) = &self.view else { return };
             unusable.extend(self.new_pairs(view, target));
-        }
+            view.lanes().clone()
+        } else {
+            granted_lanes::told(&self.config, &self.graph, target)
+        };
         let own = target.discovered.own_port(&self.graph);
         let manager = own.and_then(|port| target.addresses.base(port)).unwrap_or(Lid::NONE);
         if let Some(view) = &self.view
@@ -396,11 +410,13 @@ impl Sweep {
             && view.addresses() == &target.addresses
             && view.unusable() == &unusable
             && view.manager() == manager
+            && *view.lanes() == lanes
         {
             return;
         }
         let version = self.view.as_ref().map_or(0, |view| view.version()) + 1;
-        let view = Arc::new(FabricView::new(version, target.clone(), unusable, manager));
+        let view = FabricView::new(version, target.clone(), unusable, manager);
+        let view = Arc::new(view.with_lanes(lanes));
         self.metrics.views += 1;
         self.view = Some(view.clone());
         self.outputs.push_back(Output::View(view));

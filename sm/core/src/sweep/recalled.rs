@@ -22,6 +22,7 @@ use super::{MOST_LAPSED, Stage, Sweep};
 use crate::activate::{is_guarded, port_info};
 use crate::database::{Database, Ports, Programmed, Programs};
 use crate::events::Output;
+use crate::granted_lanes;
 use crate::mad_address::LocalPort;
 use crate::multicast::{self, McPlan};
 use crate::planning::Computed;
@@ -188,7 +189,9 @@ impl Sweep {
             Err(_) => telling.failed = true,
             Ok((target, plan)) => {
                 let all = self.presume(target, plan, &programs);
-                if self.config.qos {
+                self.graph.has_granted_lanes =
+                    granted_lanes::are_written(&self.config, &self.graph, target);
+                if qos_tables::are_managed(&self.config, &self.graph) {
                     self.presume_lanes(&programs);
                 }
                 (self.target, self.plan) = (Some(target.clone()), Some(plan.clone()));
@@ -246,8 +249,8 @@ impl Sweep {
 
     /// What a node's tables of service levels and lanes come to, where all are known.
     fn lanes(&self, id: NodeId) -> Option<u64> {
-        let managed =
-            self.config.qos.then(|| qos_tables::managed(&self.config, &self.graph, id))?;
+        let managed = qos_tables::are_managed(&self.config, &self.graph)
+            .then(|| qos_tables::managed(&self.config, &self.graph, id))?;
         let held = managed.iter().map(|(end, table, _)| {
             let held = self.graph.port(*end)?.qos_tables.get(table)?.as_ref()?;
             Some((end.1, *table, held))

@@ -84,6 +84,33 @@ fn an_address_whose_tree_lacks_a_cable_is_not_answered() {
     assert_eq!(offsets(&mut subnet, 5, 4).len(), 4);
 }
 
+/// Trees' own addresses are what is granted: they are sent to with its service level, and base addresses are not.
+#[test]
+fn granted_addresses_have_their_service_level() {
+    let config = Config { lmc: Some(3), granted_sl: 2, ..config() };
+    let mut subnet = Subnet::new("clos:4,3,3", config);
+    let levels = |subnet: &mut Subnet| {
+        let wanted = between(subnet, 1, 5);
+        let paths: Vec<PathRecord> = subnet.table(1, &wanted, &PAIR);
+        paths.iter().map(|path| path.sl).collect::<Vec<_>>()
+    };
+    assert_eq!(levels(&mut subnet), [0, 2, 2, 2]);
+    // Who names an address is told what it is sent with; an alias is nobody's, and a switch is granted nothing.
+    let to = |lid: u16| PathRecord { dlid: Lid(lid), ..PathRecord::default() };
+    let base = subnet.lid(5).0;
+    let named = [0, 1, 3, 4, 7].map(|offset| {
+        let wanted = PathRecord { slid: subnet.lid(1), ..to(base + offset) };
+        subnet.get(1, &wanted, &[4, 5]).unwrap().sl
+    });
+    assert_eq!(named, [0, 2, 2, 0, 0]);
+    // Who names a level gets that.
+    let wanted = PathRecord { sl: 7, ..between(&subnet, 1, 5) };
+    assert!(subnet.table(1, &wanted, &[2, 3, 15]).iter().all(|path| path.sl == 7));
+    // A base address that is granted for good is granted.
+    assert_eq!(preferred(&mut subnet, &[(1, 5, 0)], &[]), [0, 1, 2, 3]);
+    assert_eq!(levels(&mut subnet), [2, 2, 2, 2]);
+}
+
 /// From host 1 to host 5, in order.
 fn preferred(
     subnet: &mut Subnet,

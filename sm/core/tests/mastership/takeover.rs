@@ -91,16 +91,17 @@ fn a_master_that_dies_in_the_midst_of_a_repair_leaves_nothing_undone() {
 /// master that wants others reads them, and writes its own.
 #[test]
 fn tables_of_lanes_are_known_too() {
-    let managed = |priority| Config { qos: true, ..config(priority) };
     let tables = |sent: &Sent, method| -> usize {
         let all = [SlToVl::ID, VlArbitration::ID].map(|id| *sent.get(&(id, method)).unwrap_or(&0));
         all.iter().sum()
     };
-    for other in [false, true] {
+    for (other, qos) in [(false, true), (true, true), (false, false), (true, false)] {
         let mut two = pair_of("clos:4,2,4", |priority| Config {
+            qos,
+            granted_sl: if qos { 0 } else { 1 + u8::from(other && priority == 1) },
             qos_high_limit: 3 * u8::from(other && priority == 1),
             qos_sl2vl: [u8::from(other && priority == 1); 16],
-            ..managed(priority)
+            ..config(priority)
         });
         assert!(tables(&two.seats[0].sent, Set) > 100, "{:?}", two.seats[0].sent);
         let before = two.seats[1].sent.clone();

@@ -7,6 +7,7 @@ mod bring_up;
 mod changes;
 mod defaults;
 mod faults;
+mod granted_lanes;
 mod groups;
 mod keys;
 mod limits;

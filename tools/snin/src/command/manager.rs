@@ -48,6 +48,9 @@ fn describe<W: Write>(said: &Value, out: &mut Output<W>) -> Result<(), Failure> 
             subnet["version"]
         ))?;
     }
+    if let Some(lanes) = subnet["lanes"].as_str() {
+        out.line(lanes)?;
+    }
     for (at, state) in said["managers"].as_object().into_iter().flatten() {
         out.line(format_args!("another subnet manager at {at}: {}", text(state)))?;
     }

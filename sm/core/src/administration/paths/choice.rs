@@ -60,6 +60,21 @@ pub(super) fn addresses(
     found
 }
 
+/// The service level of what is sent to an address: that of granted traffic along a tree's own address and where the
+/// controller gave the pair this one, 0 to all others.
+pub(super) fn level(from: At<'_>, to: At<'_>, lid: Lid, world: &World<'_>) -> u8 {
+    let Some(view) = world.view.filter(|view| view.lanes().level > 0) else { return 0 };
+    let (source, destination) = (from.1, to.1);
+    let Some(offset) = lid.0.checked_sub(destination.base.0) else { return 0 };
+    let is_own = || {
+        let (port, _) = view.addresses().owner(lid)?;
+        Some(view.dlid(port, view.tree(port, offset)?)?.0 == lid)
+    };
+    let is_granted = offset > 0 && is_own() == Some(true)
+        || preferred(source, destination, world).any(|preferred| preferred == offset);
+    if is_granted { view.lanes().level } else { 0 }
+}
+
 /// What the controller gave a pair for good, and the address of the slice that both are in.
 fn preferred(
     source: &Port,

@@ -100,6 +100,7 @@ pub(super) fn between(
         };
         let Some(width) = width else { continue };
         let Some(fits) = fit(wanted, width, own, world) else { continue };
+        let level = choice::level(from.at(), to.at(), destination, world);
         paths.push(PathRecord {
             dgid: to.gid,
             sgid: from.gid,
@@ -108,6 +109,7 @@ pub(super) fn between(
             p_key: key,
             preference: paths.len() as u8,
             reversible: true,
+            sl: if wanted.mask.has(bit::SL) { fits.sl } else { level },
             ..fits
         });
     }
@@ -143,6 +145,7 @@ pub(super) fn fit(
         Some(Selector::Exactly) => path.lifetime,
         _ => lifetime,
     };
+    // What the destination's address adds to that, the caller knows.
     let sl = if mask.has(bit::SL) { path.sl } else { 0 };
     Some(PathRecord {
         service_id: if mask.has(0) { path.service_id } else { 0 },

@@ -1,0 +1,168 @@
+//! A service level and a virtual lane for what is granted, where the administrator wrote no tables of its own: granted
+//! packets go first, and everything else gets what they leave and a least share of each link (IBA 7.6.9).
+//!
+//! Granted packets wait for one ordinary packet a hop at most, the one that is being sent when they come. All other
+//! service levels have the lanes that ports give them after a reset, level modulo lanes, but never the granted one.
+
+use snin_fabric::{PortIndex, Topology};
+use snin_mad::{PortInfo, SlToVl};
+
+use crate::config::Config;
+use crate::graph::{Graph, Port};
+use crate::qos_table::{QosTable, QosTableId};
+use crate::qos_tables::{arbitration, operational_vls};
+use crate::query::PortId;
+use crate::target::Target;
+
+/// The lane of what is granted.
+const LANE: u8 = 1;
+/// The most weight of an entry: lanes of one table take equal turns, and a table with one entry needs none in
+/// particular.
+const WEIGHT: u8 = 255;
+/// Bytes that PortInfo:VLHighLimit counts in; 255 of them are no limit (IBA 7.6.9.2).
+const LIMIT_UNIT: u64 = 4_096;
+const NO_LIMIT: u8 = 255;
+const MILLION: u64 = 1_000_000;
+
+/// How granted traffic is told from ordinary traffic.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct GrantedLanes {
+    /// The service level of what is granted; 0: that of everything else, too.
+    pub level: u8,
+    /// Ports at which both share a lane: they have one data lane only, or refuse the tables.
+    pub shared: Vec<String>,
+}
+
+/// Whether ports get these tables: something is granted on this fabric, and some link has two lanes.
+pub(crate) fn are_written(config: &Config, graph: &Graph, target: &Target) -> bool {
+    let (discovered, routing) = (&target.discovered, &target.routing);
+    let has_two = |end| lanes(graph, end).is_some_and(|lanes| lanes > LANE);
+    are_possible(config)
+        && !routing.forest.trees().is_empty()
+        && cabled(&discovered.topology).any(|port| has_two(discovered.end(port)))
+}
+
+/// Whether the configuration lets ports get these tables.
+pub(crate) const fn are_possible(config: &Config) -> bool {
+    config.granted_sl > 0 && !config.qos
+}
+
+/// What is said of them once they are written.
+pub(crate) fn told(config: &Config, graph: &Graph, target: &Target) -> GrantedLanes {
+    if config.granted_sl == 0 || target.routing.forest.trees().is_empty() {
+        return GrantedLanes::default();
+    }
+    if config.qos {
+        // The administrator's own tables say which lane it is.
+        return GrantedLanes { level: config.granted_sl, shared: Vec::new() };
+    }
+    let ends = cabled(&target.discovered.topology).map(|port| target.discovered.end(port));
+    let shared = ends.filter(|&end| shares(graph, end)).map(|end| graph.port_name(end)).collect();
+    let level = if are_written(config, graph, target) { config.granted_sl } else { 0 };
+    GrantedLanes { level, shared }
+}
+
+fn cabled(topology: &Topology) -> impl Iterator<Item = PortIndex> + '_ {
+    topology.ports().filter(|&port| topology.peer(port).is_some())
+}
+
+/// Whether the port has one lane, or refuses tables that would tell two apart.
+fn shares(graph: &Graph, end: PortId) -> bool {
+    let Some(port) = graph.port(end) else { return false };
+    let has_one = port.info.as_ref().is_some_and(|info| info.vl_cap.data_vls() == Some(LANE));
+    has_one || port.qos_tables.values().any(Option::is_none)
+}
+
+/// The data lanes of the port's link.
+fn lanes(graph: &Graph, end: PortId) -> Option<u8> {
+    operational_vls(graph, end)?.data_vls()
+}
+
+/// What one of the port's tables shall hold; none of a link with one lane is needed for arbitration.
+pub(crate) fn wanted(
+    config: &Config,
+    graph: &Graph,
+    end: PortId,
+    info: &PortInfo,
+    table: QosTableId,
+) -> Option<QosTable> {
+    let lanes = lanes(graph, end)?;
+    match table {
+        QosTableId::Mapping(_) => {
+            Some(QosTable::Mapping(SlToVl { vls: mapping(config.granted_sl, lanes) }))
+        }
+        QosTableId::Arbitration(_) if lanes <= LANE => None,
+        QosTableId::Arbitration(quarter) => {
+            let entries: Vec<[u8; 2]> = match quarter {
+                1 | 2 => (0..lanes).filter(|&vl| vl != LANE).map(|vl| [vl, WEIGHT]).collect(),
+                _ => vec![[LANE, WEIGHT]],
+            };
+            Some(QosTable::Arbitration(arbitration(&entries, info, quarter)))
+        }
+    }
+}
+
+/// Whether a table has to be written. One that was never read is written at once: nothing but what a reset left is
+/// in it, and that need not be known. The administrator's own tables are read first.
+pub(crate) fn is_due(config: &Config, port: &Port, table: QosTableId, wanted: &QosTable) -> bool {
+    match port.qos_tables.get(&table) {
+        None => !config.qos,
+        Some(held) => held.as_ref().is_some_and(|held| held != wanted),
+    }
+}
+
+/// The lane of each service level on a link with so many.
+fn mapping(granted: u8, lanes: u8) -> [u8; 16] {
+    std::array::from_fn(|level| match level as u8 % lanes.max(1) {
+        _ if level == usize::from(granted) && lanes > LANE => LANE,
+        LANE => 0,
+        lane => lane,
+    })
+}
+
+/// PortInfo:VLHighLimit of the port, where its link has two lanes.
+pub(crate) fn high_limit(config: &Config, graph: &Graph, end: PortId) -> Option<u8> {
+    let link = graph.port(end)?.link?;
+    let ends = [end, link.to].map(|end| graph.port(end)?.info.as_ref()?.mtu_cap.bytes());
+    let mtu = ends.into_iter().flatten().min()?;
+    (lanes(graph, end)? > LANE).then(|| limit(config.unmanaged_share, mtu))
+}
+
+/// How much may go first while a packet of the others waits: they get `share` of a million of the link at least, in
+/// packets of `mtu` bytes at most.
+fn limit(share: u32, mtu: u16) -> u8 {
+    let share = u64::from(share).min(MILLION);
+    // What has begun is sent whole, which is a packet more than the limit: 0 is one packet.
+    let first = (u64::from(mtu) * (MILLION - share)).checked_div(share);
+    first.map_or(NO_LIMIT, |first| (first / LIMIT_UNIT).min(u64::from(NO_LIMIT) - 1) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_become_limits() {
+        assert_eq!(
+            [0, 50_000, 500_000, 1_000_000].map(|share| limit(share, 4_096)),
+            [255, 19, 1, 0]
+        );
+        assert_eq!((limit(1, 4_096), limit(50_000, 256)), (254, 1));
+    }
+
+    #[test]
+    fn only_granted_traffic_has_the_granted_lane() {
+        for lanes in [2, 4, 8, 15] {
+            for granted in 1..16 {
+                let mapping = mapping(granted, lanes);
+                for (level, lane) in (0..).zip(mapping) {
+                    assert_eq!(lane == LANE, level == granted, "{lanes} lanes, level {level}");
+                    assert!(lane < lanes, "{lanes} lanes, level {level}: {lane}");
+                }
+            }
+        }
+        assert_eq!(mapping(1, 1), [0; 16]);
+        assert_eq!(mapping(1, 2), std::array::from_fn(|level| u8::from(level == 1)));
+        assert_eq!(mapping(3, 8), [0, 0, 2, 1, 4, 5, 6, 7, 0, 0, 2, 3, 4, 5, 6, 7]);
+    }
+}
