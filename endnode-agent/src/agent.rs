@@ -52,8 +52,8 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use snin_agent_core::{Admission, AdmissionLimits, FlowId, Mesh, Notice, Piece, Wanted};
 use snin_verbs::{
-    AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, ReceiveBuffer, Service, SharedReceives,
-    Slot, Source, Timing, Ud, choose,
+    AsyncEvents, CompletionQueue, Depth, Domain, QueuePair, ReceiveBuffer, SharedReceives, Slot,
+    Source, Timing, Ud, choose,
 };
 
 /// What comes before a datagram's bytes: its global route.
@@ -439,7 +439,7 @@ fn make(
             datagrams: number,
             depth: settings.depth,
             inline: settings.inline,
-            service: Service { level: settings.service_level, rate: 0 },
+            level: settings.service_level,
             timing: timing(Duration::from_millis(settings.resend_ms)),
         },
         rings: Arc::clone(&rings),

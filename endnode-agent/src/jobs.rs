@@ -180,7 +180,7 @@ impl Jobs {
         {
             self.connections.begin(queue_pair, expected, &pair);
         }
-        Ok(json!({ "to": way.to.0, "from": way.from.0, "base": way.base.0 }))
+        Ok(json!({ "to": way.to.0, "from": way.from.0, "base": way.base.0, "sl": way.sl }))
     }
 
     /// The trees of a job, where they may be told to this user.
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     const TREES: &str = "snin-job 1\nowner slurm/7\nuid 1000\nleaf 0x1 1\nleaf 0x2 1\n\
-                         host 0x20 0x1 32-33 0=32,1=33 h0\nhost 0x21 0x2 64-65 0=64,1=65 h1\n";
+                         host 0x20 0x1 32-33 0=32,1=33 h0\nhost 0x21 0x2 64-65 0=64,1=65 h1\nsl 1\n";
 
     fn jobs() -> (tempfile::TempDir, Jobs) {
         let folder = tempfile::tempdir().unwrap();
@@ -309,7 +309,7 @@ mod tests {
     fn pairs_are_answered_and_counted_while_the_job_is_there() {
         let (folder, mut jobs) = jobs();
         let way = jobs.pair(Some(1000), &body("slurm/7", 32, 65)).unwrap();
-        assert_eq!(way, json!({ "to": 65, "from": 33, "base": 32 }));
+        assert_eq!(way, json!({ "to": 65, "from": 33, "base": 32, "sl": 1 }));
         jobs.pair(Some(0), &body("slurm/7", 33, 64)).unwrap();
         assert_eq!(jobs.pair(Some(0), &body("slurm/7", 32, 33)), Ok(Value::Null));
         let told = jobs.list(&of("slurm/7"));

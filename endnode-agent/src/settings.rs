@@ -51,8 +51,9 @@ snin_daemon::settings! {
         poll: Option<String> = None,
         /// The core of the data thread, isolated ones included. Default: not pinned.
         core: Option<usize> = None,
-        /// Service level, 0 to 15.
-        service_level: u8 = 0,
+        /// Service level of everything that is sent, 0 to 15. Default: for what is granted as the controller says,
+        /// and 0 for the rest.
+        service_level: Option<u8> = None,
         /// What the port sends, in bit/s: says how long a message takes.
         rate: u64 = 100_000_000_000,
         /// The most queue pairs to send on; the least recently used goes first.
@@ -189,8 +190,8 @@ pub(crate) fn check(settings: &Loaded<Settings>) -> Result<Checked, SettingsErro
             format!("with mode = \"ud\" pairs times depth is at most {MOST_DATAGRAMS}"),
         );
     }
-    if value.service_level > 15 {
-        return refuse("service_level", format!("{}: 0 to 15", value.service_level));
+    if let Some(level) = value.service_level.filter(|&level| level > 15) {
+        return refuse("service_level", format!("{level}: 0 to 15"));
     }
     let controller = value.controller.as_deref();
     let controller = controller.map(|address| read(settings, "controller", address)).transpose()?;

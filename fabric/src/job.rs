@@ -9,10 +9,12 @@
 //! host 0x0000000000200000 0x0000000000100001 32-35 0=32,1=33,2=34,3=35 host0
 //! host 0x0000000000200002 0x0000000000100002 40-43 0=40,1=41,2=42,3=43 host2
 //! pin 32 40 3
+//! sl 1
 //! ```
 //!
 //! A leaf's line has the trees that the slice has at that leaf; a host's line its port, its leaf, its addresses,
-//! the address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree.
+//! the address along each tree, and its name. A pin gives one direction of a pair (two addresses) a tree. `sl` is the
+//! service level that the job sends with, where granted traffic has one of its own.
 //!
 //! Both ends of a connection read the same text and come to the same answer without talking to each other: the
 //! tree of a direction is a function of the text and the two hosts. Where nothing is pinned the trees that both
@@ -76,6 +78,8 @@ pub struct JobHost {
 pub struct JobTrees {
     owner: String,
     user: Option<u32>,
+    /// 0: that of everybody.
+    sl: u8,
     leaves: BTreeMap<Guid, Vec<TreeId>>,
     /// By first address.
     hosts: Vec<JobHost>,
@@ -96,6 +100,8 @@ pub struct Way {
     pub base: Lid,
     /// The tree of the way there; `None` within a leaf, where no tree is used.
     pub tree: Option<TreeId>,
+    /// The service level that both send with; 0: they have none of their own.
+    pub sl: u8,
 }
 
 /// Why a pair has no way.
@@ -160,7 +166,14 @@ impl JobTrees {
             *seen - 1
         };
         let turns = hosts.iter().map(turn).collect();
-        Self { owner: owner.to_owned(), user, leaves, hosts, turns, pins: BTreeMap::new() }
+        let pins = BTreeMap::new();
+        Self { owner: owner.to_owned(), user, sl: 0, leaves, hosts, turns, pins }
+    }
+
+    /// The same, to be sent with this service level, 0 to 15.
+    #[must_use]
+    pub fn with_sl(self, sl: u8) -> Self {
+        Self { sl, ..self }
     }
 
     /// Gives a direction of a pair a tree of its own.
@@ -216,7 +229,7 @@ impl JobTrees {
         }
         let (to, tree) = self.address(own, peer)?;
         let (from, _) = self.address(peer, own)?;
-        Ok(Some(Way { to, from, base: self.hosts[own].lids.0, tree }))
+        Ok(Some(Way { to, from, base: self.hosts[own].lids.0, tree, sl: self.sl }))
     }
 
     /// Where `from` sends to: the address of `to` along the direction's tree.
@@ -260,7 +273,11 @@ impl fmt::Display for JobTrees {
             writeln!(f, "host {port} {leaf} {first}-{last} {along} {}", printable(name))?;
         }
         let mut pins = self.pins.iter();
-        pins.try_for_each(|((from, to), tree)| writeln!(f, "pin {from} {to} {}", tree.0))
+        pins.try_for_each(|((from, to), tree)| writeln!(f, "pin {from} {to} {}", tree.0))?;
+        if self.sl > 0 {
+            writeln!(f, "sl {}", self.sl)?;
+        }
+        Ok(())
     }
 }
 
@@ -276,7 +293,7 @@ impl FromStr for JobTrees {
         if lines.next().is_none_or(|(_, line)| line != HEAD) {
             return failed(1, format!("no job's trees: they begin with `{HEAD}`"));
         }
-        let (mut owner, mut user) = (None, None);
+        let (mut owner, mut user, mut sl) = (None, None, 0);
         let (mut pairs, mut hosts, mut pins) = (Vec::new(), Vec::new(), Vec::new());
         for (number, line) in lines {
             let read = match line.split_once(' ') {
@@ -289,15 +306,21 @@ impl FromStr for JobTrees {
                 Some(("host", rest)) if hosts.len() < MAX_HOSTS => {
                     host(rest).map(|read| hosts.push(read))
                 }
+                Some(("sl", text)) => {
+                    text.parse().ok().filter(|read| (0..16).contains(read)).map(|read| sl = read)
+                }
                 Some(("pin", rest)) => pin(rest).map(|read| pins.push((number, read))),
                 _ => None,
             };
             if read.is_none() {
-                return failed(number, format!("`{line:.80}`: no owner, uid, leaf, host or pin"));
+                return failed(
+                    number,
+                    format!("`{line:.80}`: no owner, uid, leaf, host, pin or sl"),
+                );
             }
         }
         let Some(owner) = owner else { return failed(1, "no owner".to_owned()) };
-        let mut trees = Self::new(&owner, user, &pairs, hosts);
+        let mut trees = Self::new(&owner, user, &pairs, hosts).with_sl(sl);
         for (line, (from, to, tree)) in pins {
             trees.pin(from, to, tree).map_err(|why| JobError { line, what: why.to_string() })?;
         }

@@ -203,6 +203,8 @@ pub struct Grant {
     pub rate: u64,
     /// It never moves.
     pub pinned: bool,
+    /// The service level to send with, 0 to 15.
+    pub sl: u8,
 }
 
 /// Messages are to cross the agent's link: it sends them to a peer, and asks for the connection as for any other.

@@ -51,6 +51,8 @@ pub struct Offer {
     /// The called one's address along the path, `None`: its base address. What it is more than the base is
     /// added to the caller's base too.
     pub dlid: Option<Dlid>,
+    /// The service level of the caller's packets, 0 to 15: acknowledgements have the same.
+    pub sl: u8,
     /// The queue pair.
     pub end: End,
 }

@@ -22,6 +22,8 @@ use crate::message::{MAX_PAIRS, Preferred, UnusablePair, ViewChange, ViewClear};
 pub const MAX_PART: usize = 48 << 10;
 /// The most trees of a view.
 pub const MAX_TREES: usize = 4096;
+/// The greatest service level (IBA 7.6.5).
+const MAX_LEVEL: u8 = 15;
 /// The most bytes of a view.
 pub const MAX_VIEW: usize = 64 << 20;
 
@@ -124,6 +126,8 @@ pub struct ViewBegin {
     pub lmc: Lmc,
     /// How many trees base addresses are spread over; 0 where a base address is a tree's own.
     pub unmanaged_trees: u16,
+    /// The service level of what is granted, 0 to 15; 0 where it has no lane of its own.
+    pub granted_sl: u8,
     /// At which offset from a port's base address each tree's address is, by tree; at most [`MAX_TREES`].
     pub places: Vec<u16>,
     /// What must not be granted.
@@ -240,6 +244,7 @@ pub fn frames(view: &dyn View, placement: &Placement) -> Result<Vec<FromManager>
         topology: topology.len() as u32,
         lmc: view.routing().plan.lmc(),
         unmanaged_trees: view.routing().plan.unmanaged_trees().len() as u16,
+        granted_sl: view.granted_sl(),
         places,
         unusable: unusable_pairs(view)?,
         tables: tables_hash(view.topology(), &view.routing().tables),
@@ -307,7 +312,8 @@ impl Assembly {
             topology.switches().map(|switch| (topology.node(switch).guid, switch)).collect();
         let pair = |pair: &UnusablePair| Some((*switches.get(&pair.switch)?, pair.tree));
         let unusable = begin.unusable.iter().filter_map(pair).collect();
-        Ok(PublishedView { version, topology, routing, addresses, placement, unusable })
+        let granted_sl = begin.granted_sl.min(MAX_LEVEL);
+        Ok(PublishedView { version, topology, routing, addresses, placement, unusable, granted_sl })
     }
 }
 
@@ -320,6 +326,7 @@ pub struct PublishedView {
     addresses: Addresses,
     placement: Placement,
     unusable: BTreeSet<Pair>,
+    granted_sl: u8,
 }
 
 impl PublishedView {
@@ -361,6 +368,10 @@ impl View for PublishedView {
 
     fn unusable(&self) -> &BTreeSet<Pair> {
         &self.unusable
+    }
+
+    fn granted_sl(&self) -> u8 {
+        self.granted_sl
     }
 }
 

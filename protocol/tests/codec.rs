@@ -72,8 +72,9 @@ fn from_agent() -> impl Strategy<Value = FromAgent> {
 }
 
 fn grant() -> impl Strategy<Value = Grant> {
-    (connection(), tree(), any::<u16>(), time(), time(), any::<u64>(), any::<bool>()).prop_map(
-        |(connection, tree, dlid, from, until, rate, pinned)| Grant {
+    let marks = (any::<bool>(), any::<u8>());
+    (connection(), tree(), any::<u16>(), time(), time(), any::<u64>(), marks).prop_map(
+        |(connection, tree, dlid, from, until, rate, (pinned, sl))| Grant {
             connection,
             tree,
             dlid: Dlid(Lid(dlid)),
@@ -81,6 +82,7 @@ fn grant() -> impl Strategy<Value = Grant> {
             until,
             rate,
             pinned,
+            sl,
         },
     )
 }
@@ -249,9 +251,12 @@ fn peer_says() -> impl Strategy<Value = PeerMessage> {
         (guid(), any::<u64>(), any::<u64>(), any::<u32>())
             .prop_map(|(port, session, call, flows)| PeerHello { port, session, call, flows })
             .prop_map(PeerMessage::Hello),
-        (any::<u64>(), any::<Option<u16>>(), end()).prop_map(|(token, lid, end)| {
-            PeerMessage::Offer(Offer { token, dlid: lid.map(|lid| Dlid(Lid(lid))), end })
-        }),
+        (any::<u64>(), any::<Option<u16>>(), any::<u8>(), end()).prop_map(
+            |(token, lid, sl, end)| {
+                let dlid = lid.map(|lid| Dlid(Lid(lid)));
+                PeerMessage::Offer(Offer { token, dlid, sl, end })
+            }
+        ),
         (any::<u64>(), end()).prop_map(|(token, end)| PeerMessage::Accept(Accept { token, end })),
         (any::<u64>(), reason)
             .prop_map(|(token, reason)| PeerMessage::Decline(Decline { token, reason })),

@@ -24,11 +24,11 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn to_fabric() -> impl Strategy<Value = ToFabric> {
-    let numbers = (any::<u64>(), any::<u32>(), any::<u8>(), any::<u32>(), any::<u64>());
+    let numbers = (any::<u64>(), any::<u32>(), any::<[u8; 2]>(), any::<u32>(), any::<u64>());
     let post = (guid(), lid(), numbers, payload()).prop_map(
-        |(port, to, (token, flow, path_bits, bytes, begin), payload)| {
+        |(port, to, (token, flow, [path_bits, sl], bytes, begin), payload)| {
             let begin = Time(begin);
-            ToFabric::Post(Post { port, token, flow, to, path_bits, bytes, begin, payload })
+            ToFabric::Post(Post { port, token, flow, to, path_bits, sl, bytes, begin, payload })
         },
     );
     prop_oneof![
@@ -129,6 +129,6 @@ proptest! {
 #[test]
 fn the_longest_message_fits_a_frame() {
     let (port, to, begin, payload) = (Guid(1), Lid(2), Time(3), vec![7; MAX_PAYLOAD]);
-    let post = Post { port, token: 0, flow: 0, to, path_bits: 0, bytes: 1, begin, payload };
+    let post = Post { port, token: 0, flow: 0, to, path_bits: 0, sl: 1, bytes: 1, begin, payload };
     assert!(encode(&ToFabric::Post(post)).unwrap().len() < MAX_FRAME);
 }

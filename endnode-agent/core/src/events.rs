@@ -222,6 +222,8 @@ pub struct Route {
     pub tree: TreeId,
     /// The peer's address along that tree; `None`: the base address that the peer names itself.
     pub dlid: Option<Dlid>,
+    /// The service level of what is sent, 0 to 15.
+    pub sl: u8,
 }
 
 /// What a port is to do.

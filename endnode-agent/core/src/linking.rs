@@ -1,8 +1,9 @@
 //! Queue pairs come and go: made when a grant names them, given up when they break or others need the
 //! room.
 
-use snin_fabric::TreeId;
+use snin_fabric::{Guid, TreeId};
 use snin_protocol::Time;
+use snin_protocol::message::Grant;
 
 use super::context::Context;
 use super::events::{BreakReason, Notice, PairId, PortCall, Route};
@@ -44,8 +45,8 @@ impl Links {
             Place::Full => self.make_room(context, flows),
             Place::Taken(slot) => {
                 let known = &mut self.pairs.at(slot).route;
-                if route.dlid.is_some() && known.dlid != route.dlid {
-                    known.dlid = route.dlid;
+                if route.dlid.is_some() && known != route {
+                    *known = *route;
                     self.break_pair(context, flows, slot, BreakReason::Readdressed, now);
                 }
             }
@@ -72,7 +73,7 @@ impl Links {
             let peer = flow.peer;
             for grant in [flow.current, flow.next].into_iter().flatten() {
                 if self.pairs.find(peer, grant.tree).is_none() {
-                    let route = Route { peer, tree: grant.tree, dlid: Some(grant.dlid) };
+                    let route = along(peer, &grant);
                     self.want(context, flows, &route, now);
                 }
             }
@@ -107,7 +108,7 @@ impl Links {
         if let Some(peer) = flows.list(index).and_then(granted)
             && context.is_best_effort
         {
-            self.want(context, flows, &Route { peer, tree: UNASKED, dlid: None }, now);
+            self.want(context, flows, &unasked(peer), now);
         }
     }
 
@@ -116,7 +117,7 @@ impl Links {
         if context.is_best_effort {
             for at in 0..flows.backlogged().len() {
                 if let Some(peer) = flows.get(flows.backlogged()[at]).map(|flow| flow.peer) {
-                    self.want(context, flows, &Route { peer, tree: UNASKED, dlid: None }, now);
+                    self.want(context, flows, &unasked(peer), now);
                 }
             }
         }
@@ -276,6 +277,16 @@ impl Links {
             }
         }
     }
+}
+
+/// Where a grant leads.
+pub(super) const fn along(peer: Guid, grant: &Grant) -> Route {
+    Route { peer, tree: grant.tree, dlid: Some(grant.dlid), sl: grant.sl }
+}
+
+/// Where traffic without a grant leads.
+pub(super) const fn unasked(peer: Guid) -> Route {
+    Route { peer, tree: UNASKED, dlid: None, sl: 0 }
 }
 
 /// Doubles with each failure in a row.

@@ -111,7 +111,7 @@ impl Pairs {
     pub(super) fn new(limit: u32, depth: u32) -> Self {
         let place = |_| Pair {
             life: 0,
-            route: Route { peer: Guid(0), tree: TreeId(0), dlid: None },
+            route: Route { peer: Guid(0), tree: TreeId(0), dlid: None, sl: 0 },
             state: State::Free,
             posted: VecDeque::with_capacity(depth as usize),
             first: 0,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn route(peer: u64, tree: u16) -> Route {
-        Route { peer: Guid(peer), tree: TreeId(tree), dlid: None }
+        Route { peer: Guid(peer), tree: TreeId(tree), dlid: None, sl: 0 }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::events::{BreakReason, FlowId, Notice, PairId, PortCall, PortEvent, Post, Route};
 use super::flow::{Flow, RequestState};
 use super::flows::Flows;
-use super::linking::{Links, UNASKED};
+use super::linking::{Links, UNASKED, along, unasked};
 use super::pairs::State;
 use super::timers::Timer;
 
@@ -79,7 +79,7 @@ impl Sender {
             }
             _ => flow.next = Some(*grant),
         }
-        let route = Route { peer: flow.peer, tree: grant.tree, dlid: Some(grant.dlid) };
+        let route = along(flow.peer, grant);
         self.links.want(context, &mut self.flows, &route, now);
     }
 
@@ -222,8 +222,9 @@ impl Sender {
         now: Time,
     ) -> Option<PairId> {
         let Some(slot) = self.links.pairs.find(peer, tree) else {
-            let dlid = self.flows.get(index)?.current.map(|grant| grant.dlid);
-            self.links.want(context, &mut self.flows, &Route { peer, tree, dlid }, now);
+            let current = self.flows.get(index)?.current;
+            let route = current.map_or_else(|| unasked(peer), |grant| along(peer, &grant));
+            self.links.want(context, &mut self.flows, &Route { tree, ..route }, now);
             return None;
         };
         if self.links.pairs.at(slot).state != State::Ready {

@@ -198,6 +198,7 @@ impl World {
                         until,
                         rate: 0,
                         pinned: false,
+                        sl: 0,
                     });
                 }
             }

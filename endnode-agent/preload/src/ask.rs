@@ -29,6 +29,8 @@ pub(super) struct Addresses {
     pub(super) to: Lid,
     pub(super) from: Lid,
     pub(super) base: Lid,
+    /// The service level; 0: what the program has.
+    pub(super) sl: u8,
 }
 
 /// A queue pair, and the number of the packet that it expects next: from then on an agent counts what comes.
@@ -101,7 +103,7 @@ pub(super) fn way(
         Unanswered::Refused(why)
     })?;
     let way = trees.way(own, peer).map_err(|why| Unanswered::Refused(why.to_string()))?;
-    Ok(way.map(|way| Addresses { to: way.to, from: way.from, base: way.base }))
+    Ok(way.map(|way| Addresses { to: way.to, from: way.from, base: way.base, sl: way.sl }))
 }
 
 type Answer = Result<Option<Addresses>, String>;
@@ -177,7 +179,10 @@ fn read(line: &str) -> Option<Answer> {
         return Some(Ok(None));
     }
     let lid = |key: &str| Some(Lid(u16::try_from(pair[key].as_u64()?).ok()?));
-    Some(Ok(Some(Addresses { to: lid("to")?, from: lid("from")?, base: lid("base")? })))
+    // An agent of an earlier version says none.
+    let sl =
+        pair["sl"].as_u64().and_then(|sl| u8::try_from(sl).ok()).filter(|&sl| sl < 16).unwrap_or(0);
+    Some(Ok(Some(Addresses { to: lid("to")?, from: lid("from")?, base: lid("base")?, sl })))
 }
 
 #[cfg(test)]
@@ -227,8 +232,12 @@ mod tests {
 
     #[test]
     fn answers_are_read_and_nonsense_is_none() {
-        let way = Addresses { to: Lid(41), from: Lid(33), base: Lid(32) };
+        let way = Addresses { to: Lid(41), from: Lid(33), base: Lid(32), sl: 0 };
         assert_eq!(read(r#"{"ok":{"to":41,"from":33,"base":32}}"#), Some(Ok(Some(way))));
+        for (told, sl) in [(1, 1), (15, 15), (16, 0)] {
+            let said = format!(r#"{{"ok":{{"to":41,"from":33,"base":32,"sl":{told}}}}}"#);
+            assert_eq!(read(&said), Some(Ok(Some(Addresses { sl, ..way }))));
+        }
         assert_eq!(read(r#"{"ok":null}"#), Some(Ok(None)));
         assert_eq!(read(r#"{"error":"no"}"#), Some(Err("no".to_owned())));
         for nonsense in ["", "7", "{}", r#"{"ok":{"to":41,"from":65536,"base":32}}"#] {

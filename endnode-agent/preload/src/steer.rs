@@ -83,6 +83,7 @@ unsafe fn rewrite(
     let way = ask::way(job, (own, Lid(vector.dlid)), connection).map_err(|why| why.to_string())?;
     let Some(way) = way else { return Ok(None) };
     set_lids(vector, way)?;
+    set_level(vector, way);
     Ok(Some(format!("LID {} to {}", way.from, way.to)))
 }
 
@@ -92,6 +93,12 @@ fn set_lids(vector: &mut ibv_ah_attr, way: Addresses) -> Result<(), String> {
         bits.ok_or_else(|| format!("LID {} is none of this port's", way.from))?;
     vector.dlid = way.to.0;
     Ok(())
+}
+
+const fn set_level(vector: &mut ibv_ah_attr, way: Addresses) {
+    if way.sl > 0 {
+        vector.sl = way.sl;
+    }
 }
 
 unsafe fn rewrite_roce(
@@ -122,6 +129,7 @@ unsafe fn rewrite_roce(
     let mut raw = bytes(vector.grh.dgid);
     raw[12..].copy_from_slice(&to);
     vector.grh.dgid = ibv_gid { raw };
+    set_level(vector, way);
     Ok(Some(format!("{} to {}", named(from), named(to))))
 }
 
@@ -169,9 +177,12 @@ mod tests {
     fn on_infiniband_path_bits_are_what_the_source_is_more_than_the_base() {
         // SAFETY: the structure is integers only, and zero is a value of every integer.
         let mut vector: ibv_ah_attr = unsafe { std::mem::zeroed() };
-        let way = Addresses { to: Lid(0x41), from: Lid(0x23), base: Lid(0x20) };
+        let way = Addresses { to: Lid(0x41), from: Lid(0x23), base: Lid(0x20), sl: 1 };
         set_lids(&mut vector, way).unwrap();
         assert_eq!((vector.dlid, vector.src_path_bits), (0x41, 3));
+        set_level(&mut vector, way);
+        set_level(&mut vector, Addresses { sl: 0, ..way });
+        assert_eq!(vector.sl, 1);
         let stranger = Addresses { from: Lid(0x1f), ..way };
         assert_eq!(set_lids(&mut vector, stranger).unwrap_err(), "LID 31 is none of this port's");
     }

@@ -190,6 +190,7 @@ impl Port for SoftwarePort {
             flow: piece.flow.0,
             to,
             path_bits,
+            sl: pair.route.sl,
             bytes,
             begin: self.now,
             payload: piece::write(&arrival),

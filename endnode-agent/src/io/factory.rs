@@ -14,6 +14,8 @@ use snin_verbs::{
 
 /// How long a receiver that is not ready has a sender wait: 10.24 ms, six times, as its program may be slow.
 const NOT_READY: u8 = 20;
+/// The greatest service level (IBA 7.6.5).
+const MAX_LEVEL: u8 = 15;
 
 /// A queue pair that waits for its peer's.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ pub(crate) struct QpFactory {
     pub(crate) datagrams: Option<u32>,
     pub(crate) depth: u32,
     pub(crate) inline: u32,
-    pub(crate) service: Service,
+    /// The service level of everything, where the settings say one.
+    pub(crate) level: Option<u8>,
     pub(crate) timing: Timing,
 }
 
@@ -59,7 +62,7 @@ impl QpFactory {
         Ok((Unconnected { pair: Some(pair), first_packet }, end))
     }
 
-    /// Connects it to its peer's, along the peer's address `dlid`.
+    /// Connects it to its peer's, along the peer's address `dlid`, with service level `sl`.
     ///
     /// # Errors
     /// When no path leads there, or the device refuses.
@@ -67,9 +70,9 @@ impl QpFactory {
         &self,
         unconnected: Unconnected,
         end: &End,
-        dlid: Option<Dlid>,
+        (dlid, sl): (Option<Dlid>, u8),
     ) -> Result<SendPath, VerbsError> {
-        let along = self.path(address(end), dlid)?;
+        let along = self.path(address(end), dlid, sl)?;
         let Some(pair) = unconnected.pair else {
             let to = AddressHandle::new(&self.domain, self.port.number, &along)?;
             return Ok(SendPath::Datagrams(to, end.number));
@@ -98,7 +101,8 @@ impl QpFactory {
         let asked = offer.dlid.map_or(own, |dlid| dlid.0.0);
         let offset = asked.checked_sub(own).ok_or(DeclineReason::NoPath)?;
         let back = theirs.checked_add(offset).ok_or(DeclineReason::NoPath)?;
-        let along = self.path(address(&offer.end), Some(Dlid(Lid(back))));
+        let sl = offer.sl.min(MAX_LEVEL);
+        let along = self.path(address(&offer.end), Some(Dlid(Lid(back))), sl);
         let along = along.map_err(|_| DeclineReason::NoPath)?;
         let make = || {
             let pair = self.initialised(1)?;
@@ -129,8 +133,9 @@ impl QpFactory {
         End { address, number, first_packet, mtu, datagrams }
     }
 
-    fn path(&self, peer: PeerAddress, dlid: Option<Dlid>) -> Result<Path, VerbsError> {
-        Ok(path(&self.port.addresses, peer, dlid, self.service)?)
+    fn path(&self, peer: PeerAddress, dlid: Option<Dlid>, sl: u8) -> Result<Path, VerbsError> {
+        let service = Service { level: self.level.unwrap_or(sl), rate: 0 };
+        Ok(path(&self.port.addresses, peer, dlid, service)?)
     }
 
     /// The most that both ends' packets carry.

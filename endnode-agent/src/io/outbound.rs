@@ -61,6 +61,7 @@ struct Pair {
     peer: Guid,
     token: u64,
     dlid: Option<Dlid>,
+    sl: u8,
     end: End,
     /// Until the peer has answered; afterwards the data thread has it.
     unconnected: Option<Unconnected>,
@@ -68,7 +69,7 @@ struct Pair {
 
 impl Pair {
     fn offer(&self) -> Offer {
-        Offer { token: self.token, dlid: self.dlid, end: self.end }
+        Offer { token: self.token, dlid: self.dlid, sl: self.sl, end: self.end }
     }
 }
 
@@ -112,7 +113,7 @@ impl OutboundSessions {
         factory: &QpFactory,
         now: Instant,
     ) -> Result<(), String> {
-        let Route { peer, dlid, .. } = *route;
+        let Route { peer, dlid, sl, .. } = *route;
         if !self.sessions.contains_key(&peer) {
             let address = self.addresses.get(&peer).ok_or("its address is not among `peers`")?;
             self.call(peer, address.clone(), now);
@@ -122,10 +123,10 @@ impl OutboundSessions {
         self.tokens += 1;
         // Where the session is not open yet it is offered when it is.
         if self.sessions.get(&peer).is_some_and(|session| session.is_open) {
-            self.callers.send(&peer, PeerMessage::Offer(Offer { token, dlid, end }));
+            self.callers.send(&peer, PeerMessage::Offer(Offer { token, dlid, sl, end }));
         }
         let unconnected = Some(unconnected);
-        self.pairs.insert(id.slot, Pair { id, peer, token, dlid, end, unconnected });
+        self.pairs.insert(id.slot, Pair { id, peer, token, dlid, sl, end, unconnected });
         Ok(())
     }
 
@@ -266,7 +267,7 @@ impl OutboundSessions {
         let id = pair.id;
         match (message, pair.unconnected.take()) {
             (PeerMessage::Accept(accept), Some(unconnected)) => {
-                match factory.connect(unconnected, &accept.end, pair.dlid) {
+                match factory.connect(unconnected, &accept.end, (pair.dlid, pair.sl)) {
                     Ok(path) => {
                         self.rings
                             .report(ControlEvent::Connected { pair: id, path: Box::new(path) });

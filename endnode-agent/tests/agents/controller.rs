@@ -270,6 +270,7 @@ impl Line {
             until: from + LAST,
             rate: 0,
             pinned: false,
+            sl: 0,
         };
         self.sequence += 1;
         let grants = self.wanting.iter().map(grant).collect();

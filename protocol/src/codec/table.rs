@@ -44,7 +44,7 @@ records! {
     ToAgent { session, term, at, body }
     Terms { window, guard, clock_error }
     Lease { sequence, heard, grants, answers }
-    Grant { connection, tree, dlid, from, until, rate, pinned }
+    Grant { connection, tree, dlid, from, until, rate, pinned, sl }
     Answer { connection, verdict }
     ClockAnswer { sent }
     LinkTest { number, peer, messages, bytes }
@@ -58,14 +58,14 @@ records! {
     Preferred { part, parts, pins, slices }
     PinnedPath { source, destination, dlid }
     SliceMember { port, job, dlid }
-    Offer { token, dlid, end }
+    Offer { token, dlid, sl, end }
     Accept { token, end }
     Decline { token, reason }
     End { address, number, first_packet, mtu, datagrams }
     Greet { identity, service, first, last }
     Welcome { identity, version }
     Refused { reason, first, last }
-    ViewBegin { version, parts, topology, lmc, unmanaged_trees, places, unusable, tables }
+    ViewBegin { version, parts, topology, lmc, unmanaged_trees, granted_sl, places, unusable, tables }
     ViewPart { version, number, bytes }
     Computed { version, tables }
     Follow { guid, term, sequence }
@@ -78,7 +78,7 @@ records! {
     Vote { kind, sender, state, priority }
     Priority { chosen, ports_ok, good_ports, master, operator }
     Attach { port }
-    Post { port, token, flow, to, path_bits, bytes, begin, payload }
+    Post { port, token, flow, to, path_bits, sl, bytes, begin, payload }
     Cancel { port, token, at }
     Find { port, peer }
     PortStatus { port, lid, lmc, active, rate, mtu }

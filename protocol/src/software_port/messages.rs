@@ -53,6 +53,8 @@ pub struct Post {
     pub to: Lid,
     /// Added to the port's base address to make the one that it comes from.
     pub path_bits: u8,
+    /// Its service level, 0 to 15.
+    pub sl: u8,
     /// Its length on the wire, with all headers, at most [`MAX_BYTES`].
     pub bytes: u32,
     /// When the port begins to send it, or as soon after as it has sent what was posted before.

@@ -217,7 +217,17 @@ fn messages_go_along_the_tables_and_two_owners_of_a_link_are_found() -> Result<(
     let post = |host: usize, token, to, begin| {
         let (port, path_bits, payload) = (hosts[host], 0, vec![token as u8; 3]);
         let flow = token as u32;
-        ToFabric::Post(Post { port, token, flow, to, path_bits, bytes: 1250, begin, payload })
+        ToFabric::Post(Post {
+            port,
+            token,
+            flow,
+            to,
+            path_bits,
+            sl: 0,
+            bytes: 1250,
+            begin,
+            payload,
+        })
     };
     // Two on two trees, from one leaf to the other; then one that begins when the first has ended.
     agents.send(&post(0, 1, to(2, 0), at(0)));
@@ -294,7 +304,7 @@ fn what_is_of_a_foreign_partition_is_dropped_also_where_its_host_forges_the_key(
         let token = tokens.next().unwrap();
         let (port, to, begin) = (hosts[from], lids[to], agents.now());
         let (flow, payload) = (token as u32, vec![1]);
-        let post = Post { port, token, flow, to, path_bits: 0, bytes: 64, begin, payload };
+        let post = Post { port, token, flow, to, path_bits: 0, sl: 0, bytes: 64, begin, payload };
         agents.send(&ToFabric::Post(post));
         agents.outcome(token)
     };

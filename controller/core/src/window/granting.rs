@@ -204,6 +204,7 @@ impl Core {
         // A connection that was asked for again may have a grant from before: the later one counts.
         let by_number: BTreeMap<ConnectionNumber, &Claim> =
             in_force.map(|claim| (claim.number, claim)).collect();
+        let sl = self.fabric.view.granted_sl();
         let grant = |(&connection, claim): (&ConnectionNumber, &&Claim)| Grant {
             connection,
             tree: claim.tree,
@@ -212,6 +213,7 @@ impl Core {
             until: claim.until,
             rate: claim.rate,
             pinned: claim.pinned,
+            sl,
         };
         agent.lease = Lease {
             sequence,

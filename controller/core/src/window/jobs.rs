@@ -22,7 +22,8 @@ impl Core {
         let slice = self.slice(owner)?;
         let hosts = self.job_hosts(&slice.hosts.iter().copied().collect());
         let base: BTreeMap<Guid, Lid> = hosts.iter().map(|host| (host.port, host.lids.0)).collect();
-        let mut trees = JobTrees::new(owner, user, &slice.pairs, hosts);
+        let trees = JobTrees::new(owner, user, &slice.pairs, hosts);
+        let mut trees = trees.with_sl(self.fabric.view.granted_sl());
         let pinned = self.pinned().map(|grant| (grant.source, grant.destination, grant.tree));
         for (from, to, tree) in self.pins_inside(owner, pairs).into_iter().chain(pinned) {
             if let Some((&from, &to)) = base.get(&from).zip(base.get(&to)) {

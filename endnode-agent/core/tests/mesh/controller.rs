@@ -171,7 +171,16 @@ impl Controller {
                     let dlid = Dlid(Lid(64 + tree.0));
                     Some(self.give(
                         host,
-                        Grant { connection, tree, dlid, from, until, rate: 0, pinned: false },
+                        Grant {
+                            connection,
+                            tree,
+                            dlid,
+                            from,
+                            until,
+                            rate: 0,
+                            pinned: false,
+                            sl: 0,
+                        },
                     ))
                 }
             },

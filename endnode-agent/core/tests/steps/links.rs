@@ -38,7 +38,7 @@ fn another_address_of_the_peer_makes_another_queue_pair() {
         _ => None,
     };
     let route = bench.take().iter().find_map(route).expect("a new queue pair");
-    assert_eq!(route, Route { peer: PEER, tree: TREE, dlid: Some(moved.dlid) });
+    assert_eq!(route, Route { peer: PEER, tree: TREE, dlid: Some(moved.dlid), sl: 0 });
 }
 
 #[test]

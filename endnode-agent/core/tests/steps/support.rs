@@ -221,7 +221,7 @@ impl Bench {
 
 pub(crate) fn grant(flow: FlowId, tree: TreeId, from: Time, until: Time) -> Grant {
     let dlid = Dlid(Lid(64 + tree.0));
-    Grant { connection: flow.into(), tree, dlid, from, until, rate: 0, pinned: false }
+    Grant { connection: flow.into(), tree, dlid, from, until, rate: 0, pinned: false, sl: 0 }
 }
 
 pub(crate) fn request(flow: FlowId) -> Change {

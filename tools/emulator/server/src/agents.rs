@@ -190,13 +190,13 @@ impl Agents {
         fabric: &Fabric,
         now: Time,
     ) {
-        let Post { port: guid, token, flow, to, path_bits, bytes, begin, payload } = post;
+        let Post { port: guid, token, flow, to, path_bits, sl, bytes, begin, payload } = post;
         let Some(port) = self.own(number, guid) else {
             let outcome = Outcome::Lost(Loss::NotAttached);
             let completed = Completed { port: guid, token, outcome };
             return self.send(number, &FromFabric::Completed(completed));
         };
-        let message = Message { token, flow, to, path_bits, bytes, begin, payload };
+        let message = Message { token, flow, to, path_bits, sl, bytes, begin, payload };
         messages.post(port, message, fabric, now);
     }
 

@@ -178,6 +178,8 @@ impl Server {
         let (messages, agents) = (self.messages.counts(), &self.agents.counts);
         let lost: Map<String, Value> =
             messages.lost.iter().map(|(loss, &n)| (loss.to_string(), n.into())).collect();
+        let levels: Map<String, Value> =
+            messages.levels.iter().map(|(level, &n)| (level.to_string(), n.into())).collect();
         json!({
             "name": self.name,
             "nodes": topology.node_count(),
@@ -200,6 +202,7 @@ impl Server {
             "messages": {
                 "posted": messages.posted, "delivered": messages.delivered,
                 "cancelled": messages.cancelled, "bytes": messages.bytes, "lost": lost,
+                "levels": levels,
             },
             "connections": {
                 "all": agents.connections, "turned_away": agents.turned_away,

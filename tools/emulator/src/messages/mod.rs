@@ -19,6 +19,9 @@ use crate::fabric::Fabric;
 
 pub use owners::{Clash, Owner, Owners, Span};
 
+/// The greatest service level (IBA 7.6.5).
+const MAX_LEVEL: u8 = 15;
+
 /// Refused messages that wait for the fabric to tell of them; of more it does not tell.
 const MOST_REFUSED: usize = 1_024;
 
@@ -66,6 +69,8 @@ pub struct Message {
     pub to: Lid,
     /// Which of the port's addresses it comes from.
     pub path_bits: u8,
+    /// Its service level.
+    pub sl: u8,
     /// Its length on the wire.
     pub bytes: u32,
     /// When it begins.
@@ -110,6 +115,8 @@ pub struct Counts {
     pub bytes: u64,
     /// That were taken back.
     pub cancelled: u64,
+    /// That arrived, by service level.
+    pub levels: BTreeMap<u8, u64>,
     /// That were lost, by the reason.
     pub lost: BTreeMap<Loss, u64>,
 }
@@ -268,7 +275,7 @@ impl Messages {
     /// A message has left its port, or as much of it as shall.
     fn leave(&mut self, port: PortIndex, waiting: Waiting, fabric: &Fabric, now: Time) {
         let Waiting { message, begin, end, cancelled, .. } = waiting;
-        let Message { token, flow, to, path_bits, bytes, payload, .. } = message;
+        let Message { token, flow, to, path_bits, sl, bytes, payload, .. } = message;
         let carried = fabric.carry(port, to);
         if let Ok((_, links)) = &carried
             && begin < end
@@ -295,6 +302,7 @@ impl Messages {
                 let from = Lid(fabric.port_info(port).lid.0 | u16::from(path_bits));
                 self.outputs.push_back(Output::Arrived { port: at, from, to, payload });
                 self.counts.bytes += u64::from(bytes);
+                *self.counts.levels.entry(sl & MAX_LEVEL).or_default() += 1;
                 Outcome::Delivered
             }
         };

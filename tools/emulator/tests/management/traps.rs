@@ -270,7 +270,8 @@ fn a_foreign_partition_is_counted_and_told() {
     let mut messages = Messages::new(lab.topology.port_count(), messages::Config::default());
     assert!(messages.attach(from));
     let (begin, payload) = (lab.emulator.now(), vec![]);
-    let message = Message { token: 1, flow: 1, to, path_bits: 0, bytes: 256, begin, payload };
+    let message =
+        Message { token: 1, flow: 1, to, path_bits: 0, sl: 0, bytes: 256, begin, payload };
     messages.post(from, message, lab.emulator.fabric(), begin);
     messages.handle_deadline(lab.emulator.fabric(), begin + Time::millis(1));
     assert_eq!(messages.poll_refused(), Some((from, to)));

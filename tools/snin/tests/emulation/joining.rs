@@ -359,6 +359,7 @@ fn packets(emulation: &Emulation, held: &Held) -> usize {
                     flow: posted as u32,
                     to: Lid(lid),
                     path_bits: 0,
+                    sl: 0,
                     bytes: 256,
                     begin: agents.now(),
                     payload: to.guid.0.to_be_bytes().to_vec(),
