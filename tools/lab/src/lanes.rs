@@ -1,16 +1,11 @@
 //! Ordinary traffic beside what is granted: who sends it, and which lanes both have.
 
+use snin_emulator::{AdapterModel, SwitchModel};
+use snin_mad::Mtu;
 use snin_sm_core::Config;
 
 /// The service level of what is granted, where it has a lane of its own.
 pub const GRANTED: u8 = 1;
-/// That lane, and the one of everything else.
-const LANES: [u8; 2] = [1, 0];
-/// Bytes that PortInfo:VLHighLimit counts in; 255 of them are no limit (IBA 7.6.9.2).
-const LIMIT_UNIT: u32 = 4_096;
-const NO_LIMIT: u8 = 255;
-/// The most weight of an entry; a table with one entry needs none in particular.
-const WEIGHT: u8 = 255;
 const MILLION: u32 = 1_000_000;
 
 /// Which lanes granted and ordinary traffic have.
@@ -39,43 +34,26 @@ impl Ordinary {
     }
 }
 
-/// Has the manager give what is granted a lane that goes first, and everything else `share` of a million of a link
-/// that both want, in packets of `mtu` bytes at most.
-pub fn program(config: Config, share: u32, mtu: u16) -> Config {
-    let [granted, ordinary] = LANES;
-    let level = |sl| if sl == usize::from(GRANTED) { granted } else { ordinary };
-    Config {
-        qos: true,
-        qos_sl2vl: std::array::from_fn(level),
-        qos_vlarb_high: vec![[granted, WEIGHT]],
-        qos_vlarb_low: vec![[ordinary, WEIGHT]],
-        qos_high_limit: limit(share, mtu),
-        ..config
-    }
+/// Has the manager give what is granted a lane that goes first, as `snin-sm` does by itself, and everything else
+/// `share` of a million of a link that both want.
+pub fn program(config: Config, share: u32) -> Config {
+    Config { granted_sl: GRANTED, unmanaged_share: share, ..config }
 }
 
-/// How much may go first while a packet of the others waits: they get their share at least.
-fn limit(share: u32, mtu: u16) -> u8 {
-    if share == 0 {
-        return NO_LIMIT;
+/// Ports whose packets have `mtu` bytes at most, by which the manager reckons.
+pub fn ports(config: snin_emulator::Config, mtu: u16) -> snin_emulator::Config {
+    let all = [Mtu::B256, Mtu::B512, Mtu::B1024, Mtu::B2048];
+    let mtu_cap = all.into_iter().find(|code| code.bytes() >= Some(mtu)).unwrap_or(Mtu::B4096);
+    snin_emulator::Config {
+        switch: SwitchModel { mtu_cap, ..config.switch },
+        adapter: AdapterModel { mtu_cap, ..config.adapter },
+        ..config
     }
-    let first = u64::from(mtu) * u64::from(MILLION.saturating_sub(share)) / u64::from(share);
-    // What has begun is sent whole, which is a packet more than the limit: 0 is one packet.
-    (first / u64::from(LIMIT_UNIT)).min(u64::from(NO_LIMIT) - 1) as u8
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_become_limits() {
-        assert_eq!(
-            [0, 50_000, 500_000, 1_000_000].map(|share| limit(share, 4_096)),
-            [255, 19, 1, 0]
-        );
-        assert_eq!((limit(1, 4_096), limit(50_000, 256)), (254, 1));
-    }
 
     #[test]
     fn ports_that_flood_are_spread_evenly() {

@@ -112,7 +112,7 @@ impl Port for EmulatedPort<'_> {
     fn post(&mut self, &Post { pair, ticket, piece, .. }: &Post) {
         let Adapter { host, port, transport, .. } = *self.adapter;
         let broken = PortEvent::Broken { pair, reason: BreakReason::Failed };
-        let Some(&(Route { peer, tree, .. }, lid)) = self.adapter.pairs.get(&pair) else {
+        let Some(&(Route { peer, tree, sl, .. }, lid)) = self.adapter.pairs.get(&pair) else {
             return self.adapter.inbox.push_back(broken);
         };
         let flow = self.flows.get(piece.flow.index()).copied().unwrap_or(u32::MAX);
@@ -124,6 +124,7 @@ impl Port for EmulatedPort<'_> {
             flow,
             transport,
             rate,
+            sl,
             ..Message::new(port, lid, u64::from(piece.bytes))
         };
         let asked = true;

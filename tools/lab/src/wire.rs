@@ -112,8 +112,6 @@ pub struct Wire {
     mtu: u64,
     /// By message.
     under_way: Vec<UnderWay>,
-    /// The service level of what was granted.
-    level: u8,
     /// The tables of all ports that were set last.
     lanes: Vec<PortLanes>,
     eyes: Eyes,
@@ -139,12 +137,7 @@ impl Wire {
         let watch = Watch::new(topology.port_count());
         let eyes = Eyes { watch, judge, news: Vec::new(), packets };
         let (under_way, lanes) = (Vec::new(), Vec::new());
-        Ok(Self { network, mtu, under_way, level: 0, lanes, eyes })
-    }
-
-    /// What was granted has this service level.
-    pub const fn set_level(&mut self, level: u8) {
-        self.level = level;
+        Ok(Self { network, mtu, under_way, lanes, eyes })
     }
 
     /// Ports have these tables of service levels and lanes, one a port.
@@ -159,10 +152,7 @@ impl Wire {
     ///
     /// # Errors
     /// What no adapter would send.
-    pub fn send(&mut self, mut message: Message, from: UnderWay) -> Result<MessageId, SendError> {
-        if from.asked {
-            message.sl = self.level;
-        }
+    pub fn send(&mut self, message: Message, from: UnderWay) -> Result<MessageId, SendError> {
         let id = self.network.send(message)?;
         self.under_way.push(from);
         Ok(id)

@@ -276,7 +276,6 @@ impl<'a> World<'a> {
         let drain = longest.time + in_the_way;
         let judge = Judge::new(&setup.bounds);
         let mut wire = Wire::new(topology, data, &addresses, &tables, judge)?;
-        wire.set_level(levels.granted);
         if levels.are_programmed() {
             wire.set_lanes(subnet.lanes());
         }

@@ -148,7 +148,7 @@ impl Forced {
         let grant = |(&connection, &destination): (&ConnectionNumber, &Guid)| {
             let (tree, until) = (*tree, now + FOR_EVER);
             let dlid = *addresses.get(&(destination, tree))?;
-            Some(Grant { connection, tree, dlid, from: now, until, rate: 0, pinned: false })
+            Some(Grant { connection, tree, dlid, from: now, until, rate: 0, pinned: false, sl: 0 })
         };
         let grants = agent.wanted.iter().filter_map(grant).collect();
         let (sequence, heard) = (agent.sequence, agent.heard);

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 16;
 /// What has which service level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Levels {
-    pub(super) granted: u8,
+    granted: u8,
     unasked: u8,
 }
 

@@ -197,6 +197,7 @@ impl<'a> Lab<'a> {
         let args = self.args;
         let hardware =
             snin_emulator::Config { seed: args.seed, ..snin_emulator::Config::default() };
+        let hardware = lanes::ports(hardware, args.mtu);
         let manager = snin_sm_core::Config {
             lmc: args.lmc.map(snin_fabric::Lmc::bits),
             unmanaged_trees: args.unmanaged_trees(),
@@ -206,7 +207,7 @@ impl<'a> Lab<'a> {
             ..snin_sm_core::Config::default()
         };
         let manager = match lane {
-            Lane::Own => lanes::program(manager, args.unmanaged_share.0, args.mtu),
+            Lane::Own => lanes::program(manager, args.unmanaged_share.0),
             Lane::Shared => manager,
         };
         let mut subnet =
